@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    for level in nyala_column::Level::available() {
+    for level in nyala_column::CpuFeatures::available() {
         drop(nyala_column::decode_arbitrary(level, bytes));
     }
 });

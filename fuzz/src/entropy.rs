@@ -1,6 +1,6 @@
 //! The entropy decoder: a block of one vector that is coded so, drawn in `docs/format/column.md`.
 
-use nyala_column::{IntegerBlock, Level, decode_arbitrary};
+use nyala_column::{IntegerBlock, CpuFeatures, decode_arbitrary};
 
 /// The encoding's number in the directory.
 const ENTROPY: u8 = 6;
@@ -22,10 +22,10 @@ pub fn run(bytes: &[u8]) -> bool {
     block.push(0x7f);
     block.extend_from_slice(payload);
     let mut read: Option<Option<Vec<i64>>> = None;
-    for level in Level::available() {
+    for level in CpuFeatures::available() {
         let _ = decode_arbitrary(level, &block);
         let mut values = Vec::new();
-        let parsed = IntegerBlock::parse(&block).expect("the directory is sound").with_level(level);
+        let parsed = IntegerBlock::parse(&block).expect("the directory is sound").with_cpu_features(level);
         let values = parsed.decode_range(0..parsed.len(), &mut values).is_ok().then_some(values);
         match &read {
             Some(before) => assert_eq!(*before, values, "levels differ"),

@@ -207,9 +207,9 @@ fn decode_float(bencher: Bencher, name: &str) {
 #[divan::bench(args = [(0, 0, 360), (1, 0, 360), (2, 0, 360), (2, 0, 60), (2, 0, 6),
     (0, 1, 360), (1, 1, 360), (2, 1, 360), (2, 1, 60), (2, 1, 6), (0, 2, 360), (1, 2, 360), (2, 2, 360)])]
 fn sum_windows_walk(bencher: Bencher, (cpu, preferred, size): (usize, usize, usize)) {
-    let Some(cpu) = Level::available().get(cpu).copied() else { return };
+    let Some(cpu) = CpuFeatures::available().get(cpu).copied() else { return };
     let bytes = integers(&walk(), preference(PREFERENCES[preferred]));
-    let block = IntegerBlock::parse(&bytes).expect("our own").with_level(cpu);
+    let block = IntegerBlock::parse(&bytes).expect("our own").with_cpu_features(cpu);
     let bounds = bounds(size);
     let mut sums = vec![0; bounds.len() - 1];
     bencher.counter(ItemsCount::new(VALUES)).bench_local(|| {

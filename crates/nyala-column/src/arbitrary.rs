@@ -3,22 +3,22 @@
 use crate::bitmap::Bitmap;
 use crate::boolean::BooleanBlock;
 use crate::bytes::{ByteValues, BytesBlock};
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::Kind;
 use crate::error::Result;
 use crate::float::FloatBlock;
 use crate::integer::IntegerBlock;
 use crate::kernels::CompareOp;
-use crate::validity::{CellState, StatesBlock};
+use crate::validity::{CellState, ValidityBlock};
 
 /// Reads `bytes` as whatever block they claim to be, in every way there is, with the instructions of `cpu`.
 ///
 /// Any bytes must give `Ok` or `Err`, never a panic, a read out of bounds or an unbounded allocation. It asserts that
 /// a whole and a partial read of numbers agree when both succeed.
-pub fn decode_arbitrary(cpu: Level, bytes: &[u8]) -> Result<()> {
+pub fn decode_arbitrary(cpu: CpuFeatures, bytes: &[u8]) -> Result<()> {
     match Kind::of(bytes)? {
-        Kind::Integer => integers(IntegerBlock::parse(bytes)?.with_level(cpu)),
-        Kind::Float => floats(FloatBlock::parse(bytes)?.with_level(cpu)),
+        Kind::Integer => integers(IntegerBlock::parse(bytes)?.with_cpu_features(cpu)),
+        Kind::Float => floats(FloatBlock::parse(bytes)?.with_cpu_features(cpu)),
         Kind::Boolean => {
             let block = BooleanBlock::parse(bytes)?;
             let mut all = Bitmap::new();
@@ -31,7 +31,7 @@ pub fn decode_arbitrary(cpu: Level, bytes: &[u8]) -> Result<()> {
         }
         Kind::Bytes => strings(BytesBlock::parse(bytes)?),
         Kind::States => {
-            let block = StatesBlock::parse(bytes)?;
+            let block = ValidityBlock::parse(bytes)?;
             let mut all = Vec::new();
             block.decode_range(0..block.len(), &mut all);
             let mut part = Vec::new();

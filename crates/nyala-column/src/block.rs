@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::casts::{Word, append_as};
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::{Directory, Kind, Layout};
 use crate::error::Result;
 use crate::part::Part;
@@ -17,7 +17,7 @@ use crate::part::Part;
 #[derive(Debug, Clone, Copy)]
 pub struct NumberBlock<'a, T> {
     pub(crate) directory: Directory<'a>,
-    pub(crate) cpu: Level,
+    pub(crate) cpu: CpuFeatures,
     numbers: PhantomData<T>,
 }
 
@@ -60,7 +60,7 @@ impl<T> BlockLayout<T> {
     #[inline]
     pub fn attach(self, block: &[u8]) -> NumberBlock<'_, T> {
         let directory = Directory::attach(self.0, block);
-        NumberBlock { directory, cpu: Level::best(), numbers: PhantomData }
+        NumberBlock { directory, cpu: CpuFeatures::best(), numbers: PhantomData }
     }
 }
 
@@ -71,7 +71,7 @@ impl<'a, T: Number> NumberBlock<'a, T> {
         for vector in 0..directory.vector_count() {
             T::check_tag(directory.tag(vector))?;
         }
-        Ok(Self { directory, cpu: Level::best(), numbers: PhantomData })
+        Ok(Self { directory, cpu: CpuFeatures::best(), numbers: PhantomData })
     }
 
     /// The result of parsing, to be kept beside the bytes.
@@ -80,7 +80,7 @@ impl<'a, T: Number> NumberBlock<'a, T> {
     }
 
     /// Reads with the instructions of `cpu`.
-    pub fn with_level(self, cpu: Level) -> Self {
+    pub fn with_cpu_features(self, cpu: CpuFeatures) -> Self {
         Self { cpu, ..self }
     }
 

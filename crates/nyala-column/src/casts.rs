@@ -37,12 +37,12 @@ pub(crate) fn append_as<T: Word, R>(words: &mut Vec<u64>, append: impl FnOnce(&m
 }
 
 /// Words as the integers whose bits they are.
-pub fn integers_of(words: &[u64]) -> &[i64] {
+pub fn words_as_integers(words: &[u64]) -> &[i64] {
     view(words)
 }
 
 /// Words as the floats whose bits they are.
-pub fn floats_of(words: &[u64]) -> &[f64] {
+pub fn words_as_floats(words: &[u64]) -> &[f64] {
     view(words)
 }
 
@@ -70,8 +70,8 @@ mod tests {
         });
         // Naive: converted one by one.
         assert_eq!(words, [7, u64::MAX, -1_i64 as u64, 5, (-0.5_f64).to_bits()]);
-        assert_eq!(integers_of(&words[2..4]), [-1, 5]);
-        assert_eq!(floats_of(&words[4..]), [-0.5]);
+        assert_eq!(words_as_integers(&words[2..4]), [-1, 5]);
+        assert_eq!(words_as_floats(&words[4..]), [-0.5]);
         let mut none: Vec<u64> = Vec::new();
         append_as(&mut none, |out: &mut Vec<i64>| assert!(out.is_empty()));
         assert!(none.is_empty());

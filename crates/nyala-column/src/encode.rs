@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::bytes::{BytesEncoder, TrainedSymbols};
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::float::{self, FloatScratch};
 use crate::integer::{IntegerEncoder, IntegerHistory, IntegerSummary};
 use crate::preference::Preference;
@@ -19,7 +19,7 @@ pub struct Scratch {
 
 /// How the last blocks of a column were encoded. The encoder tries it first on the next block.
 #[derive(Debug, Clone, Default)]
-pub struct Habit {
+pub struct EncodingHistory {
     integers: IntegerHistory,
     symbols: Option<Arc<TrainedSymbols>>,
 }
@@ -27,17 +27,17 @@ pub struct Habit {
 impl Scratch {
     /// Empty buffers, best instruction set.
     pub fn new() -> Self {
-        Self::with_level(Level::best())
+        Self::with_cpu_features(CpuFeatures::best())
     }
 
     /// Empty buffers, encoding with the instructions of `cpu`. The bytes written do not depend on it.
-    pub fn with_level(cpu: Level) -> Self {
+    pub fn with_cpu_features(cpu: CpuFeatures) -> Self {
         Self { integers: IntegerEncoder::new(cpu), floats: FloatScratch::default(), symbols: None }
     }
 
     /// Exchanges what is remembered of the column that was encoded last. A writer that encodes several columns in
     /// turn keeps a habit for each.
-    pub fn swap_habit(&mut self, habit: &mut Habit) {
+    pub fn swap_history(&mut self, habit: &mut EncodingHistory) {
         std::mem::swap(&mut self.integers.vector.history, &mut habit.integers);
         std::mem::swap(&mut self.symbols, &mut habit.symbols);
     }

@@ -8,15 +8,15 @@
 //! - [`encode_floats`] / [`FloatBlock`]: floats, bit by bit.
 //! - [`encode_booleans`] / [`BooleanBlock`]: truth values.
 //! - [`encode_bytes`] / [`BytesBlock`]: strings and binary.
-//! - [`encode_states`] / [`StatesBlock`]: validity, that is which rows of a column have a value, NULL, or nothing.
+//! - [`encode_validity`] / [`ValidityBlock`]: validity, that is which rows of a column have a value, NULL, or nothing.
 //!
 //! `docs/format/column.md` describes every byte. The caller keeps checksums. Bytes that pass them and still
 //! contradict themselves give a [`CorruptBlock`], never a panic, an unbounded allocation or a read out of bounds. This
 //! crate uses no other crate of the workspace.
 //!
 //! Unsafe code is confined to functions that carry `#[allow(unsafe_code)]` with a reason: per-instruction-set dispatch
-//! ([`Level`]), and intrinsics in `kernels` and `simd`, each compared with a naive implementation in its tests. Kernels of
-//! other crates are compiled per instruction set by [`Level::run`].
+//! ([`CpuFeatures`]), and intrinsics in `kernels` and `simd`, each compared with a naive implementation in its tests. Kernels of
+//! other crates are compiled per instruction set by [`CpuFeatures::run`].
 
 mod arbitrary;
 mod bitmap;
@@ -45,10 +45,10 @@ pub use bitmap::Bitmap;
 pub use block::{BlockLayout, NumberBlock};
 pub use boolean::{BooleanBlock, encode_booleans};
 pub use bytes::{BLOCK_BYTES, ByteValues, BytesBlock, BytesBounds};
-pub use casts::{floats_of, integers_of};
-pub use cpu::Level;
+pub use casts::{words_as_floats, words_as_integers};
+pub use cpu::CpuFeatures;
 pub use directory::{BLOCK_VALUES, VECTOR_VALUES};
-pub use encode::{Habit, Scratch, encode_bytes, encode_floats, encode_integers};
+pub use encode::{EncodingHistory, Scratch, encode_bytes, encode_floats, encode_integers};
 pub use error::{CorruptBlock, Result};
 pub use float::{FloatBlock, FloatEncoding, FloatLayout, FloatVectorSummary};
 pub use integer::{
@@ -58,4 +58,4 @@ pub use preference::Preference;
 pub use simd::Kernel;
 #[cfg(target_arch = "x86_64")]
 pub use simd::{Avx512, Floats, Mask};
-pub use validity::{CellState, StatesBlock, encode_states};
+pub use validity::{CellState, ValidityBlock, encode_validity};

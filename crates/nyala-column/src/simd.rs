@@ -1,11 +1,11 @@
 //! Kernels of other crates, compiled per instruction set without unsafe code of their own.
 //!
-//! A [`Kernel`] is plain Rust that [`Level::run`] compiles once per instruction set. Where the compiler does not keep
+//! A [`Kernel`] is plain Rust that [`CpuFeatures::run`] compiles once per instruction set. Where the compiler does not keep
 //! values in AVX-512's registers by itself, a kernel computes with [`Floats`]. These are made from an [`Avx512`] alone,
-//! which only [`Level::run`] hands out, where the processor has the instructions: that is the invariant behind every
+//! which only [`CpuFeatures::run`] hands out, where the processor has the instructions: that is the invariant behind every
 //! `SAFETY: token` note below.
 
-use crate::cpu::{Level, dispatched};
+use crate::cpu::{CpuFeatures, dispatched};
 
 /// Work that is compiled once per instruction set. Only what is inlined is: both functions, and what they call in their
 /// loops, should be `#[inline(always)]`.
@@ -28,7 +28,7 @@ dispatched! {
     fn run_by_level<K: Kernel>(kernel: K) -> K::Output = K::run;
 }
 
-impl Level {
+impl CpuFeatures {
     /// Does a kernel's work with the instructions of this level.
     #[allow(unsafe_code, reason = "calls of the per-level copies, see SAFETY")]
     #[inline]
@@ -239,7 +239,7 @@ mod tests {
             let a = std::array::from_fn(|place| odd[place % odd.len()]);
             let b = std::array::from_fn(|place| odd[(place + shift) % odd.len()]);
             let (expected, expected_bits) = Compute(a, b).run();
-            for level in Level::available() {
+            for level in CpuFeatures::available() {
                 let (results, bits) = level.run(Compute(a, b));
                 let shown = |results: [[f64; 16]; 6]| {
                     results.as_flattened().iter().map(|value| value.to_string()).collect::<Vec<_>>()

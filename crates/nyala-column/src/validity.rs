@@ -29,7 +29,7 @@ pub enum CellState {
 ///
 /// # Panics
 /// If there are too many states.
-pub fn encode_states(states: &[CellState], out: &mut Vec<u8>) {
+pub fn encode_validity(states: &[CellState], out: &mut Vec<u8>) {
     push_start(out, Kind::States, states.len());
     let bits = |state| states.iter().map(|other| *other == state).collect::<Bitmap>();
     let values = bits(CellState::Value);
@@ -41,13 +41,13 @@ pub fn encode_states(states: &[CellState], out: &mut Vec<u8>) {
 
 /// A parsed block of validity. Rows beyond the block are a caller's bug and panic.
 #[derive(Debug, Clone, Copy)]
-pub struct StatesBlock<'a> {
+pub struct ValidityBlock<'a> {
     count: u32,
     values: Bits<'a>,
     nulls: Option<Bits<'a>>,
 }
 
-impl<'a> StatesBlock<'a> {
+impl<'a> ValidityBlock<'a> {
     /// Checks everything: reading afterwards cannot fail.
     pub fn parse(block: &'a [u8]) -> Result<Self> {
         let (count, mut reader) = parse_start(block, Kind::States)?;

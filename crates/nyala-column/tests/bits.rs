@@ -21,8 +21,8 @@ proptest! {
         let pieces: Vec<_> = pieces.iter().map(|(state, count)| (*state, if long { *count } else { count % 3 })).collect();
         let states = runs(&pieces, BLOCK_VALUES);
         let mut bytes = Vec::new();
-        encode_states(&states, &mut bytes);
-        let block = StatesBlock::parse(&bytes).unwrap();
+        encode_validity(&states, &mut bytes);
+        let block = ValidityBlock::parse(&bytes).unwrap();
         prop_assert_eq!(block.len() as usize, states.len());
         let count = |slice: &[CellState], state| slice.iter().filter(|other| **other == state).count() as u32;
         for (start, end) in ranges {
@@ -65,9 +65,9 @@ proptest! {
 #[test]
 fn uniform_columns_cost_next_to_nothing() {
     let mut bytes = Vec::new();
-    encode_states(&[CellState::Value; BLOCK_VALUES], &mut bytes);
+    encode_validity(&[CellState::Value; BLOCK_VALUES], &mut bytes);
     assert_eq!(bytes.len(), 5);
     bytes.clear();
-    encode_states(&[CellState::Null; BLOCK_VALUES], &mut bytes);
+    encode_validity(&[CellState::Null; BLOCK_VALUES], &mut bytes);
     assert_eq!(bytes.len(), 6);
 }

@@ -200,7 +200,7 @@ fn encode(column: &Column, preference: Preference) -> Vec<u8> {
         }
         Column::Floats { values, .. } => encode_floats(values, &[], preference, &mut scratch, &mut out),
         Column::Booleans(values) => encode_booleans(&values.iter().copied().collect(), &mut out),
-        Column::States(states) => encode_states(states, &mut out),
+        Column::States(states) => encode_validity(states, &mut out),
         Column::Strings { values, .. } => {
             let values: Vec<&[u8]> = values.iter().map(|value| &value[..]).collect();
             encode_bytes(&values, preference, &mut scratch, &mut out);
@@ -236,7 +236,7 @@ fn check(name: &str, column: &Column, bytes: &[u8]) {
             assert_eq!(decoded, values.iter().copied().collect(), "{name}");
         }
         Column::States(states) => {
-            let block = StatesBlock::parse(bytes).unwrap();
+            let block = ValidityBlock::parse(bytes).unwrap();
             let mut decoded = Vec::new();
             block.decode_range(0..block.len(), &mut decoded);
             assert_eq!(&decoded, states, "{name}");

@@ -89,8 +89,8 @@ proptest! {
         breaks.dedup();
         for preference in PREFERENCES {
             let bytes = encode(&values, &breaks, preference);
-            for cpu in Level::available() {
-                let block = FloatBlock::parse(&bytes).unwrap().with_level(cpu);
+            for cpu in CpuFeatures::available() {
+                let block = FloatBlock::parse(&bytes).unwrap().with_cpu_features(cpu);
                 prop_assert_eq!(block.len() as usize, values.len());
                 for vector in block.vectors() {
                     let values = &values[vector.rows.start as usize..vector.rows.end as usize];

@@ -85,7 +85,7 @@ fn samples() -> Vec<Vec<u8>> {
                 [CellState::Value, CellState::Null, CellState::Absent][(*value % 3).unsigned_abs() as usize]
             })
             .collect();
-        encode_states(&states, &mut block);
+        encode_validity(&states, &mut block);
         blocks.push(block);
         let mut block = Vec::new();
         encode_booleans(&column.iter().map(|value| value % 2 == 0).collect(), &mut block);
@@ -100,7 +100,7 @@ fn samples() -> Vec<Vec<u8>> {
 }
 
 fn read(bytes: &[u8]) {
-    for cpu in Level::available() {
+    for cpu in CpuFeatures::available() {
         // Whether it is an error does not matter here; that it ends does.
         let _ = decode_arbitrary(cpu, bytes);
     }
@@ -110,7 +110,7 @@ fn read(bytes: &[u8]) {
 #[test]
 fn valid_blocks_read_without_error() {
     for block in samples() {
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             decode_arbitrary(cpu, &block).unwrap();
         }
     }

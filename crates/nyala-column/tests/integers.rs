@@ -133,8 +133,8 @@ proptest! {
         let breaks = breaks(values.len(), &cuts);
         for preference in PREFERENCES {
             let bytes = encode(&values, &breaks, preference);
-            for cpu in Level::available() {
-                let block = IntegerBlock::parse(&bytes).unwrap().with_level(cpu);
+            for cpu in CpuFeatures::available() {
+                let block = IntegerBlock::parse(&bytes).unwrap().with_cpu_features(cpu);
                 prop_assert_eq!(block.len() as usize, values.len());
                 let mut all = Vec::new();
                 block.decode_range(0..block.len(), &mut all).unwrap();
@@ -262,9 +262,9 @@ proptest! {
 
     #[test]
     fn the_instruction_set_does_not_change_the_bytes(values in shapes()) {
-        let encodings = Level::available().into_iter().map(|cpu| {
+        let encodings = CpuFeatures::available().into_iter().map(|cpu| {
             let mut block = Vec::new();
-            encode_integers(&values, &[], Preference::Balanced, &mut Scratch::with_level(cpu), &mut block);
+            encode_integers(&values, &[], Preference::Balanced, &mut Scratch::with_cpu_features(cpu), &mut block);
             block
         });
         let encodings: Vec<_> = encodings.collect();

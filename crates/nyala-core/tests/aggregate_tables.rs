@@ -4,7 +4,7 @@ use arrow_array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
 use nyala_core::store::aggregate::{Selected, SelectedValues, aggregate_tables};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
-    AggregateFunction, AggregateRequest, Alteration, CellColumn, Measure, MeasureState, Operation, Store,
+    AggregateFunction, AggregateRequest, Alteration, CellColumn, Measure, Operation, PartialAggregate, Store,
     Upsert, Windows, WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableId, TableSchema, TimeRange};
@@ -44,11 +44,11 @@ async fn tables_are_aggregated_as_if_they_were_one() -> Result<()> {
     let snapshot = store.latest();
     let both = [request(first, &[(1, 0), (2, 1)]), request(second, &[(7, 0)])];
     let states = aggregate_tables(&*snapshot, &both).await?;
-    assert_eq!(states.measures[0], MeasureState::Count(vec![2, 2, 1, 0]));
-    let sums = MeasureState::SumInteger { sums: vec![4, 12, 9, 0], counts: vec![2, 2, 1, 0] };
+    assert_eq!(states.measures[0], PartialAggregate::Count(vec![2, 2, 1, 0]));
+    let sums = PartialAggregate::SumInteger { sums: vec![4, 12, 9, 0], counts: vec![2, 2, 1, 0] };
     assert_eq!(states.measures[1], sums);
     let selected = |at: usize| match &states.measures[at] {
-        MeasureState::Selected(Selected { values: SelectedValues::Int(values), times_ns, .. }) => {
+        PartialAggregate::Selected(Selected { values: SelectedValues::Int(values), times_ns, .. }) => {
             (values[..3].to_vec(), times_ns[..3].to_vec())
         }
         other => unreachable!("{other:?}"),

@@ -23,9 +23,9 @@ impl Catalog {
         // Evicted series need not be reloaded if all their points are deleted.
         let is_all = matches!(tags, TagFilter::All) && !measurement.is_member();
         let table = measurement.stored();
-        let _stay = match is_all {
+        let _pin = match is_all {
             true => table.reload_cut(time, self).await?,
-            false => self.recall(measurement, time, tags).await?,
+            false => self.reload_series(measurement, time, tags).await?,
         };
         let _lock = table.table_lock().lock_exclusive().await;
         if table.table_lock().was_dropped() {
@@ -184,7 +184,7 @@ impl Catalog {
         table.presence().write().keep(|shard| !range.covers(shard));
         let left = self.store().partitions(table.table()).await?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
-        let _stay = table.reload_for_drop(range, &left).await?;
+        let _pin = table.reload_for_drop(range, &left).await?;
         let mut empty = table.series().all().clone();
         let mut present = empty.clone();
         if !table.presence().read().narrow(&mut present, left.iter().copied()) {

@@ -1,4 +1,4 @@
-//! Written points on their way to subscribers.
+//! SubmittedRequest points on their way to subscribers.
 //!
 //! Writes never wait for subscribers and never fail because of them. The feed has its own share of the memory; points
 //! for which there is no room are dropped and counted.
@@ -14,7 +14,7 @@ const WAITING_MAX: usize = 1_000;
 
 /// The queue into which the writer puts copies of requests.
 pub struct Feed {
-    sender: mpsc::Sender<Written>,
+    sender: mpsc::Sender<SubmittedRequest>,
     memory: Arc<MemoryBudget>,
     /// The most bytes of all requests that subscribers still need.
     limit_bytes: usize,
@@ -34,7 +34,7 @@ pub struct FeedCounts {
 }
 
 /// A written request. Dropping it gives its memory back.
-pub struct Written {
+pub struct SubmittedRequest {
     /// Its database.
     pub database: String,
     /// Its retention policy.
@@ -45,16 +45,16 @@ pub struct Written {
     pub body: Vec<u8>,
     /// The number of its points that were stored.
     pub points: u64,
-    _held: (Part, Charge),
+    _held: (QueuedBytes, Charge),
 }
 
 /// A share of a bounded number of bytes. Dropping it gives the share back.
-pub struct Part {
+pub struct QueuedBytes {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }
 
-impl Part {
+impl QueuedBytes {
     /// Takes a share. Returns it and how much others have taken.
     pub fn take(all: &Arc<AtomicUsize>, bytes: usize) -> (Self, usize) {
         let others = all.fetch_add(bytes, Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for QueuedBytes {
     fn drop(&mut self) {
         self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -70,7 +70,7 @@ impl Drop for Part {
 
 impl Feed {
     /// A feed, and the queue from which requests are received.
-    pub fn new(memory: Arc<MemoryBudget>) -> (Self, mpsc::Receiver<Written>) {
+    pub fn new(memory: Arc<MemoryBudget>) -> (Self, mpsc::Receiver<SubmittedRequest>) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let (held_bytes, counts) = (Arc::default(), Arc::default());
         // The other half is for what the subscribers' senders make of the requests.
@@ -95,7 +95,7 @@ impl Feed {
         let room = self.hold(body.len()).zip(self.sender.try_reserve().ok());
         let sent = room.map(|(_held, place)| {
             let (database, policy) = (database.to_owned(), policy.to_owned());
-            place.send(Written { database, policy, options, body: body.to_vec(), points, _held });
+            place.send(SubmittedRequest { database, policy, options, body: body.to_vec(), points, _held });
         });
         match sent {
             Some(()) => {
@@ -108,8 +108,8 @@ impl Feed {
         }
     }
 
-    fn hold(&self, bytes: usize) -> Option<(Part, Charge)> {
-        let (part, others) = Part::take(&self.held_bytes, bytes);
+    fn hold(&self, bytes: usize) -> Option<(QueuedBytes, Charge)> {
+        let (part, others) = QueuedBytes::take(&self.held_bytes, bytes);
         if others + bytes > self.limit_bytes {
             return None;
         }

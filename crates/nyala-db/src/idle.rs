@@ -3,7 +3,7 @@
 pub use crate::catalog::IdleRules;
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
-use crate::series::{Stay, TagFilter};
+use crate::series::{SeriesPin, TagFilter};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use nyala_core::schema::TIME_COLUMN;
@@ -25,7 +25,7 @@ const ASKED_AT_ONCE: usize = 1 << 16;
 
 impl Catalog {
     /// Pins the series of a measurement that may have points in a time range, if all of them are in memory.
-    pub fn stay(&self, measurement: &Measurement, time: TimeRange) -> Option<Stay> {
+    pub fn pin_series(&self, measurement: &Measurement, time: TimeRange) -> Option<SeriesPin> {
         measurement.stored().idle().lock().pin_if_resident(time)
     }
 
@@ -34,12 +34,12 @@ impl Catalog {
     ///
     /// # Errors
     /// If they need more memory than is allowed.
-    pub async fn recall(
+    pub async fn reload_series(
         &self,
         measurement: &Measurement,
         time: TimeRange,
         filter: &TagFilter,
-    ) -> Result<Stay> {
+    ) -> Result<SeriesPin> {
         measurement.stored().reload(time, &measurement.within(filter), self).await
     }
 
@@ -50,7 +50,7 @@ impl Catalog {
 
     /// Evicts idle series, and removes series whose points have expired. A failure in one measurement does not stop the
     /// work on the others; the first error is returned.
-    pub async fn rest_idle_series(&self, now_ns: i64) -> Result<()> {
+    pub async fn evict_idle_series(&self, now_ns: i64) -> Result<()> {
         let mut rested = Ok(());
         for table in self.loaded_tables() {
             let step = self.evict_series_of(&table, now_ns).await;

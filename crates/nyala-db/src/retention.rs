@@ -9,7 +9,7 @@ use nyala_core::{Error, Result, TimeRange};
 
 /// The outcome of enforcing retention.
 #[derive(Debug, Default)]
-pub struct Enforced {
+pub struct RetentionOutcome {
     /// The number of dropped partitions.
     pub dropped: u64,
     /// The number of measurements where it failed, ...
@@ -20,8 +20,8 @@ pub struct Enforced {
 
 impl Catalog {
     /// Drops all points that are older than their policies allow.
-    pub async fn enforce_retention(&self, now_ns: i64) -> Enforced {
-        let mut enforced = Enforced::default();
+    pub async fn enforce_retention(&self, now_ns: i64) -> RetentionOutcome {
+        let mut enforced = RetentionOutcome::default();
         for database in self.databases() {
             // Most policies keep points for ever, so their measurements are skipped.
             let ends = |policy: &&RetentionPolicy| policy.horizon_ns(now_ns).is_some();

@@ -4,7 +4,7 @@
 //! the filter selects, and where there are many, those are left that may have points in the shards of these times.
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
-use crate::series::{Stay, TagFilter};
+use crate::series::{SeriesPin, TagFilter};
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{RowSelection, RowStream, ScanRequest, SeriesSet, SnapshotRef};
 use nyala_core::{ColumnId, Result, SeriesId, TimeRange};
@@ -16,7 +16,7 @@ pub struct Points {
     measurement: Arc<Measurement>,
     series: RoaringBitmap,
     time: TimeRange,
-    _stay: Stay,
+    _pin: SeriesPin,
 }
 
 impl Catalog {
@@ -30,11 +30,11 @@ impl Catalog {
         tags: &TagFilter,
         time: TimeRange,
     ) -> Result<Points> {
-        let stay = self.recall(measurement, time, tags).await?;
+        let pin = self.reload_series(measurement, time, tags).await?;
         let shards = measurement.shards_within(time).await;
         let mut series = measurement.series().select(tags);
         measurement.narrow(&mut series, shards.as_deref());
-        Ok(Points { measurement: measurement.clone(), series, time, _stay: stay })
+        Ok(Points { measurement: measurement.clone(), series, time, _pin: pin })
     }
 }
 

@@ -126,7 +126,7 @@ impl Bed {
     async fn upkeep(&mut self) -> Result<()> {
         self.now_ns += HOUR_NS;
         self.catalog.learn_presence().await.unwrap();
-        self.catalog.rest_idle_series(self.now_ns).await
+        self.catalog.evict_idle_series(self.now_ns).await
     }
 
     /// Rounds of maintenance after which inactive series are evicted.
@@ -168,7 +168,7 @@ impl Bed {
     async fn everything(&self) -> Points {
         let mut points = self.query(&TagFilter::All, TimeRange::ALL).await;
         let measurement = self.measurement().await;
-        let _stay = self.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await.unwrap();
+        let _pin = self.catalog.reload_series(&measurement, TimeRange::ALL, &TagFilter::All).await.unwrap();
         let series = measurement.series();
         for id in series.all().iter() {
             points.entry(series.value_of(SeriesId(id), "host").to_owned()).or_default();
@@ -275,8 +275,12 @@ async fn reloaded_series_stay_within_the_memory_limit() {
     bed.idle_away().await;
     measurement_bytes(&bed);
     let measurement = bed.measurement().await;
-    let error =
-        bed.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await.unwrap_err().to_string();
+    let error = bed
+        .catalog
+        .reload_series(&measurement, TimeRange::ALL, &TagFilter::All)
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("\"m\" has 4000 series in these times that got no points lately"), "{error}");
     // The requested series fit, although not all series of that time do.
     for number in [1, 1999, 3999] {
@@ -349,20 +353,20 @@ async fn series_that_a_query_needs_are_not_evicted_until_it_ends() {
     bed.write(0..1500, 0..HOUR_NS).await;
     let measurement = bed.measurement().await;
     // The query began before the series became idle, whatever times it covers.
-    let stay = bed
+    let pin = bed
         .catalog
-        .recall(&measurement, TimeRange::new(99 * HOUR_NS, i64::MAX), &TagFilter::All)
+        .reload_series(&measurement, TimeRange::new(99 * HOUR_NS, i64::MAX), &TagFilter::All)
         .await
         .unwrap();
     bed.idle_away().await;
     assert_eq!(measurement.series().len(), 1500);
-    drop(stay);
+    drop(pin);
     bed.idle_away().await;
     assert_eq!(measurement.series().len(), 0);
-    let stay = bed.catalog.recall(&measurement, TimeRange::new(0, 1), &TagFilter::All).await.unwrap();
+    let pin = bed.catalog.reload_series(&measurement, TimeRange::new(0, 1), &TagFilter::All).await.unwrap();
     bed.idle_away().await;
     assert_eq!(measurement.series().len(), 1500);
-    drop(stay);
+    drop(pin);
     bed.idle_away().await;
     assert_eq!(measurement.series().len(), 0);
 }
@@ -542,7 +546,7 @@ async fn nobody_misses_a_series_that_comes_or_goes_meanwhile() {
         tokio::spawn(async move {
             for round in 1.. {
                 bed.catalog.learn_presence().await.unwrap();
-                bed.catalog.rest_idle_series(round * HOUR_NS).await.unwrap();
+                bed.catalog.evict_idle_series(round * HOUR_NS).await.unwrap();
                 tokio::task::yield_now().await;
             }
         })

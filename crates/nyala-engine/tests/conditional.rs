@@ -3,7 +3,7 @@
 
 use arrow_array::{ArrayRef, Int64Array};
 use nyala_core::store::{
-    CellColumn, DeleteMode, Operation, RowPlace, Store, Update, Upsert, WriteBatch, WriteMode,
+    CellColumn, DeleteMode, Operation, RowPosition, Store, Update, Upsert, WriteBatch, WriteMode,
 };
 use nyala_core::store::{Predicate, RowSelection};
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema, Value};
@@ -146,7 +146,7 @@ fn rows_that_are_left_out_are_named_and_defaults_are_those_of_new_rows() -> Resu
         WriteMode::InsertIgnore,
         &[(0, 0), (1, 1), (2, 2), (2, 9), (3, 3)],
     )))?;
-    let conflicts = [1, 3, 4].map(|row| RowPlace { operation: 0, row });
+    let conflicts = [1, 3, 4].map(|row| RowPosition { operation: 0, row });
     assert_eq!((outcome.affected, &outcome.conflicts[..]), (2, &conflicts[..]));
     // A key alone: the row that is there keeps its value, the other gets the default.
     let cells = vec![CellColumn { column: KEY, values: integers(&[3, 4]), null_cells: None }];
@@ -156,7 +156,7 @@ fn rows_that_are_left_out_are_named_and_defaults_are_those_of_new_rows() -> Resu
         block_on(engine.write(delete(table, DeleteMode::Delete, &[4, 5]))).expect_err("5 is not there");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let deleted = block_on(engine.write(delete(table, DeleteMode::DeleteIgnore, &[0, 5])))?;
-    assert_eq!((deleted.affected, deleted.conflicts), (1, vec![RowPlace { operation: 0, row: 1 }]));
+    assert_eq!((deleted.affected, deleted.conflicts), (1, vec![RowPosition { operation: 0, row: 1 }]));
     drop(engine);
     let engine = Engine::open(options(&fs))?;
     let rows = block_on(async {

@@ -4,7 +4,7 @@
 mod support;
 
 use nyala_core::store::aggregate::SelectedValues;
-use nyala_core::store::{AggregateFunction, AggregateRequest, Measure, MeasureState, Store, Windows};
+use nyala_core::store::{AggregateFunction, AggregateRequest, Measure, PartialAggregate, Store, Windows};
 use nyala_core::{ColumnId, Result, SeriesId, TimeRange};
 use nyala_engine::fs::SimulatedFs;
 use nyala_engine::{Engine, block_on};
@@ -18,7 +18,7 @@ type Row = (u32, i64, Option<i64>);
 /// The extreme of each group in each window.
 fn found(engine: &Engine, request: AggregateRequest) -> Result<Vec<Option<i64>>> {
     let states = block_on(engine.latest().aggregate(request))?;
-    let MeasureState::Selected(selected) = &states.measures[0] else { panic!("a selecting function") };
+    let PartialAggregate::Selected(selected) = &states.measures[0] else { panic!("a selecting function") };
     let SelectedValues::Int(values) = &selected.values else { panic!("integers") };
     Ok(selected.series.iter().zip(values).map(|(series, value)| series.map(|_| *value)).collect())
 }

@@ -7,8 +7,8 @@ use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, TimestampNanosecond
 use nyala_core::store::aggregate::SelectedValues;
 use nyala_core::store::{
     AggregateFunction, AggregateRequest, Alteration, CellColumn, Delete, DeleteMode, Direction, Measure,
-    MeasureState, Operation, Order, RowSelection, ScanRequest, SeriesSet, Store, Upsert, Windows, WriteBatch,
-    WriteMode,
+    Operation, Order, PartialAggregate, RowSelection, ScanRequest, SeriesSet, Store, Upsert, Windows,
+    WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableId, TableSchema, TimeRange};
 use nyala_engine::fs::{FsRef, RealFs, SimulatedFs};
@@ -111,8 +111,8 @@ fn last(engine: &Engine, table: TableId, fields: &[u32]) -> Result<Vec<Values>> 
         times: true,
     };
     let states = block_on(engine.latest().aggregate(request))?;
-    let of = |state: &MeasureState| {
-        let MeasureState::Selected(selected) = state else { panic!("a selecting function") };
+    let of = |state: &PartialAggregate| {
+        let PartialAggregate::Selected(selected) = state else { panic!("a selecting function") };
         let value = |slot: usize| match &selected.values {
             SelectedValues::Int(values) => values[slot] as f64,
             SelectedValues::Float(values) => values[slot],

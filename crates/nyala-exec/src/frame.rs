@@ -12,7 +12,7 @@ pub struct Frame {
     /// The tags the series is grouped by, sorted by key; empty values included.
     pub tags: GroupTags,
     /// The rows of this frame and perhaps of others: frames of many series share columns.
-    pub sheet: Arc<Sheet>,
+    pub sheet: Arc<ResultBatch>,
     /// Which rows of the sheet belong to this frame.
     pub span: Range<usize>,
 }
@@ -30,7 +30,7 @@ pub enum Chunks {
 
 /// Rows of one or more result series of a measurement.
 #[derive(Debug, Clone)]
-pub struct Sheet {
+pub struct ResultBatch {
     /// The measurement's name.
     pub name: Arc<str>,
     /// The name of the time column; `None`: rows have no times.
@@ -48,14 +48,14 @@ pub struct Sheet {
 }
 
 impl Deref for Frame {
-    type Target = Sheet;
+    type Target = ResultBatch;
 
-    fn deref(&self) -> &Sheet {
+    fn deref(&self) -> &ResultBatch {
         &self.sheet
     }
 }
 
-impl Sheet {
+impl ResultBatch {
     /// The number of rows of all series.
     pub fn all_rows(&self) -> usize {
         match self.time_column {
@@ -67,7 +67,7 @@ impl Sheet {
 
 impl Frame {
     /// A frame of all rows of a sheet.
-    pub fn of(tags: GroupTags, sheet: Sheet) -> Self {
+    pub fn of(tags: GroupTags, sheet: ResultBatch) -> Self {
         let span = 0..sheet.all_rows();
         Self { tags, sheet: Arc::new(sheet), span }
     }

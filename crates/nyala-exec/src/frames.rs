@@ -121,7 +121,7 @@ async fn list_of(stream: &mut impl FrameStream) -> Result<(Vec<Frame>, usize)> {
 mod tests {
     use super::*;
     use crate::column::Column;
-    use crate::frame::Sheet;
+    use crate::frame::ResultBatch;
     use crate::group_tags::GroupTags;
     use nyala_core::Error;
     use nyala_core::memory::MemoryBudget;
@@ -140,7 +140,7 @@ mod tests {
             }
             self.left -= 1;
             let names: Arc<[String]> = Arc::new(["v".to_owned()]);
-            let sheet = Sheet {
+            let sheet = ResultBatch {
                 name: "m".into(),
                 time_column: Some("time".into()),
                 column_names: names.clone(),

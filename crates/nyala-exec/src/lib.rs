@@ -1,6 +1,6 @@
 //! What every query language executes with, over nyala-db.
 //!
-//! A query runs in [`surroundings`] and within a share of memory ([`memory`]). Clients can list and kill it ([`running`]).
+//! A query runs in [`execution_context`] and within a share of memory ([`memory`]). Clients can list and kill it ([`running`]).
 //! Its result is a sequence of frames of columns ([`frame`], [`column`], [`tag`], [`group_tags`]); those of a heavy query
 //! are prefetched while earlier ones are written ([`frames`]). Expressions are evaluated over columns ([`expression`],
 //! [`elementary`]). [`time_bounds`], [`window`] and [`zone`] divide time. The store computes aggregates of windows, or they
@@ -12,6 +12,7 @@
 pub mod aggregate;
 pub mod column;
 pub mod elementary;
+pub mod execution_context;
 pub mod expression;
 pub mod frame;
 pub mod frames;
@@ -19,7 +20,6 @@ pub mod group_series;
 pub mod group_tags;
 pub mod memory;
 pub mod running;
-pub mod surroundings;
 pub mod tag;
 pub mod time_bounds;
 pub mod value_type;
@@ -27,12 +27,12 @@ pub mod window;
 pub mod zone;
 
 pub use column::{Column, Scalar};
-pub use frame::{Chunks, Frame, Sheet};
+pub use execution_context::ExecutionContext;
+pub use frame::{Chunks, Frame, ResultBatch};
 pub use frames::{FrameStream, Frames};
 pub use group_series::GroupSeries;
 pub use group_tags::GroupTags;
 pub use memory::QueryMemory;
-pub use surroundings::Surroundings;
 pub use time_bounds::TimeBounds;
 pub use value_type::ValueType;
 pub use window::WindowRule;

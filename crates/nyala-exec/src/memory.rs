@@ -67,18 +67,18 @@ impl QueryMemory {
     }
 
     /// An empty charge for what a part of the query holds for a while.
-    pub fn hold(&self) -> Held {
-        Held { memory: self.clone(), bytes: 0 }
+    pub fn hold(&self) -> MemoryCharge {
+        MemoryCharge { memory: self.clone(), bytes: 0 }
     }
 }
 
 /// Memory that a part of a query holds; freed when this is dropped.
-pub struct Held {
+pub struct MemoryCharge {
     memory: QueryMemory,
     bytes: usize,
 }
 
-impl Held {
+impl MemoryCharge {
     /// Charges more of the query's share.
     pub fn charge(&mut self, bytes: usize) -> Result<()> {
         self.memory.charge(bytes)?;
@@ -99,7 +99,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryCharge {
     fn drop(&mut self) {
         self.shrink_to(0);
     }

@@ -59,7 +59,7 @@ impl fmt::Debug for Query {
 
 /// Keeps a query in the list of running queries until it is dropped.
 #[derive(Debug)]
-pub struct Entered {
+pub struct QueryGuard {
     query: Arc<Query>,
     list: Arc<RunningQueries>,
 }
@@ -82,7 +82,7 @@ impl RunningQueries {
         write_text: impl Fn() -> String + Send + Sync + 'static,
         database: &str,
         rights: &Rights,
-    ) -> Result<Entered> {
+    ) -> Result<QueryGuard> {
         let max = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
         if max > 0 && queries.len() >= max {
@@ -105,7 +105,7 @@ impl RunningQueries {
             write_text,
         });
         queries.insert(number, query.clone());
-        Ok(Entered { query, list: self.clone() })
+        Ok(QueryGuard { query, list: self.clone() })
     }
 
     /// The running queries, by number.
@@ -205,14 +205,14 @@ fn timed_out() -> Error {
     Error::new(ErrorKind::Cancelled, "query-timeout limit exceeded")
 }
 
-impl Entered {
+impl QueryGuard {
     /// The query.
     pub fn query(&self) -> Arc<Query> {
         self.query.clone()
     }
 }
 
-impl Drop for Entered {
+impl Drop for QueryGuard {
     fn drop(&mut self) {
         self.list.lock().remove(&self.query.number);
     }

@@ -7,7 +7,7 @@ use crate::state::{State, TableState};
 use async_trait::async_trait;
 use kudu_client::Timestamp;
 use nyala_core::schema::TableSchema;
-use nyala_core::store::{AggregateRequest, AggregateStates, Feature, RowStream, ScanRequest, Snapshot};
+use nyala_core::store::{AggregateRequest, Feature, PartialAggregates, RowStream, ScanRequest, Snapshot};
 use nyala_core::{Result, Sequence, TableId, TimeRange};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Snapshot for KuduSnapshot {
         open_scan(physical, table, request, self.at, &self.cluster.options).await
     }
 
-    async fn aggregate(&self, _: AggregateRequest) -> Result<AggregateStates> {
+    async fn aggregate(&self, _: AggregateRequest) -> Result<PartialAggregates> {
         Err(Feature::Aggregates.refused())
     }
 

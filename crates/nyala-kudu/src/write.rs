@@ -14,7 +14,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBuffer;
 use kudu_client::{Cell, Error as KuduError, ErrorKind as KuduKind, Operation as KuduOperation, Row};
 use nyala_core::schema::{ColumnType, Ranges, TableSchema};
-use nyala_core::store::{DeleteMode, Operation, RowPlace, WriteBatch, WriteMode, WriteOutcome};
+use nyala_core::store::{DeleteMode, Operation, RowPosition, WriteBatch, WriteMode, WriteOutcome};
 use nyala_core::time::partition_time;
 use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
 use std::collections::BTreeMap;
@@ -55,12 +55,12 @@ impl Cluster {
         id: TableId,
         batch: &WriteBatch,
         numbers: &[usize],
-        conflicts: &mut Vec<RowPlace>,
+        conflicts: &mut Vec<RowPosition>,
     ) -> Result<()> {
         let operations = || numbers.iter().map(|number| (*number, &batch.operations[*number]));
-        let mut left: Vec<RowPlace> = operations()
+        let mut left: Vec<RowPosition> = operations()
             .flat_map(|(number, operation)| {
-                (0..operation.rows()).map(move |row| RowPlace { operation: number, row })
+                (0..operation.rows()).map(move |row| RowPosition { operation: number, row })
             })
             .collect();
         for _ in 0..ATTEMPTS {
@@ -155,8 +155,8 @@ impl Cluster {
         physical: &Physical,
         schema: &TableSchema,
         batch: &WriteBatch,
-        rows: &[RowPlace],
-    ) -> Result<Vec<(RowPlace, KuduError)>> {
+        rows: &[RowPosition],
+    ) -> Result<Vec<(RowPosition, KuduError)>> {
         let mut call = physical.table.write(self.options.write_timeout);
         for of_operation in rows.chunk_by(|a, b| a.operation == b.operation) {
             let operation = &batch.operations[of_operation[0].operation];

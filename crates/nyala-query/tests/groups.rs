@@ -247,7 +247,7 @@ async fn run(seed: u64) -> Result<()> {
             7 => {
                 bed.now_ns += HOUR_NS;
                 bed.catalog.learn_presence().await?;
-                bed.catalog.rest_idle_series(bed.now_ns).await?;
+                bed.catalog.evict_idle_series(bed.now_ns).await?;
             }
             8 => bed = TestBed::of(bed.store.clone(), bed.now_ns).await?,
             _ => {

@@ -85,7 +85,7 @@ impl Bed {
 
     fn upkeep(&self, now_ns: i64) -> Result<()> {
         block_on(self.catalog.learn_presence())?;
-        block_on(self.catalog.rest_idle_series(now_ns))
+        block_on(self.catalog.evict_idle_series(now_ns))
     }
 
     /// Does what a query for an hour does: finds the series of a namespace and their points. Returns how many points.

@@ -23,7 +23,7 @@ use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
 use nyala_db::idle::IdleRules;
-use nyala_db::retention::Enforced;
+use nyala_db::retention::RetentionOutcome;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
 use nyala_exec::QueryMemory;
@@ -223,7 +223,7 @@ async fn upkeep(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, clock: ClockRe
     let mut index_memory = memory.charge(Component::SeriesIndex, 0);
     loop {
         ticks.tick().await;
-        let Enforced { dropped, failed, error } = catalog.enforce_retention(clock.now_ns()).await;
+        let RetentionOutcome { dropped, failed, error } = catalog.enforce_retention(clock.now_ns()).await;
         if dropped > 0 {
             tracing::info!(dropped, "dropped partitions older than their retention policy");
         }
@@ -233,7 +233,7 @@ async fn upkeep(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, clock: ClockRe
         if let Err(error) = catalog.learn_presence().await {
             tracing::warn!(%error, "cannot update which series have points at which time: queries visit more series than needed");
         }
-        if let Err(error) = catalog.rest_idle_series(clock.now_ns()).await {
+        if let Err(error) = catalog.evict_idle_series(clock.now_ns()).await {
             tracing::warn!(%error, "cannot move idle series out of memory");
         }
         index_memory.set(catalog.measure_series_memory() as u64);

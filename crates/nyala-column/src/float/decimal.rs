@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::integer::NestedVector;
@@ -76,7 +76,7 @@ impl<'a> Decimal<'a> {
 
     pub(super) fn decode(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         out: &mut [f64; VECTOR_VALUES],
     ) -> Result<()> {
@@ -88,7 +88,7 @@ impl<'a> Decimal<'a> {
         self.exceptions.for_each(rows, |row, bits| out[row] = f64::from_bits(bits))
     }
 
-    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<f64> {
+    pub(super) fn get(&self, cpu: CpuFeatures, row: usize) -> Result<f64> {
         let mut value = [0.0];
         let reference = FrameOfReference { min: self.integers.get(cpu, row)?, divisor: 1 };
         scale_up(cpu, &[0_u64], reference, self.scale, &mut value);

@@ -6,7 +6,7 @@
 use super::decimal::{DecimalPowers, EXPONENT_LIMIT, exceptions_bytes, push_decimal_start};
 use super::split::{plan_split, push_split};
 use super::vector::{FloatEncoding, FloatVector};
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::VECTOR_VALUES;
 use crate::integer::{IntegerScratch, push_nested_vector};
 use crate::kernels::float::{count_changes, same_bits, scale_down, scale_down_one, to_ordered};
@@ -29,7 +29,7 @@ pub(crate) struct FloatScratch {
 
 /// Calls [`encode_vector`] and decodes the result. A vector that does not decode to the same bits is written raw.
 pub(super) fn encode_verified(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[f64],
     preference: Preference,
     floats: &mut FloatScratch,
@@ -56,7 +56,7 @@ fn push_raw(values: &[f64], out: &mut Vec<u8>) {
 
 /// Appends the payload of `values` (1..=1024) to `out`.
 fn encode_vector(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[f64],
     preference: Preference,
     floats: &mut FloatScratch,
@@ -111,7 +111,7 @@ fn spread(values: &[f64]) -> impl Iterator<Item = f64> + '_ {
 
 /// The bit patterns as ordered integers, if all are equal or runs are long. Decimals would keep the runs too, but
 /// not the bit patterns of floats that are not decimals.
-fn repeated<'a>(cpu: Level, values: &[f64], scratch: &'a mut FloatScratch) -> Option<&'a [i64]> {
+fn repeated<'a>(cpu: CpuFeatures, values: &[f64], scratch: &'a mut FloatScratch) -> Option<&'a [i64]> {
     if count_changes(cpu, values) * 8 > values.len() {
         return None;
     }
@@ -147,7 +147,7 @@ fn find_decimals(values: &[f64], last: Option<DecimalPowers>) -> Option<DecimalP
 }
 
 /// Scales all values down, collects those that do not come back as exceptions, and returns how many these are.
-fn scale_all(cpu: Level, values: &[f64], decimals: DecimalPowers, floats: &mut FloatScratch) -> usize {
+fn scale_all(cpu: CpuFeatures, values: &[f64], decimals: DecimalPowers, floats: &mut FloatScratch) -> usize {
     let (powers, scale) = (decimals.powers(), decimals.scale());
     floats.integers.resize(values.len(), 0);
     floats.positions.clear();
@@ -173,7 +173,7 @@ fn scale_all(cpu: Level, values: &[f64], decimals: DecimalPowers, floats: &mut F
 
 /// Appends the output of [`scale_all`].
 fn push_decimals(
-    cpu: Level,
+    cpu: CpuFeatures,
     rows: usize,
     decimals: DecimalPowers,
     preference: Preference,

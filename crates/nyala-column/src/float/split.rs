@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::decimal::{Exceptions, exceptions_bytes, push_exceptions};
-use crate::cpu::{Level, dispatched};
+use crate::cpu::{CpuFeatures, dispatched};
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::pack::{get, pack, packed_bytes, unpack};
@@ -50,7 +50,7 @@ impl<'a> Split<'a> {
 
     pub(super) fn decode(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         out: &mut [f64; VECTOR_VALUES],
     ) -> Result<()> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::decimal::Decimal;
 use super::split::Split;
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::integer::NestedVector;
@@ -61,7 +61,7 @@ impl<'a> FloatVector<'a> {
     }
 
     /// Decodes `rows` to the same rows of `out`; other rows may be overwritten too.
-    pub(super) fn decode(&self, cpu: Level, rows: Range<usize>, out: &mut Floats) -> Result<()> {
+    pub(super) fn decode(&self, cpu: CpuFeatures, rows: Range<usize>, out: &mut Floats) -> Result<()> {
         match self {
             FloatVector::Raw(bytes) => {
                 let (floats, _) = bytes[rows.start * 8..rows.end * 8].as_chunks::<8>();
@@ -83,7 +83,7 @@ impl<'a> FloatVector<'a> {
         }
     }
 
-    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<f64> {
+    pub(super) fn get(&self, cpu: CpuFeatures, row: usize) -> Result<f64> {
         match self {
             FloatVector::Raw(bytes) => {
                 Ok(f64::from_le_bytes(bytes[row * 8..row * 8 + 8].try_into().expect("eight bytes")))

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::encoding::Encoding;
 use super::vector::{Form, Vector};
 use crate::block::{BlockLayout, Number, NumberBlock, ROWS_ONE_BY_ONE};
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::{Kind, VECTOR_VALUES};
 use crate::error::Result;
 use crate::kernels::line::append_values;
@@ -183,25 +183,25 @@ pub(crate) struct ParsedPart<'a> {
 impl ParsedPart<'_> {
     /// Decodes the wanted rows.
     #[inline]
-    pub(crate) fn decode<'b, T: Narrow>(&self, cpu: Level, out: &'b mut Offsets<T>) -> Result<&'b [T]> {
+    pub(crate) fn decode<'b, T: Narrow>(&self, cpu: CpuFeatures, out: &'b mut Offsets<T>) -> Result<&'b [T]> {
         self.vector.decode(cpu, self.part.rows.clone(), out)?;
         Ok(&out[self.part.rows.clone()])
     }
 
     /// Adds the sums of windows if that is possible without decoding; returns whether it was.
-    fn sum_windows(&self, cpu: Level, bounds: &[u32], out: &mut [i128]) -> Result<bool> {
+    fn sum_windows(&self, cpu: CpuFeatures, bounds: &[u32], out: &mut [i128]) -> Result<bool> {
         let Form::Delta(delta) = &self.vector.form else { return Ok(false) };
         let rows = (self.part.all_rows.start, self.part.rows.clone());
         delta.sum_windows(cpu, rows, bounds, (self.largest, self.reference), out)
     }
 
     /// The value of one of the vector's rows.
-    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<i64> {
+    pub(super) fn get(&self, cpu: CpuFeatures, row: usize) -> Result<i64> {
         Ok(self.reference.value(narrowed(self.largest, self.vector.get(cpu, row)?)))
     }
 
     /// `(first value, step)` where the wanted rows lie on a line.
-    pub(super) fn line(&self, cpu: Level) -> Result<Option<(i64, i64)>> {
+    pub(super) fn line(&self, cpu: CpuFeatures) -> Result<Option<(i64, i64)>> {
         let (start, end) = (self.part.rows.start as u64, self.part.rows.end as u64);
         if self.part.len() == 1 {
             return Ok(Some((self.get(cpu, self.part.rows.start)?, 0)));

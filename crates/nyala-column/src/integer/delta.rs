@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::patches::Patches;
 use super::plan::PatchedResiduals;
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 pub(super) use crate::kernels::delta_sum::GROUP_ROWS;
@@ -65,7 +65,7 @@ impl<'a> Delta<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
@@ -87,7 +87,7 @@ impl<'a> Delta<'a> {
     /// offset.
     pub(super) fn sum_windows(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         (first, rows): (u32, Range<usize>),
         bounds: &[u32],
         (largest, reference): (u64, FrameOfReference),
@@ -145,14 +145,14 @@ impl<'a> Delta<'a> {
 
     /// The sum of the packed differences of `count` rows from `start` on, which begins a group, but for the
     /// first: a group's first row is its base, its difference and patch count for nothing.
-    fn sum_differences<T: Narrow>(&self, cpu: Level, start: usize, count: usize) -> u64 {
+    fn sum_differences<T: Narrow>(&self, cpu: CpuFeatures, start: usize, count: usize) -> u64 {
         let mut differences = [T::default(); GROUP_ROWS];
         let differences = &mut differences[..count];
         unpack(cpu, self.packed, self.width, start, differences);
         differences[1..].iter().fold(0, |sum: u64, difference| sum.wrapping_add(difference.widen()))
     }
 
-    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<u64> {
+    pub(super) fn get(&self, cpu: CpuFeatures, row: usize) -> Result<u64> {
         debug_assert!(row < self.rows);
         let group = row / GROUP_ROWS;
         let start = group * GROUP_ROWS;

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::error::{CorruptBlock, Result, ensure};
 use crate::kernels::lookup::look_up;
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width, unpack};
@@ -38,7 +38,7 @@ impl<'a> Dictionary<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {

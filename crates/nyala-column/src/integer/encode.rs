@@ -14,7 +14,7 @@ use super::plan::{Plan, counted, plan, take_sample};
 use super::runs::{push_runs, runs_bytes};
 use super::scratch::IntegerScratch;
 use super::vector::Vector;
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::VECTOR_VALUES;
 use crate::kernels::line::decodes_to;
 use crate::kernels::pack::{packed_bytes, storable_width};
@@ -64,7 +64,7 @@ fn weight(candidate: &Candidate, preference: Preference) -> usize {
 /// Soon these bytes are the only copy of acknowledged values, and the encoder has many branches. The check costs a
 /// tenth of encoding.
 pub(super) fn encode_verified(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     preference: Preference,
     scratch: &mut IntegerScratch,
@@ -84,7 +84,7 @@ pub(super) fn encode_verified(
     Encoded { tag: encoding as u8, ..encoded }
 }
 
-fn reads_back(cpu: Level, values: &[i64], encoded: &Encoded, payload: &[u8]) -> bool {
+fn reads_back(cpu: CpuFeatures, values: &[i64], encoded: &Encoded, payload: &[u8]) -> bool {
     let Ok(vector) = Vector::parse(encoded.tag, values.len(), payload) else { return false };
     let reference = FrameOfReference { min: encoded.profile.min, divisor: vector.divisor };
     with_narrow!(encoded.profile.range() / vector.divisor, T => {
@@ -96,7 +96,7 @@ fn reads_back(cpu: Level, values: &[i64], encoded: &Encoded, payload: &[u8]) -> 
 
 /// Appends the payload of `values` (1..=1024) to `out`.
 pub(crate) fn encode_vector(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     preference: Preference,
     scratch: &mut IntegerScratch,
@@ -165,7 +165,7 @@ fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
 
 /// Appends the payload of `values` in the encoding that suits them.
 fn encode_offsets(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
@@ -195,7 +195,7 @@ fn encode_offsets(
 }
 
 fn choose(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
@@ -236,7 +236,7 @@ fn choose(
 
 /// The encoding of the column's last vectors, if it still suits.
 fn from_history(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
@@ -259,7 +259,7 @@ fn from_history(
 }
 
 fn frame_from_history(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
@@ -272,7 +272,7 @@ fn frame_from_history(
 }
 
 fn delta_from_history(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     profile: &Profile,
     preference: Preference,
@@ -310,7 +310,7 @@ fn neighbours(width: u32, low: i64) -> [(u32, i64); 3] {
 }
 
 /// The differences of neighbours, each group's first apart.
-fn gather_differences(cpu: Level, values: &[i64], scratch: &mut IntegerScratch) {
+fn gather_differences(cpu: CpuFeatures, values: &[i64], scratch: &mut IntegerScratch) {
     let rows = values.len();
     scratch.differences.resize(rows, 0);
     differences(cpu, values, &mut scratch.differences[1..]);
@@ -340,7 +340,7 @@ impl Best {
 
 /// Offers the encodings that use differences: deltas, and a sloped frame where the differences suggest a line.
 fn offer_differences(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     profile: &Profile,
     scratch: &mut IntegerScratch,
@@ -370,7 +370,7 @@ fn offer_differences(
     }
 }
 
-fn offer_line(cpu: Level, values: &[i64], slope: i64, scratch: &mut IntegerScratch, best: &mut Best) {
+fn offer_line(cpu: CpuFeatures, values: &[i64], slope: i64, scratch: &mut IntegerScratch, best: &mut Best) {
     // Anchored at the first value; if that is itself an exception, the plan's `low` moves to where most are.
     let first = values[0];
     scratch.residuals.resize(values.len(), 0);
@@ -473,7 +473,7 @@ fn offsets(values: &[i64], profile: &Profile, out: &mut Vec<u64>) {
 }
 
 fn write(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     profile: &Profile,
     candidate: Candidate,

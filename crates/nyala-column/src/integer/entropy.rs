@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::plan::take_sample;
 use super::scratch::IntegerScratch;
-use crate::cpu::{Level, dispatched};
+use crate::cpu::{CpuFeatures, dispatched};
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::ans::{
@@ -60,7 +60,7 @@ impl<'a> Entropy<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
@@ -96,7 +96,7 @@ impl<'a> Entropy<'a> {
         Ok(())
     }
 
-    pub(super) fn get(&self, cpu: Level, row: usize) -> Result<u64> {
+    pub(super) fn get(&self, cpu: CpuFeatures, row: usize) -> Result<u64> {
         let mut offsets: Offsets<u64> = [0; VECTOR_VALUES];
         self.decode(cpu, row..row + 1, &mut offsets)?;
         Ok(offsets[row])
@@ -266,7 +266,7 @@ fn estimate(numbers: &[u64]) -> Estimate {
 
 /// Appends the offsets in `scratch.packed`, at least two, unless that takes more than `most_bytes`.
 pub(super) fn push_entropy(
-    cpu: Level,
+    cpu: CpuFeatures,
     scratch: &mut IntegerScratch,
     most_bytes: usize,
     out: &mut Vec<u8>,
@@ -320,9 +320,9 @@ mod tests {
     fn check(offsets: &[u64]) {
         let mut scratch = IntegerScratch { packed: offsets.to_vec(), ..Default::default() };
         let mut bytes = Vec::new();
-        assert!(push_entropy(Level::best(), &mut scratch, usize::MAX, &mut bytes));
+        assert!(push_entropy(CpuFeatures::best(), &mut scratch, usize::MAX, &mut bytes));
         let vector = Entropy::parse(offsets.len(), &bytes).unwrap();
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             for end in [1, 2, offsets.len() / 2, offsets.len() - 1, offsets.len()] {
                 let mut decoded = [0; VECTOR_VALUES];
                 vector.decode(cpu, 0..end, &mut decoded).unwrap();

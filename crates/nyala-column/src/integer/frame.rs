@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::patches::Patches;
 use super::plan::PatchedResiduals;
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::error::{Result, ensure};
 use crate::kernels::line::add_line;
 use crate::kernels::pack::{get, is_storable, packed_bytes, unpack};
@@ -43,7 +43,7 @@ impl<'a> Frame<'a> {
 
     pub(super) fn decode<T: Narrow>(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {

@@ -27,7 +27,7 @@ pub(crate) use history::IntegerHistory;
 pub(crate) use nested::{NestedVector, push_nested_vector};
 pub(crate) use scratch::IntegerScratch;
 
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::{BlockScratch, Entry, Kind, push_block, vector_ranges};
 use crate::kernels::profile::Profile;
 use crate::preference::Preference;
@@ -46,13 +46,13 @@ pub struct IntegerSummary {
 /// Encodes blocks of integers, and keeps its buffers from one to the next.
 #[derive(Debug, Clone)]
 pub(crate) struct IntegerEncoder {
-    pub(crate) cpu: Level,
+    pub(crate) cpu: CpuFeatures,
     pub(crate) block: BlockScratch,
     pub(crate) vector: IntegerScratch,
 }
 
 impl IntegerEncoder {
-    pub(crate) fn new(cpu: Level) -> Self {
+    pub(crate) fn new(cpu: CpuFeatures) -> Self {
         Self { cpu, block: BlockScratch::default(), vector: IntegerScratch::default() }
     }
 

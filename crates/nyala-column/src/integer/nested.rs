@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::encode::encode_vector;
 use super::scratch::IntegerScratch;
 use super::vector::Vector;
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::kernels::line::write_values;
@@ -39,7 +39,7 @@ impl<'a> NestedVector<'a> {
     /// Decodes `rows` to the same rows of `out`.
     pub(crate) fn decode(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         out: &mut [i64; VECTOR_VALUES],
     ) -> Result<()> {
@@ -51,14 +51,14 @@ impl<'a> NestedVector<'a> {
         Ok(())
     }
 
-    pub(crate) fn get(&self, cpu: Level, row: usize) -> Result<i64> {
+    pub(crate) fn get(&self, cpu: CpuFeatures, row: usize) -> Result<i64> {
         Ok(self.reference.value(narrowed(self.largest, self.vector.get(cpu, row)?)))
     }
 }
 
 /// Appends `values` (1..=1024) as a nested vector.
 pub(crate) fn push_nested_vector(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     preference: Preference,
     scratch: &mut IntegerScratch,

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::error::{Result, ensure};
 use crate::kernels::pack::{get, is_storable, pack, packed_bytes, storable_width, unpack};
 use crate::little_endian::{Reader, bit_width, unfold_sign};
@@ -68,7 +68,7 @@ impl<'a> Patches<'a> {
     /// Adds each patch in `rows` to its row of `out`, whose first is row `start` (not after `rows`).
     pub(super) fn add_to<T: Narrow>(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         start: usize,
         out: &mut [T],
@@ -83,7 +83,7 @@ impl<'a> Patches<'a> {
     /// As `for_each`, but unpacks all patches at once, which is cheaper when there are many.
     fn for_each_unpacked(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         mut patch: impl FnMut(usize, u64),
     ) -> Result<()> {

@@ -1,7 +1,7 @@
 //! How wide to pack, and which few values to leave to patches.
 
 use super::patches::{PATCH_LIMIT, patches_bytes, push_patches};
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::kernels::pack::{is_storable, pack, packed_bytes, storable_width};
 use crate::kernels::profile::count_outside;
 use crate::kernels::residuals::{SplitInto, split_residuals};
@@ -36,7 +36,7 @@ impl Plan {
 }
 
 /// Sorts a spread sample of `values` into `sample`.
-pub(super) fn take_sample(cpu: Level, values: &[i64], sample: &mut Vec<i64>) {
+pub(super) fn take_sample(cpu: CpuFeatures, values: &[i64], sample: &mut Vec<i64>) {
     sample.clear();
     if values.len() <= SAMPLE {
         sample.extend_from_slice(values);
@@ -49,7 +49,7 @@ pub(super) fn take_sample(cpu: Level, values: &[i64], sample: &mut Vec<i64>) {
 
 /// The cheapest packing of `values`, whose extremes are `min` and `max`, judged by their sorted sample.
 pub(super) fn plan(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     (min, max): (i64, i64),
     sample: &[i64],
@@ -90,7 +90,7 @@ pub(super) fn plan(
 
 /// The plan of a given width and window, counted on `values`; `None` if too many would be patches.
 pub(super) fn counted(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[i64],
     (width, low): (u32, i64),
     range: u64,
@@ -206,7 +206,7 @@ pub(super) struct PatchedScratch {
 
 impl PatchedScratch {
     /// Splits `values` by a plan.
-    pub(super) fn split(&mut self, cpu: Level, values: &[i64], plan: Plan) -> PatchedResiduals<'_> {
+    pub(super) fn split(&mut self, cpu: CpuFeatures, values: &[i64], plan: Plan) -> PatchedResiduals<'_> {
         let Self { bytes, words, positions, amounts } = self;
         positions.clear();
         amounts.clear();
@@ -230,9 +230,9 @@ mod tests {
 
     fn planned(values: &[i64]) -> Plan {
         let mut sample = Vec::new();
-        take_sample(Level::best(), values, &mut sample);
+        take_sample(CpuFeatures::best(), values, &mut sample);
         let extremes = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
-        plan(Level::best(), values, extremes, &sample, Preference::Balanced)
+        plan(CpuFeatures::best(), values, extremes, &sample, Preference::Balanced)
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(plan.width, 4);
         assert!((-2..=0).contains(&plan.low));
         let mut scratch = PatchedScratch::default();
-        assert_eq!(scratch.split(Level::best(), &values, plan).positions, [77, 500]);
+        assert_eq!(scratch.split(CpuFeatures::best(), &values, plan).positions, [77, 500]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::encoding::{Encoding, TAG_DIVISOR};
 use super::entropy::Entropy;
 use super::frame::Frame;
 use super::runs::Runs;
-use crate::cpu::Level;
+use crate::cpu::CpuFeatures;
 use crate::directory::VECTOR_VALUES;
 use crate::error::{Result, ensure};
 use crate::little_endian::Reader;
@@ -63,7 +63,7 @@ impl<'a> Vector<'a> {
     /// Decodes the offsets of `rows` to the same rows of `out`; other rows may be overwritten too.
     pub(crate) fn decode<T: Narrow>(
         &self,
-        cpu: Level,
+        cpu: CpuFeatures,
         rows: Range<usize>,
         out: &mut Offsets<T>,
     ) -> Result<()> {
@@ -81,7 +81,7 @@ impl<'a> Vector<'a> {
     }
 
     /// The offset of one row.
-    pub(crate) fn get(&self, cpu: Level, row: usize) -> Result<u64> {
+    pub(crate) fn get(&self, cpu: CpuFeatures, row: usize) -> Result<u64> {
         match &self.form {
             Form::Constant => Ok(0),
             Form::Frame(frame) => frame.get(row),

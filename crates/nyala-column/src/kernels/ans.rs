@@ -9,7 +9,7 @@
 use std::ops::RangeInclusive;
 
 use super::pack::load_word;
-use crate::cpu::{Feature, Level, dispatched};
+use crate::cpu::{CpuFeatures, Feature, dispatched};
 
 /// States, and the sum of all frequencies.
 pub(crate) const STATES: usize = 256;
@@ -56,13 +56,13 @@ const FEW_SYMBOLS: usize = 32;
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 #[inline]
 pub(crate) fn decode_table(
-    cpu: Level,
+    cpu: CpuFeatures,
     frequencies: &Frequencies,
     symbols: RangeInclusive<u8>,
     rename: impl Fn(u8) -> u8,
 ) -> DecodeTable {
     let mut table = match cpu.feature() {
-        // SAFETY: a Level exists only for instructions that the processor has.
+        // SAFETY: a CpuFeatures exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 if symbols.len() <= FEW_SYMBOLS => unsafe { x86::table_avx512(frequencies, symbols) },
         _ => table_by_states(frequencies, *symbols.start()),
@@ -89,7 +89,7 @@ fn table_by_states(frequencies: &Frequencies, first: u8) -> DecodeTable {
 /// the bit that follows. Past the end of the stream are zeros, for the caller to judge.
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn decode_symbols(
-    cpu: Level,
+    cpu: CpuFeatures,
     table: &DecodeTable,
     stream: &[u8],
     at: usize,
@@ -103,7 +103,7 @@ pub(crate) fn decode_symbols(
     let (rounds, rest) = out.split_at_mut(moving / LANES * LANES);
     let rounds = rounds.as_chunks_mut().0;
     match cpu.feature() {
-        // SAFETY: a Level exists only for instructions that the processor has.
+        // SAFETY: a CpuFeatures exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::decode_rounds_avx512(table, stream, &mut lanes, rounds) },
         _ => decode_rounds(cpu, table, stream, &mut lanes, rounds),
@@ -432,7 +432,7 @@ mod tests {
         let stream = stream_of(&encode_symbols(&frequencies, first, symbols));
         assert_eq!(naive(&frequencies, &stream, symbols.len()), symbols);
         let last = *symbols.iter().max().unwrap();
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             let table = decode_table(cpu, &frequencies, first..=last, |symbol| symbol);
             assert_eq!(table, table_by_states(&frequencies, first));
             for wanted in [0, 1, 7, 8, 9, symbols.len() / 2, symbols.len()] {
@@ -474,7 +474,7 @@ mod tests {
         let mut frequencies = [0; 256];
         frequencies[3] = 1;
         let mut out = [0; 1024];
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             let table = decode_table(cpu, &frequencies, 0..=3, |symbol| symbol);
             decode_symbols(cpu, &table, &[0xff; 5], 0, 1024, &mut out);
         }

@@ -5,7 +5,7 @@
 //! from everything, −0.0 equals 0.0.
 
 use crate::bitmap::Bitmap;
-use crate::cpu::{Feature, Level, dispatched};
+use crate::cpu::{CpuFeatures, Feature, dispatched};
 use crate::narrow::Narrow;
 
 /// A comparison with a constant, which stands on the right.
@@ -61,7 +61,7 @@ impl Interval {
 /// Appends a bit per value: whether `low <= value <= low + span` (wrapping), or not if `negated`.
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn in_interval<T: Narrow>(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[T],
     low: T,
     span: T,
@@ -71,7 +71,7 @@ pub(crate) fn in_interval<T: Narrow>(
     let flip = if negated { u64::MAX } else { 0 };
     for values in values.chunks(64) {
         let word = match cpu.feature() {
-            // SAFETY: a Level exists only for instructions that the processor has.
+            // SAFETY: a CpuFeatures exists only for instructions that the processor has.
             #[cfg(target_arch = "x86_64")]
             Feature::Avx512 => unsafe { x86::interval_word_avx512(values, low, span) },
             _ => interval_word(values, low, span),
@@ -144,7 +144,13 @@ mod x86 {
 }
 
 /// Appends a bit per value: whether the comparison holds.
-pub(crate) fn compare_floats(cpu: Level, values: &[f64], op: CompareOp, constant: f64, out: &mut Bitmap) {
+pub(crate) fn compare_floats(
+    cpu: CpuFeatures,
+    values: &[f64],
+    op: CompareOp,
+    constant: f64,
+    out: &mut Bitmap,
+) {
     for values in values.chunks(64) {
         out.extend_word(float_word(cpu, values, op, constant), values.len());
     }
@@ -202,7 +208,7 @@ mod tests {
     fn check_interval<T: Narrow>() {
         let values: Vec<T> =
             (0..205_u64).map(|index| T::truncate(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             for (low, high) in [(0, u64::MAX), (5, 5), (100, 250), (values[7].widen(), values[7].widen())] {
                 let (low, high) = (T::truncate(low), T::truncate(high));
                 for negated in [false, true] {
@@ -240,7 +246,7 @@ mod tests {
     #[test]
     fn floats_compare_as_ieee_says() {
         let values: Vec<f64> = [f64::NAN, -0.0, 0.0, 1.5, -1.5, f64::INFINITY].repeat(40);
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             for op in OPS {
                 for constant in [0.0, 1.5, f64::NAN, f64::NEG_INFINITY] {
                     let mut found = Bitmap::new();

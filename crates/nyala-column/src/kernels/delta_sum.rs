@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::pack::unpack;
-use crate::cpu::{Feature, Level};
+use crate::cpu::{CpuFeatures, Feature};
 
 /// Rows from one stored base to the next.
 pub(crate) const GROUP_ROWS: usize = 128;
@@ -38,7 +38,7 @@ impl DeltaGroups<'_> {
 
 /// Whether [`sum_deltas`] is faster than decoding.
 #[inline]
-pub(crate) fn is_faster(cpu: Level) -> bool {
+pub(crate) fn is_faster(cpu: CpuFeatures) -> bool {
     match cpu.feature() {
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => true,
@@ -48,17 +48,17 @@ pub(crate) fn is_faster(cpu: Level) -> bool {
 
 /// Sets the sum of rows `bounds[i]..bounds[i + 1]`, wrapping.
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
-pub(crate) fn sum_deltas(cpu: Level, deltas: DeltaGroups<'_>, bounds: &[u32], out: &mut [u64]) {
+pub(crate) fn sum_deltas(cpu: CpuFeatures, deltas: DeltaGroups<'_>, bounds: &[u32], out: &mut [u64]) {
     assert!(deltas.width <= WIDTH_MAX);
     match cpu.feature() {
-        // SAFETY: a Level exists only for instructions that the processor has.
+        // SAFETY: a CpuFeatures exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::sum_deltas_avx512(deltas, bounds, out) },
         _ => sum_deltas_portable(cpu, deltas, bounds, out),
     }
 }
 
-fn sum_deltas_portable(cpu: Level, deltas: DeltaGroups<'_>, bounds: &[u32], out: &mut [u64]) {
+fn sum_deltas_portable(cpu: CpuFeatures, deltas: DeltaGroups<'_>, bounds: &[u32], out: &mut [u64]) {
     for (pair, out) in bounds.windows(2).zip(out) {
         *out = 0;
         for_each_group(pair[0] as usize..pair[1] as usize, |first, rows| {
@@ -171,7 +171,7 @@ mod tests {
                             rows.fold(0_u64, |sum, row| sum.wrapping_add(value(row)))
                         };
                         let expected: Vec<u64> = bounds.windows(2).map(sum).collect();
-                        for cpu in Level::available() {
+                        for cpu in CpuFeatures::available() {
                             let mut sums = vec![7; expected.len()];
                             sum_deltas(cpu, deltas, bounds, &mut sums);
                             assert_eq!(sums, expected, "{cpu:?} {width} {count} {bounds:?}");

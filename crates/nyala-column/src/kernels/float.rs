@@ -147,7 +147,7 @@ fn scale_down_body(values: &[f64], powers: (f64, f64), scale: Scale, out: &mut [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Level;
+    use crate::cpu::CpuFeatures;
 
     fn values() -> Vec<f64> {
         let mut values: Vec<f64> =
@@ -169,7 +169,7 @@ mod tests {
         let values = values();
         let mut numbers: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
         numbers.sort_by(f64::total_cmp);
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             assert_eq!(min_max_floats(cpu, &values), (numbers[0], numbers[numbers.len() - 1]));
             assert_eq!(min_max_floats(cpu, &[f64::NAN]), (f64::INFINITY, f64::NEG_INFINITY));
             let zeroes = min_max_floats(cpu, &[0.0, -0.0]);
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn changes_and_nan_are_counted_at_every_instruction_set() {
         let values = [1.0, 1.0, f64::NAN, f64::NAN, 0.0, -0.0];
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             assert_eq!(count_changes(cpu, &values), 3);
             assert_eq!(count_changes(cpu, &[]), 0);
             assert!(same_bits(cpu, &values, &values));
@@ -196,7 +196,7 @@ mod tests {
     fn decimals_scale_down_and_up_at_every_instruction_set() {
         let values: Vec<f64> = (-400..400).map(|index| f64::from(index * 37) / 100.0).collect();
         let scale = Scale::Divide { divisor: 100.0 };
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             let mut integers = vec![0; values.len()];
             assert_eq!(scale_down(cpu, &values, (100.0, 1.0), scale, &mut integers), 0);
             let offsets: Vec<u64> =

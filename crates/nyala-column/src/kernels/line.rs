@@ -60,12 +60,12 @@ fn write_values_body<T: Narrow>(offsets: &[T], reference: FrameOfReference, out:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Level;
+    use crate::cpu::CpuFeatures;
 
     #[test]
     fn every_instruction_set_adds_the_same_line() {
         for step in [0, 1, 7, u32::MAX] {
-            for cpu in Level::available() {
+            for cpu in CpuFeatures::available() {
                 let mut values: Vec<u32> = (0..200).collect();
                 add_line(cpu, &mut values, 5, step);
                 for (index, value) in (0..200_u32).zip(values) {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn every_instruction_set_makes_the_same_values() {
         let offsets: Vec<u16> = (0..100).map(|index| index * 600).collect();
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             for divisor in [1, 1000] {
                 let reference = FrameOfReference { min: i64::MIN + 5, divisor };
                 let value = |offset: &u16| i64::MIN + 5 + i64::from(*offset) * divisor as i64;

@@ -1,4 +1,4 @@
-//! Free functions on slices, compiled per instruction set (see [`Level`](crate::Level)).
+//! Free functions on slices, compiled per instruction set (see [`CpuFeatures`](crate::CpuFeatures)).
 //!
 //! Few are public; the others serve the blocks.
 

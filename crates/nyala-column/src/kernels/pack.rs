@@ -10,7 +10,7 @@
 
 use std::any::TypeId;
 
-use crate::cpu::{Feature, Level};
+use crate::cpu::{CpuFeatures, Feature};
 use crate::narrow::Narrow;
 
 /// Values that one call unpacks at most; callers work vector by vector.
@@ -117,7 +117,7 @@ pub(crate) fn load_word(packed: &[u8], at: usize) -> u64 {
 
 /// Unpacks values `first..first + out.len()`. `first` is a multiple of 64, the stream holds the range, and
 /// values wider than `T` are truncated (see [`Narrow`] for why that is right).
-pub(crate) fn unpack<T: Narrow>(cpu: Level, packed: &[u8], width: u32, first: usize, out: &mut [T]) {
+pub(crate) fn unpack<T: Narrow>(cpu: CpuFeatures, packed: &[u8], width: u32, first: usize, out: &mut [T]) {
     assert!(first.is_multiple_of(64) && out.len() <= UNPACK_LIMIT && is_storable(width));
     assert!(packed.len() >= packed_bytes(first + out.len(), width));
     match width {
@@ -131,7 +131,13 @@ pub(crate) fn unpack<T: Narrow>(cpu: Level, packed: &[u8], width: u32, first: us
 
 /// Unpacks into the natural type of the width, then converts if `T` is another one.
 #[allow(unsafe_code, reason = "a slice cast between identical types, see SAFETY")]
-fn unpack_through<N: Narrow, T: Narrow>(cpu: Level, packed: &[u8], width: u32, first: usize, out: &mut [T]) {
+fn unpack_through<N: Narrow, T: Narrow>(
+    cpu: CpuFeatures,
+    packed: &[u8],
+    width: u32,
+    first: usize,
+    out: &mut [T],
+) {
     if TypeId::of::<N>() == TypeId::of::<T>() {
         // SAFETY: N and T are the same type, so this is the same slice.
         let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<N>(), out.len()) };
@@ -152,7 +158,7 @@ fn convert_body<N: Narrow, T: Narrow>(from: &[N], to: &mut [T]) {
 
 /// Converts between narrow types, truncating; written out because [`dispatched!`] takes one type parameter.
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
-fn convert<N: Narrow, T: Narrow>(cpu: Level, from: &[N], to: &mut [T]) {
+fn convert<N: Narrow, T: Narrow>(cpu: CpuFeatures, from: &[N], to: &mut [T]) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2")]
@@ -164,7 +170,7 @@ fn convert<N: Narrow, T: Narrow>(cpu: Level, from: &[N], to: &mut [T]) {
             convert_body(from, to)
         }
         match cpu.feature() {
-            // SAFETY: a Level exists only for instructions that the processor has.
+            // SAFETY: a CpuFeatures exists only for instructions that the processor has.
             Feature::Avx512 => return unsafe { avx512(from, to) },
             // SAFETY: as above.
             Feature::Avx2 => return unsafe { avx2(from, to) },
@@ -175,9 +181,9 @@ fn convert<N: Narrow, T: Narrow>(cpu: Level, from: &[N], to: &mut [T]) {
 }
 
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
-fn unpack_natural<N: Narrow>(cpu: Level, packed: &[u8], width: u32, first: usize, out: &mut [N]) {
+fn unpack_natural<N: Narrow>(cpu: CpuFeatures, packed: &[u8], width: u32, first: usize, out: &mut [N]) {
     match cpu.feature() {
-        // SAFETY: a Level exists only for instructions that the processor has.
+        // SAFETY: a CpuFeatures exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::unpack_avx512(packed, width, first, out) },
         // SAFETY: as above.
@@ -392,7 +398,7 @@ mod tests {
             pack(&narrow, width, &mut again);
             assert_eq!(again, packed);
         }
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             for first in (0..count).step_by(64) {
                 let mut out = vec![T::MAX; count - first];
                 unpack(cpu, &packed, width, first, &mut out);

@@ -1,16 +1,16 @@
 //! Prefix sums (running sums): from differences back to values.
 
-use crate::cpu::{Feature, Level};
+use crate::cpu::{CpuFeatures, Feature};
 use crate::narrow::Narrow;
 
 /// Turns differences into values in place: the first becomes `base`, each later one its predecessor plus `step`
 /// plus its difference. Arithmetic wraps (see [`Narrow`]).
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 #[inline]
-pub(crate) fn running_sum<T: Narrow>(cpu: Level, values: &mut [T], base: T, step: T) {
+pub(crate) fn running_sum<T: Narrow>(cpu: CpuFeatures, values: &mut [T], base: T, step: T) {
     match cpu.feature() {
         Feature::Portable => running_sum_portable(values, base, step),
-        // SAFETY: a Level exists only for instructions that the processor has, and both hold AVX2.
+        // SAFETY: a CpuFeatures exists only for instructions that the processor has, and both hold AVX2.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx2 | Feature::Avx512 => unsafe { x86::running_sum_avx2(values, base, step) },
     }
@@ -120,7 +120,7 @@ mod tests {
             let (base, step) = (T::truncate(0xdead_beef_1234_5678), T::truncate(u64::MAX - 2));
             let mut expected = differences.clone();
             running_sum_portable(&mut expected, base, step);
-            for cpu in Level::available() {
+            for cpu in CpuFeatures::available() {
                 let mut sums = differences.clone();
                 running_sum(cpu, &mut sums, base, step);
                 assert_eq!(sums, expected, "{cpu:?} {count}");

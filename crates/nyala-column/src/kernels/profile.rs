@@ -110,7 +110,7 @@ fn divide_exactly_body(values: &[i64], min: i64, divisor: u64, out: &mut [i64]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Level;
+    use crate::cpu::CpuFeatures;
 
     #[test]
     fn every_instruction_set_divides_exactly() {
@@ -121,7 +121,7 @@ mod tests {
                 .collect();
             let values: Vec<i64> =
                 quotients.iter().map(|quotient| (quotient * divisor).wrapping_add(i64::MIN + 7)).collect();
-            for cpu in Level::available() {
+            for cpu in CpuFeatures::available() {
                 let mut divided = vec![0; values.len()];
                 divide_exactly(cpu, &values, i64::MIN + 7, divisor as u64, &mut divided);
                 assert_eq!(divided, quotients, "{divisor}");
@@ -140,7 +140,7 @@ mod tests {
         for values in &cases {
             let min = *values.iter().min().unwrap();
             let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
-            for cpu in Level::available() {
+            for cpu in CpuFeatures::available() {
                 let profile = profile(cpu, values);
                 assert_eq!((profile.min, Some(&profile.max)), (min, values.iter().max()));
                 assert_eq!(profile.sum_offset as i128 + i128::from(min) * values.len() as i128, sum);

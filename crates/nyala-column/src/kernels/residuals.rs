@@ -55,7 +55,7 @@ fn split_residuals_body<T: Narrow>(values: &[i64], low: i64, span: u64, into: Sp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Level;
+    use crate::cpu::CpuFeatures;
 
     #[test]
     fn every_instruction_set_splits_alike() {
@@ -69,7 +69,7 @@ mod tests {
                     }
                 })
                 .collect();
-            for cpu in Level::available() {
+            for cpu in CpuFeatures::available() {
                 let (mut bytes, mut positions, mut amounts) = (vec![9_u8; rows], Vec::new(), Vec::new());
                 let into =
                     SplitInto { residuals: &mut bytes, positions: &mut positions, amounts: &mut amounts };

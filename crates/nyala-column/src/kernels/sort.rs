@@ -1,6 +1,6 @@
 //! Sorts a few values without branches, which the processor could not predict.
 
-use crate::cpu::{Level, dispatched};
+use crate::cpu::{CpuFeatures, dispatched};
 
 /// At most this many values are sorted by rank: each is compared with every other.
 const RANKED: usize = 64;
@@ -10,7 +10,7 @@ const TOGETHER: usize = 32;
 const INDEX_BITS: u32 = RANKED.trailing_zeros();
 
 /// Sorts values, fast if they are at most 64 and close together.
-pub(crate) fn sort_small(cpu: Level, values: &mut [i64]) {
+pub(crate) fn sort_small(cpu: CpuFeatures, values: &mut [i64]) {
     let bounds = |(least, most): (i64, i64), value: &i64| (least.min(*value), most.max(*value));
     let (least, most) = values.iter().fold((i64::MAX, i64::MIN), bounds);
     let range = most.wrapping_sub(least) as u64;
@@ -66,7 +66,7 @@ mod tests {
             }
             let mut expected = values.clone();
             expected.sort_unstable();
-            for cpu in Level::available() {
+            for cpu in CpuFeatures::available() {
                 let mut sorted = values.clone();
                 sort_small(cpu, &mut sorted);
                 assert_eq!(sorted, expected);

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::cpu::{Feature, Level, dispatched};
+use crate::cpu::{CpuFeatures, Feature, dispatched};
 use crate::narrow::{FrameOfReference, Narrow};
 
 /// Rows of the block that a slice of decoded values holds.
@@ -14,7 +14,7 @@ pub(crate) type Rows = Range<u32>;
 /// Adds the values of its rows to each window's sum.
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn sum_windows<T: Narrow>(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[T],
     rows: Rows,
     bounds: &[u32],
@@ -22,7 +22,7 @@ pub(crate) fn sum_windows<T: Narrow>(
     out: &mut [i128],
 ) {
     match cpu.feature() {
-        // SAFETY: a Level exists only for instructions that the processor has.
+        // SAFETY: a CpuFeatures exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::sum_windows_avx512(values, rows, bounds, reference, out) },
         _ => sum_windows_dispatched(cpu, values, rows, bounds, reference, out),
@@ -32,7 +32,7 @@ pub(crate) fn sum_windows<T: Narrow>(
 /// Widens each window's `(min, max)` by its rows.
 #[allow(unsafe_code, reason = "calls of the per-instruction-set copies, see SAFETY")]
 pub(crate) fn min_max_windows<T: Narrow>(
-    cpu: Level,
+    cpu: CpuFeatures,
     values: &[T],
     rows: Rows,
     bounds: &[u32],
@@ -40,7 +40,7 @@ pub(crate) fn min_max_windows<T: Narrow>(
     out: &mut [(i64, i64)],
 ) {
     match cpu.feature() {
-        // SAFETY: a Level exists only for instructions that the processor has.
+        // SAFETY: a CpuFeatures exists only for instructions that the processor has.
         #[cfg(target_arch = "x86_64")]
         Feature::Avx512 => unsafe { x86::min_max_windows_avx512(values, rows, bounds, reference, out) },
         _ => min_max_windows_dispatched(cpu, values, rows, bounds, reference, out),
@@ -290,14 +290,14 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Level;
+    use crate::cpu::CpuFeatures;
 
     fn check<T: Narrow>() {
         let values: Vec<T> =
             (0..900_u64).map(|index| T::truncate(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         let bounds = [90, 100, 100, 101, 108, 300, 700, 1000, 1200];
         let reference = FrameOfReference { min: -3, divisor: 5 };
-        for cpu in Level::available() {
+        for cpu in CpuFeatures::available() {
             let mut sums = [7_i128; 8];
             sum_windows(cpu, &values, 100..1000, &bounds, reference, &mut sums);
             let mut extremes = [(i64::MAX, i64::MIN); 8];

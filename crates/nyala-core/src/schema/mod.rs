@@ -207,7 +207,7 @@ impl TableSchema {
     }
 
     /// The columns outside the key that every new row must have or gets by default.
-    pub fn demanding_columns(&self) -> impl Iterator<Item = &ColumnSchema> {
+    pub fn columns_of_new_rows(&self) -> impl Iterator<Item = &ColumnSchema> {
         // Tables of series may be wide, and have no such columns.
         let columns = if self.is_series_keyed() { &[] } else { &self.columns[..] };
         columns.iter().filter(|column| column.is_demanding() && !self.is_key(column.id))

@@ -102,7 +102,7 @@ pub mod write;
 
 pub use crate::schema::Alteration;
 pub use aggregate::{
-    AggregateFunction, AggregateRequest, AggregateStates, Measure, MeasureState, SlidingWindows,
+    AggregateFunction, AggregateRequest, Measure, PartialAggregate, PartialAggregates, SlidingWindows,
 };
 pub use capabilities::{Atomicity, Capabilities, Feature, Features};
 pub use changes::{Change, ChangeStream, ChangesRequest};
@@ -113,8 +113,8 @@ pub use scan::{
 pub use stage::Stage;
 pub use windows::{WindowRuns, Windows};
 pub use write::{
-    CellColumn, Delete, DeleteMode, Demand, Operation, RowPlace, Update, Upsert, WriteBatch, WriteMode,
-    WriteOutcome, validate_keys,
+    CellColumn, Delete, DeleteMode, KeyCondition, Operation, RowPosition, Update, Upsert, WriteBatch,
+    WriteMode, WriteOutcome, validate_keys,
 };
 
 use crate::error::Result;
@@ -244,7 +244,7 @@ pub trait Snapshot: Send + Sync + 'static {
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>>;
 
     /// Computes partial aggregates. Only for tables of series.
-    async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates>;
+    async fn aggregate(&self, request: AggregateRequest) -> Result<PartialAggregates>;
 
     /// A range of times that contains all rows of a table of series that lie `within` a range, from statistics. It may be
     /// wider than the rows and than `within`, never narrower. `None` only if there is no row.

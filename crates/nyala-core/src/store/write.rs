@@ -75,12 +75,12 @@ pub struct WriteOutcome {
     /// The number of rows written and deleted. A blind deletion counts keys.
     pub affected: u64,
     /// Rows left out because the condition of their mode did not hold, in order.
-    pub conflicts: Vec<RowPlace>,
+    pub conflicts: Vec<RowPosition>,
 }
 
 /// A row of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RowPlace {
+pub struct RowPosition {
     /// The index of the operation.
     pub operation: usize,
     /// The index of the row in the operation.
@@ -89,7 +89,7 @@ pub struct RowPlace {
 
 /// Whether a key must have a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Demand {
+pub enum KeyCondition {
     /// The key must have no row.
     Absent,
     /// The key must have a row.
@@ -98,11 +98,11 @@ pub enum Demand {
 
 impl WriteMode {
     /// The condition on keys, if any.
-    pub fn demand(self) -> Option<Demand> {
+    pub fn condition(self) -> Option<KeyCondition> {
         match self {
             WriteMode::Upsert => None,
-            WriteMode::Insert | WriteMode::InsertIgnore => Some(Demand::Absent),
-            WriteMode::Update | WriteMode::UpdateIgnore => Some(Demand::Present),
+            WriteMode::Insert | WriteMode::InsertIgnore => Some(KeyCondition::Absent),
+            WriteMode::Update | WriteMode::UpdateIgnore => Some(KeyCondition::Present),
         }
     }
 
@@ -119,8 +119,8 @@ impl WriteMode {
 
 impl DeleteMode {
     /// The condition on keys, if any.
-    pub fn demand(self) -> Option<Demand> {
-        (self != DeleteMode::Blind).then_some(Demand::Present)
+    pub fn condition(self) -> Option<KeyCondition> {
+        (self != DeleteMode::Blind).then_some(KeyCondition::Present)
     }
 }
 
@@ -142,10 +142,10 @@ impl Operation {
     }
 
     /// The condition on its keys, if any.
-    pub fn demand(&self) -> Option<Demand> {
+    pub fn condition(&self) -> Option<KeyCondition> {
         match self {
-            Operation::Upsert(upsert) => upsert.mode.demand(),
-            Operation::DeleteKeys { mode, .. } => mode.demand(),
+            Operation::Upsert(upsert) => upsert.mode.condition(),
+            Operation::DeleteKeys { mode, .. } => mode.condition(),
         }
     }
 
@@ -287,8 +287,8 @@ impl Upsert {
 
     /// Whether the result depends on which keys have rows: because of the mode, or because new rows get defaults.
     pub fn depends_on_rows(&self, schema: &TableSchema) -> bool {
-        self.mode.demand().is_some()
-            || schema.demanding_columns().any(|column| column.default.is_some() && self.lacks(column.id))
+        self.mode.condition().is_some()
+            || schema.columns_of_new_rows().any(|column| column.default.is_some() && self.lacks(column.id))
     }
 
     /// Fills absent cells of new rows with the columns' defaults.
@@ -298,7 +298,7 @@ impl Upsert {
         comes_into_being: impl Fn(usize) -> bool,
     ) -> Result<Self> {
         let rows = self.rows();
-        let lacking = schema.demanding_columns().filter(|column| self.lacks(column.id));
+        let lacking = schema.columns_of_new_rows().filter(|column| self.lacks(column.id));
         let lacking: Vec<_> = lacking.filter_map(|column| Some((column, column.default.as_ref()?))).collect();
         for (column, default) in lacking {
             let place = self.columns.iter().position(|cells| cells.column == column.id);
@@ -327,7 +327,7 @@ impl Upsert {
         let fail = |column: &ColumnSchema, words: &str| {
             Err(Error::invalid(format!("table {}, column {:?}: {words}", schema.shown_name(), column.name)))
         };
-        for column in schema.demanding_columns().filter(|column| !column.nullable) {
+        for column in schema.columns_of_new_rows().filter(|column| !column.nullable) {
             let null_cells = self.column(column.id).and_then(|cells| cells.null_cells.as_ref());
             if null_cells.is_some_and(|nulls| nulls.count_set_bits() > 0) {
                 return fail(column, "cannot be NULL");

@@ -105,7 +105,7 @@ impl Catalog {
             let Some(member) = member.filter(|member| member.is_member()) else { continue };
             let table = member.stored();
             table.load().await?;
-            let _stay = self.recall(&member, TimeRange::ALL, &TagFilter::All).await?;
+            let _pin = self.reload_series(&member, TimeRange::ALL, &TagFilter::All).await?;
             let _lock = table.table_lock().lock_exclusive().await;
             if member.was_dropped() {
                 continue;

@@ -13,7 +13,7 @@ use super::record::{
     read_idle_tags, read_tags, series_key, tag_set_key, tag_set_prefix, tags_record,
 };
 use super::series_table::SeriesTable;
-use crate::series::{IdleSeries, IdleSet, SeriesIndex, Stay, TagFilter, Tags};
+use crate::series::{IdleSeries, IdleSet, SeriesIndex, SeriesPin, TagFilter, Tags};
 use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange, before_long_work};
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
@@ -72,7 +72,12 @@ impl SeriesTable {
 
     /// Reloads the idle series that may have points in a time range. None of them is evicted while the pin is held. If
     /// there is not enough memory for all of them, only those that a filter selects are reloaded.
-    pub(crate) async fn reload(&self, time: TimeRange, filter: &TagFilter, memory: &Catalog) -> Result<Stay> {
+    pub(crate) async fn reload(
+        &self,
+        time: TimeRange,
+        filter: &TagFilter,
+        memory: &Catalog,
+    ) -> Result<SeriesPin> {
         self.reload_sets(time, &|_| true, filter, Some(memory)).await
     }
 
@@ -83,7 +88,7 @@ impl SeriesTable {
         is_wanted: &(dyn Fn(TimeRange) -> bool + Sync),
         filter: &TagFilter,
         memory: Option<&Catalog>,
-    ) -> Result<Stay> {
+    ) -> Result<SeriesPin> {
         let (pin, lacking) = self.idle().lock().pin(time, is_wanted);
         if lacking.is_empty() {
             return Ok(pin);
@@ -272,7 +277,7 @@ impl SeriesTable {
 
     /// Reloads the series that may lose their last points with a dropped range, given the ranges that may still have
     /// points. The caller of a drop only looks at series in memory.
-    pub(crate) async fn reload_for_drop(&self, dropped: TimeRange, left: &[TimeRange]) -> Result<Stay> {
+    pub(crate) async fn reload_for_drop(&self, dropped: TimeRange, left: &[TimeRange]) -> Result<SeriesPin> {
         let loses_its_end = |time: TimeRange| {
             dropped.contains(time.end_ns.saturating_sub(1)) && left.iter().any(|range| range.overlaps(time))
         };
@@ -280,7 +285,7 @@ impl SeriesTable {
     }
 
     /// Reloads the idle series that may have points both inside and outside of a time range.
-    pub(crate) async fn reload_cut(&self, time: TimeRange, memory: &Catalog) -> Result<Stay> {
+    pub(crate) async fn reload_cut(&self, time: TimeRange, memory: &Catalog) -> Result<SeriesPin> {
         self.reload_sets(time, &|of_set| !time.covers(of_set), &TagFilter::All, Some(memory)).await
     }
 

@@ -137,7 +137,7 @@ impl Measurement {
 
     /// Whether it has a series, or may have an evicted one.
     pub fn has_series(&self) -> bool {
-        self.count_series() > 0 || self.is_partly_known()
+        self.count_series() > 0 || self.has_evicted_series()
     }
 
     /// The number of its series, if they are loaded.
@@ -169,7 +169,7 @@ impl Measurement {
 
     /// Whether it is a member of a group with evicted series: then the number of its series and their tag keys are only
     /// known for series in memory.
-    pub fn is_partly_known(&self) -> bool {
+    pub fn has_evicted_series(&self) -> bool {
         self.is_member() && self.stored.has_evicted()
     }
 

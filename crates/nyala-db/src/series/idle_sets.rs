@@ -31,7 +31,7 @@ pub(crate) struct IdleSet {
 /// A pin on the idle sets that somebody needs, and on series that became idle since. They stay in memory while it
 /// exists.
 #[derive(Debug, Clone, Default)]
-pub struct Stay {
+pub struct SeriesPin {
     _sets: Vec<Arc<IdleSet>>,
     _era: Arc<()>,
 }
@@ -118,9 +118,9 @@ impl IdleSeries {
     }
 
     /// Pins the sets of a time range if all their series are in memory.
-    pub(crate) fn pin_if_resident(&mut self, time: TimeRange) -> Option<Stay> {
+    pub(crate) fn pin_if_resident(&mut self, time: TimeRange) -> Option<SeriesPin> {
         if self.sets.is_empty() {
-            return Some(Stay { _sets: Vec::new(), _era: self.era.clone() });
+            return Some(SeriesPin { _sets: Vec::new(), _era: self.era.clone() });
         }
         let (pin, lacking) = self.pin(time, |_| true);
         lacking.is_empty().then_some(pin)
@@ -131,7 +131,7 @@ impl IdleSeries {
         &mut self,
         time: TimeRange,
         is_wanted: impl Fn(TimeRange) -> bool,
-    ) -> (Stay, Vec<Arc<IdleSet>>) {
+    ) -> (SeriesPin, Vec<Arc<IdleSet>>) {
         let (mut sets, mut lacking) = (Vec::new(), Vec::new());
         let not_before = (Bound::Excluded((time.start_ns, u64::MAX)), Bound::Unbounded);
         for known in self.sets.range_mut(not_before).map(|(_, known)| known) {
@@ -144,7 +144,7 @@ impl IdleSeries {
                 lacking.push(known.set.clone());
             }
         }
-        (Stay { _sets: sets, _era: self.era.clone() }, lacking)
+        (SeriesPin { _sets: sets, _era: self.era.clone() }, lacking)
     }
 
     /// Makes series idle, which are all in memory. The new set is not saved yet.

@@ -20,7 +20,7 @@ mod runs;
 pub(crate) use activity::Activity;
 pub use filter::TagFilter;
 pub use groups::{GroupValues, Numbers, TagValues, TagWords};
-pub use idle_sets::Stay;
+pub use idle_sets::SeriesPin;
 pub(crate) use idle_sets::{IdleSeries, IdleSet};
 pub(crate) use presence::Presence;
 

@@ -267,10 +267,10 @@ impl Users {
 
     /// Without an administrator, anybody could become the first one.
     fn check_admin_stays(&self, leaving: &User, keep_admin: bool) -> Result<()> {
-        let stays = self.state.read().values().any(|user| user.admin && user.name != leaving.name);
-        if keep_admin && leaving.admin && !stays {
+        let pins = self.state.read().values().any(|user| user.admin && user.name != leaving.name);
+        if keep_admin && leaving.admin && !pins {
             return Err(Error::conflict(
-                "the last administrator stays while authentication is on: create another first",
+                "the last administrator pins while authentication is on: create another first",
             ));
         }
         Ok(())

@@ -23,7 +23,7 @@ use arrow_array::{
     UInt64Array, types::ArrowPrimitiveType,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use nyala_column::Level;
+use nyala_column::CpuFeatures;
 use nyala_column::kernels::min_max_i64;
 use nyala_core::store::{CellColumn, DeleteMode, Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, ColumnType, Error, Result, TableId, TableSchema};
@@ -239,7 +239,7 @@ fn put_integers(out: &mut Vec<u8>, values: &[i64]) {
     if values.is_empty() {
         return;
     }
-    let (least, most) = min_max_i64(Level::best(), values);
+    let (least, most) = min_max_i64(CpuFeatures::best(), values);
     let range = most.wrapping_sub(least) as u64;
     let offset = |value: &i64| value.wrapping_sub(least) as u64;
     // A unit pays off only where differences are large: then they are times.

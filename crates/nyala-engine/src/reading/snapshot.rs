@@ -12,7 +12,7 @@ use crate::rows::key::{KeyRange, SeriesKeys};
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{
-    AggregateRequest, AggregateStates, Direction, Order, RowSelection, RowStream, ScanRequest, SeriesSet,
+    AggregateRequest, Direction, Order, PartialAggregates, RowSelection, RowStream, ScanRequest, SeriesSet,
     Snapshot,
 };
 use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange, before_long_work};
@@ -115,7 +115,7 @@ impl Snapshot for EngineSnapshot {
         })
     }
 
-    async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates> {
+    async fn aggregate(&self, request: AggregateRequest) -> Result<PartialAggregates> {
         if !is_light_aggregate(self.version.table(request.table)?, &request) {
             before_long_work().await;
         }

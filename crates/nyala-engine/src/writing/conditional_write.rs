@@ -10,14 +10,14 @@ use crate::rows::key::KeyRange;
 use crate::rows::merge;
 use crate::rows::projection::Projection;
 use hashbrown::HashMap;
-use nyala_core::store::{Demand, Operation, RowPlace, WriteBatch};
+use nyala_core::store::{KeyCondition, Operation, RowPosition, WriteBatch};
 use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
 use std::sync::Arc;
 
 /// The outcome of a look at the rows there are.
 pub(crate) enum Evaluation {
     /// The batch without rows that are left out, and with the defaults of new ones.
-    Ready { batch: WriteBatch, conflicts: Vec<RowPlace>, keys: Vec<ClaimedKey> },
+    Ready { batch: WriteBatch, conflicts: Vec<RowPosition>, keys: Vec<ClaimedKey> },
     /// The batch with this sequence has claimed a key. The outcome is known when it is visible or has failed.
     Claimed(u64),
 }
@@ -47,13 +47,13 @@ pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &C
                     Some(exists) => *exists,
                     None => lookup.exists(&keys, row, &key.1)?,
                 };
-                if operation.demand().is_some_and(|demand| exists != (demand == Demand::Present)) {
+                if operation.condition().is_some_and(|demand| exists != (demand == KeyCondition::Present)) {
                     if !operation.ignores() {
                         let words = if exists { "exists" } else { "does not exist" };
                         let name = table.schema.shown_name();
                         return Err(Error::conflict(format!("table {name}: a key of row {row} {words}")));
                     }
-                    conflicts.push(RowPlace { operation: number, row });
+                    conflicts.push(RowPosition { operation: number, row });
                     rows.left_out.push(row);
                     continue;
                 }
@@ -77,7 +77,7 @@ pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &C
 pub(crate) fn depends_on_rows(operation: &Operation, schema: &TableSchema) -> bool {
     match operation {
         Operation::Upsert(upsert) => upsert.depends_on_rows(schema),
-        Operation::DeleteKeys { mode, .. } => mode.demand().is_some(),
+        Operation::DeleteKeys { mode, .. } => mode.condition().is_some(),
     }
 }
 

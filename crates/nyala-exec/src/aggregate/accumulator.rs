@@ -9,7 +9,7 @@ use super::{Aggregate, NO_SLOT, Reduction, finished};
 use crate::column::Column;
 use arrow_array::Array;
 use nyala_core::store::aggregate::{Selected, SelectedValues};
-use nyala_core::store::{AggregateFunction, MeasureState};
+use nyala_core::store::{AggregateFunction, PartialAggregate};
 use nyala_core::{ColumnType, SeriesId};
 
 /// A row among those that were fed: the number of the feed, and the row in it.
@@ -23,7 +23,7 @@ pub struct Accumulator {
     aggregate: Aggregate,
     /// The type of the columns that are accumulated; columns of other types are ignored.
     column_type: ColumnType,
-    measures: Vec<MeasureState>,
+    measures: Vec<PartialAggregate>,
     /// The selected row of each slot, if the aggregate selects one.
     rows: Vec<RowId>,
 }
@@ -32,7 +32,7 @@ impl Accumulator {
     /// An empty accumulator for columns like this one; `None` if the aggregate does not exist for its type.
     pub fn of(aggregate: Aggregate, column: &Column) -> Option<Self> {
         let column_type = type_of(column)?;
-        let empty = |function: &AggregateFunction| MeasureState::empty(*function, column_type, 0).ok();
+        let empty = |function: &AggregateFunction| PartialAggregate::empty(*function, column_type, 0).ok();
         let measures = aggregate.measures().iter().map(empty).collect::<Option<_>>()?;
         Some(Self { aggregate, column_type, measures, rows: Vec::new() })
     }
@@ -47,7 +47,7 @@ impl Accumulator {
         for (state, function) in self.measures.iter_mut().zip(self.aggregate.measures()) {
             grow(state, count);
             match state {
-                MeasureState::Selected(selected) => {
+                PartialAggregate::Selected(selected) => {
                     if self.rows.len() < selected.series.len() {
                         self.rows.resize(selected.series.len(), (0, 0));
                     }
@@ -61,7 +61,7 @@ impl Accumulator {
 
     /// Visits the rows that are selected so far.
     pub fn visit_rows(&mut self, visit: &mut dyn FnMut(&mut RowId)) {
-        if let ([MeasureState::Selected(selected)], rows) = (&self.measures[..], &mut self.rows) {
+        if let ([PartialAggregate::Selected(selected)], rows) = (&self.measures[..], &mut self.rows) {
             let selected = selected.series.iter().zip(rows).filter(|(series, _)| series.is_some());
             selected.for_each(|(_, row)| visit(row));
         }
@@ -101,32 +101,32 @@ fn type_of(column: &Column) -> Option<ColumnType> {
 }
 
 /// The number of slots.
-fn slots_of(state: &MeasureState) -> usize {
+fn slots_of(state: &PartialAggregate) -> usize {
     match state {
-        MeasureState::Count(counts)
-        | MeasureState::SumInteger { counts, .. }
-        | MeasureState::SumFloat { counts, .. } => counts.len(),
-        MeasureState::Selected(selected) => selected.series.len(),
-        MeasureState::Increase(increases) => increases.counts.len(),
+        PartialAggregate::Count(counts)
+        | PartialAggregate::SumInteger { counts, .. }
+        | PartialAggregate::SumFloat { counts, .. } => counts.len(),
+        PartialAggregate::Selected(selected) => selected.series.len(),
+        PartialAggregate::Increase(increases) => increases.counts.len(),
     }
 }
 
 /// Makes room for `slots` slots, if there are fewer.
-fn grow(state: &mut MeasureState, slots: usize) {
+fn grow(state: &mut PartialAggregate, slots: usize) {
     if slots <= slots_of(state) {
         return;
     }
     match state {
-        MeasureState::Count(counts) => counts.resize(slots, 0),
-        MeasureState::SumInteger { sums, counts } => {
+        PartialAggregate::Count(counts) => counts.resize(slots, 0),
+        PartialAggregate::SumInteger { sums, counts } => {
             sums.resize(slots, 0);
             counts.resize(slots, 0);
         }
-        MeasureState::SumFloat { sums, counts } => {
+        PartialAggregate::SumFloat { sums, counts } => {
             sums.resize(slots, 0.0);
             counts.resize(slots, 0);
         }
-        MeasureState::Selected(Selected { values, times_ns, series }) => {
+        PartialAggregate::Selected(Selected { values, times_ns, series }) => {
             match values {
                 SelectedValues::Int(values) => values.resize(slots, 0),
                 SelectedValues::UInt(values) => values.resize(slots, 0),
@@ -137,7 +137,7 @@ fn grow(state: &mut MeasureState, slots: usize) {
             times_ns.resize(slots, 0);
             series.resize(slots, None);
         }
-        MeasureState::Increase(_) => unreachable!("no aggregate is an increase"),
+        PartialAggregate::Increase(_) => unreachable!("no aggregate is an increase"),
     }
 }
 
@@ -147,22 +147,22 @@ fn counted<'a>(slots: &'a [u32], array: &'a impl Array) -> impl Iterator<Item = 
     rows.map(|(row, slot)| (row, *slot as usize))
 }
 
-fn add(state: &mut MeasureState, slots: &[u32], column: &Column) {
+fn add(state: &mut PartialAggregate, slots: &[u32], column: &Column) {
     match (state, column) {
-        (MeasureState::Count(counts), column) => count(counts, slots, column),
-        (MeasureState::SumInteger { sums, counts }, Column::Integer(array)) => {
+        (PartialAggregate::Count(counts), column) => count(counts, slots, column),
+        (PartialAggregate::SumInteger { sums, counts }, Column::Integer(array)) => {
             for (row, slot) in counted(slots, array) {
                 sums[slot] += i128::from(array.value(row));
                 counts[slot] += 1;
             }
         }
-        (MeasureState::SumInteger { sums, counts }, Column::Unsigned(array)) => {
+        (PartialAggregate::SumInteger { sums, counts }, Column::Unsigned(array)) => {
             for (row, slot) in counted(slots, array) {
                 sums[slot] += i128::from(array.value(row));
                 counts[slot] += 1;
             }
         }
-        (MeasureState::SumFloat { sums, counts }, Column::Float(array)) => {
+        (PartialAggregate::SumFloat { sums, counts }, Column::Float(array)) => {
             for (row, slot) in counted(slots, array) {
                 let value = array.value(row);
                 // The first value starts the sum, so that a sum of negative zeros keeps its sign.

@@ -3,12 +3,12 @@
 use super::Aggregate;
 use crate::column::Column;
 use arrow_array::{BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
-use nyala_core::store::MeasureState;
+use nyala_core::store::PartialAggregate;
 use nyala_core::store::aggregate::SelectedValues;
 
 /// Keeps those things whose slots have a value.
 pub(super) fn present<Thing>(
-    state: &MeasureState,
+    state: &PartialAggregate,
     things: impl ExactSizeIterator<Item = Thing>,
     slot_of: impl Fn(&Thing) -> usize,
 ) -> Vec<Thing> {
@@ -21,28 +21,30 @@ pub(super) fn present<Thing>(
         all
     }
     match state {
-        MeasureState::Count(counts)
-        | MeasureState::SumInteger { counts, .. }
-        | MeasureState::SumFloat { counts, .. } => filtered(things, |thing| counts[slot_of(thing)] > 0),
-        MeasureState::Selected(selected) => {
+        PartialAggregate::Count(counts)
+        | PartialAggregate::SumInteger { counts, .. }
+        | PartialAggregate::SumFloat { counts, .. } => filtered(things, |thing| counts[slot_of(thing)] > 0),
+        PartialAggregate::Selected(selected) => {
             filtered(things, |thing| selected.series[slot_of(thing)].is_some())
         }
-        MeasureState::Increase(increases) => filtered(things, |thing| increases.counts[slot_of(thing)] > 0),
+        PartialAggregate::Increase(increases) => {
+            filtered(things, |thing| increases.counts[slot_of(thing)] > 0)
+        }
     }
 }
 
 /// The values of the slots that have one. `unsigned`: whether the aggregated column is unsigned.
 pub(super) fn values(
     aggregate: Aggregate,
-    measures: &[MeasureState],
+    measures: &[PartialAggregate],
     unsigned: bool,
     present: &[usize],
 ) -> Column {
     match &measures[0] {
-        MeasureState::Count(counts) => {
+        PartialAggregate::Count(counts) => {
             Column::Integer(present.iter().map(|slot| counts[*slot] as i64).collect::<Vec<_>>().into())
         }
-        MeasureState::SumInteger { sums, counts } => {
+        PartialAggregate::SumInteger { sums, counts } => {
             if aggregate == Aggregate::Mean {
                 let mean = |slot: &usize| sum_as_stored(sums[*slot], unsigned) / counts[*slot] as f64;
                 Column::Float(present.iter().map(mean).collect::<Vec<_>>().into())
@@ -52,27 +54,27 @@ pub(super) fn values(
                 Column::Integer(present.iter().map(|slot| sums[*slot] as i64).collect::<Vec<_>>().into())
             }
         }
-        MeasureState::SumFloat { sums, counts } => {
+        PartialAggregate::SumFloat { sums, counts } => {
             let value = |slot: &usize| match aggregate {
                 Aggregate::Mean => sums[*slot] / counts[*slot] as f64,
                 _ => sums[*slot],
             };
             Column::Float(present.iter().map(value).collect::<Vec<_>>().into())
         }
-        MeasureState::Selected(selected) => match measures.get(1) {
-            Some(MeasureState::Selected(most)) if aggregate == Aggregate::Spread => {
+        PartialAggregate::Selected(selected) => match measures.get(1) {
+            Some(PartialAggregate::Selected(most)) if aggregate == Aggregate::Spread => {
                 spread(&selected.values, &most.values, present)
             }
             _ => selected_column(&selected.values, present),
         },
-        MeasureState::Increase(_) => unreachable!("no aggregate is an increase"),
+        PartialAggregate::Increase(_) => unreachable!("no aggregate is an increase"),
     }
 }
 
 /// The times of the selected rows, ns; none if the function selects no row.
-pub(super) fn times_ns(state: &MeasureState, present: &[usize]) -> Vec<i64> {
+pub(super) fn times_ns(state: &PartialAggregate, present: &[usize]) -> Vec<i64> {
     match state {
-        MeasureState::Selected(selected) => present.iter().map(|slot| selected.times_ns[*slot]).collect(),
+        PartialAggregate::Selected(selected) => present.iter().map(|slot| selected.times_ns[*slot]).collect(),
         _ => Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! Aggregates of groups and windows of time. The store computes them on its own blocks ([`PushDown`]), or they are
 //! accumulated from rows ([`Accumulator`]). Both give the contract's accumulators
-//! ([`MeasureState`](nyala_core::store::MeasureState)), which [`finished`] turns into columns.
+//! ([`PartialAggregate`](nyala_core::store::PartialAggregate)), which [`finished`] turns into columns.
 
 mod accumulator;
 mod finished;

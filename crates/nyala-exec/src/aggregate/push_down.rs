@@ -5,7 +5,7 @@ use crate::column::Column;
 use crate::group_series::GroupSeries;
 use crate::memory::QueryMemory;
 use nyala_core::store::{
-    AggregateRequest, AggregateStates, Measure, MeasureState, Predicate, SnapshotRef, Windows,
+    AggregateRequest, Measure, PartialAggregate, PartialAggregates, Predicate, SnapshotRef, Windows,
 };
 use nyala_core::{ColumnId, ColumnType, Result, SeriesId, TableId, TimeRange};
 use std::ops::Range;
@@ -48,7 +48,7 @@ pub struct StoredGroups<'a> {
 /// The store's accumulators of some groups in all windows.
 pub struct ComputedGroups<'a> {
     of: &'a PushDown,
-    states: AggregateStates,
+    states: PartialAggregates,
     groups: usize,
     windows: usize,
 }
@@ -59,7 +59,7 @@ impl PushDown {
         let mut all = Self { measures: Vec::new(), aggregates: Vec::new() };
         for (aggregate, column, column_type) in aggregates {
             for function in aggregate.measures() {
-                MeasureState::empty(*function, column_type, 0).ok()?;
+                PartialAggregate::empty(*function, column_type, 0).ok()?;
             }
             all.aggregates.push((aggregate, all.measures.len(), column_type == ColumnType::UInt64));
             let measures = aggregate.measures().iter();
@@ -169,7 +169,7 @@ impl PushDown {
         stored: &StoredGroups<'_>,
         request: AggregateRequest,
         memory: &QueryMemory,
-    ) -> Result<AggregateStates> {
+    ) -> Result<PartialAggregates> {
         let bytes = request.slots().saturating_mul(self.measures.len()).saturating_mul(SLOT_BYTES);
         let mut held = memory.hold();
         held.charge(bytes)?;
@@ -179,7 +179,7 @@ impl PushDown {
     /// The reductions of some slots; the first slot is that of `first_window`.
     fn reductions(
         &self,
-        states: &AggregateStates,
+        states: &PartialAggregates,
         slots: Range<usize>,
         first_window: usize,
     ) -> Vec<Reduction> {

@@ -1,6 +1,6 @@
 //! Slots: the windows that have rows, numbered densely.
 
-use crate::memory::{Held, QueryMemory};
+use crate::memory::{MemoryCharge, QueryMemory};
 use hashbrown::HashMap;
 use nyala_core::store::Windows;
 use nyala_core::{Result, TimeRange};
@@ -12,7 +12,7 @@ const SLOT_BYTES: usize = 64;
 
 /// Numbers windows in the order in which rows arrive, because there may be far more windows without rows.
 pub struct WindowSlots {
-    held: Held,
+    held: MemoryCharge,
     slots: HashMap<u32, u32>,
     windows: Vec<u32>,
     /// The window of the previous row: the next row is likely to be in it.

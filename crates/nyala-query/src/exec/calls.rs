@@ -8,7 +8,7 @@ use crate::plan::{CallPlan, Plan, Reference};
 use nyala_core::Result;
 use nyala_core::store::Windows;
 use nyala_exec::aggregate::{NO_SLOT, Reduction, WindowSlots};
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{Column, QueryMemory};
 
 /// A reduction, and the references of its selected rows.
@@ -27,7 +27,7 @@ pub struct Calls<'a> {
     reducers: Vec<Reducer>,
     /// One for each call that takes each row as a point, with its results so far.
     followed: Vec<(Pipeline, Vec<Series>)>,
-    held: Held,
+    held: MemoryCharge,
     /// If a call distinguishes rows by tags: the tag sets, and the columns of the tags.
     distinct_tags: Option<(TagSets, Vec<usize>)>,
     beside: References,

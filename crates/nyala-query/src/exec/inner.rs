@@ -9,7 +9,7 @@ use super::windows::windows_between;
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan, PlanSource};
 use nyala_core::Result;
 use nyala_core::store::Windows;
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{Column, Frame, FrameStream, QueryMemory};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ struct Groups<'a> {
     memory: &'a QueryMemory,
     calls: &'a [(&'a CallPlan, usize)],
     projection: Projection,
-    open: BTreeMap<Key, (Calls<'a>, Held)>,
+    open: BTreeMap<Key, (Calls<'a>, MemoryCharge)>,
     reduced: Vec<(Key, Vec<ReducedCall>)>,
 }
 

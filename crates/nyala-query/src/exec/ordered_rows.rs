@@ -7,14 +7,14 @@ use super::row_batch::{Projection, RowBatch, rows_of_frame};
 use crate::plan::Plan;
 use nyala_core::Result;
 use nyala_exec::QueryMemory;
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 
 /// Rows in the order of the answer.
 pub enum OrderedRows {
     /// The rows of a single measurement, as they are read.
     Streamed(Box<TimeOrder>),
     /// The rows of several sources, merged in memory, with the memory they are charged with.
-    Merged { rows: Option<RowBatch>, _held: Held },
+    Merged { rows: Option<RowBatch>, _held: MemoryCharge },
 }
 
 impl OrderedRows {
@@ -71,7 +71,7 @@ async fn merged(
     projection: &Projection,
     needed: usize,
     memory: &QueryMemory,
-    held: &mut Held,
+    held: &mut MemoryCharge,
 ) -> Result<Option<RowBatch>> {
     let mut parts: Vec<RowBatch> = Vec::new();
     for (input, member) in group.members.iter() {

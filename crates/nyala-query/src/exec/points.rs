@@ -6,7 +6,7 @@ use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan};
 use nyala_core::Result;
 use nyala_core::store::Windows;
 use nyala_exec::aggregate::Reduction;
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{Column, QueryMemory, Scalar};
 
 /// About how many bytes a window takes while it is filled, besides its columns: numbers and positions.
@@ -23,7 +23,7 @@ pub struct Points {
     /// The other columns of the selected rows, if the query shows any.
     pub references: Vec<Column>,
     /// The memory of windows that were filled.
-    held: Held,
+    held: MemoryCharge,
 }
 
 impl Points {
@@ -133,7 +133,7 @@ fn filled(
     windows: &Windows,
     reduction: &Reduction,
     references: &[Column],
-    mut held: Held,
+    mut held: MemoryCharge,
 ) -> Result<Points> {
     let (Some(first), count) = (reduction.windows.first(), windows.count()) else {
         let values = reduction.values.slice(0, 0);

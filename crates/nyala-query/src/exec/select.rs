@@ -16,7 +16,7 @@ use arrow_buffer::ScalarBuffer;
 use nyala_core::store::{SnapshotRef, Windows};
 use nyala_core::{Result, before_long_work};
 use nyala_exec::window::WINDOWS_MAX;
-use nyala_exec::{Column, Frame, FrameStream, GroupTags, QueryMemory, Sheet};
+use nyala_exec::{Column, Frame, FrameStream, GroupTags, QueryMemory, ResultBatch};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::Range;
@@ -321,7 +321,7 @@ impl SelectStream {
             .iter()
             .map(|column| Ok(without_nan(column.expression.evaluate(inputs, rows)?)))
             .collect::<Result<_>>()?;
-        let sheet = Sheet {
+        let sheet = ResultBatch {
             name: name.clone(),
             time_column: Some(self.time_column.clone()),
             column_names: self.column_names.clone(),

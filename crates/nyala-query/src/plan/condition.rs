@@ -11,7 +11,7 @@ use crate::influxql::{self, Binary, BinaryOperator, DataType, Expr, Select, VarR
 use nyala_core::store::{Comparison, Predicate};
 use nyala_core::{Error, Result, Value};
 use nyala_db::catalog::Measurement;
-use nyala_db::series::{Stay, TagFilter};
+use nyala_db::series::{SeriesPin, TagFilter};
 use nyala_exec::expression::Expression;
 use nyala_exec::{Scalar, ValueType, WindowRule};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct MeasurementPlan {
     /// Counts the rows that are read, if their number is limited.
     pub points: Option<Arc<PointLimit>>,
     /// Keeps the series in memory that have points within the plan's times.
-    pub stay: Option<Stay>,
+    pub pin: Option<SeriesPin>,
 }
 
 /// A limit on the rows that a SELECT with all its inner queries reads.
@@ -77,7 +77,7 @@ impl MeasurementPlan {
             (None, None) => (Vec::new(), None),
             (None, Some(rows)) => (Vec::new(), Some(RowCondition::on_stored_rows(&measurement, rows)?)),
         };
-        Ok(Self { measurement, tags: split.tags, predicates, rows, points: None, stay: None })
+        Ok(Self { measurement, tags: split.tags, predicates, rows, points: None, pin: None })
     }
 }
 

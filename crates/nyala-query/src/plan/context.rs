@@ -2,7 +2,7 @@
 
 use crate::report::Reporter;
 use nyala_db::write::LineWriter;
-use nyala_exec::Surroundings;
+use nyala_exec::ExecutionContext;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct QueryContext {
     /// The context of a query of any language.
-    pub around: Surroundings,
+    pub around: ExecutionContext,
     /// The database of statements that name none; may be empty.
     pub database: String,
     /// The retention policy of statements that name none; empty means the database's default.
@@ -22,9 +22,9 @@ pub struct QueryContext {
 }
 
 impl Deref for QueryContext {
-    type Target = Surroundings;
+    type Target = ExecutionContext;
 
-    fn deref(&self) -> &Surroundings {
+    fn deref(&self) -> &ExecutionContext {
         &self.around
     }
 }

@@ -111,14 +111,14 @@ impl Plan {
     }
 
     /// Keeps the series that the plan reads in memory. Returns whether all of them are in memory.
-    pub fn stay(&mut self, catalog: &Catalog) -> bool {
+    pub fn pin(&mut self, catalog: &Catalog) -> bool {
         let time = self.time_range();
         self.sources.iter_mut().all(|source| match source {
             PlanSource::Measurement(source) => {
-                source.stay = catalog.stay(&source.measurement, time);
-                source.stay.is_some()
+                source.pin = catalog.pin_series(&source.measurement, time);
+                source.pin.is_some()
             }
-            PlanSource::Subquery(inner) => inner.stay(catalog),
+            PlanSource::Subquery(inner) => inner.pin(catalog),
         })
     }
 

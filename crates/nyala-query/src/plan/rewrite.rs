@@ -39,7 +39,7 @@ fn rewrite_within(
     Box::pin(async move {
         let (time_ns, mut condition) = split_time(&select, context.now_ns)?;
         let outer_ns = outer_ns.unwrap_or(time_ns);
-        let (mut sources, mut stays) = (Vec::new(), Vec::new());
+        let (mut sources, mut pins) = (Vec::new(), Vec::new());
         let written = std::mem::take(&mut select.sources);
         let is_only = written.len() == 1;
         let has_wildcard = select.has_field_wildcard() || select.has_dimension_wildcard();
@@ -56,11 +56,11 @@ fn rewrite_within(
                     let found = find_measurements(&named, context).await?;
                     let shows_types = select.has_field_wildcard() || computes || !is_only || found.len() != 1;
                     for measurement in found {
-                        if has_wildcard && measurement.is_partly_known() {
+                        if has_wildcard && measurement.has_evicted_series() {
                             // The tag keys of series that are not in memory are needed below.
                             let range = TimeRange::new(outer_ns.0, outer_ns.1.saturating_add(1));
                             let all = &TagFilter::All;
-                            stays.push(context.catalog.recall(&measurement, range, all).await?);
+                            pins.push(context.catalog.reload_series(&measurement, range, all).await?);
                         }
                         let fields = visible_fields(&measurement, shows_types, outer_ns).await?;
                         sources.push(RewrittenSource::Measurement(measurement, fields));

@@ -105,16 +105,16 @@ async fn everything(
         context.check_running()?;
         total += match (counted, &*measurements) {
             (Counted::Measurements, _) => 1,
-            (_, [only]) if !only.is_partly_known() => only.count_series(),
+            (_, [only]) if !only.has_evicted_series() => only.count_series(),
             // A series in several policies counts once.
             _ => {
                 let mut places = Vec::with_capacity(measurements.len());
                 for measurement in measurements {
-                    let stay = Arc::new(
-                        context.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await?,
+                    let pin = Arc::new(
+                        context.catalog.reload_series(&measurement, TimeRange::ALL, &TagFilter::All).await?,
                     );
                     let series = measurement.series().all().into_owned();
-                    places.push(Found { measurement, series, stay });
+                    places.push(Found { measurement, series, pin });
                 }
                 count(counted, &places, None, context, memory).await?
             }
@@ -165,10 +165,11 @@ async fn found(
             Some(condition) => filter(counted, condition, &measurement, None)?,
             None => TagFilter::All,
         };
-        let stay = Arc::new(context.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await?);
+        let pin =
+            Arc::new(context.catalog.reload_series(&measurement, TimeRange::ALL, &TagFilter::All).await?);
         let series = measurement.series().select(&tags);
         if !series.is_empty() {
-            found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series, stay });
+            found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series, pin });
         }
     }
     Ok((found, condition))
@@ -257,7 +258,7 @@ fn group_keys(asked: &ShowCardinality, found: &BTreeMap<String, Vec<Found>>) -> 
 /// The series of a measurement by the values of tags.
 fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>> {
     let mut all: BTreeMap<Vec<String>, Vec<Found>> = BTreeMap::new();
-    for Found { measurement, series, stay } in places {
+    for Found { measurement, series, pin } in places {
         let groups = measurement.series().group(series, keys);
         let mut members = vec![RoaringBitmap::new(); groups.values.len()];
         for (id, group) in groups.members {
@@ -265,8 +266,8 @@ fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>
         }
         for (group, series) in members.into_iter().enumerate() {
             let values = groups.values.of(group).map(str::to_owned).collect();
-            let (measurement, stay) = (measurement.clone(), stay.clone());
-            all.entry(values).or_default().push(Found { measurement, series, stay });
+            let (measurement, pin) = (measurement.clone(), pin.clone());
+            all.entry(values).or_default().push(Found { measurement, series, pin });
         }
     }
     all

@@ -1,6 +1,6 @@
 //! Statements about continuous queries; [`crate::continuous`] runs these.
 
-use super::full_names::select_in_full;
+use super::full_names::select_with_full_names;
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
 use crate::influxql::{CreateContinuousQuery, Select, Source, Statement};
@@ -18,7 +18,7 @@ pub(super) async fn create(create: &CreateContinuousQuery, context: &QueryContex
         ..QueryContext::clone(context)
     };
     let mut full = create.clone();
-    full.select = select_in_full(&create.select, &within);
+    full.select = select_with_full_names(&create.select, &within);
     // All databases are looked up first, as in InfluxDB.
     each_place(&full.select, &mut |database, _| context.catalog.existing_database(database).map(drop))?;
     each_place(&full.select, &mut |database, policy| {

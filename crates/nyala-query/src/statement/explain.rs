@@ -124,7 +124,7 @@ pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: Que
         format!("    ├── execution_time: {}", shown(total - planned)),
         format!("    ├── planning_time: {}", shown(planned)),
         format!("    ├── total_time: {}", shown(total)),
-        format!("    ├── statement: {}", super::select_in_full(select, context)),
+        format!("    ├── statement: {}", super::select_with_full_names(select, context)),
         format!("    ├── series: {series}"),
         format!("    └── rows: {rows}"),
         String::new(),

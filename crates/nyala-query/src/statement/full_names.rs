@@ -4,15 +4,15 @@ use crate::influxql::{Measurement, Select, Source, Statement};
 use crate::plan::QueryContext;
 
 /// The statement with full names.
-pub fn in_full(statement: &Statement, context: &QueryContext) -> Statement {
+pub fn with_full_names(statement: &Statement, context: &QueryContext) -> Statement {
     match statement {
-        Statement::Select(select) => Statement::Select(Box::new(select_in_full(select, context))),
+        Statement::Select(select) => Statement::Select(Box::new(select_with_full_names(select, context))),
         other => other.clone(),
     }
 }
 
 /// The SELECT with full names, in its inner queries too.
-pub fn select_in_full(select: &Select, context: &QueryContext) -> Select {
+pub fn select_with_full_names(select: &Select, context: &QueryContext) -> Select {
     let mut select = select.clone();
     if let Some(target) = &mut select.target {
         complete(&mut target.measurement, context);
@@ -20,7 +20,7 @@ pub fn select_in_full(select: &Select, context: &QueryContext) -> Select {
     for source in &mut select.sources {
         match source {
             Source::Measurement(measurement) => complete(measurement, context),
-            Source::Subquery(inner) => **inner = select_in_full(inner, context),
+            Source::Subquery(inner) => **inner = select_with_full_names(inner, context),
         }
     }
     select

@@ -11,7 +11,7 @@ use nyala_core::{Error, Result};
 use nyala_db::ingest::{
     LineLimits, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_escaped,
 };
-use nyala_exec::{Column, Frame, GroupTags, QueryMemory, Scalar, Sheet};
+use nyala_exec::{Column, Frame, GroupTags, QueryMemory, ResultBatch, Scalar};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ async fn next_frame(rows: &mut SelectStream, context: &QueryContext) -> Result<O
 pub(super) async fn execute(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     let written = select_into(select, context, memory).await?;
     let names: Arc<[String]> = Arc::new(["written".to_owned()]);
-    let sheet = Sheet {
+    let sheet = ResultBatch {
         name: "result".into(),
         time_column: Some("time".into()),
         column_names: names.clone(),

@@ -19,9 +19,9 @@ mod users;
 
 pub use privilege::{Need, authorize, needs};
 
-pub use full_names::{in_full, select_in_full};
+pub use full_names::{select_with_full_names, with_full_names};
 pub use into::select_into;
-pub use queries::Written;
+pub use queries::SubmittedQuery;
 pub use server_reports::statistics;
 
 use cardinality::Counted;
@@ -180,9 +180,9 @@ async fn plan_of(select: Select, context: &QueryContext) -> Result<Plan> {
         rewritten.time_column = compiled.time_column;
     }
     let mut plan = Plan::build(rewritten, compiled.extra_windows, context)?;
-    if !plan.stay(&context.catalog) {
+    if !plan.pin(&context.catalog) {
         for (source, time) in plan.measurements_mut() {
-            source.stay = Some(context.catalog.recall(&source.measurement, time, &source.tags).await?);
+            source.pin = Some(context.catalog.reload_series(&source.measurement, time, &source.tags).await?);
         }
     }
     queries::bound(&mut plan, context)?;

@@ -38,14 +38,14 @@ pub(super) fn kill(number: u64, context: &QueryContext) -> Result<Answer> {
 
 /// The statements of a request as they were written.
 #[derive(Default)]
-pub struct Written {
+pub struct SubmittedQuery {
     /// Valid InfluxQL.
     pub query: String,
     /// The values of its parameters, in JSON; empty without parameters.
     pub values: String,
 }
 
-impl Written {
+impl SubmittedQuery {
     /// The statements in canonical form, without passwords. They are parsed again here, because most queries are never
     /// listed.
     pub fn shown(&self) -> String {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn statements_are_shown_as_the_server_writes_them() {
         let query = "select v from m where a = $a; create user u with password 'secret'".to_owned();
-        let written = Written { query, values: r#"{"a": 5}"#.to_owned() }.shown();
+        let written = SubmittedQuery { query, values: r#"{"a": 5}"#.to_owned() }.shown();
         assert_eq!(written, "SELECT v FROM m WHERE a = 5;\nCREATE USER u WITH PASSWORD [REDACTED]");
     }
 }

@@ -19,9 +19,9 @@ use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::ingest::{MEASUREMENT_SPECIALS, push_escaped, push_tag};
-use nyala_db::series::{Stay, TagFilter, Tags};
+use nyala_db::series::{SeriesPin, TagFilter, Tags};
 use nyala_db::users::Privilege;
-use nyala_exec::{Column, Frame, GroupTags, QueryMemory, Sheet};
+use nyala_exec::{Column, Frame, GroupTags, QueryMemory, ResultBatch};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const SERIES_BETWEEN_LOOKS: usize = 1_024;
 /// A table without times.
 pub(super) fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
     let names: Arc<[String]> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let sheet = Sheet {
+    let sheet = ResultBatch {
         name: name.into(),
         time_column: None,
         column_names: names.clone(),
@@ -103,7 +103,7 @@ pub(super) struct Found {
     pub(super) measurement: Arc<Measurement>,
     pub(super) series: RoaringBitmap,
     /// Keeps the series in memory.
-    pub(super) stay: Arc<Stay>,
+    pub(super) pin: Arc<SeriesPin>,
 }
 
 /// How the series of a SHOW statement are selected.
@@ -150,7 +150,7 @@ async fn find(
                 truncate_to_width(time.end_ns.saturating_sub(1), shard_ns).saturating_add(shard_ns),
             ),
         };
-        let stay = Arc::new(context.catalog.recall(&measurement, shards, &tags).await?);
+        let pin = Arc::new(context.catalog.reload_series(&measurement, shards, &tags).await?);
         let mut series = measurement.series().select(&tags);
         if time != TimeRange::ALL {
             let ids = SeriesSet::Ids(series.iter().map(SeriesId).collect());
@@ -158,7 +158,7 @@ async fn find(
             series = measurement.series_with_points(&snapshot, ids, shards).await?;
         }
         if !series.is_empty() {
-            found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series, stay });
+            found.entry(measurement.name().to_owned()).or_default().push(Found { measurement, series, pin });
         }
     }
     Ok(found)
@@ -269,7 +269,8 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
                 continue;
             }
             if let Some(condition) = &statement.condition {
-                let _stay = context.catalog.recall(&measurement, TimeRange::ALL, &TagFilter::All).await?;
+                let _pin =
+                    context.catalog.reload_series(&measurement, TimeRange::ALL, &TagFilter::All).await?;
                 match shows_measurement(condition, &measurement) {
                     Ok(true) => {}
                     Ok(false) => continue,
@@ -364,9 +365,9 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
     if condition.is_none() {
         // No series must be read.
         for (name, places) in named_with_series(database, &statement.sources, Rules::Tags, context).await? {
-            let mut stays = Vec::new();
-            for measurement in places.iter().filter(|measurement| measurement.is_partly_known()) {
-                stays.push(context.catalog.recall(measurement, TimeRange::ALL, &TagFilter::All).await?);
+            let mut pins = Vec::new();
+            for measurement in places.iter().filter(|measurement| measurement.has_evicted_series()) {
+                pins.push(context.catalog.reload_series(measurement, TimeRange::ALL, &TagFilter::All).await?);
             }
             by_name.insert(name, places.iter().flat_map(|measurement| measurement.tag_keys()).collect());
         }

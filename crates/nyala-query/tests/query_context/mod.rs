@@ -3,7 +3,7 @@
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
-use nyala_exec::Surroundings;
+use nyala_exec::ExecutionContext;
 use nyala_query::plan::QueryContext;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub fn query_context(
 ) -> QueryContext {
     let (rights, running) = (Rights::Open, Arc::default());
     QueryContext {
-        around: Surroundings { catalog, now_ns, rights, running, query: None },
+        around: ExecutionContext { catalog, now_ns, rights, running, query: None },
         database: database.to_owned(),
         retention_policy: String::new(),
         writer,

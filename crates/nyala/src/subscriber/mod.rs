@@ -11,7 +11,7 @@ mod sender;
 
 use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::{Catalog, Subscription};
-use nyala_db::feed::{FeedCounts, Written};
+use nyala_db::feed::{FeedCounts, SubmittedRequest};
 use nyala_query::influxql::without_password;
 use nyala_query::report::{Datum, Report};
 use queue::{Destination, Queue, Shared};
@@ -72,7 +72,7 @@ impl Subscriptions {
     }
 
     /// Distributes what comes out of the feed.
-    pub async fn run(self: Arc<Self>, mut written: mpsc::Receiver<Written>) {
+    pub async fn run(self: Arc<Self>, mut written: mpsc::Receiver<SubmittedRequest>) {
         let mut looks = tokio::time::interval(CHECK_INTERVAL);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -86,7 +86,7 @@ impl Subscriptions {
         }
     }
 
-    fn enqueue(&self, written: Written) {
+    fn enqueue(&self, written: SubmittedRequest) {
         let Some(database) = self.catalog.database(&written.database) else { return };
         let matching: Vec<Subscription> =
             database.subscriptions.iter().filter(|own| own.policy == written.policy).cloned().collect();

@@ -6,7 +6,7 @@
 use super::Counts;
 use super::sender::{Batch, Sender};
 use nyala_core::memory::{Component, MemoryBudget};
-use nyala_db::feed::{Part, Written};
+use nyala_db::feed::{QueuedBytes, SubmittedRequest};
 use nyala_db::ingest::Lines;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,9 +68,9 @@ impl Queue {
     }
 
     /// Adds a request if the queue has room, or else counts its points as dropped.
-    pub(super) fn offer(&self, written: &Arc<Written>) {
+    pub(super) fn offer(&self, written: &Arc<SubmittedRequest>) {
         let bytes = written.body.len();
-        let (part, others) = Part::take(&self.waiting_bytes, bytes);
+        let (part, others) = QueuedBytes::take(&self.waiting_bytes, bytes);
         // A request larger than the share is accepted when the queue is empty: the feed has bounded its size.
         let has_room = others == 0 || others + bytes <= self.shared.share_bytes();
         let pending = Pending { written: written.clone(), at: 0, _part: part };
@@ -82,9 +82,9 @@ impl Queue {
 
 /// A request that was sent up to byte `at`.
 struct Pending {
-    written: Arc<Written>,
+    written: Arc<SubmittedRequest>,
     at: usize,
-    _part: Part,
+    _part: QueuedBytes,
 }
 
 /// Sends what is in a queue.
@@ -123,7 +123,7 @@ impl QueueTask {
         };
         let limit_bytes = self.shared.share_bytes().min(BATCH_MAX_BYTES);
         loop {
-            let Written { body, options, .. } = &*pending.written;
+            let SubmittedRequest { body, options, .. } = &*pending.written;
             pending.at = lines.add(body, pending.at, options, limit_bytes);
             if pending.at < body.len() {
                 self.partial = Some(pending);

@@ -1,7 +1,8 @@
 //! Aggregates computed from scanned rows: for stores that cannot aggregate, and as the reference for stores that can.
 
 use super::{
-    AggregateFunction, AggregateRequest, AggregateStates, FloatSum, MeasureState, Selected, SelectedValues,
+    AggregateFunction, AggregateRequest, FloatSum, PartialAggregate, PartialAggregates, Selected,
+    SelectedValues,
 };
 use crate::error::Result;
 use crate::ids::SeriesId;
@@ -15,7 +16,7 @@ use arrow_array::{Array, ArrayRef};
 pub async fn aggregate_by_scan(
     snapshot: &dyn Snapshot,
     request: &AggregateRequest,
-) -> Result<AggregateStates> {
+) -> Result<PartialAggregates> {
     let schema = snapshot.schema(request.table)?;
     request.validate(&schema)?;
     let mut states = request.empty_states(&schema)?;
@@ -45,7 +46,7 @@ struct PendingFloatSums {
 }
 
 impl PendingFloatSums {
-    fn move_to(&mut self, series: SeriesId, window: usize, slot: usize, states: &mut AggregateStates) {
+    fn move_to(&mut self, series: SeriesId, window: usize, slot: usize, states: &mut PartialAggregates) {
         if self.series != Some(series) || self.window != window {
             self.finish(states);
             *self = Self {
@@ -57,9 +58,9 @@ impl PendingFloatSums {
         }
     }
 
-    fn finish(&mut self, states: &mut AggregateStates) {
+    fn finish(&mut self, states: &mut PartialAggregates) {
         for (pending, state) in self.sums.drain(..).zip(&mut states.measures) {
-            if let (MeasureState::SumFloat { sums, counts }, true) = (state, pending.count() > 0) {
+            if let (PartialAggregate::SumFloat { sums, counts }, true) = (state, pending.count() > 0) {
                 let first = counts[self.slot] == 0;
                 sums[self.slot] = if first { pending.sum() } else { sums[self.slot] + pending.sum() };
                 counts[self.slot] += pending.count();
@@ -71,7 +72,7 @@ impl PendingFloatSums {
 fn accumulate(
     request: &AggregateRequest,
     batch: &Batch,
-    states: &mut AggregateStates,
+    states: &mut PartialAggregates,
     float_sums: &mut PendingFloatSums,
 ) {
     let times = batch.columns[0].as_primitive::<TimestampNanosecondType>().values();
@@ -111,20 +112,22 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    fn add_to(&self, state: &mut MeasureState, float_sum: &mut FloatSum, slot: usize) {
+    fn add_to(&self, state: &mut PartialAggregate, float_sum: &mut FloatSum, slot: usize) {
         let (column, row) = (self.column, self.row);
         match state {
-            MeasureState::Count(counts) => counts[slot] += 1,
-            MeasureState::SumInteger { sums, counts } => {
+            PartialAggregate::Count(counts) => counts[slot] += 1,
+            PartialAggregate::SumInteger { sums, counts } => {
                 sums[slot] += match column.as_primitive_opt::<Int64Type>() {
                     Some(array) => i128::from(array.value(row)),
                     None => i128::from(column.as_primitive::<UInt64Type>().value(row)),
                 };
                 counts[slot] += 1;
             }
-            MeasureState::SumFloat { .. } => float_sum.add(column.as_primitive::<Float64Type>().value(row)),
-            MeasureState::Increase(increases) => increases.add(slot, self.time_ns, self.number()),
-            MeasureState::Selected(selected) => {
+            PartialAggregate::SumFloat { .. } => {
+                float_sum.add(column.as_primitive::<Float64Type>().value(row))
+            }
+            PartialAggregate::Increase(increases) => increases.add(slot, self.time_ns, self.number()),
+            PartialAggregate::Selected(selected) => {
                 let Selected { values, times_ns, series } = selected;
                 let place = (times_ns[slot], series[slot]);
                 let replaced = match values {

@@ -1,14 +1,16 @@
 //! Combining states of the same measures: of consecutive times, or of several tables.
 
-use super::{AggregateFunction, AggregateRequest, AggregateStates, MeasureState, Selected, SelectedValues};
+use super::{
+    AggregateFunction, AggregateRequest, PartialAggregate, PartialAggregates, Selected, SelectedValues,
+};
 use crate::error::{Error, Result};
 use crate::store::Snapshot;
 
-impl MeasureState {
+impl PartialAggregate {
     /// Whether two states have the same kind and type.
-    fn is_like(&self, other: &MeasureState) -> bool {
+    fn is_like(&self, other: &PartialAggregate) -> bool {
         match (self, other) {
-            (MeasureState::Selected(own), MeasureState::Selected(other)) => {
+            (PartialAggregate::Selected(own), PartialAggregate::Selected(other)) => {
                 std::mem::discriminant(&own.values) == std::mem::discriminant(&other.values)
             }
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
@@ -20,30 +22,30 @@ impl MeasureState {
         &mut self,
         slot: usize,
         function: AggregateFunction,
-        other: &MeasureState,
+        other: &PartialAggregate,
         from: usize,
     ) {
         match (self, other) {
-            (MeasureState::Count(counts), MeasureState::Count(more)) => counts[slot] += more[from],
+            (PartialAggregate::Count(counts), PartialAggregate::Count(more)) => counts[slot] += more[from],
             (
-                MeasureState::SumInteger { sums, counts },
-                MeasureState::SumInteger { sums: more_sums, counts: more_counts },
+                PartialAggregate::SumInteger { sums, counts },
+                PartialAggregate::SumInteger { sums: more_sums, counts: more_counts },
             ) => {
                 sums[slot] += more_sums[from];
                 counts[slot] += more_counts[from];
             }
             (
-                MeasureState::SumFloat { sums, counts },
-                MeasureState::SumFloat { sums: more_sums, counts: more_counts },
+                PartialAggregate::SumFloat { sums, counts },
+                PartialAggregate::SumFloat { sums: more_sums, counts: more_counts },
             ) if more_counts[from] > 0 => {
                 let is_first = counts[slot] == 0;
                 sums[slot] = if is_first { more_sums[from] } else { sums[slot] + more_sums[from] };
                 counts[slot] += more_counts[from];
             }
-            (MeasureState::Selected(selected), MeasureState::Selected(more)) => {
+            (PartialAggregate::Selected(selected), PartialAggregate::Selected(more)) => {
                 selected.offer(slot, function, more, from);
             }
-            (MeasureState::Increase(increases), MeasureState::Increase(more)) => {
+            (PartialAggregate::Increase(increases), PartialAggregate::Increase(more)) => {
                 increases.append_slot(slot, more, from);
             }
             // The sum of no floats: nothing to add.
@@ -88,7 +90,7 @@ impl Selected {
 pub async fn aggregate_tables(
     snapshot: &dyn Snapshot,
     requests: &[AggregateRequest],
-) -> Result<AggregateStates> {
+) -> Result<PartialAggregates> {
     let [first, others @ ..] = requests else { return Err(Error::invalid("an aggregate of no table")) };
     if first.measures.iter().any(|measure| measure.function == AggregateFunction::Increase) {
         let mut groups: Vec<u32> =

@@ -29,7 +29,7 @@ use crate::time::TimeRange;
 use std::sync::Arc;
 
 /// The most states (groups × windows × measures) one request may ask for.
-pub const STATES_MAX: usize = 1 << 26;
+pub const PARTIAL_AGGREGATES_MAX: usize = 1 << 26;
 
 /// Which aggregates to compute over which rows of a table of series.
 #[derive(Debug, Clone)]
@@ -96,7 +96,7 @@ pub enum AggregateFunction {
 
 /// The states of one measure.
 #[derive(Debug, Clone, PartialEq)]
-pub enum MeasureState {
+pub enum PartialAggregate {
     /// [`AggregateFunction::Count`].
     Count(Vec<u64>),
     /// [`AggregateFunction::Sum`] of an integer column (exact).
@@ -147,9 +147,9 @@ pub enum SelectedValues {
 
 /// The answer: one state per measure, in the order of the request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AggregateStates {
+pub struct PartialAggregates {
     /// States by measure.
-    pub measures: Vec<MeasureState>,
+    pub measures: Vec<PartialAggregate>,
 }
 
 impl AggregateRequest {
@@ -176,16 +176,16 @@ impl AggregateRequest {
         }
         let slots = self.groups.checked_mul(self.windows.count());
         let states = slots.and_then(|slots| slots.checked_mul(self.measures.len().max(1)));
-        if states.is_none_or(|states| states > STATES_MAX) {
+        if states.is_none_or(|states| states > PARTIAL_AGGREGATES_MAX) {
             return Err(Error::limit(format!(
-                "more than {STATES_MAX} groups × windows × functions in one query"
+                "more than {PARTIAL_AGGREGATES_MAX} groups × windows × functions in one query"
             )));
         }
         self.empty_states(schema).map(drop)
     }
 
     /// States before any row.
-    pub fn empty_states(&self, schema: &TableSchema) -> Result<AggregateStates> {
+    pub fn empty_states(&self, schema: &TableSchema) -> Result<PartialAggregates> {
         let slots = self.slots();
         let measures = self
             .measures
@@ -194,30 +194,36 @@ impl AggregateRequest {
                 let column = schema.column(measure.column).ok_or_else(|| {
                     Error::missing(format!("column {} of table {}", measure.column, schema.shown_name()))
                 })?;
-                MeasureState::empty(measure.function, column.column_type, slots)
+                PartialAggregate::empty(measure.function, column.column_type, slots)
             })
             .collect::<Result<_>>()?;
-        Ok(AggregateStates { measures })
+        Ok(PartialAggregates { measures })
     }
 }
 
-impl MeasureState {
+impl PartialAggregate {
     /// The state of `slots` groups and windows without values.
     pub fn empty(function: AggregateFunction, column_type: ColumnType, slots: usize) -> Result<Self> {
         use AggregateFunction::{Count, First, Increase, Last, Max, Min, Sum};
         let counts = || vec![0; slots];
         let selected = |values| {
-            MeasureState::Selected(Selected { values, times_ns: vec![0; slots], series: vec![None; slots] })
+            PartialAggregate::Selected(Selected {
+                values,
+                times_ns: vec![0; slots],
+                series: vec![None; slots],
+            })
         };
         Ok(match (function, column_type) {
-            (Count, _) => MeasureState::Count(counts()),
+            (Count, _) => PartialAggregate::Count(counts()),
             (Sum, ColumnType::Int64 | ColumnType::UInt64) => {
-                MeasureState::SumInteger { sums: vec![0; slots], counts: counts() }
+                PartialAggregate::SumInteger { sums: vec![0; slots], counts: counts() }
             }
             (Increase, ColumnType::Int64 | ColumnType::UInt64 | ColumnType::Float64) => {
-                MeasureState::Increase(Increases::empty(slots))
+                PartialAggregate::Increase(Increases::empty(slots))
             }
-            (Sum, ColumnType::Float64) => MeasureState::SumFloat { sums: vec![0.0; slots], counts: counts() },
+            (Sum, ColumnType::Float64) => {
+                PartialAggregate::SumFloat { sums: vec![0.0; slots], counts: counts() }
+            }
             (Min | Max | First | Last, ColumnType::Int64 | ColumnType::Timestamp) => {
                 selected(SelectedValues::Int(vec![0; slots]))
             }

@@ -6,7 +6,7 @@
 //! first in a pane hides the minimum and maximum of that pane, as it does in any window. Callers that may have NaNs
 //! exclude them by a condition (`>= -inf` is false for NaN).
 
-use super::{AggregateRequest, AggregateStates, MeasureState, STATES_MAX};
+use super::{AggregateRequest, PARTIAL_AGGREGATES_MAX, PartialAggregate, PartialAggregates};
 use crate::before_long_work;
 use crate::error::{Error, Result};
 use crate::store::{Snapshot, WindowRuns, Windows};
@@ -80,14 +80,14 @@ fn beyond() -> Error {
 /// window is at index `group * windows.count + window`.
 ///
 /// # Errors
-/// Limit if there are more states than [`STATES_MAX`], or more than some hundred million panes to add up in a group.
+/// Limit if there are more states than [`PARTIAL_AGGREGATES_MAX`], or more than some hundred million panes to add up in a group.
 pub async fn aggregate_sliding(
     snapshot: &dyn Snapshot,
     request: &AggregateRequest,
     windows: SlidingWindows,
-) -> Result<AggregateStates> {
+) -> Result<PartialAggregates> {
     let schema = snapshot.schema(request.table)?;
-    let panes = windows.panes(STATES_MAX / (request.groups * request.measures.len()).max(1))?;
+    let panes = windows.panes(PARTIAL_AGGREGATES_MAX / (request.groups * request.measures.len()).max(1))?;
     let request = AggregateRequest { windows: panes.windows, ..request.clone() };
     request.validate(&schema)?;
     let of_panes = snapshot.aggregate(request.clone()).await?;
@@ -96,7 +96,7 @@ pub async fn aggregate_sliding(
     let mut measures = Vec::with_capacity(of_panes.measures.len());
     for (measure, of_panes) in request.measures.iter().zip(&of_panes.measures) {
         let column = schema.column(measure.column).expect("the store has answered");
-        let mut state = MeasureState::empty(measure.function, column.column_type, slots)?;
+        let mut state = PartialAggregate::empty(measure.function, column.column_type, slots)?;
         for group in 0..request.groups {
             // Lets the caller cancel.
             if windows.count * panes.range > PANES_AT_ONCE {
@@ -111,7 +111,7 @@ pub async fn aggregate_sliding(
         }
         measures.push(state);
     }
-    Ok(AggregateStates { measures })
+    Ok(PartialAggregates { measures })
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn too_many_panes_are_refused_before_memory_is_allocated() {
         let refused = |start_ns, step_ns, range_ns, count| {
-            SlidingWindows { start_ns, step_ns, range_ns, count }.panes(STATES_MAX).is_err()
+            SlidingWindows { start_ns, step_ns, range_ns, count }.panes(PARTIAL_AGGREGATES_MAX).is_err()
         };
         let day_ns = 86_400_000_000_000;
         assert!(refused(0, 2, 3, 10_000_000_000), "more panes than there may be states");

@@ -1,8 +1,8 @@
 //! Comparing the answers of two stores.
 
-use super::super::aggregate::{MeasureState, SelectedValues, SlidingWindows, aggregate_sliding};
+use super::super::aggregate::{PartialAggregate, SelectedValues, SlidingWindows, aggregate_sliding};
 use super::super::{
-    AggregateFunction, AggregateRequest, AggregateStates, Direction, Freshness, Measure, Order,
+    AggregateFunction, AggregateRequest, Direction, Freshness, Measure, Order, PartialAggregates,
     PartitionInfo, RowSelection, ScanRequest, Snapshot, Store, Windows,
 };
 use crate::arrays::value_at;
@@ -95,9 +95,9 @@ pub(super) async fn compare_scan(
 
 /// States as text. Floats are shown by value, all NaNs are equal, and slots without a selected value, or parts that
 /// were not requested, are left out.
-fn describe(states: AggregateStates, request: &AggregateRequest) -> Vec<String> {
-    let describe = |(state, measure): (MeasureState, &Measure)| match state {
-        MeasureState::Selected(selected) => {
+fn describe(states: PartialAggregates, request: &AggregateRequest) -> Vec<String> {
+    let describe = |(state, measure): (PartialAggregate, &Measure)| match state {
+        PartialAggregate::Selected(selected) => {
             let value = |slot: usize| match &selected.values {
                 SelectedValues::Int(values) => format!("{:?}", values[slot]),
                 SelectedValues::UInt(values) => format!("{:?}", values[slot]),
@@ -174,18 +174,18 @@ pub(super) async fn compare_sliding(
 }
 
 /// The part of a slot that depends neither on the order of addition nor on where a NaN is.
-fn exact_slot(state: &MeasureState, function: AggregateFunction, slot: usize) -> Option<String> {
+fn exact_slot(state: &PartialAggregate, function: AggregateFunction, slot: usize) -> Option<String> {
     let is_extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
     match state {
-        MeasureState::Count(counts) => Some(counts[slot].to_string()),
-        MeasureState::SumInteger { sums, counts } => Some(format!("{} of {}", sums[slot], counts[slot])),
-        MeasureState::SumFloat { counts, .. } => Some(counts[slot].to_string()),
-        MeasureState::Increase(increases) => {
+        PartialAggregate::Count(counts) => Some(counts[slot].to_string()),
+        PartialAggregate::SumInteger { sums, counts } => Some(format!("{} of {}", sums[slot], counts[slot])),
+        PartialAggregate::SumFloat { counts, .. } => Some(counts[slot].to_string()),
+        PartialAggregate::Increase(increases) => {
             let ends = (increases.first_ns[slot], increases.last_ns[slot]);
             let values = (increases.first[slot], increases.last[slot]);
             (increases.counts[slot] > 0).then(|| format!("{ends:?} {values:?} of {}", increases.counts[slot]))
         }
-        MeasureState::Selected(selected) => {
+        PartialAggregate::Selected(selected) => {
             selected.series[slot]?;
             match &selected.values {
                 SelectedValues::Float(_) if is_extreme => None,

@@ -209,7 +209,7 @@ pub async fn check_reads(
 
 #[cfg(test)]
 mod tests {
-    use super::super::emulate::complete_by_pieces;
+    use super::super::emulate::complete_by_chunks;
     use super::super::{Atomicity, Capabilities, Features};
     use super::*;
     use crate::env::ManualClock;
@@ -225,7 +225,7 @@ mod tests {
         /// A store that has a past if its capabilities need one.
         fn new(capabilities: Capabilities, piece_rows: usize) -> Self {
             let naive = Arc::new(MemoryStore::with_history(capabilities, Arc::new(ManualClock::new(0))));
-            Self { store: complete_by_pieces(naive.clone(), piece_rows), naive }
+            Self { store: complete_by_chunks(naive.clone(), piece_rows), naive }
         }
     }
 

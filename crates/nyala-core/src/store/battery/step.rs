@@ -1,6 +1,8 @@
 //! A change that is applied to two stores.
 
-use super::super::{Alteration, Delete, Freshness, Operation, RowPlace, Store, Update, Upsert, WriteBatch};
+use super::super::{
+    Alteration, Delete, Freshness, Operation, RowPosition, Store, Update, Upsert, WriteBatch,
+};
 use super::generate::{Generator, KnownTable};
 use crate::error::{ErrorKind, Result};
 use crate::ids::{ColumnId, TableId};
@@ -33,7 +35,7 @@ enum Answer {
     Tables(Vec<TableId>),
     Schemas(Vec<TableSchema>),
     Rows(u64),
-    Written(u64, Vec<RowPlace>),
+    Written(u64, Vec<RowPosition>),
 }
 
 /// The outcome of a step when disks fail.

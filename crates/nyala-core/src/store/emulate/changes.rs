@@ -38,7 +38,7 @@ pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, updat
         false => WriteMode::Upsert,
     };
     // Without conditional writes the update could create a row, which would need values for all required columns.
-    if mode == WriteMode::Upsert && schema.demanding_columns().next().is_some() {
+    if mode == WriteMode::Upsert && schema.columns_of_new_rows().next().is_some() {
         store.capabilities().need(Feature::ConditionalRows)?;
     }
     let operation =

@@ -31,11 +31,11 @@ const PIECE_ROWS: usize = 1 << 13;
 
 /// Wraps a store so that it lacks nothing that can be emulated. Returns the store itself if nothing is missing.
 pub fn complete(store: StoreRef) -> StoreRef {
-    complete_by_pieces(store, PIECE_ROWS)
+    complete_by_chunks(store, PIECE_ROWS)
 }
 
 /// The same, with about this many rows held at once.
-pub fn complete_by_pieces(store: StoreRef, chunk_rows: usize) -> StoreRef {
+pub fn complete_by_chunks(store: StoreRef, chunk_rows: usize) -> StoreRef {
     let features = store.capabilities().features;
     match Feature::all().all(|feature| features.has(feature) || !feature.is_emulated()) {
         true => store,
@@ -198,7 +198,7 @@ impl Snapshot for EmulatedSnapshot {
         }
     }
 
-    async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates> {
+    async fn aggregate(&self, request: AggregateRequest) -> Result<PartialAggregates> {
         match self.features.has(Feature::Aggregates) {
             // Without this feature the store would have to filter the rows itself.
             true if self.features.has(Feature::NotEqual) || !has_inequality(&request.predicates) => {

@@ -165,7 +165,7 @@ impl TableChange<'_> {
         let cells =
             |column: &ColumnId, values, null_cells| CellColumn { column: *column, values, null_cells };
         let mut columns: Vec<_> = keys.map(|(column, values)| cells(column, values, None)).collect();
-        let demanding: Vec<ColumnId> = schema.demanding_columns().map(|column| column.id).collect();
+        let demanding: Vec<ColumnId> = schema.columns_of_new_rows().map(|column| column.id).collect();
         for ColumnSchema { id, column_type, .. } in &schema.columns {
             let is_named = |row: &ChangedRow<'_>| {
                 let before = row.before.as_ref().and_then(|before| before.get(id));

@@ -208,7 +208,7 @@ impl MemoryStore {
 
 /// Refuses conditional writes if the store lacks them.
 fn check_demands(capabilities: &Capabilities, batch: &WriteBatch) -> Result<()> {
-    match batch.operations.iter().any(|operation| operation.demand().is_some()) {
+    match batch.operations.iter().any(|operation| operation.condition().is_some()) {
         true => capabilities.need(Feature::ConditionalRows),
         false => Ok(()),
     }
@@ -367,10 +367,16 @@ mod tests {
             times: true,
         };
         let states = before.aggregate(request.clone()).await?;
-        assert_eq!(states.measures[0], MeasureState::SumFloat { sums: vec![1.5, 2.0], counts: vec![1, 1] });
-        assert_eq!(states.measures[1], MeasureState::Count(vec![2, 1]));
+        assert_eq!(
+            states.measures[0],
+            PartialAggregate::SumFloat { sums: vec![1.5, 2.0], counts: vec![1, 1] }
+        );
+        assert_eq!(states.measures[1], PartialAggregate::Count(vec![2, 1]));
         let states = store.latest().aggregate(request).await?;
-        assert_eq!(states.measures[0], MeasureState::SumFloat { sums: vec![9.0, 2.0], counts: vec![1, 1] });
+        assert_eq!(
+            states.measures[0],
+            PartialAggregate::SumFloat { sums: vec![9.0, 2.0], counts: vec![1, 1] }
+        );
         assert_eq!(store.partitions(table).await?.len(), 2);
         Ok(())
     }

@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{ColumnId, Sequence, SeriesId, TableId};
 use crate::schema::TableSchema;
 use crate::store::{
-    AggregateRequest, AggregateStates, Batch, Capabilities, Comparison, Direction, Feature, Order, RowStream,
-    ScanRequest, SeriesRun, Snapshot, aggregate,
+    AggregateRequest, Batch, Capabilities, Comparison, Direction, Feature, Order, PartialAggregates,
+    RowStream, ScanRequest, SeriesRun, Snapshot, aggregate,
 };
 use crate::time::TimeRange;
 use crate::value::Value;
@@ -62,7 +62,7 @@ impl Snapshot for MemorySnapshot {
         Ok(Box::new(MemoryRows { batches }))
     }
 
-    async fn aggregate(&self, request: AggregateRequest) -> Result<AggregateStates> {
+    async fn aggregate(&self, request: AggregateRequest) -> Result<PartialAggregates> {
         self.capabilities.need(Feature::Aggregates)?;
         aggregate::aggregate_by_scan(self, &request).await
     }

@@ -1,8 +1,8 @@
 //! A table of the naive store.
 
 use super::super::{
-    Alteration, Atomicity, Delete, Demand, Operation, PartitionInfo, Predicate, RowPlace, RowSelection,
-    Update, Upsert, WriteOutcome,
+    Alteration, Atomicity, Delete, KeyCondition, Operation, PartitionInfo, Predicate, RowPosition,
+    RowSelection, Update, Upsert, WriteOutcome,
 };
 use crate::arrays::value_at;
 use crate::error::{Error, Result};
@@ -45,14 +45,14 @@ impl Table {
         let key_arrays = self.key_arrays(operation);
         for row in 0..operation.rows() {
             let key: Key = key_arrays.iter().filter_map(|array| value_at(array, row)).collect();
-            let demand = operation.demand();
+            let demand = operation.condition();
             let exists = self.rows.contains_key(&key);
-            if demand.is_some_and(|demand| exists != (demand == Demand::Present)) {
+            if demand.is_some_and(|demand| exists != (demand == KeyCondition::Present)) {
                 if !leaves_out {
                     let words = if exists { "exists" } else { "does not exist" };
                     return Err(Error::conflict(format!("key {key:?} {words}")));
                 }
-                outcome.conflicts.push(RowPlace { operation: number, row });
+                outcome.conflicts.push(RowPosition { operation: number, row });
                 continue;
             }
             outcome.affected += 1;
@@ -81,7 +81,7 @@ impl Table {
         let mut cells = self.rows.get(&key).map(|row| Row::clone(row)).unwrap_or_default();
         if comes_into_being {
             let defaults =
-                schema.demanding_columns().filter_map(|column| Some((column.id, column.default.clone()?)));
+                schema.columns_of_new_rows().filter_map(|column| Some((column.id, column.default.clone()?)));
             cells.extend(defaults);
         }
         for column in upsert.columns.iter().filter(|column| !schema.is_key(column.column)) {

@@ -13,8 +13,8 @@ use super::format::ColumnEntry;
 use crate::rows::column_buffer::{ABSENT, Column, Kind, NULL, VALUE, Values};
 use nyala_column::{
     Bitmap, BooleanBlock, ByteValues, BytesBlock, CellState, CorruptBlock, FloatBlock, IntegerBlock,
-    Preference, Scratch, StatesBlock, encode_booleans, encode_bytes, encode_floats, encode_integers,
-    encode_states, floats_of, from_unsigned, integers_of, to_unsigned,
+    Preference, Scratch, ValidityBlock, encode_booleans, encode_bytes, encode_floats, encode_integers,
+    encode_validity, from_unsigned, to_unsigned, words_as_floats, words_as_integers,
 };
 use nyala_core::ColumnType;
 use std::ops::Range;
@@ -85,7 +85,7 @@ pub(crate) fn encode(
                 .collect();
             let begin = out.len();
             out.extend_from_slice(&[0; 4]);
-            encode_states(&cell_states, out);
+            encode_validity(&cell_states, out);
             let length = (out.len() - begin - 4) as u32;
             out[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
             let valued: Vec<u32> = (0..rows as u32).filter(|row| validity[*row as usize] == VALUE).collect();
@@ -101,7 +101,7 @@ pub(crate) fn encode(
     };
     match (dense, Layout::of(column_type)) {
         (Values::Word(words), Layout::Floats) => {
-            encode_floats(floats_of(words), breaks, preference, scratch, out);
+            encode_floats(words_as_floats(words), breaks, preference, scratch, out);
         }
         (Values::Word(words), Layout::Booleans) => {
             let bits: Bitmap = words.iter().map(|word| *word != 0).collect();
@@ -114,7 +114,7 @@ pub(crate) fn encode(
             entry.sum = summary.sum + ((values.len() as i128) << 63);
         }
         (Values::Word(words), _) => {
-            let summary = encode_integers(integers_of(words), breaks, preference, scratch, out);
+            let summary = encode_integers(words_as_integers(words), breaks, preference, scratch, out);
             (entry.min, entry.max, entry.sum) = (summary.min, summary.max, summary.sum);
         }
         (Values::Wide(wides), _) => {
@@ -148,7 +148,7 @@ fn dense_breaks_of(breaks: &[u32], valued: &[u32]) -> Vec<u32> {
 #[derive(Clone)]
 pub(crate) struct ColumnBlock<'a> {
     /// `None`: every cell has a value.
-    pub(crate) validity: Option<StatesBlock<'a>>,
+    pub(crate) validity: Option<ValidityBlock<'a>>,
     pub(crate) values: ValuesBlock<'a>,
 }
 
@@ -173,7 +173,7 @@ impl<'a> ColumnBlock<'a> {
     /// Parses a block of `rows` rows.
     pub(crate) fn parse(bytes: &'a [u8], column_type: ColumnType, rows: u32) -> Result<Self> {
         let (validity, rest) = split(bytes)?;
-        let validity = if validity.is_empty() { None } else { Some(StatesBlock::parse(validity)?) };
+        let validity = if validity.is_empty() { None } else { Some(ValidityBlock::parse(validity)?) };
         let dense_rows = validity.as_ref().map_or(rows, |validity| validity.rank(validity.len()));
         let values = match Layout::of(column_type) {
             Layout::Integers => ValuesBlock::Integers(IntegerBlock::parse(rest)?),

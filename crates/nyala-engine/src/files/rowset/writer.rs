@@ -15,7 +15,7 @@ use crate::files::schema_format::{MARKER_COLUMN, StoredType};
 use crate::rows::column_buffer::{ByteVec, Column, Kind, Values};
 use crate::rows::key;
 use crate::rows::merge::{Keys, RowBatch, column_bytes};
-use nyala_column::{Habit, Preference, Scratch, encode_integers};
+use nyala_column::{EncodingHistory, Preference, Scratch, encode_integers};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{ColumnId, ColumnType, Encoding, Result, SeriesId, TableSchema};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) struct RowsetWriter {
     preferences: Vec<Preference>,
     scratch: Scratch,
     /// By position in the footer.
-    habits: Vec<Habit>,
+    habits: Vec<EncodingHistory>,
     pending: Pending,
     page: Page,
     last: LastRows,
@@ -165,7 +165,7 @@ impl RowsetWriter {
         } else {
             Pending::Keyed { batch: RowBatch::empty(&kinds) }
         };
-        let (page, habits) = (Page::new(columns.len()), vec![Habit::default(); columns.len()]);
+        let (page, habits) = (Page::new(columns.len()), vec![EncodingHistory::default(); columns.len()]);
         let last = LastRows {
             rows_per_series: if series_keyed { last_rows_from } else { 0 },
             runs: GroupRuns::default(),
@@ -448,9 +448,9 @@ impl RowsetWriter {
                 bytes.clear();
                 let column_type = self.footer.columns[position].1.0;
                 // Cells of many series need other encodings than those of one.
-                let mut apart = Habit::default();
+                let mut apart = EncodingHistory::default();
                 let habit = if which == GroupList::All { &mut self.habits[position] } else { &mut apart };
-                self.scratch.swap_habit(habit);
+                self.scratch.swap_history(habit);
                 entry = block::encode(
                     column,
                     column_type,
@@ -459,7 +459,7 @@ impl RowsetWriter {
                     &mut self.scratch,
                     &mut bytes,
                 );
-                self.scratch.swap_habit(habit);
+                self.scratch.swap_history(habit);
                 if !bytes.is_empty() {
                     entry.block = self.out.append(&bytes)?;
                     self.page(which).present[position] = true;

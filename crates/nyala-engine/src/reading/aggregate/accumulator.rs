@@ -4,7 +4,7 @@ use super::MeasureSource;
 use nyala_column::{from_unsigned, to_unsigned};
 use nyala_core::SeriesId;
 use nyala_core::store::aggregate::{FloatSum, Selected, SelectedValues};
-use nyala_core::store::{AggregateFunction, AggregateRequest, AggregateStates, MeasureState};
+use nyala_core::store::{AggregateFunction, AggregateRequest, PartialAggregate, PartialAggregates};
 use std::ops::Range;
 
 /// A selected_value of a selecting function.
@@ -28,7 +28,7 @@ pub(super) struct Accumulator<'a> {
     pub(super) sources: Vec<MeasureSource>,
     /// Whether the index is asked first if a series can change an extreme.
     pub(super) prunes: bool,
-    states: AggregateStates,
+    states: PartialAggregates,
     series: SeriesId,
     /// The slot of window 0 of the series' group.
     base: usize,
@@ -39,7 +39,7 @@ pub(super) struct Accumulator<'a> {
 impl<'a> Accumulator<'a> {
     pub(super) fn new(
         request: &'a AggregateRequest,
-        states: AggregateStates,
+        states: PartialAggregates,
         sources: Vec<MeasureSource>,
     ) -> Self {
         let float_sums = vec![(0, FloatSum::default()); request.measures.len()];
@@ -55,7 +55,7 @@ impl<'a> Accumulator<'a> {
     /// stored; `None` if a window has none yet, or values are no integers.
     pub(super) fn weakest_extreme(&self, measure: usize, windows: Range<usize>) -> Option<i64> {
         let slots = self.base + windows.start..self.base + windows.end;
-        let MeasureState::Selected(selected) = &self.states.measures[measure] else { return None };
+        let PartialAggregate::Selected(selected) = &self.states.measures[measure] else { return None };
         if selected.series[slots.clone()].iter().any(Option::is_none) {
             return None;
         }
@@ -106,7 +106,7 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> AggregateStates {
+    pub(super) fn finish(self) -> PartialAggregates {
         self.states
     }
 
@@ -116,14 +116,14 @@ impl<'a> Accumulator<'a> {
 
     pub(super) fn add_count(&mut self, measure: usize, window: usize, count: u64) {
         match &mut self.states.measures[measure] {
-            MeasureState::Count(counts) => counts[self.base + window] += count,
+            PartialAggregate::Count(counts) => counts[self.base + window] += count,
             _ => unreachable!("not a count"),
         }
     }
 
     pub(super) fn add_sum(&mut self, measure: usize, window: usize, sum: i128, count: u64) {
         match &mut self.states.measures[measure] {
-            MeasureState::SumInteger { sums, counts } => {
+            PartialAggregate::SumInteger { sums, counts } => {
                 sums[self.base + window] += sum;
                 counts[self.base + window] += count;
             }
@@ -139,7 +139,7 @@ impl<'a> Accumulator<'a> {
         values: impl Iterator<Item = (i64, f64)>,
     ) {
         match &mut self.states.measures[measure] {
-            MeasureState::Increase(increases) => {
+            PartialAggregate::Increase(increases) => {
                 values.for_each(|(time_ns, value)| increases.add(self.base + window, time_ns, value));
             }
             _ => unreachable!("not an increase"),
@@ -149,7 +149,7 @@ impl<'a> Accumulator<'a> {
     /// Adds to the counts of windows from `first` on.
     pub(super) fn add_counts(&mut self, measure: usize, first: usize, counts: impl Iterator<Item = u64>) {
         match &mut self.states.measures[measure] {
-            MeasureState::Count(sums) => {
+            PartialAggregate::Count(sums) => {
                 sums[self.base + first..].iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             }
             _ => unreachable!("not a count"),
@@ -165,7 +165,7 @@ impl<'a> Accumulator<'a> {
     ) -> (&mut [i128], &mut [u64]) {
         let slots = self.base + first..self.base + first + windows;
         match &mut self.states.measures[measure] {
-            MeasureState::SumInteger { sums, counts } => (&mut sums[slots.clone()], &mut counts[slots]),
+            PartialAggregate::SumInteger { sums, counts } => (&mut sums[slots.clone()], &mut counts[slots]),
             _ => unreachable!("not a sum of integers"),
         }
     }
@@ -182,7 +182,7 @@ impl<'a> Accumulator<'a> {
         let least = self.function(measure) == AggregateFunction::Min;
         let slots = self.base + first..self.base + first + extremes.len();
         let own_series = self.series;
-        let MeasureState::Selected(selected) = &mut self.states.measures[measure] else {
+        let PartialAggregate::Selected(selected) = &mut self.states.measures[measure] else {
             unreachable!("not a selecting function")
         };
         let series = &mut selected.series[slots.clone()];
@@ -226,7 +226,7 @@ impl<'a> Accumulator<'a> {
         }
         let slot = self.base + window;
         match &mut self.states.measures[measure] {
-            MeasureState::SumFloat { sums, counts } => {
+            PartialAggregate::SumFloat { sums, counts } => {
                 sums[slot] = if counts[slot] == 0 { pending.sum() } else { sums[slot] + pending.sum() };
                 counts[slot] += pending.count();
             }
@@ -236,7 +236,7 @@ impl<'a> Accumulator<'a> {
 
     fn selected(&self, measure: usize) -> &Selected {
         match &self.states.measures[measure] {
-            MeasureState::Selected(selected) => selected,
+            PartialAggregate::Selected(selected) => selected,
             _ => unreachable!("not a selecting function"),
         }
     }
@@ -286,7 +286,7 @@ impl<'a> Accumulator<'a> {
             return;
         }
         let (slot, series) = (self.base + window, self.series);
-        let MeasureState::Selected(selected) = &mut self.states.measures[measure] else {
+        let PartialAggregate::Selected(selected) = &mut self.states.measures[measure] else {
             unreachable!("not a selecting function")
         };
         match (selected_value, &mut selected.values) {

@@ -19,7 +19,7 @@ use crate::reading::scan::series::{MANY_SERIES, PartitionSlot, STEPS_AT_ONCE, ke
 use crate::rows::projection::Projection;
 use accumulator::Accumulator;
 use encoded::EncodedScratch;
-use nyala_core::store::{AggregateRequest, AggregateStates};
+use nyala_core::store::{AggregateRequest, PartialAggregates};
 use nyala_core::{ColumnType, Result, before_long_work};
 pub(crate) use parallel::aggregate;
 use std::collections::VecDeque;
@@ -58,7 +58,7 @@ const AHEAD_SERIES: usize = 64;
 async fn aggregate_series(
     (version, sequence): (&Arc<Version>, u64),
     request: &AggregateRequest,
-) -> Result<AggregateStates> {
+) -> Result<PartialAggregates> {
     let table = version.table(request.table)?;
     request.validate(&table.schema)?;
     let measured: Vec<_> = request.measures.iter().map(|measure| measure.column).collect();

@@ -9,7 +9,7 @@ use crate::runtime::block_on;
 use crate::runtime::worker_pool::Worker;
 use nyala_core::Result;
 use nyala_core::store::aggregate::{Selected, SelectedValues};
-use nyala_core::store::{AggregateRequest, AggregateStates, MeasureState};
+use nyala_core::store::{AggregateRequest, PartialAggregate, PartialAggregates};
 use std::sync::Arc;
 
 /// The fewest series × columns of a request that is worth a thread: at 2 µs each some ten times what it costs.
@@ -19,7 +19,7 @@ const WORTH_SERIES_COLUMNS: usize = 512;
 pub(crate) async fn aggregate(
     (version, sequence): (&Arc<Version>, u64),
     request: &AggregateRequest,
-) -> Result<AggregateStates> {
+) -> Result<PartialAggregates> {
     let worth = request.series.len() * request.measures.len() >= WORTH_SERIES_COLUMNS && request.groups > 1;
     let Some(worker) = worth.then(Worker::take).flatten() else {
         return aggregate_series((version, sequence), request).await;
@@ -36,7 +36,7 @@ pub(crate) async fn aggregate(
 }
 
 /// The states of both halves.
-fn concatenate(mut states: AggregateStates, second: AggregateStates) -> AggregateStates {
+fn concatenate(mut states: PartialAggregates, second: PartialAggregates) -> PartialAggregates {
     states.measures.iter_mut().zip(second.measures).for_each(|(state, more)| append(state, more));
     states
 }
@@ -54,25 +54,27 @@ fn split_groups(request: &AggregateRequest) -> [AggregateRequest; 2] {
 }
 
 /// Adds the states of more groups.
-fn append(state: &mut MeasureState, more: MeasureState) {
+fn append(state: &mut PartialAggregate, more: PartialAggregate) {
     match (state, more) {
-        (MeasureState::Count(counts), MeasureState::Count(more)) => counts.extend(more),
+        (PartialAggregate::Count(counts), PartialAggregate::Count(more)) => counts.extend(more),
         (
-            MeasureState::SumInteger { sums, counts },
-            MeasureState::SumInteger { sums: more_sums, counts: more_counts },
+            PartialAggregate::SumInteger { sums, counts },
+            PartialAggregate::SumInteger { sums: more_sums, counts: more_counts },
         ) => {
             sums.extend(more_sums);
             counts.extend(more_counts);
         }
         (
-            MeasureState::SumFloat { sums, counts },
-            MeasureState::SumFloat { sums: more_sums, counts: more_counts },
+            PartialAggregate::SumFloat { sums, counts },
+            PartialAggregate::SumFloat { sums: more_sums, counts: more_counts },
         ) => {
             sums.extend(more_sums);
             counts.extend(more_counts);
         }
-        (MeasureState::Selected(selected), MeasureState::Selected(more)) => append_selected(selected, more),
-        (MeasureState::Increase(increases), MeasureState::Increase(more)) => increases.extend(more),
+        (PartialAggregate::Selected(selected), PartialAggregate::Selected(more)) => {
+            append_selected(selected, more)
+        }
+        (PartialAggregate::Increase(increases), PartialAggregate::Increase(more)) => increases.extend(more),
         _ => unreachable!("both split_groups compute the same"),
     }
 }
@@ -97,7 +99,7 @@ mod tests {
     use nyala_core::{ColumnId, SeriesId, TableId, TimeRange};
 
     /// States that tell of which series, in which order, they were made.
-    fn compute(request: &AggregateRequest) -> AggregateStates {
+    fn compute(request: &AggregateRequest) -> PartialAggregates {
         let slots = request.slots();
         let (mut counts, mut sums) = (vec![0; slots], vec![0.0; slots]);
         let mut selected = Selected {
@@ -111,9 +113,9 @@ mod tests {
             sums[slot] = sums[slot] * 1.5 + f64::from(series.0);
             selected.series[slot] = Some(*series);
         }
-        let sums = MeasureState::SumFloat { sums, counts: counts.clone() };
-        let measures = vec![MeasureState::Count(counts), sums, MeasureState::Selected(selected)];
-        AggregateStates { measures }
+        let sums = PartialAggregate::SumFloat { sums, counts: counts.clone() };
+        let measures = vec![PartialAggregate::Count(counts), sums, PartialAggregate::Selected(selected)];
+        PartialAggregates { measures }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use arrow_array::{Array, BooleanArray};
 use kept::Item;
 use nyala_core::Result;
 use nyala_exec::aggregate::{Accumulator, NO_SLOT, Reduction, RowId};
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{Column, QueryMemory};
 
 /// One reduced window.
@@ -53,7 +53,7 @@ pub struct Reducer {
     function: Function,
     ascending: bool,
     shown: Shown,
-    held: Held,
+    held: MemoryCharge,
     feeds: u32,
     accumulator: Option<TypedAccumulator>,
 }

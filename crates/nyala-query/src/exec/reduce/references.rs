@@ -3,7 +3,7 @@
 use super::Reducer;
 use nyala_core::Result;
 use nyala_exec::aggregate::RowId;
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{Column, QueryMemory};
 
 /// Columns are compacted when they take more than this, and more than twice what they took after the last time.
@@ -13,7 +13,7 @@ const COMPACTED_BYTES_MIN: usize = 1 << 20;
 pub struct References {
     /// The columns of each feed.
     feeds: Vec<Vec<Column>>,
-    held: Held,
+    held: MemoryCharge,
     compacted_bytes: usize,
 }
 

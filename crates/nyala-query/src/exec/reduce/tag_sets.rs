@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 use nyala_core::Result;
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{Column, QueryMemory};
 
 /// About how many bytes a tag set takes besides its text.
@@ -11,7 +11,7 @@ const TAG_SET_BYTES: usize = 64;
 /// Tag sets by number.
 pub struct TagSets {
     numbers: HashMap<Vec<u8>, u32>,
-    held: Held,
+    held: MemoryCharge,
 }
 
 impl TagSets {

@@ -4,12 +4,12 @@ use super::number::{Number, Output, points};
 use super::{Series, Transform};
 use nyala_core::Result;
 use nyala_exec::QueryMemory;
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 
 /// `moving_average`: a sum; each value is added and the oldest is subtracted.
 pub struct MovingAverage<T> {
     count: usize,
-    held: Held,
+    held: MemoryCharge,
     /// The last values, as a ring buffer once it is full.
     values: Vec<T>,
     oldest: usize,

@@ -13,7 +13,7 @@ use super::time::{CachedTimes, Epoch};
 use arrow_array::{Array, Float64Array, Int64Array};
 use nyala_exec::column::list;
 use nyala_exec::tag::TagColumn;
-use nyala_exec::{Column, Frame, Scalar, Sheet, Zone};
+use nyala_exec::{Column, Frame, ResultBatch, Scalar, Zone};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub struct JsonAnswer {
     unsupported: Option<f64>,
     broken: Option<String>,
     /// How the cells of a sheet are written; frames of the same sheet share it.
-    cells: Option<(Arc<Sheet>, Vec<Cells>)>,
+    cells: Option<(Arc<ResultBatch>, Vec<Cells>)>,
     /// Adjacent tag columns of that sheet.
     tags: Vec<CachedTags>,
     times: CachedTimes,
@@ -144,7 +144,7 @@ impl JsonAnswer {
     }
 
     /// How the cells of a sheet's rows are written: adjacent tags are written together.
-    fn cells_of(&mut self, sheet: &Sheet) -> Vec<Cells> {
+    fn cells_of(&mut self, sheet: &ResultBatch) -> Vec<Cells> {
         let mut cells: Vec<Cells> = Vec::with_capacity(sheet.columns.len());
         let mut columns = &*sheet.columns;
         let mut tag_groups = 0;

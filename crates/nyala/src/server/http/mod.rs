@@ -37,7 +37,7 @@ use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
-use nyala_exec::Surroundings;
+use nyala_exec::ExecutionContext;
 use nyala_exec::running::RunningQueries;
 use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;
@@ -126,7 +126,7 @@ impl Context {
         rights: Rights,
     ) -> QueryContext {
         QueryContext {
-            around: Surroundings {
+            around: ExecutionContext {
                 catalog: databases.catalog.clone(),
                 now_ns: self.clock.now_ns(),
                 rights,

@@ -327,7 +327,7 @@ mod tests {
     use nyala_core::memory::MemoryBudget;
     use nyala_db::users::Rights;
     use nyala_exec::running::{QueryLimits, RunningQueries};
-    use nyala_exec::{Column, GroupTags, Sheet};
+    use nyala_exec::{Column, GroupTags, ResultBatch};
 
     /// A language in which every row is a line.
     #[derive(Default)]
@@ -379,7 +379,7 @@ mod tests {
             let Some(left) = self.0.checked_sub(1) else { return Ok(None) };
             self.0 = left;
             let names: Arc<[String]> = Arc::new(["v".to_owned()]);
-            let sheet = Sheet {
+            let sheet = ResultBatch {
                 name: "m".into(),
                 time_column: Some("time".into()),
                 column_names: names.clone(),

@@ -16,7 +16,7 @@ use job::Job;
 use nyala_db::users::Rights;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql;
-use nyala_query::statement::Written;
+use nyala_query::statement::SubmittedQuery;
 use parse::QueryText;
 use std::net::IpAddr;
 
@@ -129,7 +129,7 @@ async fn answer(
         Output::of(writer, &output_options, held, databases.answer_buffers.clone(), &context.work);
     let job = Job {
         statements,
-        written: Written { query: params.take("q"), values: params.take("params") },
+        written: SubmittedQuery { query: params.take("q"), values: params.take("params") },
         context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
         by_get: head.method == Method::GET,
         audit: context.audit.clone(),

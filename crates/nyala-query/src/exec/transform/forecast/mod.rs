@@ -10,10 +10,10 @@ mod smoothing;
 use super::number::{Number, Output, points};
 use super::{Finish, Series, Transform};
 use model::Model;
-use nyala_column::Level;
+use nyala_column::CpuFeatures;
 use nyala_core::{Result, before_long_work};
 use nyala_exec::QueryMemory;
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 use simplex::Search;
 use std::marker::PhantomData;
 
@@ -31,7 +31,7 @@ pub struct HoltWinters<T> {
     interval_ns: i64,
     times_ns: Vec<i64>,
     values: Vec<f64>,
-    held: Held,
+    held: MemoryCharge,
     of: PhantomData<T>,
 }
 
@@ -105,7 +105,7 @@ impl<T: Number> HoltWinters<T> {
 /// The parameters that fit best.
 async fn best(mut search: Search) -> Vec<f64> {
     loop {
-        if let Some(parameters) = search.advance(Level::best(), POINTS_AT_ONCE) {
+        if let Some(parameters) = search.advance(CpuFeatures::best(), POINTS_AT_ONCE) {
             return parameters.to_vec();
         }
         before_long_work().await;

@@ -89,7 +89,7 @@ mod tests {
     fn trends_are_damped_by_powers() {
         for phi in [0.0, 1.0, 0.3, 0.7, 0.999_999, 1e-9, 1e-160, 5e-324, 0.5, 1.0 - f64::EPSILON] {
             let (trend, mut reach) = (1.5, phi);
-            // Level and trend stay as they begin, except that each step adds a part of the trend.
+            // CpuFeatures and trend stay as they begin, except that each step adds a part of the trend.
             let (mut level, mut expected) = (0.0, vec![7.0]);
             let mut here = trend;
             for step in 1..2000 {

@@ -5,7 +5,7 @@ use super::average::Average;
 use crate::plan::WarmUp;
 use nyala_core::Result;
 use nyala_exec::QueryMemory;
-use nyala_exec::memory::Held;
+use nyala_exec::memory::MemoryCharge;
 
 /// A value and its difference to the previous one.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,7 +19,7 @@ pub struct Ring {
     length: usize,
     steps: Vec<Step>,
     newest: usize,
-    held: Held,
+    held: MemoryCharge,
 }
 
 impl Ring {

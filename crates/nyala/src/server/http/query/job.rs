@@ -9,7 +9,7 @@ use nyala_exec::running::Query;
 use nyala_exec::{Chunks, QueryMemory};
 use nyala_query::influxql::Statement;
 use nyala_query::plan::QueryContext;
-use nyala_query::statement::{self, Written, execute};
+use nyala_query::statement::{self, SubmittedQuery, execute};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const LIGHT_STATEMENTS: usize = 4;
 pub(super) struct Job {
     pub(super) statements: Vec<Statement>,
     /// The text that SHOW QUERIES shows.
-    pub(super) written: Written,
+    pub(super) written: SubmittedQuery,
     pub(super) context: QueryContext,
     pub(super) by_get: bool,
     /// Logs what an operator wants to know, with the client's address.
@@ -86,7 +86,7 @@ impl Job {
             match executed {
                 Ok(()) => match (deprecated, self.hint.take()) {
                     (Some(statement), _) => {
-                        let statement = statement::in_full(statement, &self.context);
+                        let statement = statement::with_full_names(statement, &self.context);
                         self.output.answer.end_statement_with_warning(&format!(
                             "deprecated use of '{statement}' in a read only context, please use a POST request instead"
                         ));

@@ -11,7 +11,7 @@ mod simplexes;
 use super::smoothing;
 #[cfg(target_arch = "x86_64")]
 use nyala_column::Avx512;
-use nyala_column::{Kernel, Level};
+use nyala_column::{CpuFeatures, Kernel};
 use simplexes::{Ranks, Simplexes};
 
 /// Simplexes of a search.
@@ -56,7 +56,7 @@ impl Search {
     }
 
     /// Goes on with the search for about `points` values of the model. Gives the parameters at the end.
-    pub(super) fn advance(&mut self, level: Level, points: usize) -> Option<&[f64]> {
+    pub(super) fn advance(&mut self, level: CpuFeatures, points: usize) -> Option<&[f64]> {
         let is_unfinished = match &mut self.simplexes {
             Width::SideBySide(simplexes) => {
                 level.run(Advance { simplexes: simplexes, values: &self.values, points })
@@ -214,7 +214,7 @@ mod tests {
         })
     }
 
-    fn searched(level: Level, mut search: Search) -> Vec<u64> {
+    fn searched(level: CpuFeatures, mut search: Search) -> Vec<u64> {
         loop {
             if let Some(parameters) = search.advance(level, 1 << 10) {
                 return bits_of(parameters);
@@ -229,7 +229,7 @@ mod tests {
     fn check(values: &[f64], season: usize) {
         let starts = starts(values, season);
         let expected = bits_of(&naive_search(values, &starts));
-        for level in Level::available() {
+        for level in CpuFeatures::available() {
             let search = Search::new(values.to_vec(), starts.clone());
             assert!(matches!(search.simplexes, Width::SideBySide(_)));
             assert_eq!(searched(level, search), expected, "{level:?} {season} {values:?}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// What a query runs with.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct ExecutionContext {
     /// All databases.
     pub catalog: Arc<Catalog>,
     /// The time that `now()` means in the query, ns.
@@ -21,7 +21,7 @@ pub struct Surroundings {
     pub query: Option<Arc<Query>>,
 }
 
-impl Surroundings {
+impl ExecutionContext {
     /// Fails if the query must stop. Long computations that never wait call this.
     pub fn check_running(&self) -> Result<()> {
         self.query.as_ref().map_or(Ok(()), |query| query.check())
