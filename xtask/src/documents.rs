@@ -16,6 +16,7 @@ const SETTINGS_PAGE: &str = "docs/operations/settings.md";
 const METRICS: &str = "crates/nyala/src";
 const METRICS_PAGE: &str = "docs/operations/monitoring.md";
 const STATEMENTS: &str = "crates/nyala-query/src";
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const STATEMENTS_PAGE: &str = "docs/compat/influxdb.md";
 
 /// Complaints about everything without a line in its page.
@@ -36,7 +37,29 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     let packages: Vec<String> = crates(root).iter().map(|(name, _)| name.replace('-', "_")).collect();
     judge(METRICS_PAGE, "metric", &|| metrics(&texts_below(root, METRICS)?, &packages));
     judge(STATEMENTS_PAGE, "statement", &|| statements(&texts_below(root, STATEMENTS)?));
+    complaints.extend(check_paths(root));
     complaints
+}
+
+/// Complaints about paths of the page on architecture that do not exist.
+fn check_paths(root: &Path) -> Vec<String> {
+    let text = match std::fs::read_to_string(root.join(ARCHITECTURE)) {
+        Ok(text) => text,
+        Err(error) => return vec![format!("{ARCHITECTURE}: {error}")],
+    };
+    let paths = text.split('`').skip(1).step_by(2).filter(|code| code.contains('/') && !code.contains(' '));
+    let is_there = |path: &str| root.join(path).exists() || root.join("crates").join(path).exists();
+    let is_of_crate =
+        |path: &&str| ["crates/", "nyala", "kudu-client/"].iter().any(|of| path.starts_with(of));
+    let gone = paths.filter(is_of_crate).flat_map(expanded).filter(|path| !is_there(path));
+    gone.map(|path| format!("{ARCHITECTURE}: {path} does not exist")).collect()
+}
+
+/// The paths that `a/{b,c}/d` stands for.
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let Some((among, after)) = rest.split_once('}') else { return vec![path.to_owned()] };
+    among.split(',').map(|one| format!("{before}{one}{after}")).collect()
 }
 
 /// A thing by the ways to write it; a page needs one of them.
@@ -246,6 +269,19 @@ mod tests {
         assert_eq!(
             undocumented(&found, "setting", "page.md", page),
             ["page.md has no line for the setting wal-sync", "page.md has no line for the setting wal-limit"]
+        );
+    }
+
+    #[test]
+    fn paths_of_the_architecture_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("crates/a/src/b")).unwrap();
+        let page = "`crates/a/src/{b,c}/`, `nyala-x/d.rs`, `a/src/q.rs`";
+        std::fs::write(folder.path().join(ARCHITECTURE), page).unwrap();
+        let expected = ["crates/a/src/c/", "nyala-x/d.rs"];
+        assert_eq!(
+            check_paths(folder.path()),
+            expected.map(|path| format!("{ARCHITECTURE}: {path} does not exist"))
         );
     }
 }

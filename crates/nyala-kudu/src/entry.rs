@@ -69,10 +69,13 @@ enum Kind {
     Keyed,
 }
 
+/// The first values inside, or outside, of a range of keys; none: it has no end there.
+type KeyBound = Option<Vec<Scalar>>;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct KeyRanges {
     columns: Vec<u32>,
-    spans: Vec<(Option<Vec<Scalar>>, Option<Vec<Scalar>>)>,
+    spans: Vec<(KeyBound, KeyBound)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

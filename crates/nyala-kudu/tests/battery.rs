@@ -2,6 +2,9 @@
 //!
 //! `NYALA_BATTERY_SEEDS` does more of it, `NYALA_BATTERY_SEED` one seed again.
 
+#[path = "../../nyala/tests/support/peers.rs"]
+mod peers;
+
 use async_trait::async_trait;
 use kudu_client::Client;
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
@@ -47,8 +50,7 @@ impl Subject for Cluster<'_> {
 #[test]
 fn a_cluster_agrees_with_the_naive_store() {
     if let Err(why) = kudu_home() {
-        let required = std::env::var_os("NYALA_REQUIRE_PEERS").is_some_and(|value| value == "1");
-        assert!(!required, "NYALA_REQUIRE_PEERS=1, but there is no Kudu to test against: {why}");
+        peers::require::<()>("Kudu", &why, None);
         return;
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());

@@ -58,12 +58,8 @@ impl Search {
     /// Goes on with the search for about `points` values of the model. Gives the parameters at the end.
     pub(super) fn advance(&mut self, level: CpuFeatures, points: usize) -> Option<&[f64]> {
         let is_unfinished = match &mut self.simplexes {
-            Width::SideBySide(simplexes) => {
-                level.run(Advance { simplexes: simplexes, values: &self.values, points })
-            }
-            Width::OneByOne(simplexes, _) => {
-                level.run(Advance { simplexes: simplexes, values: &self.values, points })
-            }
+            Width::SideBySide(simplexes) => level.run(Advance { simplexes, values: &self.values, points }),
+            Width::OneByOne(simplexes, _) => level.run(Advance { simplexes, values: &self.values, points }),
         };
         if is_unfinished {
             return None;
