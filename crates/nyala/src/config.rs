@@ -176,15 +176,15 @@ settings! {
         #[arg(hide_env_values = true)]
         #[serde(skip_serializing)]
         shared_secret: SharedSecret = (), "SECRET",
-            "The secret that bearer tokens (JWT, HS256) are signed with, 32 bytes or more; better in a file or variable \
-             than in a flag";
+            "The secret that bearer tokens (JWT with HS256, HS384 or HS512) are signed with, 32 bytes or more; needs \
+             auth-enabled; better in a file or variable than in a flag";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         allow_unauthenticated: bool = "false", "BOOLEAN",
             "Serve other machines although there is no authentication";
         #[arg(value_delimiter = ',')]
         allowed_hosts: Vec<String> =
-            ("any, but none without authentication on a loopback address, where only a page that tricks a browser uses \
-              such a name"),
+            ("any with authentication, or if http-bind is not a loopback address; otherwise none, as a protection against \
+              DNS rebinding"),
             "NAME,…", "Host names that requests may use for this server, beside addresses and localhost; `*`: any";
         #[arg(value_delimiter = ',')]
         allowed_origins: Vec<String> = ("any with authentication, none without"), "ORIGIN,…",

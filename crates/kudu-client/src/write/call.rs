@@ -1,4 +1,4 @@
-//! One write of many rows: all are settled when it returns, and each that failed is named by its number.
+//! One write of many rows, sent by `finish`. If no request fails as a whole, `finish` returns each failed row by number.
 //!
 //! Rows of one tablet keep their order; tablets are written side by side. Unlike a session nothing is buffered
 //! beyond the call.
@@ -19,7 +19,7 @@ use crate::pb;
 use crate::row::{EncodedRows, Row, RowReader};
 use crate::table::Table;
 
-/// Requests are about this large, so that servers can share their time.
+/// A longer request to one tablet is split here, far below the 50 MiB that servers accept at once.
 const REQUEST_BYTES: usize = 4 << 20;
 
 /// Rows that are written by one call, from [`Table::write`].
@@ -50,7 +50,8 @@ struct Request {
 }
 
 impl Table {
-    /// Begins a write that has to be done within a time (servers remember outcomes for about ten minutes).
+    /// Begins a write that must be done within `timeout`. Keep that well below ten minutes: after that servers forget
+    /// outcomes, and a retry gets `OutcomeUnknown`.
     pub fn write(&self, timeout: Duration) -> WriteCall {
         WriteCall {
             table: self.clone(),
@@ -107,12 +108,12 @@ impl WriteCall {
         Ok(())
     }
 
-    /// Writes the rows and returns those that failed, in order of their numbers: those that met a key they must not
-    /// (`AlreadyPresent`), or none where there must be one, or lie in no range (`NotFound`), and others that the servers
-    /// refused.
+    /// Writes the rows and returns those that failed, in order of their numbers. Possible errors: the key exists
+    /// (`AlreadyPresent`); the key, or a range for it, does not exist (`NotFound`); any other refusal of a row.
     ///
     /// # Errors
-    /// When it is unknown of some rows whether they were written (`TimedOut`), or a server refused a whole request.
+    /// When it is unknown whether some rows were written (`TimedOut`, `OutcomeUnknown`), or a server refused a whole
+    /// request.
     pub async fn finish(mut self) -> Result<Vec<(usize, Error)>> {
         while !self.tablets.is_empty() {
             self.by_tablet.clear();

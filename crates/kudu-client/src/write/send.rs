@@ -1,8 +1,8 @@
 //! Sends one batch to its tablet: finds the leader, retries, and has the batch applied exactly once.
 //!
-//! Every attempt sends the same bytes under the same request id, to the replica that leads then. A server that has
-//! already applied the batch repeats its first answer. The outcome is unknown only when the deadline passes without an
-//! answer.
+//! Every attempt sends the same rows under the same request id, to the replica that leads then. A server that has
+//! already applied the batch repeats its first answer. The outcome is unknown if the deadline passes without an answer, or
+//! if the server has forgotten the request id (`OutcomeUnknown`).
 
 use std::time::Duration;
 

@@ -147,11 +147,11 @@ impl Database {
             let query = [&[CONTINUOUS_QUERY], &run[1..]].concat();
             known.contains(&query) && new.contains(&query)
         };
-        let pins = |key: &Vec<u8>| match key[0] {
+        let is_kept = |key: &Vec<u8>| match key[0] {
             RUN => has_query(key),
             _ => new.contains(key),
         };
-        let gone = prefixes(name).flat_map(|prefix| seen.keys_from(&prefix)).filter(|key| !pins(key));
+        let gone = prefixes(name).flat_map(|prefix| seen.keys_from(&prefix)).filter(|key| !is_kept(key));
         let mut changes: Vec<Change> = gone.map(|key| (key, None)).collect();
         changes.extend(records.into_iter().map(|(key, value)| (key, Some(value))));
         changes

@@ -227,10 +227,10 @@ impl<E: Copy, T> Page<E, T> {
 
     fn remove_all(&mut self, gone: &[u64; BITMAP_WORDS]) {
         let old = std::mem::take(self);
-        let pins = |slot: usize| gone[slot / 64] >> (slot % 64) & 1 == 0;
+        let is_kept = |slot: usize| gone[slot / 64] >> (slot % 64) & 1 == 0;
         let slots: Vec<usize> = old.slots().collect();
         // The runs to keep, with their old indexes.
-        let left = || slots.iter().enumerate().filter(|(_, slot)| pins(**slot));
+        let left = || slots.iter().enumerate().filter(|(_, slot)| is_kept(**slot));
         let count = left().count();
         self.ends.reserve_exact(count);
         self.items.reserve_exact(count);
@@ -242,7 +242,7 @@ impl<E: Copy, T> Page<E, T> {
         if left().next_back().is_some_and(|(_, slot)| *slot >= count) {
             self.with_holes = Some(Present::of(left().map(|(_, slot)| *slot)));
         }
-        let items = old.items.into_iter().zip(&slots).filter(|(_, slot)| pins(**slot));
+        let items = old.items.into_iter().zip(&slots).filter(|(_, slot)| is_kept(**slot));
         self.items.extend(items.map(|(item, _)| item));
     }
 

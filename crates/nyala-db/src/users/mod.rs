@@ -267,10 +267,10 @@ impl Users {
 
     /// Without an administrator, anybody could become the first one.
     fn check_admin_stays(&self, leaving: &User, keep_admin: bool) -> Result<()> {
-        let pins = self.state.read().values().any(|user| user.admin && user.name != leaving.name);
-        if keep_admin && leaving.admin && !pins {
+        let other_admin_exists = self.state.read().values().any(|user| user.admin && user.name != leaving.name);
+        if keep_admin && leaving.admin && !other_admin_exists {
             return Err(Error::conflict(
-                "the last administrator pins while authentication is on: create another first",
+                "the last administrator stays while authentication is on: create another first",
             ));
         }
         Ok(())
