@@ -17,7 +17,10 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("nyala-query", &["nyala-column", "nyala-core", "nyala-db", "nyala-exec"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
     ("nyala-bench", &[]),
-    ("nyala", &["nyala-bench", "nyala-core", "nyala-db", "nyala-engine", "nyala-exec", "nyala-query"]),
+    (
+        "nyala",
+        &["nyala-bench", "nyala-core", "nyala-db", "nyala-engine", "nyala-exec", "nyala-kudu", "nyala-query"],
+    ),
     ("xtask", &["kudu-client", "nyala-bench"]),
 ];
 

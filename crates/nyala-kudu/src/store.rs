@@ -10,7 +10,7 @@ use crate::snapshot::KuduSnapshot;
 use crate::state::{State, TableState};
 use crate::write::{CELL_BYTES_MAX, COLUMNS_MAX, KEY_BYTES_MAX};
 use async_trait::async_trait;
-use kudu_client::{Client, Predicate as KuduPredicate, Timestamp};
+use kudu_client::{Client, MetricsSnapshot, Predicate as KuduPredicate, Timestamp};
 use nyala_core::schema::{Ranges, TableSchema};
 use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Delete, Feature, Features, Freshness, PartitionInfo, RowSelection,
@@ -41,6 +41,28 @@ pub struct KuduStore {
 }
 
 impl KuduStore {
+    /// Connects to the cluster of these masters (`host:port`) and opens its store.
+    ///
+    /// # Errors
+    /// See [`Self::open`]; and when no master answers.
+    pub async fn connect(masters: Vec<String>, options: KuduOptions) -> Result<Self> {
+        let client = Client::builder(masters).connect().await.map_err(of_read)?;
+        Self::open(client, options).await
+    }
+
+    /// Asks all tablet servers for their time.
+    ///
+    /// # Errors
+    /// When one of them, or the masters, do not answer.
+    pub async fn is_reachable(&self) -> Result<()> {
+        self.cluster.now().await.map(drop)
+    }
+
+    /// The counters of the client.
+    pub fn client_metrics(&self) -> MetricsSnapshot {
+        self.cluster.client.metrics()
+    }
+
     /// Opens the store of a cluster; it is made if there is none under the prefix.
     ///
     /// # Errors

@@ -182,7 +182,7 @@ fn open_databases(
     memory: &Arc<MemoryBudget>,
 ) -> Result<(Arc<dyn Storage>, Arc<Catalog>, u64)> {
     let mut watch = |replayed_bytes| context.lifecycle.recovering(replayed_bytes);
-    let storage = storage::open(config, memory, &mut watch)?;
+    let storage = storage::open(config, memory, work.handle(), &mut watch)?;
     let losses = storage.losses();
     for loss in &losses {
         tracing::error!(loss, "stored data is damaged or lost; `nyala check --accept` ends this message");

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 pub use page::markdown;
-pub use value::{BindAddress, ByteSize, Encoding, Time, WalSync};
+pub use value::{BindAddress, ByteSize, Encoding, StoreKind, Time, WalSync};
 
 /// A setting, for its page.
 struct Setting {
@@ -141,6 +141,15 @@ settings! {
             "What the encoder favours when rowsets are merged: fast queries (speed), small files (size) or a compromise";
         maintenance_threads: usize = "2", "NUMBER", "Threads that flush and compact";
     }
+    "Kudu" {
+        store: StoreKind = "embedded", "KIND",
+            "Where rows are kept: embedded (in the data directory) or kudu (in an Apache Kudu cluster; experimental)";
+        #[arg(value_delimiter = ',')]
+        kudu_masters: Vec<String> = (), "HOST:PORT,…", "The masters of the cluster; the port is 7051 unless given";
+        kudu_prefix: String = "nyala", "NAME", "What names of tables in the cluster begin with";
+        kudu_replicas: i32 = "3", "NUMBER", "Copies of each tablet of new tables; odd";
+        kudu_buckets: u32 = "4", "NUMBER", "Hash buckets of each range of new measurements";
+    }
     "Memory" {
         memory_limit: ByteSize = "512MiB", "SIZE",
             "Memory for everything: memtables, caches, indexes, queries";
@@ -263,6 +272,21 @@ impl Config {
         }
         if self.memory_limit.0 < 64 << 20 {
             return Err(format!("memory-limit {} is less than 64MiB", self.memory_limit));
+        }
+        match (self.store, self.kudu_masters.as_deref().unwrap_or_default()) {
+            (StoreKind::Kudu, []) => {
+                return Err("store = kudu needs its masters: say --kudu-masters host:7051".into());
+            }
+            (StoreKind::Embedded, [_, ..]) => {
+                return Err("kudu-masters would not be used: say --store kudu, too".into());
+            }
+            _ => {}
+        }
+        if self.kudu_replicas < 1 || self.kudu_replicas % 2 == 0 {
+            return Err("kudu-replicas must be odd".into());
+        }
+        if !(1..=256).contains(&self.kudu_buckets) {
+            return Err("kudu-buckets must be from 1 to 256".into());
         }
         if self.keep_alive_timeout.0.is_zero() {
             return Err("keep-alive-timeout must be longer than 0s".into());

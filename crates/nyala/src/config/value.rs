@@ -30,6 +30,24 @@ impl FromStr for Encoding {
     }
 }
 
+/// Where rows are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreKind {
+    /// In the data directory.
+    Embedded,
+    /// In an Apache Kudu cluster.
+    Kudu,
+}
+
+impl FromStr for StoreKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        <Self as ValueEnum>::from_str(text, false)
+    }
+}
+
 /// When the log is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalSync {

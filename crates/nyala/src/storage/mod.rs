@@ -2,14 +2,16 @@
 
 pub mod disk;
 mod embedded;
+mod kudu;
 
-use crate::config::Config;
+use crate::config::{Config, StoreKind};
 use crate::server::health::Check;
 use crate::server::metric::Metric;
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// A store, and what its operators need beside the contract.
 pub trait Storage: Send + Sync + 'static {
@@ -36,7 +38,11 @@ pub trait Storage: Send + Sync + 'static {
 pub fn open(
     config: &Config,
     memory: &Arc<MemoryBudget>,
+    work: &Handle,
     on_replay: &mut dyn FnMut(u64),
 ) -> Result<Arc<dyn Storage>> {
-    Ok(Arc::new(embedded::Embedded::open(config, memory, on_replay)?))
+    Ok(match config.store {
+        StoreKind::Embedded => Arc::new(embedded::Embedded::open(config, memory, on_replay)?),
+        StoreKind::Kudu => Arc::new(kudu::Kudu::open(config, work.clone())?),
+    })
 }
