@@ -1,4 +1,4 @@
-//! When series leave memory.
+//! Thresholds for series that leave memory. `nyala-db/src/idle.rs` decides by them which ones do.
 
 /// When series leave memory.
 #[derive(Debug, Clone, Copy)]

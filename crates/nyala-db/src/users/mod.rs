@@ -267,7 +267,8 @@ impl Users {
 
     /// Without an administrator, anybody could become the first one.
     fn check_admin_stays(&self, leaving: &User, keep_admin: bool) -> Result<()> {
-        let other_admin_exists = self.state.read().values().any(|user| user.admin && user.name != leaving.name);
+        let other_admin_exists =
+            self.state.read().values().any(|user| user.admin && user.name != leaving.name);
         if keep_admin && leaving.admin && !other_admin_exists {
             return Err(Error::conflict(
                 "the last administrator stays while authentication is on: create another first",

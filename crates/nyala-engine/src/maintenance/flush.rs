@@ -1,4 +1,4 @@
-//! A flush: memtables become rowsets, and the log gives up what is in them.
+//! A flush: memtables become rowsets, and the log gives up what is in them. `maintenance/mod.rs` decides when.
 //!
 //! The cut is a sequence. The lock of the store is held exclusively for a moment: every batch up to the cut is applied
 //! then, and later ones go to new memtables. Readers and writers go on while rowsets are written. The files are synced,

@@ -1,6 +1,6 @@
 //! The calls of one group, computed from its rows: the windows of each call, and then all calls merged into rows.
 
-use super::points::Points;
+use super::fill_windows::Points;
 use super::reduce::{Reducer, References, Shown, TagSets};
 use super::row_batch::RowBatch;
 use super::transform::{Pipeline, Series};

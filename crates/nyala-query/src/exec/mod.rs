@@ -10,14 +10,14 @@
 
 mod aggregate;
 mod calls;
-mod fill;
+mod fill_nulls;
+mod fill_windows;
 mod group;
 mod inner;
 mod limit;
 mod measurement;
 mod order;
 mod ordered_rows;
-mod points;
 mod push_down;
 mod raw;
 mod reader;

@@ -2,11 +2,11 @@
 
 use super::aggregate::GroupRows;
 use super::calls::merge_calls;
-use super::fill::{Filler, placeholder};
+use super::fill_nulls::{Filler, placeholder};
+use super::fill_windows::starts_of;
 use super::group::{Input, Inputs};
 use super::inner;
 use super::measurement::MeasurementRows;
-use super::points::starts_of;
 use super::push_down::{Computed, PushDown};
 use super::raw::RawGroup;
 use super::windows::windows_of;

@@ -1,6 +1,6 @@
 //! `/metrics`: collects the metrics of all parts of the server as text.
 //!
-//! Latencies come from `request_metrics`, which writes its histograms itself.
+//! The list of them is `metric_sources` in `assemble.rs`; those of the store are in `storage/`. Latencies come from `request_metrics`, which writes its histograms itself.
 
 use super::metric::Metric;
 use super::request_metrics::RequestMetrics;

@@ -14,14 +14,14 @@
 //!   doubt. The next write tries that by itself, and so does [`Wal::reopen`].
 //! - When the disk is full the write fails with nothing stored, and the log works again when there is space.
 //!
-//! Next stops: `queue.rs` for what waits, `thread.rs` for the thread that writes it, `writer.rs` for what happens on
+//! Next stops: `queue.rs` for what waits, `group_commit.rs` for the thread that writes it, `writer.rs` for what happens on
 //! disk, `replay.rs` for reading. The bytes are drawn in `docs/format/wal.md`.
 
+mod group_commit;
 mod queue;
 mod replay;
 mod segment;
 mod stats;
-mod thread;
 mod writer;
 
 use std::path::Path;
@@ -151,7 +151,7 @@ impl Wal {
             .name("nyala-wal".to_owned())
             .spawn({
                 let queue = queue.clone();
-                move || thread::run(&queue, writer, options.sync)
+                move || group_commit::run(&queue, writer, options.sync)
             })
             .map_err(|error| Error::from(error).context("cannot start the thread of the log"))?;
         Ok((Self { queue, segments, thread: Some(thread) }, report))

@@ -1,6 +1,6 @@
 //! The result of one call in one group as points, with empty windows filled.
 
-use super::fill::with_number;
+use super::fill_nulls::with_number;
 use super::transform::{Pipeline, Series};
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan};
 use nyala_core::Result;

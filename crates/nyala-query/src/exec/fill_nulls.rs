@@ -1,7 +1,7 @@
 //! `fill(…)` for values that are missing in a row.
 //!
 //! `fill(…)` is meant for windows without rows, but InfluxDB also applies it to single missing values of existing rows:
-//! beside selectors, between several functions, in stored rows.
+//! beside selectors, between several functions, in stored rows. Windows without rows are filled in `fill_windows`.
 
 use super::row_batch::{to_integer, to_unsigned};
 use crate::plan::Fill;
