@@ -45,7 +45,7 @@ pub enum DataType {
         /// Digits after the decimal point, at most the precision.
         scale: u8,
     },
-    /// A type that this client does not know. Such columns can be neither read nor written.
+    /// An unknown type, or a known one with invalid attributes. Such columns can be neither read nor written.
     Unknown(i32),
 }
 

@@ -129,7 +129,7 @@ impl Error {
         self.0.tablet.as_deref()
     }
 
-    /// Whether the same request can succeed when it is tried again later. The client has already retried
+    /// Whether the same request can succeed when it is tried again later. After `TimedOut` a write may have been applied. The client has already retried
     /// until the operation's deadline when such an error reaches the caller.
     pub fn can_retry(&self) -> bool {
         use ErrorKind::*;
@@ -241,10 +241,7 @@ impl Error {
 
     /// The error of one row of a write.
     pub(crate) fn from_row(status: &pb::AppStatus) -> Self {
-        let kind = match status.code {
-            13 => ErrorKind::Unavailable,
-            code => kind_of_status(code),
-        };
+        let kind = kind_of_status(status.code);
         let mut result = Self::new(kind, status.message.clone().unwrap_or_default());
         result.0.code = Some(Code::Row(status.code));
         result

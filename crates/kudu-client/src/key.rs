@@ -1,4 +1,4 @@
-//! The order-preserving encoding of keys, and hashes of keys.
+//! The order-preserving encoding of keys, and Kudu's hashes: Murmur for hash partitions, FastHash for Bloom filters.
 //!
 //! Integers, and types that are stored as integers, are written big-endian with the sign bit flipped. Text and bytes
 //! are written as they are when they come last; elsewhere every zero byte becomes `00 01`, and `00 00` ends them.

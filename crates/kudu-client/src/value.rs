@@ -215,7 +215,7 @@ impl<'a> Cell<'a> {
             }
             (T::String, Cell::String(value)) => CellBytes::Variable(value.as_bytes()),
             (T::Varchar { length }, Cell::String(value)) => {
-                // Servers do not cut: they store what they receive.
+                // Servers do not enforce the length, so text is cut here.
                 let end = value.char_indices().nth(usize::from(length)).map_or(value.len(), |(end, _)| end);
                 CellBytes::Variable(&value.as_bytes()[..end])
             }

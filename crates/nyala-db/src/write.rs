@@ -114,12 +114,12 @@ impl LineWriter {
         body: &[u8],
         form: Form,
     ) -> Result<WriteReport> {
-        let written = self.write_lines(database, policy, options, body, form).await;
-        self.counts.note(&written);
-        written
+        let result = self.write_batches(database, policy, options, body, form).await;
+        self.counts.note(&result);
+        result
     }
 
-    async fn write_lines(
+    async fn write_batches(
         &self,
         database: &str,
         policy: &str,
@@ -154,6 +154,7 @@ impl LineWriter {
             }
             let measurements = batch_write.measurements_of(batch, &mut names).await?;
             let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
+            // After a wait and a rewind they are held already.
             if !locks.cover(&existing) {
                 locks = TableLocks::try_lock(&existing).unwrap_or_default();
             }
@@ -252,7 +253,7 @@ impl BatchWrite<'_> {
             return Ok(found);
         }
         let writable_ns = self.policy.writable_ns(self.now_ns);
-        let is_stored = |time_ns: &i64| {
+        let is_writable = |time_ns: &i64| {
             writable_ns.is_none_or(|(first_ns, last_ns)| (first_ns..=last_ns).contains(time_ns))
         };
         let (mut new, mut taken): (HashSet<&str>, Vec<(usize, &RowGroup)>) = Default::default();
@@ -260,7 +261,7 @@ impl BatchWrite<'_> {
         for (index, (group, name)) in
             batch.groups().zip(&named).enumerate().filter(|(index, _)| unknown(index))
         {
-            let is_new = !new.contains(&**name) && group.times_ns.iter().any(is_stored);
+            let is_new = !new.contains(&**name) && group.times_ns.iter().any(is_writable);
             // Without its fields a new measurement would be useless.
             if is_new && names.take(1 + group.columns.len()) {
                 new.insert(name);
@@ -373,7 +374,8 @@ impl BatchWrite<'_> {
         )
     }
 
-    /// Gives ids to the series that the batch names for the first time. Returns why some got none, if so.
+    /// Finds or makes the ids of the series that the cache lacks; when memory is full it only finds them. Returns why some
+    /// have none, if so.
     fn resolve_series(
         &self,
         cache: &mut SeriesCache,

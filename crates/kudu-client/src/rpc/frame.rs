@@ -1,4 +1,4 @@
-//! Frames: the layout of one message on the wire, in both directions.
+//! Frames: the layout of one message on the wire, in both directions. This client sends no sidecars.
 //!
 //! ```text
 //! u32 big-endian   length of all that follows
@@ -27,7 +27,7 @@ const MAX_SIDECARS: usize = 10_000;
 const MAX_HEADER_BYTES: usize = 16 + 6 * MAX_SIDECARS;
 
 /// Decoding a main message can take up to a hundred times its bytes, so it is bounded more tightly than sidecars: by
-/// this when there are sidecars, else by a part of the bound on the whole message.
+/// this when there are sidecars, else by a quarter of the bound on the whole message.
 const MAX_MAIN_BYTES_BESIDE_SIDECARS: usize = 1 << 20;
 const MAIN_DIVISOR: usize = 4;
 

@@ -12,7 +12,7 @@ pub(crate) enum Postings {
 }
 
 impl Postings {
-    /// Adds a series. Returns by how much the number of sets, and of series in sets, has grown.
+    /// Adds a series. Returns how many bitmaps, and series in bitmaps, there are more. A single series is in no bitmap.
     pub(crate) fn insert(&mut self, id: u32) -> (usize, usize) {
         match self {
             Postings::Empty => *self = Postings::One(id),
@@ -26,7 +26,7 @@ impl Postings {
         (0, 0)
     }
 
-    /// Removes a series. Returns by how much the number of sets, and of series in sets, has shrunk.
+    /// Removes a series. Returns how many bitmaps, and series in bitmaps, there are less. `Many` never becomes `One` again.
     pub(crate) fn remove(&mut self, id: u32) -> (usize, usize) {
         match self {
             Postings::One(old) if *old == id => *self = Postings::Empty,

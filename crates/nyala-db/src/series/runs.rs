@@ -1,5 +1,5 @@
-//! Runs of elements, by numbers that are given out in order and never reused: the words of series, the texts of tag
-//! values. Removing a run frees its memory.
+//! Short arrays (runs) by numbers that are given out in order and never reused: the tags of series as numbers, the texts
+//! of tag values. Removing a run frees its memory.
 //!
 //! Numbers are divided into pages of 1024. A page knows which of its numbers exist, and stores their runs one after the
 //! other without gaps: the index of a run is the number of existing runs before it. So a page takes what its runs take,
@@ -21,7 +21,7 @@ pub(crate) struct Runs<E, T = ()> {
 }
 
 struct Page<E, T> {
-    /// Which numbers exist, if one of them is missing. Otherwise indexes are the numbers themselves.
+    /// Which numbers exist; `None`: all from 0 on, without gaps.
     with_holes: Option<Box<Present>>,
     /// The end of each run.
     ends: Vec<u32>,
@@ -62,6 +62,7 @@ impl<E: Copy, T> Runs<E, T> {
         if self.pages.len() <= at {
             self.pages.resize_with(at + 1, || None);
         }
+        // Insertions have moved on to the next page, so the one before gives back its spare capacity.
         if self.pages[at].is_none()
             && let Some(full) = at.checked_sub(1).and_then(|at| self.pages[at].as_mut())
         {

@@ -1,8 +1,8 @@
-//! Users, their passwords and their rights. Nothing else knows them.
+//! Users, their passwords and their rights.
 //!
-//! There is one record per user, which is only changed as a whole. The originator of a request is a [`Rights`]:
-//! statements and writes are checked against it, and it does not change while the request runs. Passwords are not
-//! stored, only their hashes (`password`). Nothing here prints either.
+//! There is one record per user, which is only changed as a whole. Statements and writes are checked against
+//! the [`Rights`] of a request, which do not change while it runs. Passwords are not stored, only their hashes
+//! (`password`). Neither is ever printed, and no other module sees them.
 
 mod password;
 
@@ -106,7 +106,7 @@ impl fmt::Debug for User {
     }
 }
 
-/// The originator of a request.
+/// Who sent a request, for what it may do.
 #[derive(Debug, Clone)]
 pub enum Rights {
     /// Anybody: authentication is off.
@@ -187,14 +187,15 @@ impl Users {
         self.has_admin.load(Ordering::Acquire)
     }
 
-    /// The user with a name and password; `None` if they do not match. It takes as long for names that do not exist.
+    /// The user with a name and password; `None` if they do not match. An unknown name takes as long as a
+    /// wrong password.
     pub async fn authenticate(&self, name: &str, password: &str) -> Result<Option<Arc<User>>> {
         let user = self.state.read().get(name).cloned();
         let hash = user.as_ref().map(|user| user.password_hash.as_str());
         Ok(if self.passwords.verify(name, password, hash).await? { user } else { None })
     }
 
-    /// Creates a user. If one exists with the same password and rights, nothing happens. With `first`, there must be no
+    /// Creates a user. If one exists with the same password and the same `admin`, nothing happens. With `first`, there must be no
     /// administrator yet.
     pub async fn create(&self, name: &str, password: &str, admin: bool, first: bool) -> Result<()> {
         let _changing = self.changing.lock().await;
@@ -372,7 +373,7 @@ fn read_user(key: &[u8], value: &[u8]) -> Result<User> {
     })
 }
 
-/// The records of an earlier version, sorted by creation. They contained the order of creation themselves.
+/// Sorts records of an earlier version, each of which says when it was created. Today the order of the records says it.
 fn upgraded(mut records: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let users = records.iter().map(|(key, value)| Ok((key.clone(), read_user(key, value)?.created)));
     let created = users.collect::<Result<BTreeMap<_, _>>>()?;

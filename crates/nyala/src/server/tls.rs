@@ -1,4 +1,4 @@
-//! TLS: a certificate and its key. Both are read again on request, so that a renewed certificate needs no restart.
+//! TLS: a certificate and its key. Both are read again at SIGHUP, so that a renewed certificate needs no restart.
 //!
 //! A connection keeps the certificate that it began with. TLS sessions are not resumed across a change, because each
 //! certificate has its own session cache.
@@ -32,7 +32,7 @@ impl Certificates {
         Ok(())
     }
 
-    /// Accepts TLS on new connections.
+    /// The acceptor for new connections.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
