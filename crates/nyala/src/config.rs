@@ -132,14 +132,15 @@ macro_rules! variable {
 
 settings! {
     "Storage" {
-        data_dir: PathBuf = "./nyala-data", "DIRECTORY", "Where data is kept";
+        data_dir: PathBuf = "./nyala-data", "DIRECTORY", "Directory that holds all data; created if missing";
         wal_sync: WalSync = "always", "WHEN",
-            "When the log is synced to disk: always (before a write is acknowledged), interval:1s, or never";
+            "When the write-ahead log is synced to disk: always (before a write is acknowledged), interval:DURATION such as \
+             interval:500ms, or never";
         wal_limit: ByteSize = "512MiB", "SIZE",
-            "Flush when the log holds this much that is not flushed: bounds the time of a recovery";
+            "Flush when the write-ahead log holds this much unflushed data, which bounds the time of a recovery; at least 1MiB";
         encoding: Encoding = "balanced", "PREFERENCE",
             "What the encoder favours when rowsets are merged: fast queries (speed), small files (size) or a compromise";
-        maintenance_threads: usize = "2", "NUMBER", "Threads that flush and compact";
+        maintenance_threads: usize = "2", "NUMBER", "Threads that flush and compact, 1 to 64";
     }
     "Kudu" {
         store: StoreKind = "embedded", "KIND",
@@ -152,36 +153,36 @@ settings! {
     }
     "Memory" {
         memory_limit: ByteSize = "512MiB", "SIZE",
-            "Memory for everything: memtables, caches, indexes, queries";
+            "Memory for the whole process: memtables, caches, indexes, queries, connections; at least 64MiB";
         series_idle_after: Time = "2h", "DURATION",
-            "Series that got no point for this long leave memory until a query asks for their time, in measurements with \
-             many series; 0s: all stay in memory";
+            "Series without new points for this long leave memory (only in measurements with many series) and are read back \
+             when a query needs them; 0s: all stay in memory";
     }
     "HTTP" {
         http_bind: BindAddress = "127.0.0.1:8086", "ADDRESS:PORT",
-            "Address and port of the HTTP interface, such as localhost:8086, or :8086 for all addresses";
-        bind_socket: PathBuf = (), "FILE", "A Unix socket to listen on as well, for owner and group";
+            "Address and port to listen on; :8086 means all interfaces, and needs auth-enabled or allow-unauthenticated";
+        bind_socket: PathBuf = (), "FILE", "Unix domain socket to listen on as well; mode 0660, without TLS";
         https_certificate: PathBuf = (), "FILE",
-            "A certificate in PEM: HTTPS instead of HTTP; read again at SIGHUP";
-        https_private_key: PathBuf = ("in the file of the certificate"), "FILE", "Its private key in PEM";
+            "PEM file with the certificate chain: serve HTTPS instead of HTTP; read again at SIGHUP";
+        https_private_key: PathBuf = ("in the file of the certificate"), "FILE", "PEM file with the private key";
         max_body_size: ByteSize = "25MB", "SIZE", "The largest request body, compressed or decompressed";
-        keep_alive_timeout: Time = "3m", "DURATION", "How long a connection may stay open between two requests";
+        keep_alive_timeout: Time = "3m", "DURATION", "How long an idle connection is kept open";
         shutdown_timeout: Time = "8s", "DURATION",
-            "How long a shutdown waits for clients to take their answers; a second signal ends the wait";
+            "How long a shutdown waits for running requests; a second SIGTERM or Ctrl-C ends the server at once";
     }
     "Queries" {
-        max_row_limit: usize = "0", "NUMBER", "The most rows of an answer that is not chunked; 0: any number";
+        max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";
         max_concurrent_queries: usize = "0", "NUMBER",
-            "The most requests with queries that run at once; 0: any number";
-        query_timeout: Time = "0s", "DURATION", "How long a query may run; 0s: without limit";
-        max_select_series: usize = "0", "NUMBER", "The most series of a measurement in a SELECT; 0: any number";
-        max_select_buckets: usize = "0", "NUMBER", "The most windows of a SELECT; 0: any number";
-        max_select_point: usize = "0", "NUMBER", "The most points a SELECT may read; 0: any number";
+            "Most requests with queries that run at once; 0: no limit";
+        query_timeout: Time = "0s", "DURATION", "How long a query may run; 0s: no limit";
+        max_select_series: usize = "0", "NUMBER", "Most series of one measurement in a SELECT; 0: no limit";
+        max_select_buckets: usize = "0", "NUMBER", "Most GROUP BY time() windows of a SELECT; 0: no limit";
+        max_select_point: usize = "0", "NUMBER", "Most points that a SELECT may read; 0: no limit";
     }
     "Access" {
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         auth_enabled: bool = "false", "BOOLEAN",
-            "Whether clients must log in; the first user to be created must be an administrator";
+            "Require authentication; the first user to be created must be an administrator";
         #[arg(hide_env_values = true)]
         #[serde(skip_serializing)]
         shared_secret: SharedSecret = (), "SECRET",
@@ -189,7 +190,7 @@ settings! {
              auth-enabled; better in a file or variable than in a flag";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         allow_unauthenticated: bool = "false", "BOOLEAN",
-            "Serve other machines although there is no authentication";
+            "Listen on other than loopback addresses although authentication is off";
         #[arg(value_delimiter = ',')]
         allowed_hosts: Vec<String> =
             ("any with authentication, or if http-bind is not a loopback address; otherwise none, as a protection against \
