@@ -31,7 +31,7 @@ const REHASH: [u32; WORDS] =
 /// ```
 #[derive(Clone, Debug)]
 pub struct BloomFilter {
-    data_type: DataType,
+    pub(crate) data_type: DataType,
     buckets: Vec<[u32; WORDS]>,
     seed: u32,
     is_empty: bool,
@@ -77,10 +77,6 @@ impl BloomFilter {
         let spread = u64::from(hash).wrapping_mul(0x7850_f11e_c6d1_4889).wrapping_add(0x6773_6105_97ca_4c63);
         let bucket = (spread >> 32) as usize & (self.buckets.len() - 1);
         Ok((bucket, REHASH.map(|factor| 1 << (factor.wrapping_mul(hash) >> 27))))
-    }
-
-    pub(crate) fn data_type(&self) -> DataType {
-        self.data_type
     }
 
     pub(crate) fn to_pb(&self) -> BlockBloomFilter {

@@ -130,7 +130,7 @@ impl TableCreator {
         let mut repeated = false;
         let mut backoff = Backoff::default();
         loop {
-            let result: Result<CreateTableResponse> = cluster
+            let result: Result<PlainResponse> = cluster
                 .call_master_noting_repeats("CreateTable", &request, &features, deadline, &mut repeated)
                 .await;
             match result {

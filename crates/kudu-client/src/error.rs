@@ -8,6 +8,7 @@
 use std::fmt;
 
 use crate::pb;
+use crate::pb::codes::{master, rpc, status, tserver};
 
 /// The result of this crate's operations.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -129,8 +130,8 @@ impl Error {
         self.0.tablet.as_deref()
     }
 
-    /// Whether the same request can succeed when it is tried again later. After `TimedOut` a write may have been applied. The client has already retried
-    /// until the operation's deadline when such an error reaches the caller.
+    /// Whether the same request can succeed when it is tried again later. After `TimedOut` a write may have been
+    /// applied. The client has already retried until the operation's deadline when such an error reaches the caller.
     pub fn can_retry(&self) -> bool {
         use ErrorKind::*;
         matches!(
@@ -170,81 +171,80 @@ impl Error {
     /// An error of the RPC layer.
     pub(crate) fn from_rpc(status: &pb::rpc::ErrorStatus) -> Self {
         use ErrorKind::*;
+        use rpc::*;
         let code = status.code.unwrap_or(0);
         let kind = match code {
-            2 | 3 => NotSupported,
-            4 => Busy,
-            5 if !status.unsupported_feature_flags.is_empty() => NotSupported,
-            5 | 12 | 13 => InvalidArgument,
-            6 => OutcomeUnknown,
-            7 | 11 => Unavailable,
-            10 => Network,
-            14 => NotSupported,
-            15 => NotAuthorized,
-            16 => InvalidAuthenticationToken,
-            17 => InvalidAuthorizationToken,
-            18 => NotAuthenticated,
+            ERROR_NO_SUCH_METHOD | ERROR_NO_SUCH_SERVICE | FATAL_VERSION_MISMATCH => NotSupported,
+            ERROR_SERVER_TOO_BUSY => Busy,
+            ERROR_INVALID_REQUEST if !status.unsupported_feature_flags.is_empty() => NotSupported,
+            ERROR_INVALID_REQUEST | FATAL_INVALID_RPC_HEADER | FATAL_DESERIALIZING_REQUEST => InvalidArgument,
+            ERROR_REQUEST_STALE => OutcomeUnknown,
+            ERROR_UNAVAILABLE | FATAL_SERVER_SHUTTING_DOWN => Unavailable,
+            FATAL_UNKNOWN => Network,
+            FATAL_UNAUTHORIZED => NotAuthorized,
+            FATAL_INVALID_AUTHENTICATION_TOKEN => InvalidAuthenticationToken,
+            ERROR_INVALID_AUTHORIZATION_TOKEN => InvalidAuthorizationToken,
+            FATAL_INVALID_JWT => NotAuthenticated,
             _ => Server,
         };
-        let mut error = Self::new(kind, status.message.clone());
-        if !status.unsupported_feature_flags.is_empty() {
-            error = error.context(&format!(
-                "the server is too old for feature flags {:?}",
-                status.unsupported_feature_flags
-            ));
+        let error = Self::with_code(kind, status.message.clone(), Code::Rpc(code));
+        if status.unsupported_feature_flags.is_empty() {
+            return error;
         }
-        error.0.code = Some(Code::Rpc(code));
-        error
+        error.context(&format!(
+            "the server is too old for feature flags {:?}",
+            status.unsupported_feature_flags
+        ))
     }
 
     /// An error inside a master's answer.
     pub(crate) fn from_master(error: &pb::ServiceError) -> Self {
         use ErrorKind::*;
+        use master::*;
         let (status, message) = status_of(error);
         let kind = match error.code {
-            2 | 10 | 11 => InvalidArgument,
-            3 => NotFound,
-            4 => AlreadyPresent,
-            6 | 7 => NotLeader,
-            9 => Unavailable,
-            14 => NotAuthorized,
+            INVALID_SCHEMA | EVEN_REPLICATION_FACTOR | ILLEGAL_REPLICATION_FACTOR => InvalidArgument,
+            TABLE_NOT_FOUND => NotFound,
+            TABLE_ALREADY_PRESENT => AlreadyPresent,
+            CATALOG_MANAGER_NOT_INITIALIZED | NOT_THE_LEADER => NotLeader,
+            TABLET_NOT_RUNNING => Unavailable,
+            NOT_AUTHORIZED => NotAuthorized,
             _ => kind_of_status(status),
         };
-        let mut result = Self::new(kind, message);
-        result.0.code = Some(Code::Master(error.code, status));
-        result
+        Self::with_code(kind, message, Code::Master(error.code, status))
     }
 
     /// An error inside a tablet server's answer.
     pub(crate) fn from_tablet_server(error: &pb::ServiceError) -> Self {
         use ErrorKind::*;
+        use tserver::*;
         let (status, message) = status_of(error);
         let kind = match error.code {
-            5 | 11 => SchemaMismatch,
-            6 | 20 => TabletNotFound,
-            7 => ScannerExpired,
-            12 => Unavailable,
-            13 => InvalidSnapshot,
-            15 => NotLeader,
-            16 => TabletNotFound,
-            19 => Busy,
-            21 => NotAuthorized,
-            25 => Busy,
-            // A follower refuses a write with an unspecific code and this status.
-            1 if matches!(status, 9 | 11) => NotLeader,
+            MISMATCHED_SCHEMA | TABLET_HAS_A_NEWER_SCHEMA => SchemaMismatch,
+            TABLET_NOT_FOUND | WRONG_SERVER_UUID | TABLET_FAILED => TabletNotFound,
+            SCANNER_EXPIRED => ScannerExpired,
+            TABLET_NOT_RUNNING => Unavailable,
+            INVALID_SNAPSHOT => InvalidSnapshot,
+            NOT_THE_LEADER => NotLeader,
+            THROTTLED | TXN_LOCKED_RETRY_OP => Busy,
+            NOT_AUTHORIZED => NotAuthorized,
+            // So a follower refuses a write.
+            UNKNOWN_ERROR if matches!(status, status::ILLEGAL_STATE | status::ABORTED) => NotLeader,
             _ => kind_of_status(status),
         };
-        let mut result = Self::new(kind, message);
-        result.0.code = Some(Code::TabletServer(error.code, status));
-        result
+        Self::with_code(kind, message, Code::TabletServer(error.code, status))
     }
 
     /// The error of one row of a write.
     pub(crate) fn from_row(status: &pb::AppStatus) -> Self {
-        let kind = kind_of_status(status.code);
-        let mut result = Self::new(kind, status.message.clone().unwrap_or_default());
-        result.0.code = Some(Code::Row(status.code));
-        result
+        let message = status.message.clone().unwrap_or_default();
+        Self::with_code(kind_of_status(status.code), message, Code::Row(status.code))
+    }
+
+    fn with_code(kind: ErrorKind, message: String, code: Code) -> Self {
+        let mut error = Self::new(kind, message);
+        error.0.code = Some(code);
+        error
     }
 }
 
@@ -257,15 +257,16 @@ fn status_of(error: &pb::ServiceError) -> (i32, String) {
 
 fn kind_of_status(code: i32) -> ErrorKind {
     use ErrorKind::*;
+    use status::*;
     match code {
-        1 => NotFound,
-        3 => NotSupported,
-        4 => InvalidArgument,
-        6 => AlreadyPresent,
-        8 => Network,
-        10 => NotAuthorized,
-        13 | 15 => Unavailable,
-        14 => TimedOut,
+        NOT_FOUND => NotFound,
+        NOT_SUPPORTED => NotSupported,
+        INVALID_ARGUMENT => InvalidArgument,
+        ALREADY_PRESENT => AlreadyPresent,
+        NETWORK_ERROR => Network,
+        NOT_AUTHORIZED => NotAuthorized,
+        SERVICE_UNAVAILABLE | UNINITIALIZED => Unavailable,
+        TIMED_OUT => TimedOut,
         _ => Server,
     }
 }
@@ -316,9 +317,10 @@ mod tests {
 
     #[test]
     fn a_follower_is_recognised_by_its_status() {
-        assert_eq!(Error::from_tablet_server(&service_error(1, 9)).kind(), ErrorKind::NotLeader);
-        assert_eq!(Error::from_tablet_server(&service_error(1, 13)).kind(), ErrorKind::Unavailable);
-        assert_eq!(Error::from_tablet_server(&service_error(2, 9)).kind(), ErrorKind::Server);
+        let kind = |code, status| Error::from_tablet_server(&service_error(code, status)).kind();
+        assert_eq!(kind(tserver::UNKNOWN_ERROR, status::ILLEGAL_STATE), ErrorKind::NotLeader);
+        assert_eq!(kind(tserver::UNKNOWN_ERROR, status::SERVICE_UNAVAILABLE), ErrorKind::Unavailable);
+        assert_eq!(kind(2, status::ILLEGAL_STATE), ErrorKind::Server);
     }
 
     #[test]

@@ -11,10 +11,10 @@
 //!
 //! - `rpc/`: frames with sidecars, negotiation and TLS, connections with calls in flight, the connection pool.
 //! - `cluster`: what all handles of a client share; `masters`: calls to the leading master.
-//! - `client`, `table`, `create`, `alter`: the catalogue; `location_cache`: which servers have a table's tablets.
+//! - `client`, `table`, `create`, `alter`: tables, and changes of them; `location_cache`: which servers have a table's tablets.
 //! - `data_type`, `schema`, `value`, `row`, `key`, `partition`: from values to wire bytes, keys and tablets.
-//! - `write/`: sessions and batches; `request_tracker`: retries that are applied once; `backoff`,
-//!   `concurrency_limit`: how long to wait, and how much to send at once.
+//! - `write/`: sessions and batches; `request_tracker`: numbers by which a server applies a retried write once;
+//!   `backoff`, `concurrency_limit`: how long to wait, and how much to send at once.
 //! - `predicate`, `bloom`, `scan/`: from predicates to the tablets to read and to Arrow arrays.
 //! - `pb/`: the protocol's messages, written by hand.
 
@@ -60,7 +60,7 @@ pub use metrics::MetricsSnapshot;
 pub use partition::{HashPartition, RangeBound, RangePartition};
 pub use predicate::Predicate;
 pub use row::{Operation, Row};
-pub use scan::{Layout, ReadMode, ReplicaSelection, ScanBuilder, ScanToken, Scanner};
+pub use scan::{Layout, ReadMode, ReplicaSelection, ScanBuilder, ScanToken, Scanner, TabletScanner};
 pub use schema::{Column, Compression, Encoding, Schema};
 pub use table::{Table, TableStatistics};
 pub use value::{Cell, Value};

@@ -182,10 +182,10 @@ impl ColumnFilter {
             Condition::IsNull => self.is_null = true,
             Condition::IsNotNull => self.is_not_null = true,
             Condition::InBloomFilter(bloom) => {
-                if bloom.data_type() != data_type {
+                if bloom.data_type != data_type {
                     return Err(Error::invalid(format!(
                         "a Bloom filter of {:?} on a column of type {data_type:?}",
-                        bloom.data_type()
+                        bloom.data_type
                     )));
                 }
                 self.blooms.push(bloom.clone());

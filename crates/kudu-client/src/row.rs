@@ -1,6 +1,6 @@
 //! Row operations, and their form on the wire.
 //!
-//! Packed without alignment:
+//! An operation is packed without alignment:
 //!
 //! ```text
 //! u8       operation
@@ -148,6 +148,7 @@ impl Row {
     /// A value that is replaced by a longer or shorter one leaves a hole. A row that is set again and again must not
     /// grow because of them.
     fn drop_replaced_bytes(&mut self) {
+        // So few bytes are not worth packing.
         const FEW_BYTES: usize = 1024;
         let lengths = self.cells.iter().map(|state| match state {
             CellState::Value { length, .. } => *length as usize,
@@ -187,8 +188,9 @@ impl Row {
         for (column, state) in self.schema.columns().iter().zip(&self.cells) {
             let is_set = *state != CellState::Unset;
             if column.is_auto_incrementing {
-                let forbidden = matches!(operation, Operation::Insert | Operation::InsertIgnore);
-                if is_set == forbidden {
+                // The server assigns the value of an inserted row; any other operation names it.
+                let must_not_set = matches!(operation, Operation::Insert | Operation::InsertIgnore);
+                if is_set == must_not_set {
                     return Err(Error::invalid(format!(
                         "{operation:?} {} the auto-incrementing column {:?}",
                         if is_set { "must not set" } else { "must set" },
@@ -232,7 +234,7 @@ impl Row {
         rows.push(code);
         let bitmap_len = self.cells.len().div_ceil(8);
         let set_at = rows.len();
-        let bitmaps = if self.schema.has_nullable() { 2 } else { 1 };
+        let bitmaps = if self.schema.has_nullable { 2 } else { 1 };
         rows.resize(set_at + bitmap_len * bitmaps, 0);
         for (index, (state, column)) in self.cells.iter().zip(self.schema.columns()).enumerate() {
             let bit = 1 << (index % 8);
@@ -314,7 +316,7 @@ impl<'a> RowReader<'a> {
         let columns = self.schema.columns();
         let bitmap_len = columns.len().div_ceil(8);
         let set = self.take(bitmap_len)?;
-        let null = if self.schema.has_nullable() { self.take(bitmap_len)? } else { &[] };
+        let null = if self.schema.has_nullable { self.take(bitmap_len)? } else { &[] };
         let mut row = Row::new(self.schema.clone(), Operation::from_code(code).unwrap_or(Operation::Insert));
         for (index, column) in columns.iter().enumerate() {
             let has = |bitmap: &[u8]| bitmap.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1);
@@ -343,7 +345,7 @@ impl<'a> RowReader<'a> {
 /// The size of a text or binary cell: offset and length, 64 bits each.
 pub(crate) const INDIRECT_BYTES: usize = 16;
 
-/// The text or bytes that such a cell points to.
+/// The text or bytes that the offset and length in `cell` point to.
 pub(crate) fn indirect_slice<'a>(cell: &[u8], indirect: &'a [u8]) -> Result<&'a [u8]> {
     let number = |bytes: &[u8]| {
         bytes.try_into().map(u64::from_le_bytes).ok().and_then(|value| usize::try_from(value).ok())

@@ -280,7 +280,7 @@ pub struct Schema {
     ids: Vec<u32>,
     index_of: HashMap<String, usize>,
     key_columns: usize,
-    has_nullable: bool,
+    pub(crate) has_nullable: bool,
 }
 
 impl PartialEq for Schema {
@@ -337,10 +337,6 @@ impl Schema {
 
     pub(crate) fn index_of_id(&self, id: u32) -> Option<usize> {
         self.ids.iter().position(|&known| known == id)
-    }
-
-    pub(crate) fn has_nullable(&self) -> bool {
-        self.has_nullable
     }
 
     /// The Arrow schema of a scan of all columns.

@@ -40,7 +40,7 @@ pub(crate) struct TableInner {
     replicas: i32,
     extra_configs: HashMap<String, String>,
     authorization: Mutex<Option<SignedToken>>,
-    /// Held while the token is renewed, so that many writers ask once.
+    /// Held while the token is renewed, so that many writers send one request.
     renewing: tokio::sync::Mutex<()>,
 }
 
@@ -199,6 +199,7 @@ impl TableInner {
         self.renew_authorization(deadline).await
     }
 
+    /// Fetches a new token from the masters.
     pub(crate) async fn renew_authorization(&self, deadline: Instant) -> Result<Option<SignedToken>> {
         let answer = fetch_schema(&self.client, self.identifier(), deadline).await?;
         *self.authorization.lock() = answer.authz_token.clone();
@@ -216,6 +217,7 @@ async fn fetch_schema(
     client.cluster.call_master("GetTableSchema", &request, &features, deadline).await
 }
 
+/// Whether a token is still valid when a margin has passed.
 fn lives_beyond(token: &SignedToken, margin: Duration) -> bool {
     let data = token.token_data.clone().unwrap_or_default();
     let end = Token::decode(data).ok().and_then(|token| token.expire_unix_epoch_seconds).unwrap_or(i64::MAX);

@@ -154,18 +154,15 @@ pub struct ReportArgs {
 
 /// What all benchmarks of a server have in common.
 #[derive(Clone, Debug, Args)]
+#[allow(missing_docs)]
 pub struct CommonArgs {
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub server: ServerArgs,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub load: LoadArgs,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub query: QueryArgs,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub report: ReportArgs,
 }
 
@@ -200,9 +197,9 @@ pub struct DataArgs {
 
 /// Options of `tsbs`.
 #[derive(Clone, Debug, Args)]
+#[allow(missing_docs)]
 pub struct TsbsArgs {
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub data: DataArgs,
     /// Load the lines of this file of tsbs_generate_data for InfluxDB, plain or gzipped
     #[arg(long, value_name = "FILE", conflicts_with_all = ["query_only", "verify"])]
@@ -217,12 +214,12 @@ pub struct TsbsArgs {
     #[arg(long, requires = "target")]
     pub query_only: bool,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub common: CommonArgs,
 }
 
 /// Options of `devops`.
 #[derive(Clone, Debug, Args)]
+#[allow(missing_docs)]
 pub struct DevopsArgs {
     /// Number of hosts
     #[arg(long, value_name = "HOSTS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -240,15 +237,14 @@ pub struct DevopsArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "workers", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub writers: Vec<u16>,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub common: CommonArgs,
 }
 
 /// Options of `mixed`.
 #[derive(Clone, Debug, Args)]
+#[allow(missing_docs)]
 pub struct MixedArgs {
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub data: DataArgs,
     /// Write at this share of the rate that loading reached; --rate overrides it
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
@@ -257,12 +253,12 @@ pub struct MixedArgs {
     #[arg(long, conflicts_with = "rate")]
     pub full_speed: bool,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub common: CommonArgs,
 }
 
 /// Options of `narrow`.
 #[derive(Clone, Debug, Args)]
+#[allow(missing_docs)]
 pub struct NarrowArgs {
     /// Series that exist at the same time
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
@@ -289,7 +285,6 @@ pub struct NarrowArgs {
     #[arg(long, conflicts_with = "verify")]
     pub load_only: bool,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub common: CommonArgs,
 }
 

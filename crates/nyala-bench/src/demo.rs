@@ -16,7 +16,8 @@ use crate::run::load::{LoadSettings, load};
 use crate::run::queries::ANSWER_LIMIT_BYTES;
 use crate::time::{HOUR_SECONDS, Span, TSBS_START};
 use crate::verify::answer::{Cell, read_rows};
-use crate::workload::cpu::{CpuConfig, CpuWorkload};
+use crate::workload::cpu::CpuWorkload;
+use crate::workload::cpu::model::HostsConfig;
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -52,7 +53,7 @@ const COLUMNS_SHOWN: usize = 7;
 pub fn run(url: &str, settings: &DemoSettings, out: &mut dyn Write) -> Result<()> {
     let target = Target::parse(url)?;
     let mut connection = Connection::new(&target, TIMEOUT);
-    let config = CpuConfig {
+    let config = HostsConfig {
         hosts: settings.hosts,
         span: Span { start: TSBS_START, end: TSBS_START + settings.hours * HOUR_SECONDS },
         interval_seconds: INTERVAL_SECONDS,
@@ -69,7 +70,7 @@ pub fn run(url: &str, settings: &DemoSettings, out: &mut dyn Write) -> Result<()
 
 fn write_sample(
     target: &Target,
-    config: &CpuConfig,
+    config: &HostsConfig,
     settings: &DemoSettings,
     out: &mut dyn Write,
 ) -> Result<()> {

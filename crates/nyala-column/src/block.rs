@@ -76,7 +76,7 @@ impl<'a, T: Number> NumberBlock<'a, T> {
 
     /// The result of parsing, to be kept beside the bytes.
     pub fn layout(&self) -> BlockLayout<T> {
-        BlockLayout(self.directory.layout(), PhantomData)
+        BlockLayout(self.directory.layout, PhantomData)
     }
 
     /// Reads with the instructions of `cpu`.

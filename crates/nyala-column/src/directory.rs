@@ -173,7 +173,7 @@ pub(crate) struct Layout {
 /// The parsed directory: still the block's bytes, looked up by arithmetic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Directory<'a> {
-    layout: Layout,
+    pub(crate) layout: Layout,
     block: &'a [u8],
 }
 
@@ -221,11 +221,6 @@ impl<'a> Directory<'a> {
         let directory = Directory { layout, block };
         directory.validate(irregular)?;
         Ok(directory)
-    }
-
-    /// The layout, to be kept beside the bytes.
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
     }
 
     /// The directory of the bytes that `layout` came from.

@@ -1,10 +1,11 @@
 //! Deleting points, and the series that have no points left.
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
+use crate::records::{ChangeLog, Entry};
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Delete, Operation, RowSelection, ScanRequest, SeriesSet};
-use nyala_core::{Result, SeriesId, TimeRange};
+use nyala_core::{ErrorKind, Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
 
@@ -34,7 +35,7 @@ impl Catalog {
         self.delete_owned(measurement, tags, time, is_all).await?;
         let is_whole_member =
             matches!(tags, TagFilter::All) && time == TimeRange::ALL && measurement.is_member();
-        match is_whole_member && !measurement.was_dropped() {
+        match is_whole_member && !measurement.was_dropped() && !self.is_shared() {
             true => self.forget_member(measurement).await,
             false => Ok(()),
         }
@@ -51,6 +52,9 @@ impl Catalog {
     ) -> Result<()> {
         let table = measurement.stored();
         let mut ids = measurement.series().select(tags);
+        if let Some(log) = table.change_log() {
+            return self.delete_shared(log, table, ids, time).await;
+        }
         if time != TimeRange::ALL {
             ids = self.with_rows(table, ids, time).await?;
         }
@@ -81,6 +85,44 @@ impl Catalog {
         if is_all {
             self.remove_sets_within(table, time).await?;
         }
+        Ok(())
+    }
+
+    /// Deletes points of series that other servers may be writing to. Series without points are hidden. The types of
+    /// fields stay.
+    async fn delete_shared(
+        &self,
+        log: &ChangeLog,
+        table: &SeriesTable,
+        ids: RoaringBitmap,
+        time: TimeRange,
+    ) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
+        let rows = RowSelection::Series { series, time };
+        match self.store().delete(Delete { table: table.table(), rows, predicates: Vec::new() }).await {
+            // Another server has dropped the table.
+            Err(error) if error.kind() == ErrorKind::Missing => return Ok(()),
+            deleted => deleted.map(drop)?,
+        }
+        // Afterwards: if the deletion fails, the series are still there to be deleted again.
+        self.hide_empty(log, table, ids).await
+    }
+
+    /// Hides those of some series that have no points.
+    async fn hide_empty(&self, log: &ChangeLog, table: &SeriesTable, ids: RoaringBitmap) -> Result<()> {
+        let empty = &ids - self.with_rows(table, ids.clone(), TimeRange::ALL).await?;
+        if empty.is_empty() {
+            return Ok(());
+        }
+        let doubt = table.doubt_series(log, &empty).await?;
+        // Somebody may have written to them meanwhile.
+        let empty = &empty - self.with_rows(table, empty.clone(), TimeRange::ALL).await?;
+        let before = table.memory_bytes();
+        table.hide_doubted(log, &empty, doubt).await?;
+        self.give_back_series_memory(before.saturating_sub(table.memory_bytes()));
         Ok(())
     }
 
@@ -181,6 +223,17 @@ impl Catalog {
     /// Returns the number of partitions. The caller holds the table lock exclusively.
     pub(crate) async fn drop_range(&self, table: &SeriesTable, range: TimeRange) -> Result<u64> {
         let gone = self.store().drop_partitions(table.table(), range).await?;
+        if let Some(log) = table.change_log() {
+            if let Some(types) = table.forget_shard_types(|start_ns| range.contains(start_ns)) {
+                table.records().write(vec![types]).await?;
+                log.append(&Entry::names(table.table()), |_| ()).await?;
+            }
+            if !gone.is_empty() {
+                let all = table.series().all().clone();
+                self.hide_empty(log, table, all).await?;
+            }
+            return Ok(gone.len() as u64);
+        }
         table.presence().write().keep(|shard| !range.covers(shard));
         let left = self.store().partitions(table.table()).await?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
@@ -200,7 +253,9 @@ impl Catalog {
     /// one measurement does not stop the work on the others; the first error is returned.
     pub async fn learn_presence(&self) -> Result<()> {
         let mut learned = Ok(());
-        for table in self.loaded_tables() {
+        // What other servers write is not known.
+        let tables = if self.is_shared() { Vec::new() } else { self.loaded_tables() };
+        for table in tables {
             if table.count_series() >= self.idle_rules().series_min {
                 let step = self.learn_presence_of(&table).await;
                 learned = learned.and(step.map_err(|error| error.context(table.name())));

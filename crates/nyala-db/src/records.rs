@@ -1,8 +1,10 @@
 //! Small durable records under byte keys: a table `(key Binary) → value Binary` of the store. The last writer of a
 //! record wins. Records that several servers change have versions (`versioned`).
 
+mod change_log;
 mod versioned;
 
+pub(crate) use change_log::{Applied, ChangeLog, Entry, Follower, News, Recent, SeriesChange};
 pub(crate) use versioned::{Change, VersionedRecords};
 
 use arrow_array::cast::AsArray;
@@ -11,7 +13,7 @@ use nyala_core::store::{
     CellColumn, DeleteMode, Freshness, Operation, RowSelection, RowStream, ScanRequest, StoreRef, Upsert,
     WriteBatch, WriteMode,
 };
-use nyala_core::{ColumnId, ColumnSchema, ColumnType, Result, TableId, TableSchema, Value};
+use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema, Value};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -30,10 +32,7 @@ pub struct Records {
 impl Records {
     /// Opens the table `name`, creating it if it does not exist.
     pub async fn open(store: StoreRef, name: &str) -> Result<Self> {
-        let table = match table_named(&store, name) {
-            Some((table, _)) => table,
-            None => store.create_table(schema(name)).await?,
-        };
+        let table = open_or_create(&store, schema(name)).await?;
         Ok(Self { store, table })
     }
 
@@ -86,6 +85,11 @@ impl Records {
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<()> {
         self.visit_keys((Bound::Included(first.to_vec()), end_of(last)), None, visit).await
+    }
+
+    /// Calls `visit` with the first records whose keys do not come before `key`, at most `limit`, in key order.
+    pub async fn visit_first(&self, key: &[u8], limit: usize, visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        self.visit_keys((Bound::Included(key.to_vec()), Bound::Unbounded), Some(limit), visit).await
     }
 
     /// Removes the records of all keys from the first that starts with `first` to the last that starts with `last`. It
@@ -172,6 +176,21 @@ impl Records {
 /// The table with a name.
 pub(crate) fn table_named(store: &StoreRef, name: &str) -> Option<(TableId, Arc<TableSchema>)> {
     store.tables().into_iter().find(|(_, schema)| schema.name == name)
+}
+
+/// The table with the name of a schema, which is created if it does not exist.
+async fn open_or_create(store: &StoreRef, schema: TableSchema) -> Result<TableId> {
+    let name = schema.name.clone();
+    if let Some((table, _)) = table_named(store, &name) {
+        return Ok(table);
+    }
+    match store.create_table(schema).await {
+        // Another server was faster.
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            table_named(store, &name).map(|(table, _)| table).ok_or(error)
+        }
+        created => created,
+    }
 }
 
 /// The end of the keys that start with `prefix`.

@@ -21,7 +21,8 @@ use writer_cache::WriterCaches;
 use crate::catalog::{Catalog, Database, FieldType, FieldsToWrite, Measurement, RetentionPolicy, TableLocks};
 use crate::feed::Feed;
 use crate::ingest::{
-    FieldColumn, FieldKind, LineRequest, ParseOptions, ParsedBatch, RowGroup, SeriesCache, SeriesCacheLimits,
+    FieldColumn, FieldKind, Generation, LineRequest, ParseOptions, ParsedBatch, RowGroup, SeriesCache,
+    SeriesCacheLimits,
 };
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
@@ -127,11 +128,14 @@ impl LineWriter {
         body: &[u8],
         form: Form,
     ) -> Result<WriteReport> {
-        let known = self
-            .catalog
-            .database(database)
-            .ok_or_else(|| Error::missing(format!("database not found: \"{database}\"")))?;
-        let policy = known.existing_policy(policy)?.clone();
+        let (known, policy) = match self.policy(database, policy) {
+            // Another server may just have created it.
+            Err(_) if self.catalog.is_shared() => {
+                self.catalog.follow().await?;
+                self.policy(database, policy)?
+            }
+            known => known?,
+        };
         let mut writer_cache = self.caches.take(database, &policy.name, form);
         let mut report = WriteReport::default();
         let mut request = LineRequest::new(body, options);
@@ -147,6 +151,8 @@ impl LineWriter {
         let mut names = NewNames::default();
         loop {
             let start = request.mark();
+            // In a shared store a batch is written again if its tables or series were dropped meanwhile.
+            let before = self.catalog.is_shared().then(|| report.clone());
             let (mut lease, batch) = writer_cache.lease().await;
             let cache = lease.cache();
             if !request.next_batch(cache, batch) {
@@ -166,6 +172,9 @@ impl LineWriter {
                 request.rewind(&start);
                 continue;
             }
+            // Before cached ids are compared with it.
+            let generations: Vec<Generation> =
+                existing.iter().map(|measurement| measurement.stored().generation()).collect();
             if renew_series(cache, batch, &measurements) {
                 // Some rows have ids of series that were removed before the tables were locked. The ids are no longer
                 // cached.
@@ -176,14 +185,40 @@ impl LineWriter {
             if unknown > 0 {
                 self.counts.looked_up.fetch_add(unknown, Ordering::Relaxed);
                 batch_write.create_members(cache, &measurements, is_full).await?;
-                reload_evicted(cache, batch, &measurements, is_full).await?;
+                if let Err(error) = reload_evicted(cache, batch, &measurements, is_full).await {
+                    drop(lease);
+                    self.catalog.follow().await?;
+                    if !existing.iter().any(|measurement| measurement.was_dropped()) {
+                        return Err(error);
+                    }
+                    locks = TableLocks::default();
+                    request.rewind(&start);
+                    continue;
+                }
             }
             // All writers know the series that get their ids here, and each writes their records until one succeeds. So
             // the cache is right even if this batch fails.
-            let full = batch_write.resolve_series(cache, batch, &measurements, is_full);
+            let why_full = batch_write.resolve_series(cache, batch, &measurements, is_full);
             drop(lease);
-            batch_write.write(batch, &measurements, full, &mut names, &mut report).await?;
+            let written = batch_write.write(batch, &measurements, why_full, &mut names, &mut report).await;
             locks = TableLocks::default();
+            let Some(before) = before else {
+                written?;
+                continue;
+            };
+            self.catalog.follow().await?;
+            let is_same = |(measurement, generation): (&Arc<Measurement>, &Generation)| {
+                !measurement.was_dropped() && measurement.stored().generation() == *generation
+            };
+            // Its database may have been dropped, and a table of it created since.
+            self.policy(database, &policy.name)?;
+            match existing.iter().zip(&generations).all(is_same) {
+                true if written? => {}
+                _ => {
+                    report = before;
+                    request.rewind(&start);
+                }
+            }
         }
         report.unreadable = request.errors().clone();
         self.caches.give_back(writer_cache);
@@ -191,6 +226,14 @@ impl LineWriter {
             self.feed_subscribers(&known, &policy.name, options, body, report.written);
         }
         Ok(report)
+    }
+
+    /// A database and one of its policies.
+    fn policy(&self, database: &str, policy: &str) -> Result<(Arc<Database>, RetentionPolicy)> {
+        let missing = || Error::missing(format!("database not found: \"{database}\""));
+        let known = self.catalog.database(database).ok_or_else(missing)?;
+        let policy = known.existing_policy(policy)?.clone();
+        Ok((known, policy))
     }
 
     fn feed_subscribers(
@@ -220,17 +263,17 @@ struct BatchWrite<'a> {
 }
 
 impl BatchWrite<'_> {
-    /// Creates the members of the group that the batch names for the first time.
+    /// Creates the members of the policy's group that the batch names for the first time.
     async fn create_members(
         &self,
         cache: &SeriesCache,
         measurements: &[Option<Arc<Measurement>>],
         is_full: bool,
     ) -> Result<()> {
-        let group = measurements.iter().flatten().find(|measurement| measurement.is_group());
-        let Some(group) = group.filter(|_| !is_full) else { return Ok(()) };
+        let shared = measurements.iter().flatten().find(|measurement| measurement.is_group());
+        let Some(shared) = shared.filter(|_| !is_full) else { return Ok(()) };
         let names = pending_members(cache);
-        self.catalog.create_members(self.database, &self.policy.name, group, &names).await
+        self.catalog.create_members(self.database, &self.policy.name, shared, &names).await
     }
 
     /// The measurement of each group of rows. New ones are created, unless the policy rejects all of their points, or
@@ -241,14 +284,14 @@ impl BatchWrite<'_> {
         names: &mut NewNames,
     ) -> Result<Vec<Option<Arc<Measurement>>>> {
         if self.form == Form::Samples {
-            // The group is looked up each time, because it may be dropped like any measurement.
-            let group = self.catalog.group(self.database, self.policy).await?;
-            return Ok(batch.groups().map(|_| Some(group.clone())).collect());
+            // The policy's group is looked up each time, because it may be dropped like any measurement.
+            let shared = self.catalog.group(self.database, self.policy).await?;
+            return Ok(batch.groups().map(|_| Some(shared.clone())).collect());
         }
         let text = |group| String::from_utf8_lossy(RowGroup::measurement(group));
         let named: Vec<Cow<'_, str>> = batch.groups().map(text).collect();
         let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
-        names.set_full(self.is_full().then(|| self.no_memory()));
+        names.why_full = self.is_full().then(|| self.no_memory());
         if found.iter().all(Option::is_some) {
             return Ok(found);
         }
@@ -289,57 +332,67 @@ impl BatchWrite<'_> {
         self.catalog.series_memory_bytes() > self.series_limit_bytes
     }
 
+    /// Writes the rows that are not rejected. Returns false if nothing was written, because another server was faster to give
+    /// a field its type.
     async fn write(
         &self,
         batch: &mut ParsedBatch,
         measurements: &[Option<Arc<Measurement>>],
-        full: Option<String>,
+        why_full: Option<String>,
         names: &mut NewNames,
         report: &mut WriteReport,
-    ) -> Result<()> {
-        let mut rejected = RejectedRows::new(self.policy, self.now_ns, full);
+    ) -> Result<bool> {
+        let cell_bytes_max = self.catalog.store().capabilities().cell_bytes_max;
+        let mut rejected = RejectedRows::new(self.policy, self.now_ns, why_full, cell_bytes_max);
         for (group, measurement) in batch.groups().zip(measurements) {
             match measurement {
                 Some(measurement) => rejected.check(group, measurement, names),
                 None => rejected.reject_all(group, names),
             }
         }
-        let kept = rejected.finish(batch.groups(), report);
-        let mut stored: Vec<StoredGroup<'_>> = Vec::new();
+        let keeps = rejected.finish(batch.groups(), report);
+        let mut kept: Vec<KeptRows<'_>> = Vec::new();
         let with_rows = batch.groups_mut().iter().enumerate().filter(|(_, group)| group.row_count() > 0);
-        for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(kept) {
+        for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(keeps) {
             let any = keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0);
             if let Some(measurement) = measurement.as_ref().filter(|_| any) {
                 let fields = group.columns.iter().filter(|column| is_stored(column, keep.as_ref()));
-                stored.push(StoredGroup { index, measurement, fields: fields.map(field_of).collect(), keep });
+                kept.push(KeptRows { index, measurement, fields: fields.map(field_of).collect(), keep });
             }
         }
-        if stored.is_empty() {
-            return Ok(());
+        if kept.is_empty() {
+            return Ok(true);
         }
         let to_write: Vec<FieldsToWrite<'_>> =
-            stored.iter().map(|group| (group.measurement, &*group.fields)).collect();
+            kept.iter().map(|rows| (rows.measurement, &*rows.fields)).collect();
         let columns = self.catalog.columns_for_write(&to_write).await?;
         drop(to_write);
-        let mut operations = Vec::with_capacity(stored.len());
+        let mut operations = Vec::with_capacity(kept.len());
         let mut written = 0;
-        let mut written_arrays: Vec<(usize, Vec<ArrayRef>)> = Vec::with_capacity(stored.len());
-        for (group, columns) in stored.iter().zip(columns) {
-            let rows = &mut batch.groups_mut()[group.index];
-            group.measurement.stored().note_rows(&rows.series_ids, &rows.times_ns);
-            let upsert = upsert_of(rows, group, columns);
+        let mut written_arrays: Vec<(usize, Vec<ArrayRef>)> = Vec::with_capacity(kept.len());
+        for (kept, columns) in kept.iter().zip(columns) {
+            let group = &mut batch.groups_mut()[kept.index];
+            kept.measurement.stored().note_rows(&group.series_ids, &group.times_ns);
+            let upsert = upsert_of(group, kept, columns);
             written += upsert.rows() as u64;
             written_arrays
-                .push((group.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
+                .push((kept.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
             operations.push(Operation::Upsert(upsert));
         }
         // Sorted by table, because a measurement may have several groups of rows.
         let mut touched: Vec<(&Arc<Measurement>, &Operation)> =
-            stored.iter().map(|group| group.measurement).zip(&operations).collect();
+            kept.iter().map(|rows| rows.measurement).zip(&operations).collect();
         touched.sort_by_key(|(measurement, _)| measurement.table());
         let (mut saved, mut records) = (Vec::new(), Vec::new());
         for of_table in touched.chunk_by(|(a, _), (b, _)| a.table() == b.table()) {
             let measurement = of_table[0].0;
+            if let Some(log) = measurement.stored().change_log() {
+                // Series are registered already.
+                if !measurement.stored().register_names(log).await? {
+                    return Ok(false);
+                }
+                continue;
+            }
             let series = of_table.iter().flat_map(|(_, operation)| series_of(operation));
             let taken = measurement.stored().unsaved_records(series);
             let before = records.len();
@@ -362,7 +415,7 @@ impl BatchWrite<'_> {
         for (index, arrays) in written_arrays {
             give_back(&mut batch.groups_mut()[index], arrays);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Why no series can be created when the indexes have taken all their memory.
@@ -381,12 +434,12 @@ impl BatchWrite<'_> {
         cache: &mut SeriesCache,
         batch: &mut ParsedBatch,
         measurements: &[Option<Arc<Measurement>>],
-        was_full: bool,
+        is_full: bool,
     ) -> Option<String> {
-        let mut full = None;
+        let mut why_full = None;
         for (handle, measurement) in pending_series(cache, batch, measurements) {
             let id = with_tags(cache, handle, measurement, |tags| {
-                if was_full || self.is_full() {
+                if is_full || self.is_full() {
                     return measurement.stored().find_and_reactivate(tags).ok_or_else(|| self.no_memory());
                 }
                 let (id, memory_bytes) = measurement.stored().new_series_id(tags)?;
@@ -395,23 +448,23 @@ impl BatchWrite<'_> {
             });
             match id {
                 Some(Ok(id)) => cache.set_series_id(handle, id.0),
-                Some(Err(reason)) => full = Some(reason),
+                Some(Err(reason)) => why_full = Some(reason),
                 None => {}
             }
         }
         batch.resolve(cache);
-        full
+        why_full
     }
 }
 
-/// A group of which rows are stored.
-struct StoredGroup<'a> {
-    /// Its position in the batch.
+/// The rows of a group that are stored.
+struct KeptRows<'a> {
+    /// The group's position in the batch.
     index: usize,
     measurement: &'a Arc<Measurement>,
-    /// Those of its fields that occur in stored rows.
+    /// The fields that occur in them.
     fields: Vec<(String, FieldType)>,
-    /// Which rows are stored; `None` means all.
+    /// Which rows of the group they are; `None` means all.
     keep: Option<BooleanBuffer>,
 }
 
@@ -445,9 +498,9 @@ fn field_of(column: &FieldColumn) -> (String, FieldType) {
     (String::from_utf8_lossy(column.name()).into_owned(), field_type(column.kind()))
 }
 
-/// Moves the rows of a group into columns for the store.
-fn upsert_of(group: &mut RowGroup, stored: &StoredGroup<'_>, ids: Vec<ColumnId>) -> Upsert {
-    let keep = stored.keep.as_ref();
+/// Moves the kept rows of a group into columns for the store.
+fn upsert_of(group: &mut RowGroup, kept: &KeptRows<'_>, ids: Vec<ColumnId>) -> Upsert {
+    let keep = kept.keep.as_ref();
     let cells = |column: ColumnId, values: ArrayRef| CellColumn { column, values, null_cells: None };
     let mut written = vec![
         cells(SERIES_COLUMN, Arc::new(UInt32Array::from(std::mem::take(&mut group.series_ids)))),
@@ -460,7 +513,7 @@ fn upsert_of(group: &mut RowGroup, stored: &StoredGroup<'_>, ids: Vec<ColumnId>)
     if let Some(keep) = keep {
         written.iter_mut().for_each(|column| column.values = filter(&column.values, keep));
     }
-    Upsert { table: stored.measurement.table(), mode: WriteMode::Upsert, columns: written }
+    Upsert { table: kept.measurement.table(), mode: WriteMode::Upsert, columns: written }
 }
 
 #[cfg(test)]

@@ -50,7 +50,8 @@ pub struct Engine {
     threads: Mutex<MaintenanceThreads>,
     budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
-    recovery: ReplayReport,
+    /// What the replay of the log found when the engine was opened, and which files of rowsets are missing.
+    pub recovery: ReplayReport,
     /// Files of rowsets.
     missing: Vec<String>,
 }
@@ -90,7 +91,7 @@ impl Engine {
         let reserve = Reserve::open(fs.clone(), &dir);
         // Names the parts of the directory durably, too.
         let catalog = Catalog::begin(fs.clone(), &dir, state, revision, progress.clone())?;
-        reserve.refill(catalog.manifest_bytes());
+        reserve.refill(catalog.log.length);
         let wal_options = WalOptions {
             sync: options.wal_sync,
             // Segments are given up whole, and two are kept as spares.
@@ -125,11 +126,6 @@ impl Engine {
         writer.log.set_wal(wal);
         let threads = Mutex::new(MaintenanceThreads::start(&maintenance)?);
         Ok(Self { versions, writer, maintenance, threads, budget, counters, recovery, missing: words })
-    }
-
-    /// What the replay of the log found when the engine was opened, and which files of rowsets are missing.
-    pub fn recovery(&self) -> &ReplayReport {
-        &self.recovery
     }
 
     /// Acknowledged data that is lost and not accepted as lost, from this and from earlier starts.

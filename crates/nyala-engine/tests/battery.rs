@@ -195,7 +195,7 @@ fn check_crash(
         let differs = |step| agrees(&engine, step).err().map(|error| format!("step {step}: {error}"));
         panic!("{place}: {:#?}", steps().filter_map(differs).collect::<Vec<_>>());
     });
-    assert_eq!(engine.recovery().damage_count, 0, "{place}: it is no damage");
+    assert_eq!(engine.recovery.damage_count, 0, "{place}: it is no damage");
     engine.flush().unwrap_or_else(|error| panic!("{place}: {error}"));
     engine.compact().unwrap_or_else(|error| panic!("{place}: {error}"));
     agrees(&engine, found).unwrap_or_else(|error| panic!("{place}, flushed: {error}"));

@@ -249,7 +249,7 @@ fn a_bit_flipped_in_the_log_is_found_and_costs_only_its_record() {
         assert!(report.damage_count > 0, "bit {bit} is not found");
         assert!(report.damage.iter().all(|damage| damage.file == log), "{:?}", report.damage);
         let engine = open(&damaged).expect("a damaged log keeps no store from opening");
-        assert!(!engine.recovery().damage.is_empty(), "bit {bit}");
+        assert!(!engine.recovery.damage.is_empty(), "bit {bit}");
         let found = names(&engine);
         assert!(found == all || found == 1500, "{found} names");
         lost += usize::from(found < all);

@@ -294,7 +294,7 @@ fn run(seed: u64, policy: SyncPolicy, trouble: Trouble) -> std::result::Result<(
         [(killed, "killed"), (fs.snapshot(), "closed"), (fs.crash(seed), "closed and cut off")]
     {
         let restarted = Engine::open(options(&disk, policy)).map_err(|error| format!("{when}: {error}"))?;
-        let damage = restarted.recovery().damage_count;
+        let damage = restarted.recovery.damage_count;
         if damage > 0 {
             return Err(format!("{when}: {damage} damaged places"));
         }

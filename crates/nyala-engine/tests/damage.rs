@@ -131,7 +131,7 @@ fn judge(fs: &SimulatedFs, table: TableId, all: &[Row]) -> std::result::Result<(
         Err(error) if refused(error.kind()) => return Ok(()),
         Err(error) => return Err(format!("open: {error}")),
     };
-    let is_named = engine.recovery().damage_count > 0 && !engine.losses().is_empty();
+    let is_named = engine.recovery.damage_count > 0 && !engine.losses().is_empty();
     match rows(&engine, table) {
         Ok(found) if found == all => Ok(()),
         Ok(_) if is_named && report.damage_count > 0 => Ok(()),

@@ -25,7 +25,7 @@ fn rows_survive_flush_compaction_and_reopening() -> Result<()> {
     assert_eq!(rows(&engine, table)?, expected);
     drop(engine);
     let engine = Engine::open(options(&fs.snapshot()))?;
-    assert_eq!(engine.recovery().records, 1);
+    assert_eq!(engine.recovery.records, 1);
     assert_eq!(rows(&engine, table)?, expected);
     assert!(engine.flush()?);
     assert!(engine.compact()?);

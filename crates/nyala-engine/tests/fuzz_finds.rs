@@ -1,10 +1,13 @@
 //! What the fuzz targets found: bytes whose checksums are right and that contradict themselves.
 
-use nyala_core::Result;
-use nyala_core::store::Store;
+use arrow_array::{ArrayRef, Int64Array};
+use nyala_core::store::{
+    CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert, WriteBatch, WriteMode,
+};
+use nyala_core::{ColumnId, ColumnSchema, ColumnType, Result, TableSchema};
 use nyala_engine::fs::{Access, FileSystem, FsRef, SimulatedFs};
 use nyala_engine::manifest_log::ManifestLog;
-use nyala_engine::{Engine, EngineOptions, check};
+use nyala_engine::{Engine, EngineOptions, block_on, check};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,5 +89,56 @@ fn a_block_beyond_the_file_is_refused_before_memory_is_reserved() -> Result<()> 
     drop(file);
     let damage = check(&fs, Path::new(DIR), &mut |_| {})?.damage;
     assert!(damage.iter().any(|found| found.message.contains("beyond the file")), "{damage:?}");
+    Ok(())
+}
+
+#[test]
+fn keys_that_are_not_in_order_are_reported() -> Result<()> {
+    let fs: FsRef = Arc::new(SimulatedFs::new());
+    let engine = open(&fs)?;
+    let names = ["key", "value"];
+    let columns = (0..)
+        .zip(names)
+        .map(|(id, name)| ColumnSchema::new(ColumnId(id), name, ColumnType::Int64).required())
+        .collect();
+    let table = block_on(engine.create_table(TableSchema::keyed("pairs", columns, vec![ColumnId(0)])))?;
+    // The first value is the first key, which the index has too; the others fall.
+    let values: [Vec<i64>; 2] = [(0..10).collect(), std::iter::once(0).chain((1..10).rev()).collect()];
+    let columns = (0..).zip(values).map(|(id, values)| {
+        let values: ArrayRef = Arc::new(Int64Array::from(values));
+        CellColumn { column: ColumnId(id), values, null_cells: None }
+    });
+    let upsert = Upsert { table, mode: WriteMode::Upsert, columns: columns.collect() };
+    block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] }))?;
+    engine.flush()?;
+    drop(engine);
+
+    // The footer says that the block of values is the one of keys.
+    let file = fs.open(&Path::new(DIR).join("rowsets/0000000000000000.rowset"), Access::Write)?;
+    let mut bytes = vec![0; file.length()? as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let tail_at = bytes.len() - 24;
+    let footer_at = u64::from_le_bytes(bytes[tail_at..tail_at + 8].try_into().expect("eight bytes")) as usize;
+    let ids = [13, 20].map(|at| footer_at + at);
+    assert_eq!(ids.map(|at| bytes[at]), [0, 1]);
+    (bytes[ids[0]], bytes[ids[1]]) = (1, 0);
+    let checksum = crc32fast::hash(&bytes[footer_at..tail_at]);
+    bytes[tail_at + 12..tail_at + 16].copy_from_slice(&checksum.to_le_bytes());
+    file.write_at(&bytes, 0)?;
+    drop(file);
+
+    let damage = check(&fs, Path::new(DIR), &mut |_| {})?.damage;
+    assert!(damage.iter().any(|found| found.message.contains("keys are not in order")), "{damage:?}");
+    // What is read is not defined, but it is read without a panic.
+    let engine = open(&fs)?;
+    for direction in [Direction::Forward, Direction::Backward] {
+        let request = ScanRequest::by_key(table, RowSelection::All, vec![ColumnId(0), ColumnId(1)]);
+        let request = ScanRequest { order: Order::Key(direction), ..request };
+        block_on(async {
+            let mut stream = engine.latest().scan(request).await?;
+            while stream.next().await?.is_some() {}
+            Result::Ok(())
+        })?;
+    }
     Ok(())
 }

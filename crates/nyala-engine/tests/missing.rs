@@ -112,9 +112,9 @@ fn a_missing_rowset_is_named_at_the_start_and_by_what_needs_it() {
     fs.remove(&rowset).expect("removed");
     for _ in 0..2 {
         let engine = Engine::open(options(&fs)).expect("opens");
-        assert_eq!(engine.recovery().damage_count, 1);
-        assert_eq!(engine.recovery().damage[0].file, rowset);
-        assert!(engine.recovery().damage[0].message.contains("cpu"), "{}", engine.recovery().damage[0]);
+        assert_eq!(engine.recovery.damage_count, 1);
+        assert_eq!(engine.recovery.damage[0].file, rowset);
+        assert!(engine.recovery.damage[0].message.contains("cpu"), "{}", engine.recovery.damage[0]);
         let error = rows(&engine, table).expect_err("named");
         assert_eq!(
             (error.kind(), error.place().map(|place| &place.file)),
@@ -138,8 +138,8 @@ fn a_log_whose_end_is_cut_off_is_named() {
         let cut_off = fs.snapshot();
         cut_off.open(&segment, Access::Write).expect("opens").truncate(cut).expect("cut");
         let engine = Engine::open(options(&cut_off)).expect("opens");
-        assert!(engine.recovery().damage_count > 0, "cut at {cut}");
-        assert_eq!(engine.recovery().damage[0].file, segment);
+        assert!(engine.recovery.damage_count > 0, "cut at {cut}");
+        assert_eq!(engine.recovery.damage[0].file, segment);
         let left = rows(&engine, table).expect("rows");
         assert_eq!(left, all[..left.len()], "cut at {cut}");
         lost += all.len() - left.len();

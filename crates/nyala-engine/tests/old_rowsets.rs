@@ -1,7 +1,8 @@
 //! Rowsets of every version that knows last rows, of series and of keyed tables: every cell that was written is read.
 //!
 //! `tests/formats/rowsets-v2` was written by the last version before rowsets said where they come from, with the same
-//! tables and batches as here. The ignored test wrote `rowsets-v3`; a new version adds a directory.
+//! tables and batches as here. The ignored test wrote `rowsets-v3` and `rowsets-v3-groups`; a new version adds
+//! directories.
 
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
@@ -9,15 +10,18 @@ use arrow_array::{
     UInt64Array,
 };
 use arrow_buffer::BooleanBuffer;
+use nyala_core::arrays::value_at;
 use nyala_core::schema::Partitioning;
 use nyala_core::store::battery::compare_stores;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
-    Alteration, CellColumn, DeleteMode, Operation, Store, Upsert, WriteBatch, WriteMode,
+    Alteration, CellColumn, DeleteMode, Direction, Freshness, Operation, Order, RowSelection, ScanRequest,
+    Store, Upsert, WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, Result, TableId, TableSchema, Value};
 use nyala_engine::fs::{FsRef, RealFs};
 use nyala_engine::{Engine, EngineOptions, block_on, check};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,6 +53,25 @@ const TABLES: [Table; 4] = [
     ("types", &[ColumnType::String, ColumnType::Int64], &TYPES, 60),
     ("groups", &[ColumnType::Int64], &[ColumnType::Int64], 1100),
     ("times", &[ColumnType::Timestamp, ColumnType::Binary], &[ColumnType::String], 40),
+];
+
+/// A keyed table with several groups of 1024 rows in each rowset: four in the first, two in the second. Each key begins
+/// with a string, so first keys of groups have several lengths.
+const SEVERAL_GROUPS: [Table; 1] =
+    [("several", &[ColumnType::String, ColumnType::Int64], &[ColumnType::Int32, ColumnType::String], 4000)];
+
+/// A directory that is kept: its name, the version of its rowsets, its tables, and the most groups of a rowset.
+struct Kept {
+    name: &'static str,
+    version: u32,
+    tables: &'static [Table],
+    groups_max: u32,
+}
+
+const KEPT: [Kept; 3] = [
+    Kept { name: "rowsets-v2", version: 2, tables: &TABLES, groups_max: 1 },
+    Kept { name: "rowsets-v3", version: 3, tables: &TABLES, groups_max: 1 },
+    Kept { name: "rowsets-v3-groups", version: 3, tables: &SEVERAL_GROUPS, groups_max: 4 },
 ];
 
 fn schema((name, keys, types, _): Table) -> TableSchema {
@@ -122,6 +145,7 @@ fn keys((name, types, _, _): Table, rows: &[i64]) -> Vec<ArrayRef> {
         "points" => vec![Value::UInt(row as u64 / 70), Value::Int(row % 70 * 10)],
         "types" => vec![Value::String(format!("key {}", row / 7)), Value::Int(row % 7 - 3)],
         "groups" => vec![Value::Int(row * 3)],
+        "several" => vec![Value::String("k".repeat(row as usize / 500)), Value::Int(row % 500 * 7)],
         _ => vec![Value::Int(row * 777), Value::Binary(vec![0, row as u8])],
     };
     let rows: Vec<Vec<Value>> = rows.iter().map(|row| of_row(*row)).collect();
@@ -150,7 +174,7 @@ fn upsert(id: TableId, table: Table, rows: &[i64], salt: i64) -> Operation {
     Operation::Upsert(Upsert { table: id, mode: WriteMode::Upsert, columns })
 }
 
-fn create(store: &dyn Store) -> Result<Vec<TableId>> {
+fn create(store: &dyn Store, tables: &[Table]) -> Result<Vec<TableId>> {
     let create = |table: Table| {
         let id = block_on(store.create_table(schema(table)))?;
         if table.0 == "points" {
@@ -160,14 +184,14 @@ fn create(store: &dyn Store) -> Result<Vec<TableId>> {
         }
         Ok(id)
     };
-    TABLES.into_iter().map(create).collect()
+    tables.iter().copied().map(create).collect()
 }
 
 /// All that is written; after each item the store is flushed. The second writes some rows again, deletes others and
 /// brings new ones.
-fn batches(ids: &[TableId]) -> [Vec<WriteBatch>; 2] {
+fn batches(ids: &[TableId], tables: &[Table]) -> [Vec<WriteBatch>; 2] {
     let (mut first, mut second) = (Vec::new(), Vec::new());
-    for (id, table) in ids.iter().zip(TABLES) {
+    for (id, table) in ids.iter().zip(tables.iter().copied()) {
         let rows = |wanted: &dyn Fn(i64) -> bool| (0..table.3).filter(|row| wanted(*row)).collect::<Vec<_>>();
         let batch = |operation| WriteBatch { operations: vec![operation] };
         first.push(batch(upsert(*id, table, &rows(&|row| row % 10 < 9), 0)));
@@ -183,8 +207,26 @@ fn open(data_dir: &Path) -> Result<Engine> {
     Engine::open(EngineOptions { maintenance_threads: 0, wal_segment_bytes: 4096, ..options })
 }
 
-fn kept(version: u32) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/rowsets-v{version}"))
+fn path_of(kept: &Kept) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats").join(kept.name)
+}
+
+/// The groups of a rowset, as the pages of its footer count them.
+fn groups(rowset: &[u8]) -> u32 {
+    let number = |at: usize| u32::from_le_bytes(rowset[at..at + 4].try_into().expect("four bytes"));
+    let footer = number(rowset.len() - 24) as usize;
+    let columns = number(footer + 9) as usize;
+    let last_key = footer + 13 + columns * 7;
+    let mut at = last_key + 4 + number(last_key) as usize + 16;
+    let pages = number(at);
+    at += 4;
+    let mut groups = 0;
+    for _ in 0..pages {
+        groups += number(at);
+        at += 28;
+        at += 4 + number(at) as usize + 16 * (columns + 1);
+    }
+    groups
 }
 
 /// The files of rowsets below a directory, and a copy of everything else too.
@@ -202,43 +244,89 @@ fn copy(from: &Path, to: &Path, rowsets: &mut Vec<PathBuf>) -> std::io::Result<(
     Ok(())
 }
 
-fn is_read(version: u32) -> Result<()> {
+/// Compares scans between rows of a keyed table, in both directions: from and to a place in each group, and its ends.
+fn compare_ranges(stores: [&dyn Store; 2], ids: [TableId; 2], table: Table, when: &str) -> Result<()> {
+    let columns: Vec<ColumnId> = (0..(table.1.len() + table.2.len()) as u32).map(ColumnId).collect();
+    let places: Vec<i64> = (0..table.3).step_by(170).collect();
+    let key = |row: i64| {
+        let keys = keys(table, &[row]);
+        keys.iter().map(|column| value_at(column, 0).expect("keys have values")).collect::<Vec<_>>()
+    };
+    let rows_of = |store: &dyn Store, request: ScanRequest| {
+        block_on(async {
+            let mut stream = store.snapshot(Freshness::Latest).await?.scan(request).await?;
+            let mut rows = Vec::new();
+            while let Some(batch) = stream.next().await? {
+                let cells =
+                    |row| batch.columns.iter().map(|column| value_at(column, row)).collect::<Vec<_>>();
+                rows.extend((0..batch.rows).map(cells));
+            }
+            Result::Ok(rows)
+        })
+    };
+    for (first, last) in
+        places.iter().flat_map(|first| [0, 1, 7].map(|more| (*first, *first + more * 170 + 3)))
+    {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let selected =
+                || RowSelection::Keys { start: Bound::Included(key(first)), end: Bound::Excluded(key(last)) };
+            let request = |id| {
+                let request = ScanRequest::by_key(id, selected(), columns.clone());
+                ScanRequest { order: Order::Key(direction), ..request }
+            };
+            let found = rows_of(stores[0], request(ids[0]))?;
+            assert_eq!(found, rows_of(stores[1], request(ids[1]))?, "{when}: rows {first} to {last}");
+        }
+    }
+    Ok(())
+}
+
+fn is_read(kept: &Kept) -> Result<()> {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let mut rowsets = Vec::new();
-    copy(&kept(version), &data_dir, &mut rowsets).expect("copied");
-    // Two of each table, and more of the one that is divided.
-    assert!(rowsets.len() > 2 * TABLES.len(), "{rowsets:?}");
+    copy(&path_of(kept), &data_dir, &mut rowsets).expect("copied");
+    // Two of each table, and more of one that is divided.
+    assert!(rowsets.len() >= 2 * kept.tables.len(), "{rowsets:?}");
+    let mut groups_max = 0;
     for path in rowsets {
         let bytes = std::fs::read(&path).expect("is read");
-        assert_eq!(bytes[8..12], version.to_le_bytes(), "{path:?}");
+        assert_eq!(bytes[8..12], kept.version.to_le_bytes(), "{path:?}");
+        groups_max = groups_max.max(groups(&bytes));
     }
+    assert_eq!(groups_max, kept.groups_max);
     let real: FsRef = Arc::new(RealFs);
     assert_eq!(check(&real, &data_dir, &mut |_| {})?.damage, []);
 
     let engine = open(&data_dir)?;
     let model = MemoryStore::model_of(engine.capabilities());
-    let models = create(&model)?;
-    for batch in batches(&models).into_iter().flatten() {
+    let models = create(&model, kept.tables)?;
+    for batch in batches(&models, kept.tables).into_iter().flatten() {
         block_on(model.write(batch))?;
     }
-    let found: Vec<TableId> = (0..TABLES.len() as u32).map(TableId).collect();
+    let found: Vec<TableId> = (0..kept.tables.len() as u32).map(TableId).collect();
     let pairs: Vec<_> = found.iter().copied().zip(models.iter().copied()).collect();
     let agree = |when: &str| {
         block_on(compare_stores(&engine, &model, &pairs)).unwrap_or_else(|error| panic!("{when}: {error}"));
+        for ((of_engine, of_model), table) in pairs.iter().zip(kept.tables) {
+            if table.0 != "points" {
+                compare_ranges([&engine, &model], [*of_engine, *of_model], *table, when)?;
+            }
+        }
+        Result::Ok(())
     };
-    agree("as it was kept");
-    for ((of_engine, of_model), table) in pairs.iter().zip(TABLES) {
+    agree("as it was kept")?;
+    for ((of_engine, of_model), table) in pairs.iter().zip(kept.tables) {
         let rows: Vec<i64> = (0..table.3).step_by(9).collect();
-        let batch = |id: &TableId| WriteBatch { operations: vec![upsert(*id, table, &rows, 7)] };
+        let batch = |id: &TableId| WriteBatch { operations: vec![upsert(*id, *table, &rows, 7)] };
         block_on(engine.write(batch(of_engine)))?;
         block_on(model.write(batch(of_model)))?;
     }
-    agree("with newer rows in memory");
+    agree("with newer rows in memory")?;
     engine.flush()?;
-    agree("with newer rowsets");
+    agree("with newer rowsets")?;
     engine.compact()?;
-    agree("merged into rowsets of this version");
+    agree("merged into rowsets of this version")?;
     drop(engine);
     assert_eq!(check(&real, &data_dir, &mut |_| {})?.damage, []);
     Ok(())
@@ -246,23 +334,30 @@ fn is_read(version: u32) -> Result<()> {
 
 #[test]
 fn rowsets_of_version_2_are_read() -> Result<()> {
-    is_read(2)
+    is_read(&KEPT[0])
 }
 
 #[test]
 fn rowsets_of_this_version_are_read() -> Result<()> {
-    is_read(3)
+    is_read(&KEPT[1])
 }
 
 #[test]
-#[ignore = "writes the kept directory of the version that this program writes"]
+fn keyed_rowsets_of_several_groups_are_read() -> Result<()> {
+    is_read(&KEPT[2])
+}
+
+#[test]
+#[ignore = "writes the kept directories of the version that this program writes, unless they are there"]
 fn write_rowsets() -> Result<()> {
-    let engine = open(&kept(3))?;
-    for batches in batches(&create(&engine)?) {
-        for batch in batches {
-            block_on(engine.write(batch))?;
+    for kept in KEPT.iter().filter(|kept| kept.version == 3 && !path_of(kept).exists()) {
+        let engine = open(&path_of(kept))?;
+        for batches in batches(&create(&engine, kept.tables)?, kept.tables) {
+            for batch in batches {
+                block_on(engine.write(batch))?;
+            }
+            engine.flush()?;
         }
-        engine.flush()?;
     }
     Ok(())
 }

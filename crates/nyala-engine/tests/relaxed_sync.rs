@@ -63,7 +63,7 @@ impl History {
 
     fn check(&self, place: &str, crash: &Crash, open: &impl Fn(&SimulatedFs) -> Engine) {
         let engine = open(&crash.disk);
-        assert_eq!(engine.recovery().damage, [], "{place}: a power cut is no damage");
+        assert_eq!(engine.recovery.damage, [], "{place}: a power cut is no damage");
         let agrees = |engine: &Engine, model: &MemoryStore, tables: &Tables| {
             block_on(compare_snapshots(&*engine.latest(), &*model.latest(), tables))
         };
@@ -72,7 +72,7 @@ impl History {
             .flat_map(|all| (crash.durable..=all).map(move |written| (all, written)))
             .collect();
         // What the log had is looked for first: it is that, but for steps that wrote nothing.
-        let last = engine.recovery().last_sequence.max(engine.stats().flushed_sequence);
+        let last = engine.recovery.last_sequence.max(engine.stats().flushed_sequence);
         let likely = self.sequences.partition_point(|sequence| *sequence <= last).min(crash.acknowledged);
         candidates.sort_by_key(|(_, written)| written.abs_diff(likely));
         let tables = |all: usize| all.checked_sub(1).map_or_else(Vec::new, |last| self.steps[last].1.clone());

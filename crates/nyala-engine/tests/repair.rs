@@ -198,7 +198,7 @@ fn a_missing_rowset_is_given_up_when_that_is_accepted() -> Result<()> {
     assert!(rows(&Engine::open(options(&fs.snapshot()))?, table).is_err());
     assert_eq!(accept(&shared(&fs), dir(), &[])?.len(), 1);
     let engine = Engine::open(options(&fs))?;
-    assert_eq!(engine.recovery().damage_count, 0);
+    assert_eq!(engine.recovery.damage_count, 0);
     assert!(rows(&engine, table)?.len() < all.len());
     Ok(())
 }

@@ -140,7 +140,7 @@ mod tests {
             }
             self.left -= 1;
             let names: Arc<[String]> = Arc::new(["v".to_owned()]);
-            let sheet = ResultBatch {
+            let batch = ResultBatch {
                 name: "m".into(),
                 time_column: Some("time".into()),
                 column_names: names.clone(),
@@ -149,7 +149,7 @@ mod tests {
                 columns: vec![Column::Integer((0..100).collect::<Vec<_>>().into())],
                 instead: None,
             };
-            Ok(Some(Frame::of(GroupTags::none(), sheet)))
+            Ok(Some(Frame::of(GroupTags::none(), batch)))
         }
 
         async fn next_list(&mut self) -> Result<Vec<Frame>> {

@@ -30,7 +30,8 @@ pub struct QueryLimits {
 /// All running queries.
 #[derive(Debug, Default)]
 pub struct RunningQueries {
-    limits: QueryLimits,
+    /// How many queries may run, how long, and how much they may answer.
+    pub limits: QueryLimits,
     queries: Mutex<BTreeMap<u64, Arc<Query>>>,
     last: AtomicU64,
 }
@@ -68,11 +69,6 @@ impl RunningQueries {
     /// An empty list with these limits.
     pub fn new(limits: QueryLimits) -> Self {
         Self { limits, ..Self::default() }
-    }
-
-    /// The limits.
-    pub fn limits(&self) -> &QueryLimits {
-        &self.limits
     }
 
     /// Enters a query into the list, unless too many are running. `write_text` writes its text, without passwords; it is

@@ -12,6 +12,13 @@ pub(crate) struct Entry {
     pub(crate) changes: Vec<Change>,
 }
 
+impl Entry {
+    /// Whether it says all there is.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.changes.first(), Some(Change::Everything { .. }))
+    }
+}
+
 /// A range of times: a number that no other range has or had, its first time, the first that is not in it, ns.
 pub(crate) type Bounds = (u32, i64, i64);
 

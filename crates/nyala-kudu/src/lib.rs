@@ -6,23 +6,26 @@
 //!
 //! ## Map of the source
 //!
-//! - [`store`]: the verbs of the contract; `snapshot`, `scan`: reading; `write`: rows on their way to the cluster.
+//! - `store`: the verbs of the contract; `write`: rows on their way to the cluster.
+//! - `snapshot`: reading. `scan`: what is asked of the servers; `rows`, `aggregate`: what becomes of their answers.
 //! - `schema_log`, `state`, `entry`: which tables there are, agreed on by all daemons.
 //! - `physical`: the Kudu table of a table: its columns and ranges, made when they are needed.
 //! - `cluster`: what these work with. `cells`: values and arrays, between the contract's types and Kudu's.
 
+mod aggregate;
 mod cells;
 mod cluster;
 mod entry;
 mod error;
 mod options;
 mod physical;
+mod rows;
 mod scan;
 mod schema_log;
 mod snapshot;
 mod state;
-pub mod store;
+mod store;
 mod write;
 
-pub use options::KuduOptions;
+pub use options::{KuduLogin, KuduOptions};
 pub use store::KuduStore;

@@ -1,5 +1,6 @@
-//! Settings of the store.
+//! Settings of the store, and of log-ins to its cluster.
 
+use kudu_client::ClientBuilder;
 use std::time::Duration;
 
 /// How a store uses its cluster.
@@ -26,5 +27,36 @@ impl Default for KuduOptions {
             write_timeout: Duration::from_secs(30),
             read_timeout: Duration::from_secs(60),
         }
+    }
+}
+
+/// How a store logs in to its cluster: by Kerberos, by a token, else by a user name that servers believe.
+#[derive(Clone, Default)]
+pub struct KuduLogin {
+    /// The user name; `None`: that of the system.
+    pub user: Option<String>,
+    /// The service of the servers' principals, if log-ins are by Kerberos.
+    pub kerberos_service: Option<String>,
+    /// A JSON web token, for servers that prove to belong to the cluster.
+    pub token: Option<String>,
+    /// Certificate authorities of the cluster (DER).
+    pub certificates: Vec<Vec<u8>>,
+    /// Whether servers that do not encrypt are refused.
+    pub require_encryption: bool,
+}
+
+impl KuduLogin {
+    pub(crate) fn apply(self, mut client: ClientBuilder) -> ClientBuilder {
+        if let Some(user) = self.user {
+            client = client.user(user);
+        }
+        if let Some(service) = self.kerberos_service {
+            client = client.kerberos(service);
+        }
+        if let Some(token) = self.token {
+            client = client.jwt(token);
+        }
+        client = self.certificates.into_iter().fold(client, ClientBuilder::trust_certificate);
+        if self.require_encryption { client.require_encryption() } else { client }
     }
 }

@@ -9,12 +9,12 @@
 use crate::cells::Stored;
 use crate::error::{of_read, of_write};
 use crate::options::KuduOptions;
-use crate::state::TableState;
+use crate::state::{RangeState, TableState};
 use kudu_client::{
-    Client, Column, ColumnChange, Compression, DataType, ErrorKind as KuduKind, HashPartition, RangeBound,
-    RangePartition, Schema, Table, TableAlterer,
+    Client, Column, ColumnChange, Compression, DataType, ErrorKind as KuduKind, HashPartition, Predicate,
+    RangeBound, RangePartition, Schema, Table, TableAlterer,
 };
-use nyala_core::schema::{ColumnSchema, ColumnType, Encoding, Ranges, TableSchema};
+use nyala_core::schema::{ColumnSchema, Encoding, TableSchema};
 use nyala_core::{ColumnId, Result, TableId, TimeRange};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -46,8 +46,8 @@ pub(crate) struct PhysicalTables {
 #[derive(Default)]
 struct Slot {
     current: Mutex<Option<Arc<Physical>>>,
-    /// Ranges that were made, as this daemon knows.
-    ranges: Mutex<HashSet<(i64, i64)>>,
+    /// The numbers of ranges that this daemon made or saw.
+    ranges: Mutex<HashSet<u32>>,
     /// Held by whoever makes or changes it.
     changing: tokio::sync::Mutex<()>,
 }
@@ -93,15 +93,38 @@ impl PhysicalTables {
     /// The table with all columns of a schema; `None`: it was never written to.
     pub(crate) async fn to_read(&self, id: TableId, state: &TableState) -> Result<Option<Arc<Physical>>> {
         let slot = self.slot(id);
-        let schema = &*state.schema;
-        if let Some(known) = slot.covering(schema) {
-            return Ok(Some(known));
+        let mut found = slot.covering(&state.schema);
+        if found.is_none() {
+            let _changing = slot.changing.lock().await;
+            found = match slot.covering(&state.schema) {
+                Some(known) => Some(known),
+                None => self.open(id, state, &slot, Follows::NewColumns).await?,
+            };
         }
-        let _changing = slot.changing.lock().await;
-        match slot.covering(schema) {
-            Some(known) => Ok(Some(known)),
-            None => self.open(id, state, &slot, Follows::NewColumns).await,
+        if let Some(known) = &found {
+            self.look_for_ranges(known, state, &slot).await?;
         }
+        Ok(found)
+    }
+
+    /// Asks the masters for ranges of the log that this daemon has not seen. What the client remembers is not believed:
+    /// another daemon may have made them since, and a scan would pass over them.
+    async fn look_for_ranges(&self, known: &Physical, state: &TableState, slot: &Slot) -> Result<()> {
+        let Some(column) = time_column(&state.schema) else { return Ok(()) };
+        let unseen = slot.unseen(&state.ranges);
+        if unseen.is_empty() {
+            return Ok(());
+        }
+        known.table.forget_locations();
+        for range in unseen {
+            let last_ns = range.time.end_ns.saturating_sub(1);
+            let scan = known.table.scan().filter(Predicate::eq(&name_of(column), last_ns));
+            let tablets = scan.timeout(self.options.read_timeout).into_tablets().await.map_err(of_read)?;
+            if !tablets.is_empty() {
+                slot.ranges.lock().insert(range.number);
+            }
+        }
+        Ok(())
     }
 
     /// The table with all columns of a schema and ranges for these times.
@@ -109,18 +132,14 @@ impl PhysicalTables {
         &self,
         id: TableId,
         state: &TableState,
-        ranges: &[TimeRange],
+        ranges: &[RangeState],
     ) -> Result<Arc<Physical>> {
         let slot = self.slot(id);
-        let lacks = |slot: &Slot| -> Vec<TimeRange> {
-            let made = slot.ranges.lock();
-            ranges.iter().filter(|range| !made.contains(&(range.start_ns, range.end_ns))).copied().collect()
-        };
-        if let (Some(known), true) = (slot.covering(&state.schema), lacks(&slot).is_empty()) {
+        if let (Some(known), true) = (slot.covering(&state.schema), slot.unseen(ranges).is_empty()) {
             return Ok(known);
         }
         let _changing = slot.changing.lock().await;
-        let missing = lacks(&slot);
+        let missing = slot.unseen(ranges);
         let known = match slot.covering(&state.schema) {
             Some(known) => Some(known),
             None => self.open(id, state, &slot, Follows::NewColumns).await?,
@@ -132,7 +151,7 @@ impl PhysicalTables {
             }
             None => self.create(id, state, &missing, &slot).await?,
         };
-        slot.ranges.lock().extend(missing.iter().map(|range| (range.start_ns, range.end_ns)));
+        slot.ranges.lock().extend(missing.iter().map(|range| range.number));
         Ok(known)
     }
 
@@ -150,7 +169,7 @@ impl PhysicalTables {
         &self,
         id: TableId,
         state: &TableState,
-        ranges: &[TimeRange],
+        ranges: &[RangeState],
     ) -> Result<()> {
         let slot = self.slot(id);
         let schema = &*state.schema;
@@ -161,8 +180,8 @@ impl PhysicalTables {
         };
         let Some(known) = known else { return Ok(()) };
         for range in ranges {
-            slot.ranges.lock().remove(&(range.start_ns, range.end_ns));
-            match known.table.alter().drop_range(&partition(schema, *range)).apply().await {
+            slot.ranges.lock().remove(&range.number);
+            match known.table.alter().drop_range(&partition(schema, range.time)).apply().await {
                 Ok(_) => {}
                 // It was never made, or is gone already.
                 Err(error) if matches!(error.kind(), KuduKind::NotFound | KuduKind::InvalidArgument) => {
@@ -197,11 +216,17 @@ impl PhysicalTables {
             let Some(alter) = missing_of(&table, state, follows) else { break };
             match alter.apply().await {
                 Ok(altered) => table = altered,
-                // Another daemon did it meanwhile.
-                Err(error) if error.kind() == KuduKind::AlreadyPresent => {
+                Err(error) => {
+                    let columns = table.schema().columns().len();
                     table = self.client.open_table(&self.table_name(id)).await.map_err(of_read)?;
+                    // Another daemon added the same columns meanwhile. A master calls that an invalid argument, too.
+                    let is_done = error.kind() == KuduKind::AlreadyPresent
+                        || error.kind() == KuduKind::InvalidArgument
+                            && table.schema().columns().len() > columns;
+                    if !is_done {
+                        return Err(of_write(error));
+                    }
                 }
-                Err(error) => return Err(of_write(error)),
             }
         }
         let opened = Arc::new(Physical::new(table, &state.schema));
@@ -213,7 +238,7 @@ impl PhysicalTables {
         &self,
         id: TableId,
         state: &TableState,
-        ranges: &[TimeRange],
+        ranges: &[RangeState],
         slot: &Slot,
     ) -> Result<Arc<Physical>> {
         let schema = &*state.schema;
@@ -224,6 +249,7 @@ impl PhysicalTables {
         columns.push(Column::new(TOUCHED, DataType::Int8).nullable());
         let physical = Schema::new(columns).map_err(of_write)?;
         let mut creator = self.client.create_table(&name, physical).replicas(self.options.replicas);
+        creator = creator.extra_config("kudu.table.history_max_age_sec", HISTORY_SECONDS.to_string());
         for (columns, buckets) in &schema.partitioning.hash {
             creator = creator.hash(HashPartition::new(columns.iter().map(|id| name_of(*id)), *buckets));
         }
@@ -233,7 +259,7 @@ impl PhysicalTables {
         if let Some(column) = time_column(schema) {
             creator = creator.range_columns([name_of(column)]);
             for range in ranges {
-                creator = creator.range(partition(schema, *range));
+                creator = creator.range(partition(schema, range.time));
             }
         }
         match creator.create().await {
@@ -253,9 +279,9 @@ impl PhysicalTables {
         }
     }
 
-    async fn add_ranges(&self, known: &Physical, schema: &TableSchema, ranges: &[TimeRange]) -> Result<()> {
+    async fn add_ranges(&self, known: &Physical, schema: &TableSchema, ranges: &[RangeState]) -> Result<()> {
         for range in ranges {
-            match known.table.alter().add_range(&partition(schema, *range)).apply().await {
+            match known.table.alter().add_range(&partition(schema, range.time)).apply().await {
                 Ok(_) => {}
                 Err(error) if error.kind() == KuduKind::AlreadyPresent => {}
                 Err(error) => return Err(of_write(error)),
@@ -277,6 +303,12 @@ enum Follows {
 }
 
 impl Slot {
+    /// Those of some ranges that this daemon neither made nor saw.
+    fn unseen(&self, ranges: &[RangeState]) -> Vec<RangeState> {
+        let seen = self.ranges.lock();
+        ranges.iter().filter(|range| !seen.contains(&range.number)).copied().collect()
+    }
+
     /// The open table, if it has all columns of a schema.
     fn covering(&self, schema: &TableSchema) -> Option<Arc<Physical>> {
         self.current.lock().clone().filter(|known| known.next_column >= schema.next_column)
@@ -285,12 +317,8 @@ impl Slot {
 
 /// The column by which a table is divided by time.
 pub(crate) fn time_column(schema: &TableSchema) -> Option<ColumnId> {
-    let Ranges::Time { .. } = schema.partitioning.ranges else { return None };
-    schema
-        .key
-        .iter()
-        .copied()
-        .find(|id| schema.column(*id).is_some_and(|column| column.column_type == ColumnType::Timestamp))
+    schema.partitioning.time_width_ns()?;
+    Some(schema.key[schema.time_key()?])
 }
 
 /// The range partition of a range of times. The last one has no end: it holds the last time that there is.
@@ -310,6 +338,7 @@ fn partition(schema: &TableSchema, range: TimeRange) -> RangePartition {
 fn column_of(schema: &TableSchema, column: &ColumnSchema) -> Column {
     let stored = stored(schema, column);
     let mut made = Column::new(name_of(column.id), stored.data_type()).compression(compression(column));
+    made = made.block_size_bytes(BLOCK_BYTES);
     made = if stored.is_key { made.key() } else { made.nullable() };
     // Names are longer in other databases than a comment may be.
     if let Some(name) = column.name.get(..column.name.floor_char_boundary(COMMENT_BYTES)) {
@@ -320,6 +349,14 @@ fn column_of(schema: &TableSchema, column: &ColumnSchema) -> Column {
         None => made,
     }
 }
+
+/// Blocks of this size make the look-up of one series three to seven times as cheap as Kudu's 256 KiB, and files 3 % larger
+/// (measured on 1.18).
+const BLOCK_BYTES: i32 = 16 << 10;
+
+/// How long Kudu keeps what rows were: longer than a query takes, since it reads a snapshot. Kudu's default is a week, and
+/// takes 9 bytes a row.
+const HISTORY_SECONDS: u32 = 3600;
 
 /// The longest comment that Kudu keeps.
 const COMMENT_BYTES: usize = 256;

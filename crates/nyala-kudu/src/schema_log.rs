@@ -16,11 +16,10 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 use kudu_client::{Client, Column, DataType, Error as KuduError, ErrorKind as KuduKind, Operation};
 use kudu_client::{Predicate, Schema, Table};
-use nyala_core::{Error, Result};
+use nyala_core::{Error, Result, SharedLook};
 use parking_lot::RwLock;
 use rand::Rng;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a change that a row holds; a cell has room for 64 KiB.
 const TEXT_BYTES: usize = 60_000;
@@ -33,10 +32,7 @@ pub(crate) struct SchemaLog {
     texts: Table,
     timeout: std::time::Duration,
     state: RwLock<Arc<State>>,
-    /// Held by whoever reads what is new.
-    looking: tokio::sync::Mutex<()>,
-    looks_begun: AtomicU64,
-    looks_done: AtomicU64,
+    look: SharedLook,
 }
 
 impl SchemaLog {
@@ -58,9 +54,7 @@ impl SchemaLog {
             texts: open_or_create(client, options, "schema_text", texts).await?,
             timeout: options.write_timeout,
             state: RwLock::default(),
-            looking: tokio::sync::Mutex::default(),
-            looks_begun: AtomicU64::new(0),
-            looks_done: AtomicU64::new(0),
+            look: SharedLook::default(),
         };
         log.refresh().await?;
         Ok(log)
@@ -74,13 +68,7 @@ impl SchemaLog {
     /// The state with everything that was acknowledged before this call, by any daemon. Calls that wait for a look at the
     /// log share the next one.
     pub(crate) async fn refresh(&self) -> Result<Arc<State>> {
-        let begun_before = self.looks_begun.load(Ordering::SeqCst);
-        let _looking = self.looking.lock().await;
-        if self.looks_done.load(Ordering::SeqCst) <= begun_before {
-            let number = self.looks_begun.fetch_add(1, Ordering::SeqCst) + 1;
-            self.read_on().await?;
-            self.looks_done.store(number, Ordering::SeqCst);
-        }
+        self.look.run(async || self.read_on().await).await?;
         Ok(self.state())
     }
 
@@ -168,28 +156,35 @@ impl SchemaLog {
         let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
         let mut found: Vec<Row> = batches.iter().flat_map(rows_of).collect();
         found.sort_by_key(|row| row.number);
-        // Only the last of those that say everything counts, and what comes after it.
-        for row in found {
-            let text = match row.text {
-                Some(text) => text,
-                None => match self.read_text(&row.name, row.parts).await? {
-                    Some(text) => text,
-                    None => {
-                        return Err(Error::invalid(format!(
-                            "change {} of the schema has no text",
-                            row.number
-                        )));
-                    }
-                },
-            };
-            let entry: Entry = serde_json::from_str(&text)
-                .map_err(|error| Error::invalid(format!("change {} of the schema: {error}", row.number)))?;
-            state = state.after(row.number, &entry)?;
+        // The last that says everything, and what comes after it: those before may be half deleted already.
+        let mut entries = Vec::new();
+        for row in found.into_iter().rev() {
+            let (number, entry) = (row.number, self.entry_of(row).await?);
+            let is_whole = entry.is_whole();
+            entries.push((number, entry));
+            if is_whole {
+                break;
+            }
+        }
+        for (number, entry) in entries.into_iter().rev() {
+            state = state.after(number, &entry)?;
         }
         if state.version > known {
             *self.state.write() = Arc::new(state);
         }
         Ok(())
+    }
+
+    async fn entry_of(&self, row: Row) -> Result<Entry> {
+        let damaged = |words: String| Error::invalid(format!("change {} of the schema {words}", row.number));
+        let text = match row.text {
+            Some(text) => text,
+            None => self
+                .read_text(&row.name, row.parts)
+                .await?
+                .ok_or_else(|| damaged("has no text".to_owned()))?,
+        };
+        serde_json::from_str(&text).map_err(|error| damaged(format!("cannot be read: {error}")))
     }
 
     async fn read_text(&self, name: &str, parts: i32) -> Result<Option<String>> {

@@ -1,20 +1,30 @@
 //! What the cluster was at a moment: a timestamp, and the tables as the log knew them then.
 
+use crate::aggregate::aggregate;
 use crate::cluster::Cluster;
 use crate::error::of_read;
-use crate::scan::open_scan;
+use crate::physical::Physical;
+use crate::rows::NoRows;
+use crate::scan::Reader;
 use crate::state::{State, TableState};
 use async_trait::async_trait;
 use kudu_client::Timestamp;
 use nyala_core::schema::TableSchema;
-use nyala_core::store::{AggregateRequest, Feature, PartialAggregates, RowStream, ScanRequest, Snapshot};
-use nyala_core::{Result, Sequence, TableId, TimeRange};
+use nyala_core::store::aggregate::aggregate_by_scan;
+use nyala_core::store::{AggregateRequest, PartialAggregates, RowStream, ScanRequest, Snapshot};
+use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
 use std::sync::Arc;
 
 pub(crate) struct KuduSnapshot {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) state: Arc<State>,
     pub(crate) at: Timestamp,
+}
+
+impl KuduSnapshot {
+    fn reader<'a>(&'a self, physical: &'a Physical, table: &'a TableState) -> Reader<'a> {
+        Reader { physical, table, at: self.at, options: &self.cluster.options }
+    }
 }
 
 #[async_trait]
@@ -30,12 +40,29 @@ impl Snapshot for KuduSnapshot {
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
         let table = self.state.table(request.table)?;
         request.validate(&table.schema)?;
-        let physical = self.cluster.tables.to_read(request.table, table).await?;
-        open_scan(physical, table, request, self.at, &self.cluster.options).await
+        match self.cluster.tables.to_read(request.table, table).await? {
+            Some(physical) => self.reader(&physical, table).rows(&request).await,
+            None => Ok(Box::new(NoRows)),
+        }
     }
 
-    async fn aggregate(&self, _: AggregateRequest) -> Result<PartialAggregates> {
-        Err(Feature::Aggregates.refused())
+    async fn aggregate(&self, request: AggregateRequest) -> Result<PartialAggregates> {
+        let table = self.state.table(request.table)?;
+        request.validate(&table.schema)?;
+        for predicate in &request.predicates {
+            if table.schema.column(predicate.column).is_none() {
+                let name = table.schema.shown_name();
+                return Err(Error::missing(format!("table {name} has no column {}", predicate.column)));
+            }
+        }
+        let Some(physical) = self.cluster.tables.to_read(request.table, table).await? else {
+            return request.empty_states(&table.schema);
+        };
+        let request = Arc::new(request);
+        match aggregate(self.reader(&physical, table), request.clone()).await? {
+            Some(states) => Ok(states),
+            None => aggregate_by_scan(self, &request).await,
+        }
     }
 
     async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {

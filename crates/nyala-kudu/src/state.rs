@@ -49,8 +49,7 @@ impl State {
     pub(crate) fn after(&self, version: i64, entry: &Entry) -> Result<Self> {
         let damaged = |words: &str| Error::invalid(format!("entry {version} of the schema log {words}"));
         let mut state = self.clone();
-        let is_whole = matches!(entry.changes.first(), Some(Change::Everything { .. }));
-        if version != self.version + 1 && !is_whole {
+        if version != self.version + 1 && !entry.is_whole() {
             return Err(damaged(&format!("comes after entry {}", self.version)));
         }
         state.version = version;
@@ -110,18 +109,16 @@ fn ranges_of(bounds: &[Bounds]) -> Arc<[RangeState]> {
 
 impl TableState {
     /// The range that holds a time, if there is one.
-    pub(crate) fn range_of(&self, time_ns: i64) -> Option<TimeRange> {
+    pub(crate) fn range_of(&self, time_ns: i64) -> Option<RangeState> {
         let place = self.ranges.partition_point(|range| range.time.end_ns <= time_ns);
-        self.ranges.get(place).map(|range| range.time).filter(|range| range.contains(time_ns))
+        self.ranges.get(place).copied().filter(|range| range.time.contains(time_ns))
     }
 
     /// A new range for a time that none holds: that of the schema's width, cut where it would overlap another.
     pub(crate) fn new_range(&self, time_ns: i64) -> TimeRange {
-        let wanted = self.schema.partition_of(time_ns);
-        let place = self.ranges.partition_point(|range| range.time.end_ns <= time_ns);
-        let before = place.checked_sub(1).map_or(i64::MIN, |place| self.ranges[place].time.end_ns);
-        let after = self.ranges.get(place).map_or(i64::MAX, |range| range.time.start_ns);
-        TimeRange::new(wanted.start_ns.max(before), wanted.end_ns.min(after))
+        let after = self.ranges.partition_point(|range| range.time.end_ns <= time_ns);
+        let range = |place: usize| self.ranges.get(place).map(|range| range.time);
+        self.schema.partition_between(after.checked_sub(1).and_then(range), time_ns, range(after))
     }
 
     /// The table's ranges with new ones for these times; `None` if each has one.
@@ -171,6 +168,6 @@ mod tests {
         let middle = width.start_ns + 50;
         assert_eq!(table.range_of(middle), None);
         assert_eq!(table.new_range(middle), TimeRange::new(width.start_ns + 10, width.end_ns - 10));
-        assert_eq!(table.range_of(width.start_ns), Some(table.ranges[0].time));
+        assert_eq!(table.range_of(width.start_ns), Some(table.ranges[0]));
     }
 }

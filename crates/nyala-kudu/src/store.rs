@@ -3,8 +3,8 @@
 use crate::cluster::Cluster;
 use crate::entry::{Change, Scalar, Table as TableEntry};
 use crate::error::of_read;
-use crate::options::KuduOptions;
-use crate::physical::PhysicalTables;
+use crate::options::{KuduLogin, KuduOptions};
+use crate::physical::{PhysicalTables, name_of, time_column};
 use crate::schema_log::SchemaLog;
 use crate::snapshot::KuduSnapshot;
 use crate::state::{State, TableState};
@@ -20,12 +20,10 @@ use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange, Value};
 use std::sync::Arc;
 
 /// What the store cannot do, or leaves to [`nyala_core::store::emulate`].
-const MISSING: [Feature; 12] = [
+const MISSING: [Feature; 10] = [
     Feature::ReverseScans,
     Feature::TimeOrder,
     Feature::PrefixLimits,
-    Feature::NotEqual,
-    Feature::Aggregates,
     Feature::ChangesByPredicate,
     Feature::KeyRanges,
     Feature::WiderTypes,
@@ -44,9 +42,9 @@ impl KuduStore {
     /// Connects to the cluster of these masters (`host:port`) and opens its store.
     ///
     /// # Errors
-    /// See [`Self::open`]; and when no master answers.
-    pub async fn connect(masters: Vec<String>, options: KuduOptions) -> Result<Self> {
-        let client = Client::builder(masters).connect().await.map_err(of_read)?;
+    /// See [`Self::open`]; and when no master answers, or the log-in is refused.
+    pub async fn connect(masters: Vec<String>, login: KuduLogin, options: KuduOptions) -> Result<Self> {
+        let client = login.apply(Client::builder(masters)).connect().await.map_err(of_read)?;
         Self::open(client, options).await
     }
 
@@ -72,9 +70,7 @@ impl KuduStore {
         let tables = PhysicalTables::new(client.clone(), options.clone());
         Ok(Self { cluster: Arc::new(Cluster { client, options, log, tables }) })
     }
-}
 
-impl KuduStore {
     /// Refuses that columns become required which rows lack.
     async fn check_nulls(&self, state: &State, changes: &[(TableId, Vec<Alteration>)]) -> Result<()> {
         let mut added: Vec<(TableId, ColumnId, bool)> = Vec::new();
@@ -119,9 +115,28 @@ impl Cluster {
         let Some(physical) = self.tables.to_read(table, table_state).await? else { return Ok(false) };
         let mut scan = physical.table.scan().limit(1);
         if let Some(column) = lacking {
-            scan = scan.filter(KuduPredicate::is_null(&crate::physical::name_of(column)));
+            scan = scan.filter(KuduPredicate::is_null(&name_of(column)));
         }
         Ok(scan.count().await.map_err(of_read)? > 0)
+    }
+
+    /// The partitions with rows that lie wholly within a range of times.
+    async fn partitions_within(
+        &self,
+        table: TableId,
+        state: &TableState,
+        within: TimeRange,
+    ) -> Result<Vec<PartitionInfo>> {
+        let undivided = (UNDIVIDED | u64::from(table.0), TimeRange::ALL);
+        let is_divided = state.schema.partitioning.time_width_ns().is_some();
+        let ranges = state.ranges.iter().map(|range| (u64::from(range.number), range.time));
+        let all = (!is_divided).then_some(undivided).into_iter().chain(ranges);
+        let mut partitions = Vec::new();
+        for (id, time) in all.filter(|(_, time)| within.covers(*time)) {
+            let partition = self.partition(id, table, state, time).await?;
+            partitions.extend((partition.rows > 0).then_some(partition));
+        }
+        Ok(partitions)
     }
 
     async fn partition(
@@ -135,8 +150,8 @@ impl Cluster {
             None => 0,
             Some(physical) => {
                 let mut scan = physical.table.scan();
-                if let Some(column) = crate::physical::time_column(&state.schema) {
-                    let name = crate::physical::name_of(column);
+                if let Some(column) = time_column(&state.schema) {
+                    let name = name_of(column);
                     scan = scan.filter(KuduPredicate::ge(&name, time.start_ns));
                     if time.end_ns != i64::MAX {
                         scan = scan.filter(KuduPredicate::lt(&name, time.end_ns));
@@ -168,6 +183,10 @@ impl Store for KuduStore {
     fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
         let state = self.cluster.log.state();
         state.tables.iter().map(|(id, table)| (*id, table.schema.clone())).collect()
+    }
+
+    fn tables_version(&self) -> u64 {
+        self.cluster.log.state().version as u64
     }
 
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
@@ -249,25 +268,13 @@ impl Store for KuduStore {
 
     async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
         let state = self.cluster.log.refresh().await?;
-        let table_state = state.table(table)?;
-        let mut partitions = Vec::new();
-        if table_state.schema.partitioning.time_width_ns().is_none() {
-            let id = UNDIVIDED | u64::from(table.0);
-            partitions.push(self.cluster.partition(id, table, table_state, TimeRange::ALL).await?);
-        }
-        for range in table_state.ranges.iter() {
-            let id = range.number.into();
-            partitions.push(self.cluster.partition(id, table, table_state, range.time).await?);
-        }
-        partitions.retain(|partition| partition.rows > 0);
-        Ok(partitions)
+        self.cluster.partitions_within(table, state.table(table)?, TimeRange::ALL).await
     }
 
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
-        let mut dropped = self.partitions(table).await?;
-        dropped.retain(|partition| range.covers(partition.range));
-        let state = self.cluster.log.state();
+        let state = self.cluster.log.refresh().await?;
         let table_state = state.table(table)?;
+        let dropped = self.cluster.partitions_within(table, table_state, range).await?;
         if table_state.schema.partitioning.time_width_ns().is_none() {
             // The rows of an undivided table go one by one.
             if !dropped.is_empty() {
@@ -278,10 +285,8 @@ impl Store for KuduStore {
             return Ok(dropped);
         }
         let covered = |time: &TimeRange| range.covers(*time);
-        let times = |state: &State| -> Result<Vec<TimeRange>> {
-            Ok(state.table(table)?.ranges.iter().map(|range| range.time).filter(covered).collect())
-        };
-        self.cluster.tables.drop_ranges(table, table_state, &times(&state)?).await?;
+        let ranges = table_state.ranges.iter().copied().filter(|range| covered(&range.time));
+        self.cluster.tables.drop_ranges(table, table_state, &ranges.collect::<Vec<_>>()).await?;
         let decide = |state: &State| {
             let before = state.table(table)?.bounds();
             let mut ranges = before.clone();

@@ -6,14 +6,14 @@
 use crate::cells::Stored;
 use crate::cluster::Cluster;
 use crate::error::of_write;
-use crate::physical::{OWN_COLUMNS, Physical, stored};
-use crate::state::{State, TableState};
+use crate::physical::{OWN_COLUMNS, Physical, stored, time_column};
+use crate::state::{RangeState, State, TableState};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBuffer;
 use kudu_client::{Cell, Error as KuduError, ErrorKind as KuduKind, Operation as KuduOperation, Row};
-use nyala_core::schema::{ColumnType, Ranges, TableSchema};
+use nyala_core::schema::{Ranges, TableSchema};
 use nyala_core::store::{DeleteMode, Operation, RowPosition, WriteBatch, WriteMode, WriteOutcome};
 use nyala_core::time::partition_time;
 use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
@@ -30,11 +30,10 @@ const ATTEMPTS: usize = 4;
 
 impl Cluster {
     pub(crate) async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
-        let mut state = self.log.state();
-        if validate(&batch, &state).is_err() {
-            state = self.log.refresh().await?;
+        // What this daemon does not know yet, another may have made.
+        if validate(&batch, &self.log.state()).is_err() {
+            validate(&batch, &*self.log.refresh().await?)?;
         }
-        validate(&batch, &state)?;
         let mut by_table: BTreeMap<TableId, Vec<usize>> = BTreeMap::new();
         for (number, operation) in batch.operations.iter().enumerate() {
             by_table.entry(operation.table()).or_default().push(number);
@@ -81,11 +80,11 @@ impl Cluster {
             left.clear();
             for (place, error) in failed {
                 let operation = &batch.operations[place.operation];
-                match fate(operation, &error) {
-                    Fate::Done => {}
-                    Fate::Conflict => conflicts.push(place),
-                    Fate::Again => left.push(place),
-                    Fate::Failed => return Err(of_write(error)),
+                match outcome_of(operation, &error) {
+                    RowOutcome::Done => {}
+                    RowOutcome::Conflict => conflicts.push(place),
+                    RowOutcome::Again => left.push(place),
+                    RowOutcome::Failed => return Err(of_write(error)),
                 }
             }
             if !left.is_empty() {
@@ -100,14 +99,14 @@ impl Cluster {
         &self,
         id: TableId,
         operations: impl Iterator<Item = &Operation>,
-    ) -> Result<(Arc<State>, Vec<TimeRange>)> {
+    ) -> Result<(Arc<State>, Vec<RangeState>)> {
         let state = self.log.state();
         let table = state.table(id)?;
-        let Some(time) = time_place(&table.schema) else { return Ok((state, Vec::new())) };
-        let mut ranges: Vec<TimeRange> = Vec::new();
+        let Some(time) = time_column(&table.schema) else { return Ok((state, Vec::new())) };
+        let mut ranges: Vec<RangeState> = Vec::new();
         let mut lacking: Vec<i64> = Vec::new();
         let times = operations.filter_map(|operation| match operation {
-            Operation::Upsert(upsert) if upsert.mode.makes_rows() => upsert.column(table.schema.key[time]),
+            Operation::Upsert(upsert) if upsert.mode.makes_rows() => upsert.column(time),
             _ => None,
         });
         for cells in times {
@@ -120,7 +119,7 @@ impl Cluster {
                 }
                 match table.range_of(time_ns) {
                     Some(range) => {
-                        last = range;
+                        last = range.time;
                         ranges.push(range);
                     }
                     None => lacking.push(time_ns),
@@ -128,7 +127,7 @@ impl Cluster {
             }
         }
         if lacking.is_empty() {
-            ranges.sort_unstable_by_key(|range| range.start_ns);
+            ranges.sort_unstable_by_key(|range| range.time.start_ns);
             ranges.dedup();
             return Ok((state, ranges));
         }
@@ -144,7 +143,7 @@ impl Cluster {
             .await?;
         let table = state.table(id)?;
         ranges.extend(lacking.iter().filter_map(|time_ns| table.range_of(*time_ns)));
-        ranges.sort_unstable_by_key(|range| range.start_ns);
+        ranges.sort_unstable_by_key(|range| range.time.start_ns);
         ranges.dedup();
         Ok((state, ranges))
     }
@@ -173,40 +172,33 @@ impl Cluster {
 }
 
 /// What becomes of a row that was not written.
-enum Fate {
+enum RowOutcome {
     Done,
     Conflict,
     Again,
     Failed,
 }
 
-fn fate(operation: &Operation, error: &KuduError) -> Fate {
+fn outcome_of(operation: &Operation, error: &KuduError) -> RowOutcome {
     let is_row = error.code().is_some();
     match (operation, error.kind()) {
-        (Operation::Upsert(upsert), KuduKind::NotFound) if !is_row && upsert.mode.makes_rows() => Fate::Again,
-        (Operation::Upsert(upsert), KuduKind::NotFound) if !upsert.mode.makes_rows() => Fate::Conflict,
+        (Operation::Upsert(upsert), KuduKind::NotFound) if !is_row && upsert.mode.makes_rows() => {
+            RowOutcome::Again
+        }
+        (Operation::Upsert(upsert), KuduKind::NotFound) if !upsert.mode.makes_rows() => RowOutcome::Conflict,
         (Operation::Upsert(upsert), KuduKind::AlreadyPresent)
             if matches!(upsert.mode, WriteMode::Insert | WriteMode::InsertIgnore) =>
         {
-            Fate::Conflict
+            RowOutcome::Conflict
         }
-        (Operation::DeleteKeys { mode: DeleteMode::Blind, .. }, KuduKind::NotFound) => Fate::Done,
-        (Operation::DeleteKeys { .. }, KuduKind::NotFound) => Fate::Conflict,
-        _ => Fate::Failed,
+        (Operation::DeleteKeys { mode: DeleteMode::Blind, .. }, KuduKind::NotFound) => RowOutcome::Done,
+        (Operation::DeleteKeys { .. }, KuduKind::NotFound) => RowOutcome::Conflict,
+        _ => RowOutcome::Failed,
     }
 }
 
 fn no_range() -> KuduError {
     KuduError::new(KuduKind::NotFound, "no range partition covers the row")
-}
-
-/// Where the column stands in the key by which a table is divided by time.
-fn time_place(schema: &TableSchema) -> Option<usize> {
-    let Ranges::Time { .. } = schema.partitioning.ranges else { return None };
-    schema
-        .key
-        .iter()
-        .position(|id| schema.column(*id).is_some_and(|column| column.column_type == ColumnType::Timestamp))
 }
 
 /// What rows are sent as. Ignoring kinds are not used, since servers do not say which rows they passed over.

@@ -194,12 +194,10 @@ async fn execute(
     let first = bound(BinaryOperator::GreaterOrEqual, start_ns);
     let mut condition = Expr::binary(BinaryOperator::And, first, bound(BinaryOperator::Less, end_ns));
     // Bounds on time in the query are replaced.
-    if let Some(own) = &select.condition {
-        let split = split_condition(own, context.now_ns, select.zone)
-            .map_err(|error| Error::invalid(error.to_string()))?;
-        if let Some(rest) = split.condition {
-            condition = Expr::binary(BinaryOperator::And, Expr::Paren(Box::new(rest)), condition);
-        }
+    if let Some(own) = &select.condition
+        && let Some(rest) = split_condition(own, context.now_ns, select.zone)?.condition
+    {
+        condition = Expr::binary(BinaryOperator::And, Expr::Paren(Box::new(rest)), condition);
     }
     select.condition = Some(condition);
     let shown = Statement::Select(Box::new(select.clone()));

@@ -1,10 +1,9 @@
 //! Canonical text parses back to the same statement, and no input makes the parser panic.
 
 use nyala_query::influxql::{
-    BinaryOperator, CreateContinuousQuery, DataType, Deletion, Expr, Field, Fill, Measurement,
-    MeasurementName, Params, Regex, Select, ShowCardinality, ShowMeasurements, ShowTagKeys, ShowTagValues,
-    SortField, Source, Statement, TagKeys, Target, VarRef, Wildcard, Zone, compile, parse_expr, parse_query,
-    split_condition,
+    BinaryOperator, Counted, CreateContinuousQuery, DataType, Deletion, Expr, Field, Fill, Measurement,
+    MeasurementName, Params, Regex, Select, Show, ShowCardinality, SortField, Source, Statement, TagKeys,
+    Target, VarRef, Wildcard, Zone, compile, parse_expr, parse_query, split_condition,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -201,6 +200,15 @@ fn tag_keys() -> impl Strategy<Value = TagKeys> {
 fn statement() -> impl Strategy<Value = Statement> {
     let show =
         (option::of(name()), vec(measurement(), 0..3), option::of(condition()), order(), 0u64..5, 0u64..5)
+            .prop_map(|(database, sources, condition, order, limit, offset)| Show {
+                database,
+                sources,
+                condition,
+                order,
+                limit,
+                offset,
+                ..Show::default()
+            })
             .boxed();
     prop_oneof![
         4 => (select(), option::of(target())).prop_map(|(select, target)| {
@@ -231,29 +239,18 @@ fn statement() -> impl Strategy<Value = Statement> {
             let name = MeasurementName::Name(name);
             Statement::Delete(Deletion { sources: vec![Measurement { name, ..Measurement::default() }], condition })
         }),
-        1 => show.clone().prop_map(|(database, sources, condition, _, limit, offset)| {
-            Statement::ShowSeriesCardinality(ShowCardinality {
-                exact: limit > 2,
-                database,
-                sources,
-                condition,
-                dimensions: Vec::new(),
-                limit,
-                offset,
-            })
+        1 => show.clone().prop_map(|show| {
+            let (counted, exact) = (Counted::Series, show.limit > 2);
+            Statement::ShowCardinality(ShowCardinality { counted, exact, show: Show { order: None, ..show } })
         }),
-        1 => show.clone().prop_map(|(database, sources, condition, order, limit, offset)| {
-            let source = sources.into_iter().next();
-            Statement::ShowMeasurements(ShowMeasurements { database, source, condition, order, limit, offset })
+        1 => show.clone().prop_map(|mut show| {
+            show.sources.truncate(1);
+            Statement::ShowMeasurements(show)
         }),
-        1 => show.clone().prop_map(|(database, sources, condition, order, limit, offset)| {
-            let (slimit, soffset) = (offset, limit);
-            let show = ShowTagKeys { database, sources, condition, order, limit, offset, slimit, soffset };
-            Statement::ShowTagKeys(show)
+        1 => show.clone().prop_map(|show| {
+            Statement::ShowTagKeys(Show { slimit: show.offset, soffset: show.limit, ..show })
         }),
-        1 => (show, tag_keys()).prop_map(|((database, sources, condition, order, limit, offset), keys)| {
-            Statement::ShowTagValues(ShowTagValues { database, sources, keys, condition, order, limit, offset })
-        }),
+        1 => (show, tag_keys()).prop_map(|(show, keys)| Statement::ShowTagValues { keys, show }),
     ]
 }
 

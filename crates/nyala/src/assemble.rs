@@ -30,7 +30,6 @@ use nyala_exec::QueryMemory;
 use nyala_exec::running::RunningQueries;
 use nyala_query::continuous::{Outcome, Runner};
 use nyala_query::report::{Reporter, Topic};
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -39,6 +38,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The memory of the process before it holds any data: code, stacks, the allocator's own.
 const PROCESS_BYTES: usize = 24 << 20;
+/// How often a server of a shared store looks what others have changed, without being asked.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// One in so many of these looks reads everything that may have changed without a word.
+const FOLLOWED_THOROUGHLY: u64 = 30;
 /// How often expired partitions are dropped and series indexes are measured.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// The same when series become idle sooner than that.
@@ -56,7 +59,7 @@ const WORK_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 /// A running server.
 pub struct Running {
     shutdown_timeout: Duration,
-    server: Server,
+    pub server: Server,
     work: tokio::runtime::Runtime,
     storage: Arc<dyn Storage>,
     context: Arc<Context>,
@@ -138,6 +141,7 @@ impl Running {
             Duration::ZERO => UPKEEP_INTERVAL,
             idle_after => (idle_after / 2).clamp(UPKEEP_INTERVAL_MIN, UPKEEP_INTERVAL),
         };
+        work.spawn(follow_others(catalog.clone()));
         work.spawn(upkeep(catalog.clone(), memory.clone(), clock, upkeep_interval));
         work.spawn(watch_health(storage.clone(), checks));
         let (feed, written) = Feed::new(memory.clone());
@@ -155,11 +159,6 @@ impl Running {
         work.spawn(run_continuous_queries(context.clone(), continuous));
         context.lifecycle.ready();
         Ok(Self { shutdown_timeout, server, work, storage, context })
-    }
-
-    /// The address of the HTTP interface.
-    pub fn address(&self) -> SocketAddr {
-        self.server.address()
     }
 
     /// Lets requests end, then flushes and closes the store.
@@ -215,6 +214,24 @@ fn data_memory_bytes(config: &Config) -> usize {
 /// The most memory of series indexes.
 fn series_limit_bytes(config: &Config) -> usize {
     data_memory_bytes(config) / 2
+}
+
+/// Keeps up with the other servers of a shared store, so that requests find little that is new.
+async fn follow_others(catalog: Arc<Catalog>) {
+    let mut ticks = tokio::time::interval(FOLLOW_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut has_failed = false;
+    for number in 1_u64.. {
+        ticks.tick().await;
+        let followed = match number.is_multiple_of(FOLLOWED_THOROUGHLY) {
+            true => catalog.follow_thoroughly().await,
+            false => catalog.follow().await,
+        };
+        if let Some(error) = followed.as_ref().err().filter(|_| !has_failed) {
+            tracing::warn!(%error, "cannot read what other servers have changed: queries fail until it can be read");
+        }
+        has_failed = followed.is_err();
+    }
 }
 
 /// Drops expired partitions, moves idle series out of memory, and charges the memory of series indexes.

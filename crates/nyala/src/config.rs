@@ -150,6 +150,16 @@ settings! {
         kudu_prefix: String = "nyala", "NAME", "What names of tables in the cluster begin with";
         kudu_replicas: i32 = "3", "NUMBER", "Copies of each tablet of new tables; odd";
         kudu_buckets: u32 = "4", "NUMBER", "Hash buckets of each range of new measurements";
+        kudu_user: String = ("that of the system"), "NAME", "The user name of log-ins without Kerberos and tokens";
+        kudu_kerberos: String = (), "SERVICE",
+            "Log in by Kerberos, with the ticket of the server's user (kinit, or KRB5_CLIENT_KTNAME), to servers of this service; \
+             Kudu's is called kudu";
+        kudu_token_file: PathBuf = (), "FILE",
+            "Log in with the JSON web token in this file; needs kudu-certificate";
+        kudu_certificate: PathBuf = (), "FILE",
+            "PEM file with the certificate authority of the cluster, as at a master's /ipki-ca-cert";
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        kudu_require_encryption: bool = "false", "BOOLEAN", "Refuse servers of the cluster that do not encrypt";
     }
     "Memory" {
         memory_limit: ByteSize = "512MiB", "SIZE",
@@ -195,7 +205,7 @@ settings! {
         allowed_hosts: Vec<String> =
             ("any with authentication, or if http-bind is not a loopback address; otherwise none, as a protection against \
               DNS rebinding"),
-            "NAME,…", "Host names that requests may use for this server, beside addresses and localhost; `*`: any";
+            "NAME,…", "Host names that requests may use for this server, besides addresses and localhost; `*`: any";
         #[arg(value_delimiter = ',')]
         allowed_origins: Vec<String> = ("any with authentication, none without"), "ORIGIN,…",
             "Origins of web pages that may use this server, such as http://grafana.example.com:3000; `*`: any";
@@ -254,54 +264,55 @@ impl Config {
 
     fn check(&self) -> Result<(), String> {
         self.allowed_sites()?;
-        if !self.http_bind.0.ip().is_loopback() && !self.auth_enabled && !self.allow_unauthenticated {
-            return Err(format!(
-                "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
-                self.http_bind
-            ));
+        let is_public = !self.http_bind.0.ip().is_loopback();
+        let open_to_all = format!(
+            "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
+            self.http_bind
+        );
+        let weak_secret = self.shared_secret.as_ref().and_then(|secret| secret.check().err());
+        let little_memory = format!("memory-limit {} is less than 64MiB", self.memory_limit);
+        let short_log = format!("wal-limit {} is less than 1MiB", self.wal_limit);
+        let has_masters = self.kudu_masters.as_ref().is_some_and(|masters| !masters.is_empty());
+        let has_token = self.kudu_token_file.is_some();
+        let wrong = [
+            (is_public && !self.auth_enabled && !self.allow_unauthenticated, &*open_to_all),
+            (
+                self.https_private_key.is_some() && self.https_certificate.is_none(),
+                "https-private-key without https-certificate would secure nothing",
+            ),
+            (weak_secret.is_some(), weak_secret.as_deref().unwrap_or_default()),
+            (
+                self.shared_secret.is_some() && !self.auth_enabled,
+                "shared-secret without auth-enabled would protect nothing: set both or neither",
+            ),
+            (self.memory_limit.0 < 64 << 20, &little_memory),
+            (
+                self.store == StoreKind::Kudu && !has_masters,
+                "store = kudu needs its masters: say --kudu-masters host:7051",
+            ),
+            (
+                self.store == StoreKind::Embedded && has_masters,
+                "kudu-masters would not be used: say --store kudu, too",
+            ),
+            (
+                has_token && self.kudu_certificate.is_none(),
+                "kudu-token-file needs kudu-certificate: the token is sent to nobody else",
+            ),
+            (
+                has_token && self.kudu_kerberos.is_some(),
+                "kudu-token-file and kudu-kerberos: a log-in is by one of them",
+            ),
+            (self.kudu_replicas < 1 || self.kudu_replicas % 2 == 0, "kudu-replicas must be odd"),
+            (!(1..=256).contains(&self.kudu_buckets), "kudu-buckets must be from 1 to 256"),
+            (self.keep_alive_timeout.0.is_zero(), "keep-alive-timeout must be longer than 0s"),
+            (self.wal_limit.0 < 1 << 20, &short_log),
+            (!(1..=64).contains(&self.maintenance_threads), "maintenance-threads must be from 1 to 64"),
+            (!(1..1 << 31).contains(&self.max_body_size.0), "max-body-size must be below 2GiB"),
+        ];
+        match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, words)) => Err(words.to_owned()),
+            None => Ok(()),
         }
-        if self.https_private_key.is_some() && self.https_certificate.is_none() {
-            return Err("https-private-key without https-certificate would secure nothing".into());
-        }
-        if let Some(secret) = &self.shared_secret {
-            secret.check()?;
-        }
-        if self.shared_secret.is_some() && !self.auth_enabled {
-            return Err(
-                "shared-secret without auth-enabled would protect nothing: set both or neither".into()
-            );
-        }
-        if self.memory_limit.0 < 64 << 20 {
-            return Err(format!("memory-limit {} is less than 64MiB", self.memory_limit));
-        }
-        match (self.store, self.kudu_masters.as_deref().unwrap_or_default()) {
-            (StoreKind::Kudu, []) => {
-                return Err("store = kudu needs its masters: say --kudu-masters host:7051".into());
-            }
-            (StoreKind::Embedded, [_, ..]) => {
-                return Err("kudu-masters would not be used: say --store kudu, too".into());
-            }
-            _ => {}
-        }
-        if self.kudu_replicas < 1 || self.kudu_replicas % 2 == 0 {
-            return Err("kudu-replicas must be odd".into());
-        }
-        if !(1..=256).contains(&self.kudu_buckets) {
-            return Err("kudu-buckets must be from 1 to 256".into());
-        }
-        if self.keep_alive_timeout.0.is_zero() {
-            return Err("keep-alive-timeout must be longer than 0s".into());
-        }
-        if self.wal_limit.0 < 1 << 20 {
-            return Err(format!("wal-limit {} is less than 1MiB", self.wal_limit));
-        }
-        if !(1..=64).contains(&self.maintenance_threads) {
-            return Err("maintenance-threads must be from 1 to 64".into());
-        }
-        if !(1..1 << 31).contains(&self.max_body_size.0) {
-            return Err("max-body-size must be below 2GiB".into());
-        }
-        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ mod support;
 use std::io::Write;
 use std::path::PathBuf;
 
+use support::cluster;
 use support::peers;
 use support::play::{self, Outcome};
 use support::script::{self, Script};
@@ -66,6 +67,40 @@ fn nyala_answers_as_influxdb_does() {
         return;
     }
     judge(&play::play_all(&Program::Nyala, &scripts("influx")));
+}
+
+/// Steps (by script and line) whose answers are others when the rows are in Kudu, for two reasons:
+/// - A string may be longer than a cell of Kudu, which holds 65 536 bytes (`kudu.rs` has nyala's answer).
+/// - A field keeps its type in a shard whose points were all deleted. So fields that InfluxDB forgets are still shown, and
+///   cannot get another type there.
+const OTHERS_ON_KUDU: [(&str, &[u32]); 4] = [
+    (
+        "deletes",
+        &[169, 183, 322, 338, 459, 561, 612, 735, 746, 788, 838, 1296, 1342, 1399, 1410, 1439, 1448, 1539],
+    ),
+    ("types_by_shard", &[337, 348, 353]),
+    ("write_again", &[269]),
+    ("write_limits", &[72, 77, 86, 95]),
+];
+
+#[test]
+fn nyala_over_kudu_answers_as_influxdb_does() {
+    if is_set("NYALA_REGENERATE") {
+        return;
+    }
+    let Some(cluster) = cluster::start(1, 1) else { return };
+    let program = Program::NyalaOnKudu(cluster.masters().to_vec());
+    let mut outcomes = play::play_all(&program, &scripts("influx"));
+    for outcome in &mut outcomes {
+        let known = OTHERS_ON_KUDU.iter().find(|(script, _)| *script == outcome.name);
+        let known = known.map_or(&[][..], |(_, lines)| lines);
+        let is_known = |failure: &str| {
+            known.iter().any(|line| failure.contains(&format!("{}.script:{line}: ", outcome.name)))
+        };
+        let others = outcome.failures.extract_if(.., |failure| is_known(failure)).count();
+        assert_eq!(others, known.len(), "{}: steps are listed that answer as InfluxDB does", outcome.name);
+    }
+    judge(&outcomes);
 }
 
 #[test]

@@ -1,42 +1,79 @@
-//! nyala over a real Apache Kudu cluster: the same requests, two daemons, a start with nothing on disk.
+//! nyala over a real Apache Kudu cluster: the same requests, two daemons, a start with nothing on disk, secure log-ins.
 
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
+#[path = "support/cluster.rs"]
+mod cluster;
 #[path = "support/peers.rs"]
 mod peers;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
 
-use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
+use client::Request;
+use kudu_client::test_cluster::{ClusterOptions, TestCluster, have_kerberos};
 use process::Process;
 use serde_json::{Value, json};
-
-fn cluster() -> Option<TestCluster> {
-    if let Err(why) = kudu_home() {
-        return peers::require("Kudu", &why, None);
-    }
-    Some(TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts"))
-}
+use std::time::Duration;
 
 /// A daemon of the cluster, with a directory of its own that is empty.
 fn daemon(cluster: &TestCluster, directory: &tempfile::TempDir) -> Process {
+    daemon_with(cluster, directory, &[], &[])
+}
+
+/// The same with more settings and environment variables.
+fn daemon_with(
+    cluster: &TestCluster,
+    directory: &tempfile::TempDir,
+    settings: &[&str],
+    variables: &[(&str, &str)],
+) -> Process {
+    let process = spawn_daemon(cluster, directory, settings, variables);
+    process.wait_until_ready(Duration::from_secs(30));
+    process
+}
+
+fn spawn_daemon(
+    cluster: &TestCluster,
+    directory: &tempfile::TempDir,
+    settings: &[&str],
+    variables: &[(&str, &str)],
+) -> Process {
     let masters = cluster.masters().join(",");
-    let settings =
-        ["--store", "kudu", "--kudu-masters", &masters, "--kudu-replicas", "1", "--kudu-buckets", "2"];
-    Process::start(&directory.path().join("data"), &settings)
+    let own = ["--store", "kudu", "--kudu-masters", &masters, "--kudu-replicas", "1", "--kudu-buckets", "2"];
+    Process::spawn_in(&directory.path().join("data"), &[&own, settings].concat(), variables)
+}
+
+/// A daemon with these settings ends with an error that has these words.
+fn assert_refused(
+    cluster: &TestCluster,
+    directory: &tempfile::TempDir,
+    settings: &[&str],
+    variables: &[(&str, &str)],
+    words: &str,
+) {
+    let mut refused = spawn_daemon(cluster, directory, settings, variables);
+    let status = refused.wait();
+    assert!(!status.success() && refused.log().contains(words), "{settings:?}: {status}\n{}", refused.log());
+}
+
+fn assert_works(server: &Process) {
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write("m v=1 1\nm v=2 2").status, 204);
+    assert_eq!(rows(server, "SELECT sum(v) FROM m"), json!([[0, 3]]));
 }
 
 /// The rows of the only series of an answer.
 fn rows(server: &Process, statement: &str) -> Value {
     let answer = server.query(statement);
+    assert!(answer["results"][0].get("error").is_none(), "{statement}: {answer}");
     answer["results"][0]["series"][0]["values"].clone()
 }
 
 #[test]
 fn what_is_written_to_a_cluster_is_read_from_it() {
-    let Some(cluster) = cluster() else { return };
+    let Some(cluster) = cluster::start(1, 1) else { return };
     let (first, second) =
         (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let server = daemon(&cluster, &first);
@@ -71,6 +108,127 @@ fn what_is_written_to_a_cluster_is_read_from_it() {
     // What one writes the other reads at once.
     assert_eq!(again.write("m,host=a v=9 3500000000").status, 204);
     assert_eq!(rows(&other, "SELECT sum(v) FROM m WHERE time < 4s"), json!([[0, 17]]));
+    // That of a shard, too, which the other has not seen.
+    assert_eq!(again.write("m,host=a v=10 1700000000000000000").status, 204);
+    assert_eq!(rows(&other, "SELECT sum(v) FROM m WHERE time > 4s"), json!([[4_000_000_001_i64, 14]]));
+    // A cell of Kudu holds 65 536 bytes.
+    let long = "x".repeat(65_537);
+    let refused = again.write(&format!("t v=1 1\nt s=\"{long}\",v=2 2\nt s=\"{}\",v=3 3", &long[1..]));
+    let words = String::from_utf8_lossy(&refused.body).into_owned();
+    assert_eq!(refused.status, 400, "{words}");
+    let reason = r#"partial write: field \"s\" on measurement \"t\" is longer than 65536 bytes dropped=1"#;
+    assert!(words.contains(reason), "{words}");
+    assert_eq!(rows(&again, "SELECT sum(v) FROM t"), json!([[0, 4]]));
     again.query("DROP MEASUREMENT m");
     assert_eq!(rows(&again, "SELECT * FROM m"), Value::Null);
+}
+
+#[test]
+fn a_ticket_of_kerberos_logs_in() {
+    if let Err(why) = have_kerberos() {
+        peers::require::<()>("Kerberos", &why.to_string(), None);
+        return;
+    }
+    let mut options = ClusterOptions::new(1, 1).flag("--rpc_encryption=required");
+    options.kerberos = true;
+    let Some(mut cluster) = cluster::start_with(&options) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    cluster.kinit("test-user").expect("a ticket");
+    let environment = cluster.kerberos_environment().expect("an environment");
+    let environment: Vec<(&str, &str)> =
+        environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let settings = ["--kudu-kerberos", "kudu", "--kudu-require-encryption"];
+    assert_works(&daemon_with(&cluster, &directory, &settings, &environment));
+    let without_ticket = [&environment[..], &[("KRB5CCNAME", "/nonexistent/cache")]].concat();
+    assert_refused(&cluster, &directory, &settings, &without_ticket, "Kerberos");
+    assert_refused(&cluster, &directory, &[], &environment, "NotAuthenticated");
+}
+
+#[test]
+fn a_token_logs_in_and_a_forged_one_does_not() {
+    let mut options = ClusterOptions::new(1, 1).flag("--rpc_encryption=required");
+    options.jwt = true;
+    let Some(mut cluster) = cluster::start_with(&options) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &[u8]| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("the directory is writable");
+        path.to_str().expect("a plain path").to_owned()
+    };
+    let request = Request {
+        method: "GET".into(),
+        target: "/ipki-ca-cert".into(),
+        headers: Vec::new(),
+        body: Vec::new(),
+    };
+    let address = cluster.master_web()[0].parse().expect("an address");
+    let certificate = file("certificate", &client::send(address, &request).expect("a certificate").body);
+    let token = file("token", cluster.create_jwt("dave", true).expect("a token").as_bytes());
+    let forged = file("forged", cluster.create_jwt("dave", false).expect("a token").as_bytes());
+    let login = |token| ["--kudu-token-file", token, "--kudu-certificate", &certificate];
+    assert_works(&daemon_with(&cluster, &directory, &login(&token), &[]));
+    assert_refused(&cluster, &directory, &login(&forged), &[], "NotAuthenticated");
+    assert_refused(&cluster, &directory, &["--kudu-token-file", &token], &[], "needs kudu-certificate");
+    assert_refused(&cluster, &directory, &login("/nonexistent"), &[], "/nonexistent");
+}
+
+#[test]
+fn daemons_see_what_the_others_acknowledged() {
+    let Some(cluster) = cluster::start(1, 1) else { return };
+    let directories = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let [first, second] = [0, 1].map(|place| daemon(&cluster, &directories[place]));
+    // A database, a measurement, series and fields of the other.
+    first.query("CREATE DATABASE d");
+    assert_eq!(second.write("m,host=a v=1 1").status, 204);
+    assert_eq!(first.write("m,host=b v=2,w=1i 2\nn,host=a v=5 3").status, 204);
+    assert_eq!(second.write("m,host=b v=3 3\nm,host=c v=4 4\no v=1 1").status, 204);
+    let all = json!([[1, 1, "a"], [2, 2, "b"], [3, 3, "b"], [4, 4, "c"]]);
+    for server in [&first, &second] {
+        assert_eq!(rows(server, "SELECT v, host FROM m"), all);
+        assert_eq!(rows(server, "SHOW MEASUREMENTS"), json!([["m"], ["n"], ["o"]]));
+        assert_eq!(rows(server, "SHOW FIELD KEYS FROM m"), json!([["v", "float"], ["w", "integer"]]));
+    }
+    let refused = second.write("m,host=b w=1.5 5");
+    let words = String::from_utf8_lossy(&refused.body).into_owned();
+    assert!(words.contains("already exists as type integer"), "{words}");
+    // What one drops the other does not show, and shows again when it writes it.
+    first.query("DROP SERIES FROM m WHERE host = 'b'");
+    assert_eq!(rows(&second, "SELECT v, host FROM m"), json!([[1, 1, "a"], [4, 4, "c"]]));
+    assert_eq!(second.write("m,host=b v=9 9").status, 204);
+    assert_eq!(rows(&first, "SELECT v, host FROM m"), json!([[1, 1, "a"], [4, 4, "c"], [9, 9, "b"]]));
+    second.query("DROP MEASUREMENT m");
+    assert_eq!(rows(&first, "SHOW MEASUREMENTS"), json!([["n"], ["o"]]));
+    assert_eq!(first.write("m,host=a v=7 7").status, 204);
+    assert_eq!(rows(&second, "SELECT v, host FROM m"), json!([[7, 7, "a"]]));
+    first.query("DROP DATABASE d");
+    assert_eq!(rows(&second, "SHOW DATABASES"), Value::Null);
+    assert_eq!(second.write("m,host=a v=7 7").status, 404);
+}
+
+/// Many daemons write the same new series at once. `NYALA_RACING_DAEMONS` and `NYALA_RACED_SERIES` set how many.
+#[test]
+fn a_tag_set_has_one_id_whoever_registers_it() {
+    let Some(cluster) = cluster::start(1, 1) else { return };
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
+    let count = number("NYALA_RACING_DAEMONS").unwrap_or(3);
+    let series = number("NYALA_RACED_SERIES").unwrap_or(3000);
+    let directories: Vec<_> = (0..count).map(|_| tempfile::tempdir().expect("a directory")).collect();
+    let daemons: Vec<_> = directories.iter().map(|directory| daemon(&cluster, directory)).collect();
+    daemons[0].query("CREATE DATABASE d");
+    std::thread::scope(|scope| {
+        for server in &daemons {
+            scope.spawn(move || {
+                for first in (0..series).step_by(1000) {
+                    let lines =
+                        (first..(first + 1000).min(series)).map(|host| format!("s,host=h{host} v=1 1\n"));
+                    let answer = server.write(&lines.collect::<String>());
+                    assert_eq!(answer.status, 204, "{}", String::from_utf8_lossy(&answer.body));
+                }
+            });
+        }
+    });
+    for server in &daemons {
+        assert_eq!(rows(server, "SELECT count(v) FROM s"), json!([[0, series]]));
+        assert_eq!(rows(server, "SHOW SERIES CARDINALITY"), json!([[series]]));
+    }
 }

@@ -83,15 +83,6 @@ pub(crate) struct CreateTableRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct CreateTableResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) error: Option<ServiceError>,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    pub(crate) table_id: Option<Bytes>,
-}
-
-/// The request of every method that only names a table.
-#[derive(Clone, PartialEq, Message)]
 pub(crate) struct TableRequest {
     #[prost(message, optional, tag = "1")]
     pub(crate) table: Option<TableIdentifier>,
@@ -390,7 +381,6 @@ macro_rules! master_answers {
 
 master_answers!(
     ConnectToMasterResponse,
-    CreateTableResponse,
     IsDoneResponse,
     PlainResponse,
     ListTablesResponse,

@@ -4,6 +4,7 @@
 //! are sent or read; other fields are skipped when they arrive. Enums are plain integers, checked where they are used,
 //! so values from newer servers do not fail to decode.
 
+pub(crate) mod codes;
 pub(crate) mod common;
 pub(crate) mod master;
 pub(crate) mod rpc;

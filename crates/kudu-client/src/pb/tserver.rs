@@ -34,27 +34,6 @@ pub(crate) struct PerRowError {
     pub(crate) error: AppStatus,
 }
 
-/// How many operations of each kind took effect, and how many an ignore variant ignored.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct WriteMetrics {
-    #[prost(int64, optional, tag = "8")]
-    pub(crate) successful_inserts: Option<i64>,
-    #[prost(int64, optional, tag = "9")]
-    pub(crate) insert_ignore_errors: Option<i64>,
-    #[prost(int64, optional, tag = "10")]
-    pub(crate) successful_upserts: Option<i64>,
-    #[prost(int64, optional, tag = "11")]
-    pub(crate) successful_updates: Option<i64>,
-    #[prost(int64, optional, tag = "12")]
-    pub(crate) update_ignore_errors: Option<i64>,
-    #[prost(int64, optional, tag = "13")]
-    pub(crate) successful_deletes: Option<i64>,
-    #[prost(int64, optional, tag = "14")]
-    pub(crate) delete_ignore_errors: Option<i64>,
-    #[prost(int64, optional, tag = "16")]
-    pub(crate) upsert_ignore_errors: Option<i64>,
-}
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WriteResponse {
     #[prost(message, optional, tag = "1")]
@@ -63,8 +42,6 @@ pub(crate) struct WriteResponse {
     pub(crate) per_row_errors: Vec<PerRowError>,
     #[prost(fixed64, optional, tag = "3")]
     pub(crate) timestamp: Option<u64>,
-    #[prost(message, optional, tag = "4")]
-    pub(crate) resource_metrics: Option<WriteMetrics>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -263,8 +240,6 @@ pub(crate) struct KeyRange {
     pub(crate) start_primary_key: Option<Bytes>,
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub(crate) stop_primary_key: Option<Bytes>,
-    #[prost(uint64, optional, tag = "3")]
-    pub(crate) size_bytes_estimates: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -6,6 +6,7 @@ mod reader;
 mod scanner;
 mod sorted;
 mod tablet_scan;
+mod tablet_scanner;
 mod token;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::table::{Table, TableInner};
 use columnar::ProjectedColumn;
 use prune::PartitionPruner;
 pub use scanner::Scanner;
+pub use tablet_scanner::TabletScanner;
 pub use token::ScanToken;
 
 const IS_DELETED: i32 = 18;
@@ -268,6 +270,21 @@ impl ScanBuilder {
         let spec = Arc::new(spec);
         let ranges = tablets.into_iter().map(TabletRange::whole).collect();
         Ok(Scanner::start(spec, ranges))
+    }
+
+    /// A scanner of each tablet, for callers that read tablets side by side themselves. Tablets are asked when their
+    /// scanner is. A limit applies to each tablet separately.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; and when the scan is [sorted](Self::sorted), because tablets are read independently.
+    pub async fn into_tablets(self) -> Result<Vec<TabletScanner>> {
+        if self.sorted {
+            return Err(Error::invalid("the tablets of a sorted scan cannot be read independently"));
+        }
+        let (spec, filters) = self.spec()?;
+        let tablets = wanted_tablets(&spec.table, &filters, spec.timeout).await?;
+        let spec = Arc::new(spec);
+        Ok(tablets.into_iter().map(|tablet| TabletScanner::new(spec.clone(), tablet)).collect())
     }
 
     /// Counts the rows.

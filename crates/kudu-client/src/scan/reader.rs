@@ -15,13 +15,13 @@ use super::{ScanSpec, TabletRange};
 use crate::error::Result;
 
 /// Servers expire a scanner after 60 s without a call.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
+pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// What is left to read.
 #[derive(Debug)]
 pub(super) struct RangeQueue {
     ranges: Mutex<VecDeque<TabletRange>>,
-    /// Rows of the limit that no reader has received yet, so that none asks a server for more.
+    /// How many rows of the limit no reader has received yet. No reader asks a server for more.
     rows_left: AtomicU64,
 }
 
@@ -39,41 +39,52 @@ pub(super) async fn read_ranges(
 ) {
     loop {
         let Some(range) = queue.ranges.lock().pop_front() else { return };
-        let span = tracing::debug_span!("kudu_scan", tablet = %range.tablet.id_text());
-        let mut scan = TabletScan::new(spec.clone(), range);
-        loop {
-            let left = queue.rows_left.load(Ordering::Relaxed);
-            if left == 0 {
-                return;
+        let scan = TabletScan::new(spec.clone(), range);
+        if !read_range(&spec, scan, &queue.rows_left, &sender).await {
+            return;
+        }
+    }
+}
+
+/// Reads what is left of a range, and sends the batches; `false` if nothing more is wanted, or possible.
+pub(super) async fn read_range(
+    spec: &ScanSpec,
+    mut scan: TabletScan,
+    rows_left: &AtomicU64,
+    sender: &mpsc::Sender<Result<RecordBatch>>,
+) -> bool {
+    let span = scan.span();
+    loop {
+        let left = rows_left.load(Ordering::Relaxed);
+        if left == 0 {
+            return false;
+        }
+        let batch = match scan.next_rows(spec.limit.map(|_| left)).instrument(span.clone()).await {
+            Ok(Some(batch)) => Ok(batch),
+            Ok(None) => return true,
+            Err(error) => Err(error),
+        };
+        if spec.limit.is_some()
+            && let Ok(batch) = &batch
+        {
+            let rows = batch.num_rows() as u64;
+            let subtract = |rows_left: u64| Some(rows_left.saturating_sub(rows));
+            let _ = rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
+        }
+        let failed = batch.is_err();
+        // While the consumer is slow, the server must not expire the scanner.
+        let slot = loop {
+            tokio::select! {
+                slot = sender.reserve() => break slot,
+                () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => scan.keep_alive().await,
             }
-            let next = scan.next(spec.limit.map(|_| left)).instrument(span.clone());
-            let batch = match next.await {
-                Ok(Some(batch)) if batch.num_rows() == 0 => continue,
-                Ok(Some(batch)) => Ok(batch),
-                Ok(None) => break,
-                Err(error) => Err(error),
-            };
-            if spec.limit.is_some()
-                && let Ok(batch) = &batch
-            {
-                let rows = batch.num_rows() as u64;
-                let take = |left: u64| Some(left.saturating_sub(rows));
-                let _ = queue.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-            }
-            let failed = batch.is_err();
-            let slot = loop {
-                tokio::select! {
-                    slot = sender.reserve() => break slot,
-                    () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => scan.keep_alive().await,
-                }
-            };
-            match slot {
-                Ok(slot) => slot.send(batch),
-                Err(_) => return,
-            }
-            if failed {
-                return;
-            }
+        };
+        match slot {
+            Ok(slot) => slot.send(batch),
+            Err(_) => return false,
+        }
+        if failed {
+            return false;
         }
     }
 }

@@ -1,6 +1,10 @@
 //! A running scan: several readers put batches into one bounded queue, from which the caller takes them.
+//!
+//! The first batch of a scan of one tablet is read by the caller itself. Most such scans end with it, without a task or a
+//! second call.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -8,7 +12,8 @@ use futures::Stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::reader::{RangeQueue, read_ranges};
+use super::reader::{RangeQueue, read_range, read_ranges};
+use super::tablet_scan::TabletScan;
 use super::{ScanSpec, TabletRange, sorted};
 use crate::error::Result;
 use crate::location_cache::Tablet;
@@ -17,6 +22,8 @@ use crate::location_cache::Tablet;
 #[derive(Debug)]
 pub struct Scanner {
     schema: SchemaRef,
+    /// The only tablet, before its first batch.
+    only: Option<(Arc<ScanSpec>, TabletScan)>,
     batches: mpsc::Receiver<Result<RecordBatch>>,
     readers: Vec<JoinHandle<()>>,
     rows_left: Option<u64>,
@@ -25,6 +32,11 @@ pub struct Scanner {
 
 impl Scanner {
     pub(super) fn start(spec: Arc<ScanSpec>, ranges: Vec<TabletRange>) -> Self {
+        if let [range] = &*ranges
+            && spec.limit != Some(0)
+        {
+            return Self::start_one(spec, range.clone());
+        }
         let (sender, batches) = mpsc::channel(spec.prefetch);
         let tablets = ranges.len();
         let rows_left = spec.limit;
@@ -33,11 +45,38 @@ impl Scanner {
         let readers = (0..count)
             .map(|_| tokio::spawn(read_ranges(spec.clone(), queue.clone(), sender.clone())))
             .collect();
-        Self { schema: spec.arrow_schema.clone(), batches, readers, rows_left, tablets }
+        Self { schema: spec.arrow_schema.clone(), only: None, batches, readers, rows_left, tablets }
+    }
+
+    fn start_one(spec: Arc<ScanSpec>, range: TabletRange) -> Self {
+        // Nobody sends before there is a reader: the receiver is replaced then.
+        let (_, batches) = mpsc::channel(1);
+        let (schema, rows_left) = (spec.arrow_schema.clone(), spec.limit);
+        let only = Some((spec.clone(), TabletScan::new(spec, range)));
+        Self { schema, only, batches, readers: Vec::new(), rows_left, tablets: 1 }
+    }
+
+    /// Lets a task read what follows the first batch of the only tablet, which has so many rows.
+    fn read_rest(&mut self, rows: u64) {
+        let Some((spec, scan)) = self.only.take().filter(|(_, scan)| !scan.is_done()) else { return };
+        let (sender, batches) = mpsc::channel(spec.prefetch);
+        let rows_left = AtomicU64::new(self.rows_left.map_or(u64::MAX, |left| left.saturating_sub(rows)));
+        let read = async move {
+            read_range(&spec, scan, &rows_left, &sender).await;
+        };
+        self.batches = batches;
+        self.readers = vec![tokio::spawn(read)];
     }
 
     /// Reads the tablets so that all rows come in the order of the primary key.
     pub(super) fn start_sorted(spec: Arc<ScanSpec>, groups: Vec<Vec<Arc<Tablet>>>) -> Self {
+        if let [group] = &*groups
+            && let [tablet] = &**group
+            && spec.hidden.is_empty()
+            && spec.limit != Some(0)
+        {
+            return Self::start_one(spec, TabletRange::whole(tablet.clone()));
+        }
         let (sender, batches) = mpsc::channel(1);
         let (schema, rows_left) = (sorted::visible_schema(&spec), spec.limit);
         let tablets = groups.iter().map(Vec::len).sum();
@@ -45,7 +84,7 @@ impl Scanner {
             Some(0) => Vec::new(),
             _ => vec![tokio::spawn(sorted::read(spec, groups, sender))],
         };
-        Self { schema, batches, readers, rows_left, tablets }
+        Self { schema, only: None, batches, readers, rows_left, tablets }
     }
 
     /// The schema of the batches.
@@ -67,7 +106,17 @@ impl Scanner {
             self.stop();
             return Ok(None);
         }
-        match self.batches.recv().await {
+        let next = match &mut self.only {
+            Some((_, scan)) => {
+                let next = scan.next_rows(self.rows_left).await;
+                if let Ok(Some(batch)) = &next {
+                    self.read_rest(batch.num_rows() as u64);
+                }
+                next.transpose()
+            }
+            None => self.batches.recv().await,
+        };
+        match next {
             None => {
                 // Readers only end early by panicking; a short result must not look complete.
                 for reader in self.readers.drain(..) {
@@ -114,6 +163,7 @@ impl Scanner {
     }
 
     fn stop(&mut self) {
+        self.only = None;
         self.batches.close();
         for reader in self.readers.drain(..) {
             reader.abort();

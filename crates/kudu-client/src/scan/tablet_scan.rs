@@ -2,7 +2,7 @@
 //!
 //! A scan that has not returned rows yet can start again on any replica. After it has returned rows, it can only
 //! continue elsewhere if it is ordered and reads a snapshot: a new scanner then starts after the last key received.
-//! Otherwise losing the server ends the scan with an error, never silently short.
+//! Otherwise the scan ends with an error when it loses its server, so rows are never missing unnoticed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +25,8 @@ use crate::rpc::{CallOptions, Login};
 
 const SERVICE: &str = "kudu.tserver.TabletServerService";
 
+/// Calls that find the server of an open scanner not ready, before the scan continues on another replica.
+const UNAVAILABLE_CALLS: u32 = 5;
 /// Closing only frees memory early: servers expire scanners by themselves.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -65,8 +67,31 @@ impl TabletScan {
         }
     }
 
-    /// The next batch, which may be empty; `None` at the end. `limit` is the number of rows still wanted.
-    pub(super) async fn next(&mut self, limit: Option<u64>) -> Result<Option<RecordBatch>> {
+    pub(super) fn span(&self) -> tracing::Span {
+        tracing::debug_span!("kudu_scan", tablet = %self.range.tablet.id_text())
+    }
+
+    pub(super) fn hash_buckets(&self) -> &[u32] {
+        &self.range.tablet.hash_buckets
+    }
+
+    /// Whether all rows were returned.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// The next batch with rows; `None` at the end. `limit` is the number of rows still wanted.
+    pub(super) async fn next_rows(&mut self, limit: Option<u64>) -> Result<Option<RecordBatch>> {
+        loop {
+            match self.next(limit).await? {
+                Some(batch) if batch.num_rows() == 0 => {}
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// The next batch, which may be empty; `None` at the end.
+    async fn next(&mut self, limit: Option<u64>) -> Result<Option<RecordBatch>> {
         if self.is_done {
             return Ok(None);
         }
@@ -105,7 +130,7 @@ impl TabletScan {
             ErrorKind::Busy => return Ok(()),
             ErrorKind::Unavailable if self.open.is_some() => {
                 *unavailable += 1;
-                if *unavailable < 5 {
+                if *unavailable < UNAVAILABLE_CALLS {
                     return Ok(());
                 }
             }
@@ -162,11 +187,11 @@ impl TabletScan {
         };
         let cluster = &spec.table.client.cluster;
         // The other tablets wait until the first one has returned the time of the snapshot.
-        let mut common = None;
+        let mut unknown_snapshot = None;
         if self.snapshot.is_none() && spec.needs_common_snapshot() {
             let known = spec.snapshot.lock().await;
             self.snapshot = *known;
-            common = known.is_none().then_some(known);
+            unknown_snapshot = known.is_none().then_some(known);
         }
         let address = self.range.tablet.replicas[replica].address.clone();
         let mut new_scan = NewScanRequest {
@@ -204,11 +229,11 @@ impl TabletScan {
             Ok(answer) => answer,
             Err(error) => {
                 // No scanner was opened, so another replica can be tried.
-                let elsewhere = matches!(
+                let replica_failed = matches!(
                     error.kind(),
                     ErrorKind::Network | ErrorKind::TimedOut | ErrorKind::Unavailable | ErrorKind::NotLeader
                 );
-                if elsewhere {
+                if replica_failed {
                     self.exclude(replica);
                 }
                 if error.kind() == ErrorKind::TimedOut {
@@ -221,11 +246,11 @@ impl TabletScan {
             && spec.needs_common_snapshot()
         {
             self.snapshot = Some(snapshot);
-            if let Some(common) = &mut common {
-                **common = Some(snapshot);
+            if let Some(unknown) = &mut unknown_snapshot {
+                **unknown = Some(snapshot);
             }
         }
-        drop(common);
+        drop(unknown_snapshot);
         if let Some(id) = answer.scanner_id.clone().filter(|_| answer.has_more_results == Some(true)) {
             self.open = Some(OpenScanner { id, address, replica, next_call: 1 });
         }
@@ -326,9 +351,9 @@ impl TabletScan {
             ReplicaSelection::Leader => leader.unwrap_or(candidates[0]),
             ReplicaSelection::Closest => {
                 let here = cluster.masters.client_location().unwrap_or_default();
-                let near = |index: &usize| !here.is_empty() && tablet.replicas[*index].location == here;
-                let near = candidates.iter().copied().find(near);
-                near.unwrap_or_else(|| candidates[rand::rng().random_range(0..candidates.len())])
+                let is_near = |index: &usize| !here.is_empty() && tablet.replicas[*index].location == here;
+                let nearest = candidates.iter().copied().find(is_near);
+                nearest.unwrap_or_else(|| candidates[rand::rng().random_range(0..candidates.len())])
             }
         }))
     }

@@ -55,9 +55,9 @@ pub(super) struct Batch {
     pub(super) tablet: Arc<Tablet>,
     pub(super) rows: EncodedRows,
     pub(super) first_row_at: Instant,
-    /// When it must be written; set when it is sealed.
+    /// When it must be written; set when the batch takes no more rows.
     pub(super) deadline: Option<Instant>,
-    /// Rises with each batch of a session; a flush waits up to a number.
+    /// Rises with each batch of a session. A flush waits for all batches up to a number.
     pub(super) number: u64,
 }
 
@@ -72,7 +72,7 @@ impl Batch {
 pub(super) enum Outcome {
     /// The server applied it; these rows (by index) failed.
     Applied { row_errors: Vec<(usize, Error)> },
-    /// No row was written, or it is unknown whether any was; the error tells which.
+    /// No row was written, or it is unknown whether any was; the error says which of the two.
     Failed(Error),
     /// The tablet no longer exists: the rows must go to the tablets that hold its keys now.
     Moved,
@@ -93,7 +93,7 @@ pub(super) fn failed_rows(
         reported = row_errors.clone();
         reported.sort_by_key(|(index, _)| *index);
     }
-    let mut next = reported.into_iter().peekable();
+    let mut row_errors = reported.into_iter().peekable();
     // This client encoded the bytes, so decoding them cannot fail.
     while let Ok(Some((_, row))) = reader.next_row() {
         match outcome {
@@ -101,10 +101,10 @@ pub(super) fn failed_rows(
             Outcome::Moved => {
                 report(row, Error::new(ErrorKind::NotFound, "the partition of the row was dropped"))
             }
-            Outcome::Applied { .. } => match next.peek() {
+            Outcome::Applied { .. } => match row_errors.peek() {
                 Some((failed, error)) if *failed == index => {
                     report(row, error.clone());
-                    next.next();
+                    row_errors.next();
                 }
                 Some(_) => {}
                 None => return,

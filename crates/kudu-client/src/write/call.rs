@@ -1,7 +1,7 @@
 //! One write of many rows, sent by `finish`. If no request fails as a whole, `finish` returns each failed row by number.
 //!
-//! Rows of one tablet keep their order; tablets are written side by side. Unlike a session nothing is buffered
-//! beyond the call.
+//! Rows of one tablet keep their order; tablets are written side by side. Unlike a session, it buffers
+//! nothing beyond the call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,10 +30,12 @@ pub struct WriteCall {
     deadline: Instant,
     tablets: Vec<TabletRows>,
     by_tablet: HashMap<Bytes, usize>,
-    rows: usize,
+    /// How many rows were added.
+    row_count: usize,
     failed: Vec<(usize, Error)>,
+    /// Buffers for computing a row's partition key; kept so that rows need no allocation.
     key: Vec<u8>,
-    columns: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
 /// Rows of one tablet, in requests that follow each other.
@@ -46,6 +48,7 @@ struct TabletRows {
 #[derive(Debug, Default)]
 struct Request {
     rows: EncodedRows,
+    /// The number of each row in the whole write.
     numbers: Vec<usize>,
 }
 
@@ -59,10 +62,10 @@ impl Table {
             deadline: Instant::now() + timeout,
             tablets: Vec::new(),
             by_tablet: HashMap::new(),
-            rows: 0,
+            row_count: 0,
             failed: Vec::new(),
             key: Vec::new(),
-            columns: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 }
@@ -71,34 +74,31 @@ impl WriteCall {
     /// Adds a row; its number is how many were added before.
     ///
     /// # Errors
-    /// When the row is incomplete, or the tablets cannot be found; the call is of no use then.
+    /// When the row is incomplete, or the tablets cannot be found. Then drop the whole write.
     pub async fn add(&mut self, row: &Row) -> Result<()> {
         let inner = &self.table.inner;
         if !Arc::ptr_eq(row.schema(), &inner.schema) && **row.schema() != *inner.schema {
             return Err(Error::invalid("the row was made for another table"));
         }
         row.check()?;
-        let number = self.rows;
-        self.rows += 1;
+        let number = self.row_count;
+        self.row_count += 1;
         self.route(row, number).await
     }
 
     async fn route(&mut self, row: &Row, number: usize) -> Result<()> {
         let inner = &self.table.inner;
-        inner.partitions.partition_key(&inner.schema, row, &mut self.columns, &mut self.key)?;
-        let found = match inner.locations.cached(&self.key) {
-            Some(found) => found,
-            None => inner.locations.find(&inner.client.cluster, &self.key, self.deadline).await?,
-        };
+        inner.partitions.partition_key(&inner.schema, row, &mut self.scratch, &mut self.key)?;
+        let found = inner.locations.find(&inner.client.cluster, &self.key, self.deadline).await?;
         let Lookup::Tablet(tablet) = found else {
             self.failed.push((number, Error::new(ErrorKind::NotFound, "no range partition covers the row")));
             return Ok(());
         };
-        let place = *self.by_tablet.entry(tablet.id.clone()).or_insert(self.tablets.len());
-        if place == self.tablets.len() {
+        let index = *self.by_tablet.entry(tablet.id.clone()).or_insert(self.tablets.len());
+        if index == self.tablets.len() {
             self.tablets.push(TabletRows { tablet, requests: vec![Request::default()] });
         }
-        let requests = &mut self.tablets[place].requests;
+        let requests = &mut self.tablets[index].requests;
         if requests.last().is_none_or(|last| last.rows.bytes() >= REQUEST_BYTES) {
             requests.push(Request::default());
         }
@@ -121,9 +121,9 @@ impl WriteCall {
             let sent = join_all(tablets.into_iter().map(|rows| self.send(rows))).await;
             let mut moved = Vec::new();
             for outcome in sent {
-                let (failed, of_moved) = outcome?;
+                let (failed, requests) = outcome?;
                 self.failed.extend(failed);
-                moved.extend(of_moved);
+                moved.extend(requests);
             }
             for request in moved {
                 self.reroute(request).await?;
@@ -148,11 +148,14 @@ impl WriteCall {
                 fixed_pause: None,
             };
             match send_batch(inner, rows.tablet.clone(), &payload, self.deadline).await {
-                Outcome::Applied { row_errors } => failed.extend(
-                    row_errors
-                        .into_iter()
-                        .map(|(place, error)| (numbers.get(place).copied().unwrap_or(usize::MAX), error)),
-                ),
+                Outcome::Applied { row_errors } => {
+                    for (index, error) in row_errors {
+                        let number = numbers.get(index).copied();
+                        let number =
+                            number.ok_or_else(|| Error::protocol("an error of a row that was not sent"))?;
+                        failed.push((number, error));
+                    }
+                }
                 Outcome::Failed(error) => return Err(error),
                 Outcome::Moved => {
                     let Payload { rows, indirect, .. } = payload;
@@ -165,6 +168,7 @@ impl WriteCall {
         Ok((failed, Vec::new()))
     }
 
+    /// Adds the rows of a request to the tablets that hold their keys now.
     async fn reroute(&mut self, request: Request) -> Result<()> {
         let schema = self.table.inner.schema.clone();
         let mut reader = RowReader::new(&schema, &request.rows.rows, &request.rows.indirect);

@@ -53,8 +53,7 @@ impl Connection {
         write!(
             self.head,
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n{}{headers}\r\n",
-            self.target.authority(),
-            self.accepts
+            self.target.authority, self.accepts
         )
         .expect("a vector takes any bytes");
         let fresh = self.stream.is_none();

@@ -28,7 +28,8 @@ impl Dialect {
 /// A server's address, resolved once.
 #[derive(Clone, Debug)]
 pub struct Target {
-    authority: String,
+    /// `host:port`.
+    pub authority: String,
     addresses: Vec<SocketAddr>,
 }
 
@@ -49,11 +50,6 @@ impl Target {
             return Err(invalid("its name has no address"));
         }
         Ok(Target { authority: authority.to_owned(), addresses })
-    }
-
-    /// `host:port`.
-    pub fn authority(&self) -> &str {
-        &self.authority
     }
 
     /// `http://host:port`.
@@ -109,7 +105,7 @@ mod tests {
     #[test]
     fn addresses_are_read_or_refused() {
         let target = Target::parse("http://127.0.0.1:8086/").unwrap();
-        assert_eq!((target.authority(), target.local_port()), ("127.0.0.1:8086", Some(8086)));
+        assert_eq!((&*target.authority, target.local_port()), ("127.0.0.1:8086", Some(8086)));
         assert_eq!(Target::parse("http://127.0.0.1").unwrap().local_port(), Some(80));
         for url in
             ["127.0.0.1:8086", "https://127.0.0.1", "http://", "http://127.0.0.1:1/write", "http://u@h:1"]

@@ -3,7 +3,7 @@
 
 use super::load::LoadSettings;
 use super::queries::QueryName;
-use super::session::{Session, worker_counts};
+use super::session::Session;
 use super::verification::verify;
 use crate::cli::DevopsArgs;
 use crate::error::{BenchError, Result};
@@ -13,9 +13,9 @@ use crate::query::text::{Request, request};
 use crate::report::progress::Progress;
 use crate::report::result::RunResult;
 use crate::server::Launch;
-use crate::time::Span;
 use crate::workload::Workload;
-use crate::workload::devops::{DEVOPS_START, DevopsBatch, DevopsConfig, DevopsWorkload};
+use crate::workload::cpu::model::HostsConfig;
+use crate::workload::devops::{DEVOPS_START, DevopsBatch, DevopsModel, DevopsWorkload};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
@@ -29,12 +29,12 @@ pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let kinds =
         parse_kinds(&args.common.query.queries, &DEVOPS, DEVOPS.len()).map_err(BenchError::Invalid)?;
     let mut session = Session::open(&args.common, launch)?;
-    session.check_verify(&args.common.query)?;
-    let mut result = super::new_result("devops", args.common.report.label.as_deref(), &session);
+    session.check_verify()?;
+    let mut result = super::new_result("devops", &session);
     let parameters = super::data_parameters("scale", args.scale, args.duration, args.interval, args.seed);
     result.parameters.splice(0..0, parameters);
 
-    let gzip_share = gzip_share(&config, args.common.load.batch_size as usize)?;
+    let gzip_share = gzip_share(config, args.common.load.batch_size as usize)?;
     for (number, writers) in writers(args).into_iter().enumerate() {
         session.replace_database(args.common.server.overwrite || session.server.fresh || number > 0)?;
         let workload = DevopsWorkload::new(config, args.common.load.batch_size as usize);
@@ -56,37 +56,25 @@ pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
             .collect();
         let name = |caches: &str| QueryName { name: format!("{}{caches}", kind.name), heavy: kind.heavy };
         if session.server.drop_caches()? {
-            result.queries.push(session.run_queries(
-                &name(" cold"),
-                &requests,
-                1,
-                args.common.query.query_limit,
-            )?);
+            result.queries.push(session.run_queries(&name(" cold"), &requests, 1)?);
         }
-        for workers in worker_counts(kind.heavy, &args.common.query) {
-            result.queries.push(session.run_queries(
-                &name(" warm"),
-                &requests,
-                workers,
-                args.common.query.query_limit,
-            )?);
+        for workers in session.worker_counts(kind.heavy) {
+            result.queries.push(session.run_queries(&name(" warm"), &requests, workers)?);
         }
     }
     if args.common.query.verify {
         let mut connection = session.connection();
-        let found = verify(&kinds, draw, &config, &mut connection, &args.common.server.database)?;
+        let found =
+            verify(&kinds, draw, &DevopsModel(config), &mut connection, &args.common.server.database)?;
         result.verification = Some(found);
     }
     Ok(result)
 }
 
-fn config(args: &DevopsArgs) -> Result<DevopsConfig> {
-    if args.duration % args.interval != 0 {
-        return Err(BenchError::Invalid("the duration has to be a multiple of the interval".to_owned()));
-    }
-    Ok(DevopsConfig {
+fn config(args: &DevopsArgs) -> Result<HostsConfig> {
+    Ok(HostsConfig {
         hosts: u64::from(args.scale),
-        span: Span { start: DEVOPS_START, end: DEVOPS_START + args.duration },
+        span: super::data_span(DEVOPS_START, args.duration, args.interval)?,
         interval_seconds: args.interval,
         seed: args.seed,
     })
@@ -103,10 +91,11 @@ fn writers(args: &DevopsArgs) -> Vec<usize> {
 }
 
 /// The size of the gzipped input relative to its text, at gzip's default level, estimated from some batches.
-fn gzip_share(config: &DevopsConfig, batch_rows: usize) -> Result<f64> {
+fn gzip_share(config: HostsConfig, batch_rows: usize) -> Result<f64> {
     let mut progress = Progress::start("gzip of the input");
-    let workload = DevopsWorkload::new(*config, batch_rows);
-    let every = (config.rows() / batch_rows as u64 / GZIP_SAMPLES).max(1);
+    let workload = DevopsWorkload::new(config, batch_rows);
+    let all_rows = workload.total_rows().expect("the number is known");
+    let every = (all_rows / batch_rows as u64 / GZIP_SAMPLES).max(1);
     let (mut batch, mut text) = (DevopsBatch::default(), Vec::new());
     let (mut number, mut rows, mut text_bytes, mut gzip_bytes) = (0, 0, 0, 0);
     while let Some(size) = workload.claim(&mut batch) {
@@ -119,7 +108,7 @@ fn gzip_share(config: &DevopsConfig, batch_rows: usize) -> Result<f64> {
             text_bytes += text.len();
         }
         number += 1;
-        progress.update(rows as f64 / config.rows() as f64, String::new);
+        progress.update(rows as f64 / all_rows as f64, String::new);
     }
     let share = gzip_bytes as f64 / text_bytes.max(1) as f64;
     progress.finish(&format!("{:.1} % of it", share * 100.0));

@@ -303,7 +303,8 @@ pub fn settle(result: &mut LoadResult, probe: &ServerProbe, limit: Duration) {
 mod tests {
     use super::*;
     use crate::time::{Span, TSBS_START};
-    use crate::workload::cpu::{CpuConfig, CpuWorkload};
+    use crate::workload::cpu::CpuWorkload;
+    use crate::workload::cpu::model::HostsConfig;
     use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
 
@@ -349,7 +350,7 @@ mod tests {
 
     fn run(answers: &'static [&'static str], hosts: u64) -> (Result<LoadResult>, usize) {
         let span = Span { start: TSBS_START, end: TSBS_START + 30 };
-        let config = CpuConfig { hosts, span, interval_seconds: 10, seed: 1 };
+        let config = HostsConfig { hosts, span, interval_seconds: 10, seed: 1 };
         let (target, server) = stub(answers);
         let settings = LoadSettings {
             target,

@@ -12,7 +12,8 @@ use crate::query::kind::QueryKind;
 use crate::report::result::{QueryResult, RunResult};
 use crate::server::Launch;
 use crate::time::{DAY_SECONDS, Span};
-use crate::workload::cpu::{CpuConfig, CpuWorkload};
+use crate::workload::cpu::CpuWorkload;
+use crate::workload::cpu::model::HostsConfig;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The length of the data for writing during queries: longer than any run.
@@ -23,14 +24,14 @@ pub fn run(args: &MixedArgs, launch: Launch<'_>) -> Result<RunResult> {
     let base = super::tsbs::config(&args.data)?;
     let kinds = super::tsbs::kinds(&args.common.query.queries)?;
     let session = Session::open(&args.common, launch)?;
-    let mut result = super::new_result("mixed", args.common.report.label.as_deref(), &session);
+    let mut result = super::new_result("mixed", &session);
     result.parameters.splice(0..0, super::tsbs::parameters(&args.data));
     session.prepare_database()?;
 
     let end = base.span.end + CONTINUATION_SECONDS / base.interval_seconds * base.interval_seconds;
-    let config = CpuConfig { span: Span { end, ..base.span }, ..base };
+    let config = HostsConfig { span: Span { end, ..base.span }, ..base };
     let workload = CpuWorkload::new(config, args.common.load.batch_size as usize);
-    workload.end_at(base.rows());
+    workload.end_at(base.reports());
     let mut loaded = session.load("base", &workload, None)?;
     session.settle(&mut loaded);
     let rate = match (args.full_speed, args.common.load.rate) {
@@ -43,14 +44,14 @@ pub fn run(args: &MixedArgs, launch: Launch<'_>) -> Result<RunResult> {
     result.loads.push(loaded);
 
     let draw = |kind: &QueryKind| QueryGenerator::new(*kind, base.hosts, base.span, args.data.seed);
-    result.queries = session.run_kinds(&kinds, draw, &args.common.query, "")?;
+    result.queries = session.run_kinds(&kinds, draw, "")?;
     workload.end_at(u64::MAX);
     let settings = session.load_settings(rate);
     let stop = AtomicBool::new(false);
     let (loaded, queried) = std::thread::scope(|scope| {
         let probe = &session.server.probe;
         let writer = scope.spawn(|| load(&workload, &settings, probe, &stop, None));
-        let queried = session.run_kinds(&kinds, draw, &args.common.query, " while loading");
+        let queried = session.run_kinds(&kinds, draw, " while loading");
         stop.store(true, Relaxed);
         (writer.join().expect("loading does not panic"), queried)
     });

@@ -16,6 +16,7 @@ use crate::measure::server::machine;
 use crate::report::result::{Machine, RESULT_VERSION, RunResult};
 use crate::report::{html, table};
 use crate::server::Launch;
+use crate::time::Span;
 use session::Session;
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -54,7 +55,7 @@ fn publish(result: &RunResult, report: &ReportArgs) -> Result<()> {
 }
 
 /// A result without measurements.
-fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> RunResult {
+fn new_result(benchmark: &str, session: &Session<'_>) -> RunResult {
     let (cores, processor, memory_bytes) = machine();
     let server = &session.server;
     let default_label = if server.fresh { "nyala".to_owned() } else { server.target.url() };
@@ -66,7 +67,7 @@ fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> Ru
     RunResult {
         version: RESULT_VERSION,
         benchmark: benchmark.to_owned(),
-        label: label.map_or(default_label, str::to_owned),
+        label: session.args.report.label.clone().unwrap_or(default_label),
         started_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         machine: Machine { cores, processor, memory_bytes },
         parameters: parameters.map(|(name, value)| (name.to_owned(), value)).to_vec(),
@@ -74,6 +75,14 @@ fn new_result(benchmark: &str, label: Option<&str>, session: &Session<'_>) -> Ru
         queries: Vec::new(),
         verification: None,
     }
+}
+
+/// The span of data that begins at `start`.
+fn data_span(start: i64, duration_seconds: i64, interval_seconds: i64) -> Result<Span> {
+    if duration_seconds % interval_seconds != 0 {
+        return Err(BenchError::Invalid("the duration has to be a multiple of the interval".to_owned()));
+    }
+    Ok(Span { start, end: start + duration_seconds })
 }
 
 /// The parameters that every data set has; `size_name` is what its size counts.

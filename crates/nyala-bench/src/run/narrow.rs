@@ -2,7 +2,7 @@
 //! queries on one series or all.
 
 use super::queries::{ANSWER_LIMIT_BYTES, QueryName};
-use super::session::{Session, worker_counts};
+use super::session::Session;
 use crate::cli::NarrowArgs;
 use crate::client::response::Body;
 use crate::client::target::Dialect;
@@ -27,8 +27,8 @@ pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(args)?;
     let kinds = kinds(&args.common.query.queries)?;
     let session = Session::open(&args.common, launch)?;
-    session.check_verify(&args.common.query)?;
-    let mut result = super::new_result("narrow", args.common.report.label.as_deref(), &session);
+    session.check_verify()?;
+    let mut result = super::new_result("narrow", &session);
     result.parameters.splice(0..0, parameters(args));
     session.prepare_database()?;
 
@@ -52,18 +52,17 @@ pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
     }
     if !args.load_only && args.common.server.dialect == Dialect::Influx {
         for kind in kinds {
-            let count =
-                if kind.heavy { args.common.query.heavy_count } else { args.common.query.query_count };
             let name = QueryName { name: kind.name.to_owned(), heavy: kind.heavy };
-            for (round, workers) in worker_counts(kind.heavy, &args.common.query).into_iter().enumerate() {
+            for (round, workers) in session.worker_counts(kind.heavy).into_iter().enumerate() {
                 // New queries for each number of workers, because a server may cache answers.
-                let requests = requests(kind, &config, &args.common.server.database, round as u64, count);
-                result.queries.push(session.run_queries(
-                    &name,
-                    &requests,
-                    workers,
-                    args.common.query.query_limit,
-                )?);
+                let requests = requests(
+                    kind,
+                    &config,
+                    &args.common.server.database,
+                    round as u64,
+                    session.query_count(kind.heavy),
+                );
+                result.queries.push(session.run_queries(&name, &requests, workers)?);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::load::{LoadSettings, load, settle};
 use super::queries::{QueryName, QuerySettings, run_queries};
-use crate::cli::{CommonArgs, QueryArgs, ServerArgs};
+use crate::cli::{CommonArgs, ServerArgs};
 use crate::client::connection::Connection;
 use crate::client::database::prepare_database;
 use crate::client::target::Dialect;
@@ -93,19 +93,13 @@ impl<'a> Session<'a> {
     }
 
     /// Runs queries of one type over this many connections.
-    pub fn run_queries(
-        &self,
-        kind: &QueryName,
-        requests: &[Request],
-        workers: usize,
-        limit_seconds: i64,
-    ) -> Result<QueryResult> {
+    pub fn run_queries(&self, kind: &QueryName, requests: &[Request], workers: usize) -> Result<QueryResult> {
         let settings = QuerySettings {
             target: self.server.target.clone(),
             workers,
             gzip: self.args.load.gzip,
             timeout: Duration::from_secs(self.args.server.timeout as u64),
-            time_limit: Duration::from_secs(limit_seconds as u64),
+            time_limit: Duration::from_secs(self.args.query.query_limit as u64),
         };
         run_queries(kind, requests, &settings, &self.server.probe)
     }
@@ -115,46 +109,50 @@ impl<'a> Session<'a> {
         &self,
         kinds: &[QueryKind],
         generator: impl Fn(&QueryKind) -> QueryGenerator,
-        args: &QueryArgs,
         suffix: &str,
     ) -> Result<Vec<QueryResult>> {
         let mut results = Vec::new();
         for kind in kinds {
-            let count = if kind.heavy { args.heavy_count } else { args.query_count };
             let mut generator = generator(kind);
             let name = QueryName { name: format!("{}{suffix}", kind.name), heavy: kind.heavy };
-            for workers in worker_counts(kind.heavy, args) {
+            for workers in self.worker_counts(kind.heavy) {
                 // New queries for each number of workers, because a server may cache answers.
                 let draw =
                     |_| request(&generator.draw(), self.args.server.dialect, &self.args.server.database);
-                let requests: Vec<Request> = (0..count).map_while(draw).collect();
+                let requests: Vec<Request> = (0..self.query_count(kind.heavy)).map_while(draw).collect();
                 if requests.is_empty() {
                     let dialect = self.args.server.dialect.name();
                     Progress::start(kind.name).finish(&format!("not available in {dialect}, skipped"));
                     break;
                 }
-                results.push(self.run_queries(&name, &requests, workers, args.query_limit)?);
+                results.push(self.run_queries(&name, &requests, workers)?);
             }
         }
         Ok(results)
     }
 
     /// Refuses `--verify` with other dialects than InfluxDB's.
-    pub fn check_verify(&self, args: &QueryArgs) -> Result<()> {
-        if args.verify && self.args.server.dialect != Dialect::Influx {
+    pub fn check_verify(&self) -> Result<()> {
+        if self.args.query.verify && self.args.server.dialect != Dialect::Influx {
             return Err(BenchError::Invalid("--verify works only with InfluxQL".to_owned()));
         }
         Ok(())
     }
-}
 
-/// The numbers of connections with which a type of query is run.
-pub fn worker_counts(heavy: bool, args: &QueryArgs) -> Vec<usize> {
-    if heavy {
-        return vec![usize::from(args.heavy_workers)];
+    /// How many queries of a type are run.
+    pub fn query_count(&self, heavy: bool) -> u32 {
+        if heavy { self.args.query.heavy_count } else { self.args.query.query_count }
     }
-    if args.query_workers.is_empty() {
-        return vec![super::cores(), 2 * super::cores()];
+
+    /// The numbers of connections with which a type of query is run.
+    pub fn worker_counts(&self, heavy: bool) -> Vec<usize> {
+        let args = &self.args.query;
+        if heavy {
+            return vec![usize::from(args.heavy_workers)];
+        }
+        if args.query_workers.is_empty() {
+            return vec![super::cores(), 2 * super::cores()];
+        }
+        args.query_workers.iter().map(|&workers| usize::from(workers)).collect()
     }
-    args.query_workers.iter().map(|&workers| usize::from(workers)).collect()
 }

@@ -1,7 +1,7 @@
 //! `tsbs`: loads the cpu-only data set, then runs each type of query.
 
 use super::queries::QueryName;
-use super::session::{Session, worker_counts};
+use super::session::Session;
 use super::verification::verify;
 use crate::cli::{DataArgs, TsbsArgs};
 use crate::client::target::Dialect;
@@ -12,8 +12,9 @@ use crate::query::kind::{QueryKind, TSBS, TSBS_LAST_FIVE, parse_kinds};
 use crate::query::text::Request;
 use crate::report::result::{LoadResult, QueryResult, RunResult};
 use crate::server::Launch;
-use crate::time::{Span, TSBS_START};
-use crate::workload::cpu::{CpuConfig, CpuWorkload};
+use crate::time::TSBS_START;
+use crate::workload::cpu::CpuWorkload;
+use crate::workload::cpu::model::HostsConfig;
 use crate::workload::file::FileWorkload;
 use std::path::Path;
 
@@ -22,8 +23,8 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
     let config = config(&args.data)?;
     let kinds = kinds(&args.common.query.queries)?;
     let session = Session::open(&args.common, launch)?;
-    session.check_verify(&args.common.query)?;
-    let mut result = super::new_result("tsbs", args.common.report.label.as_deref(), &session);
+    session.check_verify()?;
+    let mut result = super::new_result("tsbs", &session);
     result.parameters.splice(0..0, parameters(&args.data));
     if !args.query_only {
         session.prepare_database()?;
@@ -44,7 +45,7 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
             let found = verify(&kinds, draw, &config, &mut connection, &args.common.server.database)?;
             result.verification = Some(found);
         }
-        result.queries = session.run_kinds(&kinds, draw, &args.common.query, "")?;
+        result.queries = session.run_kinds(&kinds, draw, "")?;
     }
     Ok(result)
 }
@@ -76,8 +77,8 @@ fn run_query_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryRe
     let mut results = Vec::new();
     for (label, requests) in by_label {
         let name = QueryName { name: label, heavy: false };
-        for workers in worker_counts(false, &args.common.query) {
-            results.push(session.run_queries(&name, &requests, workers, args.common.query.query_limit)?);
+        for workers in session.worker_counts(false) {
+            results.push(session.run_queries(&name, &requests, workers)?);
         }
     }
     Ok(results)
@@ -90,13 +91,10 @@ pub(super) fn kinds(names: &str) -> Result<Vec<QueryKind>> {
 }
 
 /// The data set of the options.
-pub(super) fn config(args: &DataArgs) -> Result<CpuConfig> {
-    if args.duration % args.interval != 0 {
-        return Err(BenchError::Invalid("the duration has to be a multiple of the interval".to_owned()));
-    }
-    Ok(CpuConfig {
+pub(super) fn config(args: &DataArgs) -> Result<HostsConfig> {
+    Ok(HostsConfig {
         hosts: u64::from(args.scale),
-        span: Span { start: TSBS_START, end: TSBS_START + args.duration },
+        span: super::data_span(TSBS_START, args.duration, args.interval)?,
         interval_seconds: args.interval,
         seed: args.seed,
     })

@@ -12,7 +12,7 @@ use crate::report::progress::Progress;
 use crate::report::result::Verification;
 use crate::verify::compare::compare;
 use crate::verify::expected::expected;
-use crate::workload::model::CpuModel;
+use crate::workload::cpu::model::CpuModel;
 
 /// How many answers of each type are compared. Expected answers to heavy queries are computed from every row.
 const LIGHT_COUNT: usize = 20;

@@ -3,9 +3,9 @@
 use super::answer::{Cell, SeriesHead, Tags, read_rows};
 use super::expected::{Expected, Row, Window, star_columns};
 use crate::time::parse_rfc3339;
+use crate::workload::cpu::model::CpuModel;
 use crate::workload::cpu::{FIELD_COUNT, FIELDS};
 use crate::workload::host::Host;
-use crate::workload::model::CpuModel;
 use std::collections::HashMap;
 
 /// Means may differ by this many units in the last place, because of the order of summation.
@@ -164,10 +164,12 @@ fn read_row(
             let position = columns.iter().position(|column| *column == "hostname").map(|at| &cells[at + 1]);
             let Some(Cell::Text(name)) = position else { return Err(format!("{position:?} is no host")) };
             let number = name.strip_prefix("host_").and_then(|number| number.parse().ok());
-            number.filter(|&number| number < model.hosts()).ok_or_else(|| format!("'{name}' is no host"))?
+            number
+                .filter(|&number| number < model.config().hosts)
+                .ok_or_else(|| format!("'{name}' is no host"))?
         }
     };
-    let host = hosts.entry(number).or_insert_with(|| model.host(number));
+    let host = hosts.entry(number).or_insert_with(|| model.config().host(number));
     let mut values = [0.0; FIELD_COUNT];
     for (column, cell) in columns.iter().zip(&cells[1..]) {
         let field = FIELDS.iter().position(|field| field == column);
@@ -198,11 +200,11 @@ fn equals(cell: &Cell<'_>, wanted: Option<f64>, tolerance_ulps: u64) -> bool {
 mod tests {
     use super::*;
     use crate::time::{Span, TSBS_START, rfc3339};
-    use crate::workload::cpu::CpuConfig;
+    use crate::workload::cpu::model::HostsConfig;
 
-    fn model() -> CpuConfig {
+    fn model() -> HostsConfig {
         let span = Span { start: TSBS_START, end: TSBS_START + 100 };
-        CpuConfig { hosts: 3, span, interval_seconds: 10, seed: 1 }
+        HostsConfig { hosts: 3, span, interval_seconds: 10, seed: 1 }
     }
 
     fn windows(values: &[Option<f64>]) -> Expected {
@@ -251,7 +253,7 @@ mod tests {
     }
 
     /// The rows of a correct answer.
-    fn star_rows(rows: &[Row], model: &CpuConfig) -> Vec<String> {
+    fn star_rows(rows: &[Row], model: &HostsConfig) -> Vec<String> {
         let columns = star_columns(false);
         let cell = |row: &Row, column: &str| match FIELDS.iter().position(|field| *field == column) {
             Some(field) => row.values[field].to_string(),

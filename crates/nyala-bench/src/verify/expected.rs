@@ -9,9 +9,9 @@
 use crate::query::generator::Query;
 use crate::query::kind::Shape;
 use crate::time::{HOUR_SECONDS, MINUTE_SECONDS, Span};
+use crate::workload::cpu::model::CpuModel;
 use crate::workload::cpu::{FIELD_COUNT, FIELDS};
 use crate::workload::host::TAG_KEYS;
-use crate::workload::model::CpuModel;
 use std::cmp::Reverse;
 
 /// The number of windows of groupby-orderby-limit.
@@ -82,7 +82,11 @@ fn numbered_columns(function: &str, count: usize) -> Vec<String> {
 
 /// The hosts that the query names, or all hosts.
 fn hosts_of(query: &Query, model: &dyn CpuModel) -> Vec<u64> {
-    if query.shape.named_hosts().is_some() { query.hosts.clone() } else { (0..model.hosts()).collect() }
+    if query.shape.named_hosts().is_some() {
+        query.hosts.clone()
+    } else {
+        (0..model.config().hosts).collect()
+    }
 }
 
 /// Starts of the windows of `span`.
@@ -138,15 +142,16 @@ fn high_rows(query: &Query, model: &dyn CpuModel) -> Vec<Row> {
 }
 
 fn last_rows(model: &dyn CpuModel) -> Vec<Row> {
-    let last = |host| model.rows(host, model.span()).last().map(|&(time, values)| Row { time, host, values });
-    let mut rows: Vec<Row> = (0..model.hosts()).filter_map(last).collect();
+    let last =
+        |host| model.rows(host, model.config().span).last().map(|&(time, values)| Row { time, host, values });
+    let mut rows: Vec<Row> = (0..model.config().hosts).filter_map(last).collect();
     // ORDER BY time DESC also reverses the order of the series.
     rows.sort_unstable_by_key(|row| Reverse(format!("host_{}", row.host)));
     rows
 }
 
 fn five_minutes(query: &Query, model: &dyn CpuModel, last: bool) -> Expected {
-    let data = model.span();
+    let data = model.config().span;
     let end = query.span.end;
     let starts: Vec<i64> = if last {
         let newest = (end - 1) - (end - 1).rem_euclid(MINUTE_SECONDS);
@@ -158,7 +163,7 @@ fn five_minutes(query: &Query, model: &dyn CpuModel, last: bool) -> Expected {
     let last_start = starts.iter().copied().max().unwrap_or(data.start);
     let span = Span { start: first_start.max(data.start), end: end.min(last_start + MINUTE_SECONDS) };
     let mut windows: Vec<Window> = starts.iter().map(|&start| (start, vec![None])).collect();
-    for host in 0..model.hosts() {
+    for host in 0..model.config().hosts {
         for (time, values) in model.rows(host, span) {
             let start = time - time.rem_euclid(MINUTE_SECONDS);
             if let Some((_, window)) = windows.iter_mut().find(|(known, _)| *known == start) {
@@ -174,27 +179,19 @@ fn five_minutes(query: &Query, model: &dyn CpuModel, last: bool) -> Expected {
 mod tests {
     use super::*;
     use crate::query::kind::{QueryKind, TSBS};
-    use crate::workload::host::Host;
+    use crate::workload::cpu::model::{HostRow, HostsConfig};
 
     /// Two hosts; host h reports at 0, 30, 60 … seconds the value h * 1000 + seconds in every field.
     struct Simple;
 
     impl CpuModel for Simple {
-        fn hosts(&self) -> u64 {
-            2
+        fn config(&self) -> &HostsConfig {
+            &HostsConfig { hosts: 2, span: Span { start: 0, end: 7200 }, interval_seconds: 30, seed: 0 }
         }
 
-        fn host(&self, number: u64) -> Host {
-            Host::new(0, number)
-        }
-
-        fn rows(&self, host: u64, span: Span) -> Vec<(i64, [f64; FIELD_COUNT])> {
+        fn rows(&self, host: u64, span: Span) -> Vec<HostRow> {
             let times = (0..7200).step_by(30).filter(|&time| span.contains(time));
             times.map(|time| (time, [(host as i64 * 1000 + time) as f64; FIELD_COUNT])).collect()
-        }
-
-        fn span(&self) -> Span {
-            Span { start: 0, end: 7200 }
         }
     }
 

@@ -4,7 +4,6 @@ pub mod cpu;
 pub mod devops;
 pub mod file;
 pub mod host;
-pub mod model;
 pub mod narrow;
 
 /// The size of a claimed batch.

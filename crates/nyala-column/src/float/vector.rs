@@ -1,4 +1,4 @@
-//! One float vector: its encoding's bytes, read back bit by bit.
+//! One float vector: parses its encoded bytes, and decodes them to exactly the floats that were encoded.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use crate::error::{CorruptBlock, Result, ensure};
 use crate::integer::NestedVector;
 use crate::kernels::float::from_ordered;
 
-/// How a float vector is encoded; the numbers are the tags on disk.
+/// How a float vector is encoded. The numbers are the tags on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FloatEncoding {
-    /// Eight bytes each.
+    /// Eight bytes per float.
     Raw = 0,
-    /// The bit patterns as integers in the floats' order: constants, runs, few distinct values.
+    /// The bit patterns, mapped to integers in the order of the floats: for constants, runs, few distinct values.
     Ordered = 1,
     /// Integers and a power of ten.
     Decimal = 2,
-    /// Upper bits by dictionary, lower bits packed.
+    /// The upper bits in a dictionary, the lower bits packed.
     Split = 3,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum FloatVector<'a> {
     Split(Split<'a>),
 }
 
-/// Decoded floats by row; only the rows asked for are meaningful.
+/// Decoded floats by row. Only the requested rows are meaningful.
 pub(super) type Floats = [f64; VECTOR_VALUES];
 
 impl<'a> FloatVector<'a> {

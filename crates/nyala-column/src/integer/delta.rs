@@ -195,7 +195,7 @@ pub(super) fn push_delta(
     let (step_width, slope_width) = (signed_width(step), signed_width(line.slope));
     let anchor_width = signed_width(line.anchor);
     out.extend_from_slice(&[
-        patched.width() as u8,
+        patched.width as u8,
         (step_width | slope_width << 4) as u8,
         anchor_width as u8,
         line.width as u8,

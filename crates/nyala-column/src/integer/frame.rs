@@ -81,7 +81,7 @@ impl<'a> Frame<'a> {
 pub(super) fn push_frame((slope, anchor): (i64, i64), patched: &PatchedResiduals<'_>, out: &mut Vec<u8>) {
     let (slope_width, anchor_width) = (signed_width(slope), signed_width(anchor));
     let widths = (slope_width | anchor_width << 4) as u8;
-    out.extend_from_slice(&[patched.width() as u8, widths, patched.patch_count() as u8]);
+    out.extend_from_slice(&[patched.width as u8, widths, patched.patch_count() as u8]);
     push(out, slope as u64, slope_width);
     push(out, anchor as u64, anchor_width);
     patched.push(out);

@@ -158,7 +158,7 @@ impl<'a> Windows<'a> {
 
 /// Values split by a plan into residuals to pack, and patches.
 pub(super) struct PatchedResiduals<'a> {
-    width: u32,
+    pub(super) width: u32,
     residuals: Residuals<'a>,
     positions: &'a [u16],
     amounts: &'a [u64],
@@ -171,10 +171,6 @@ enum Residuals<'a> {
 }
 
 impl PatchedResiduals<'_> {
-    pub(super) fn width(&self) -> u32 {
-        self.width
-    }
-
     pub(super) fn patch_count(&self) -> usize {
         self.positions.len()
     }

@@ -238,6 +238,26 @@ impl TableSchema {
         }
     }
 
+    /// The range partition to create for a time that none holds: cut where its neighbours end and begin.
+    pub fn partition_between(
+        &self,
+        before: Option<TimeRange>,
+        time_ns: i64,
+        after: Option<TimeRange>,
+    ) -> TimeRange {
+        let range = self.partition_of(time_ns);
+        TimeRange {
+            start_ns: before.map_or(range.start_ns, |before| range.start_ns.max(before.end_ns)),
+            end_ns: after.map_or(range.end_ns, |after| range.end_ns.min(after.start_ns)),
+        }
+    }
+
+    /// The position in the key of its first timestamp, by which the table can be divided.
+    pub fn time_key(&self) -> Option<usize> {
+        let is_time = |id| self.column(id).is_some_and(|column| column.column_type == ColumnType::Timestamp);
+        self.key.iter().position(|id| is_time(*id))
+    }
+
     /// Its name as users know it: the parts of a name are separated by zero bytes, which are shown as dots.
     pub fn shown_name(&self) -> String {
         format!("{:?}", self.name.replace('\0', "."))
@@ -296,8 +316,6 @@ impl TableSchema {
 
     fn validate_ranges(&self) -> Result<()> {
         let fail = |words: &str| Err(Error::invalid(format!("table {}: {words}", self.shown_name())));
-        let is_time =
-            |id: &ColumnId| self.column(*id).is_some_and(|c| c.column_type == ColumnType::Timestamp);
         if self.partitioning.hash.iter().any(|(columns, buckets)| {
             *buckets < 2 || columns.is_empty() || columns.iter().any(|id| !self.is_key(*id))
         }) {
@@ -306,7 +324,7 @@ impl TableSchema {
         match &self.partitioning.ranges {
             Ranges::One => Ok(()),
             Ranges::Time { width_ns } if *width_ns <= 0 => fail("partition width must be positive"),
-            Ranges::Time { .. } if !self.key.iter().any(is_time) => {
+            Ranges::Time { .. } if self.time_key().is_none() => {
                 fail("range partitions need a timestamp key column")
             }
             Ranges::Time { .. } => Ok(()),

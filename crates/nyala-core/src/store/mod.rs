@@ -169,6 +169,12 @@ pub trait Store: Send + Sync + 'static {
     /// The tables that exist now.
     fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)>;
 
+    /// A number that has grown whenever [`Self::tables`] would return something else than before. Only stores that others
+    /// change too need to count. They learn of others' changes at the latest when a snapshot is taken.
+    fn tables_version(&self) -> u64 {
+        0
+    }
+
     /// The schema of a table, or missing.
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>>;
 

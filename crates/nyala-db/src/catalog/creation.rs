@@ -2,10 +2,11 @@
 //!
 //! Everything that a batch creates is one change of the store, because each change costs a sync, whatever its size.
 
+use super::policy_measurements::PolicyKey;
 use super::series_table::SeriesTable;
 use super::{Catalog, FieldType, Measurement, RetentionPolicy, SEPARATOR};
 use nyala_core::store::Alteration;
-use nyala_core::{ColumnId, Error, Result, TableId, TableSchema};
+use nyala_core::{ColumnId, Error, ErrorKind, Result, TableId, TableSchema};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -48,30 +49,62 @@ impl Catalog {
         let known = self.existing_database(database)?;
         let policy = known.existing_policy(&policy.name)?;
         let key = (database.to_owned(), policy.name.clone());
-        {
-            let state = self.state.read();
-            let all = state.measurements.get(&key);
-            names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
-        }
         names.sort_unstable();
         names.dedup();
         let schema = |name: &String| {
             let table_name = format!("{database}{SEPARATOR}{}{SEPARATOR}{name}", policy.name);
             TableSchema::measurement(table_name, policy.shard_duration_ns)
         };
-        let schemas: Vec<TableSchema> = names.iter().map(schema).collect();
-        let tables = self.store.create_tables(schemas.clone()).await?;
-        let made = names.into_iter().zip(tables).zip(&schemas).map(|((name, table), schema)| {
-            let (store, records) = (self.store.clone(), self.series_records.clone());
-            let stored = SeriesTable::new(name.clone(), table, schema, store, records).just_created();
-            Arc::new(Measurement::whole(name, Arc::new(stored)))
-        });
-        let made: Vec<_> = made.collect();
-        self.add_series_memory(made.iter().map(|measurement| measurement.stored().memory_bytes()).sum());
+        loop {
+            {
+                let state = self.state.read();
+                let all = state.measurements.get(&key);
+                names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
+            }
+            let schemas: Vec<TableSchema> = names.iter().map(schema).collect();
+            match self.store.create_tables(schemas.clone()).await {
+                Ok(tables) => {
+                    let made = names.iter().zip(tables).zip(&schemas);
+                    self.add_created(key, made.map(|((name, table), schema)| (&**name, table, schema)));
+                    return Ok(());
+                }
+                // Another server has created one of them.
+                Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared() => {
+                    let before = names.len();
+                    self.follow_tables();
+                    let state = self.state.read();
+                    let all = state.measurements.get(&key);
+                    names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
+                    if names.len() == before {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Adds measurements whose tables were just created.
+    fn add_created<'a>(
+        &self,
+        key: PolicyKey,
+        made: impl Iterator<Item = (&'a str, TableId, &'a TableSchema)>,
+    ) {
         let mut state = self.state.write();
         let all = state.measurements.entry(key).or_default();
-        made.into_iter().for_each(|measurement| all.insert(measurement));
-        Ok(())
+        let mut bytes = 0;
+        for (name, table, schema) in made {
+            // It is there if this server was following others just now.
+            if all.get(name).is_some_and(|known| known.table() == table) {
+                continue;
+            }
+            let stored = Arc::new(self.series_table(name, table, schema).just_created());
+            self.add_follower(&stored);
+            bytes += stored.memory_bytes();
+            all.insert(Arc::new(Measurement::whole(name.to_owned(), stored)));
+        }
+        drop(state);
+        self.add_series_memory(bytes);
     }
 
     /// The columns of fields that are about to be written. New columns are added.
@@ -86,6 +119,21 @@ impl Catalog {
             return Ok(columns);
         }
         let _altering = self.altering.lock().await;
+        match self.add_columns(to_write).await {
+            // Another server has added one of them.
+            Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared() => {
+                self.follow_tables();
+                self.add_columns(to_write).await?;
+            }
+            added => added?,
+        }
+        to_write.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
+        let words = || Error::new(ErrorKind::Retry, "the measurement is being changed by other servers");
+        known().ok_or_else(words)
+    }
+
+    /// Adds the columns that some fields lack. The caller holds `altering`.
+    async fn add_columns(&self, to_write: &[FieldsToWrite<'_>]) -> Result<()> {
         let mut new: BTreeMap<TableId, NewFields<'_>> = BTreeMap::new();
         for (measurement, fields) in to_write {
             for (name, field_type) in measurement.stored().without_column(fields) {
@@ -107,12 +155,14 @@ impl Catalog {
             };
             changes.push((*table, fields.iter().map(add).collect()));
         }
+        if changes.is_empty() {
+            return Ok(());
+        }
         let schemas = self.store.alter_tables(changes).await?;
         for ((measurement, fields), schema) in new.values().zip(&schemas) {
             measurement.stored().set_columns(schema);
             self.add_series_memory(fields.len() * SeriesTable::FIELD_BYTES);
         }
-        to_write.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
-        Ok(known().expect("all columns were just added"))
+        Ok(())
     }
 }

@@ -97,6 +97,7 @@ pub(super) fn sort(fields: &mut [Field]) {
     fields.sort_by(|a, b| a.name.cmp(&b.name).then(a.field_type.cmp(&b.field_type)));
 }
 
+/// The fields of a table. If two servers have added a column for the same field, the first of them counts.
 pub(super) fn fields_of(schema: &TableSchema) -> Vec<Field> {
     let mut fields: Vec<Field> = schema
         .columns
@@ -107,6 +108,8 @@ pub(super) fn fields_of(schema: &TableSchema) -> Vec<Field> {
             Some(Field { name: column.name.clone(), field_type, column: column.id })
         })
         .collect();
+    fields.sort_by_key(|field| field.column);
     sort(&mut fields);
+    fields.dedup_by(|later, first| later.name == first.name && later.field_type == first.field_type);
     fields
 }

@@ -1,7 +1,6 @@
 //! Groups: many measurements with one field each that share a table. See `measurement`.
 
 use super::policy_measurements::{PolicyKey, PolicyMeasurements};
-use super::series_table::SeriesTable;
 use super::{Catalog, Measurement, RetentionPolicy, SEPARATOR};
 use crate::series::TagFilter;
 use nyala_core::{Error, ErrorKind, Result, TableSchema, TimeRange};
@@ -52,11 +51,22 @@ impl Catalog {
         let policy = known.existing_policy(&key.1)?;
         let table_name = format!("{}{SEPARATOR}{}{SEPARATOR}{GROUP_NAME}", key.0, key.1);
         let schema = TableSchema::measurement(table_name, policy.shard_duration_ns);
-        let table = self.store.create_table(schema.clone()).await?;
-        let (store, records) = (self.store.clone(), self.series_records.clone());
-        let stored = SeriesTable::new(GROUP_NAME.into(), table, &schema, store, records).just_created();
-        let group = Arc::new(Measurement::group(Arc::new(stored)));
-        self.state.write().measurements.entry(key).or_default().group = Some(group.clone());
+        let created = self.store.create_table(schema.clone()).await;
+        if matches!(&created, Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared()) {
+            self.follow_tables();
+        }
+        let mut state = self.state.write();
+        let all = state.measurements.entry(key).or_default();
+        // Another server has created it, or this server was following others just now.
+        let known =
+            all.group.as_ref().filter(|known| created.as_ref().map_or(true, |id| *id == known.table()));
+        if let Some(known) = known {
+            return Ok(known.clone());
+        }
+        let stored = Arc::new(self.series_table(GROUP_NAME, created?, &schema).just_created());
+        self.add_follower(&stored);
+        let group = Arc::new(Measurement::group(stored));
+        all.group = Some(group.clone());
         Ok(group)
     }
 
@@ -110,9 +120,12 @@ impl Catalog {
             if member.was_dropped() {
                 continue;
             }
+            found |= !self.is_shared() || member.has_series();
             self.delete_owned(&member, &TagFilter::All, TimeRange::ALL, false).await?;
-            self.forget_member(&member).await?;
-            found = true;
+            // In a shared store a member without series is not shown, and stays: others may be writing to it.
+            if !self.is_shared() {
+                self.forget_member(&member).await?;
+            }
         }
         Ok(found)
     }

@@ -66,8 +66,8 @@ impl SeriesTable {
     /// Returns a function that says whether a writer may keep using a cached series id: the series exists and is not
     /// idle.
     pub(crate) fn ids_in_use(&self) -> impl Fn(u32) -> bool + use<'_> {
-        let (series, idle) = (self.series(), self.idle().lock());
-        move |id| series.contains(SeriesId(id)) && !idle.is_resident(id)
+        let (series, idle, doubted) = (self.series(), self.idle().lock(), self.loaded().doubted.lock());
+        move |id| series.contains(SeriesId(id)) && !idle.is_resident(id) && !doubted.contains_key(&id)
     }
 
     /// Reloads the idle series that may have points in a time range. None of them is evicted while the pin is held. If
@@ -411,9 +411,7 @@ impl SeriesTable {
         let idle = self.idle().lock();
         let listed = ids & (idle.resident() | idle.reactivated());
         let key = |id| tag_set_key(self.table(), &tags_record(&series.tags_of(SeriesId(id))));
-        // If several servers give ids, every series has such a record.
-        let found_by_tags = if self.is_shared() { ids } else { &listed };
-        let keys = found_by_tags.iter().map(key).collect();
+        let keys = listed.iter().map(key).collect();
         (listed, keys)
     }
 
@@ -431,7 +429,7 @@ impl SeriesTable {
         Ok(found.unwrap_or_default())
     }
 
-    fn malformed(&self, what: &str) -> Error {
+    pub(super) fn malformed(&self, what: &str) -> Error {
         Error::new(
             ErrorKind::Corrupt,
             format!("the record of {what} of measurement \"{}\" is malformed", self.name()),

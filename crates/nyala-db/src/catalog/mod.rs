@@ -7,6 +7,7 @@ mod continuous;
 mod creation;
 mod database;
 mod field;
+mod following;
 mod group;
 mod idle_rules;
 mod idle_series;
@@ -21,6 +22,7 @@ mod series_table;
 mod series_view;
 mod shard;
 mod shard_types;
+mod shared_table;
 mod subscription;
 mod table_lock;
 mod table_locks;
@@ -44,15 +46,15 @@ use policy_measurements::{PolicyKey, PolicyMeasurements};
 use record::record_prefix;
 
 use crate::names::is_valid_name;
-use crate::records::{Change, Records, VersionedRecords};
+use crate::records::{Change, ChangeLog, Entry, News, Records, VersionedRecords};
 use crate::users::{Privilege, Users};
 use nyala_core::store::{Alteration, Freshness, SnapshotRef, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::btree_map;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use tokio::sync::{MutexGuard, OwnedRwLockWriteGuard};
 
 /// A change of a retention policy, or settings to compare a policy with. Members that are `None` do not change, or are
@@ -77,6 +79,8 @@ pub struct PolicyChange {
 pub struct Catalog {
     store: StoreRef,
     damage: Option<String>,
+    /// If other servers use the store too.
+    change_log: Option<Arc<ChangeLog>>,
     database_records: VersionedRecords,
     series_records: Records,
     users: Users,
@@ -88,6 +92,10 @@ pub struct Catalog {
     changing: tokio::sync::Mutex<()>,
     /// Locked to add columns to measurements.
     altering: tokio::sync::Mutex<()>,
+    /// The version of the store's tables that `state` shows.
+    tables_version: AtomicU64,
+    /// Which changes of other servers were applied to the catalog. Locked before `changing`.
+    applied_news: tokio::sync::Mutex<News>,
 }
 
 #[derive(Default)]
@@ -149,7 +157,7 @@ impl Catalog {
             // Table ids ascend, so tables that are new since the last round come after those that are locked already.
             tables.sort_unstable_by_key(|table| table.table());
             for table in &tables {
-                if let Entry::Vacant(place) = locks.entry(table.table()) {
+                if let btree_map::Entry::Vacant(place) = locks.entry(table.table()) {
                     place.insert(table.table_lock().lock_exclusive().await);
                 }
             }
@@ -173,10 +181,18 @@ impl Catalog {
         self.state.read().measurements.get(&key).into_iter().flat_map(|all| all.tables().cloned()).collect()
     }
 
-    /// Sets the rules by which series are evicted. By default no series is evicted.
+    /// Whether other servers use the store too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.change_log.is_some()
+    }
+
+    /// Sets the rules by which series are evicted. By default no series is evicted, and in a shared store none ever is:
+    /// other servers may be writing to it.
     #[must_use]
     pub fn with_idle_rules(mut self, rules: IdleRules) -> Self {
-        self.idle_rules = rules;
+        if !self.is_shared() {
+            self.idle_rules = rules;
+        }
         self
     }
 
@@ -282,7 +298,8 @@ impl Catalog {
         if let Some(after) = self.change_database_records(&format!("database {name}"), decide).await? {
             self.state.write().databases.insert(name.to_owned(), Arc::new(after));
         }
-        Ok(())
+        // Even if nothing was changed: whoever changed it may have died before it said so.
+        self.announce(Entry::Databases).await
     }
 
     /// The same for a database that must exist.
@@ -301,7 +318,7 @@ impl Catalog {
         let decide = || Ok(Some((Database::changes(&self.database_records, name, None), ())));
         self.change_database_records(&format!("database {name}"), decide).await?;
         self.state.write().databases.remove(name);
-        Ok(())
+        self.announce(Entry::Databases).await
     }
 
     /// Changes records of databases; see [`VersionedRecords::change_by`].
@@ -310,12 +327,14 @@ impl Catalog {
         what: &str,
         decide: impl Fn() -> Result<Option<(Vec<Change>, T)>>,
     ) -> Result<Option<T>> {
-        let learn = |records: &[(Vec<u8>, Vec<u8>)]| {
-            let databases = read_databases(records)?.into_iter();
-            self.state.write().databases = databases.map(|(name, own)| (name, Arc::new(own))).collect();
-            Ok(())
-        };
-        self.database_records.change_by(what, decide, learn).await
+        self.database_records.change_by(what, decide, |records| self.learn_databases(records)).await
+    }
+
+    /// Replaces what is known of the databases. The caller holds `changing`.
+    fn learn_databases(&self, records: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        let databases = read_databases(records)?.into_iter();
+        self.state.write().databases = databases.map(|(name, own)| (name, Arc::new(own))).collect();
+        Ok(())
     }
 
     /// Drops a database with everything in it. It is no error if the database does not exist.
@@ -338,17 +357,24 @@ impl Catalog {
     async fn drop_points<'a>(
         &self,
         database: &str,
-        policies: impl Iterator<Item = &'a str>,
+        policies: impl Iterator<Item = &'a str> + Clone,
         is_chosen: impl Fn(&SeriesTable) -> bool,
     ) -> Result<Vec<TableId>> {
-        let (mut tables, mut dropped) = (Vec::new(), Vec::new());
-        for policy in policies {
-            for table in self.known_tables(database, policy).into_iter().filter(|table| is_chosen(table)) {
-                tables.push(table.table());
-                dropped.push(((database.to_owned(), policy.to_owned()), table));
+        let (tables, dropped) = loop {
+            let (mut tables, mut dropped) = (Vec::new(), Vec::new());
+            for policy in policies.clone() {
+                let known = self.known_tables(database, policy).into_iter();
+                for table in known.filter(|table| is_chosen(table)) {
+                    tables.push(table.table());
+                    dropped.push(((database.to_owned(), policy.to_owned()), table));
+                }
             }
-        }
-        self.store.drop_tables(tables.clone()).await?;
+            match self.store.drop_tables(tables.clone()).await {
+                // Another server has dropped one of them.
+                Err(error) if error.kind() == ErrorKind::Missing && self.is_shared() => self.follow_tables(),
+                done => break done.map(|()| (tables, dropped))?,
+            }
+        };
         for (_, table) in &dropped {
             table.table_lock().mark_dropped();
             self.give_back_series_memory(table.memory_bytes());

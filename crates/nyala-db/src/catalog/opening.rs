@@ -8,13 +8,13 @@ use super::series_table::SeriesTable;
 use super::{
     Catalog, DEFAULT_POLICY_NAME, IdleRules, Measurement, PolicyChange, RetentionPolicy, SEPARATOR, State,
 };
-use crate::records::{Records, VersionedRecords, table_named};
+use crate::records::{ChangeLog, Records, VersionedRecords, table_named};
 use crate::users::Users;
 use nyala_core::store::{Alteration, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use parking_lot::RwLock;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 const DATABASES_TABLE: &str = "nyala.databases";
 /// The name that the table of databases gets when it is found damaged. It keeps the name until an operator accepts the
@@ -30,8 +30,10 @@ impl Catalog {
     /// Reads the catalog of a store.
     pub async fn open(store: StoreRef) -> Result<Self> {
         check_tables(&store)?;
+        // First of all: what others change from now on is read from the log.
+        let change_log = ChangeLog::open(&store).await?;
         let series_records = Records::open(store.clone(), SERIES_TABLE).await?;
-        let users = Users::open(store.clone()).await?;
+        let users = Users::open(store.clone(), change_log.clone()).await?;
         let mut lost_runs = None;
         let (database_records, read, damage) = match read_records(&store, &mut lost_runs).await {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -43,6 +45,7 @@ impl Catalog {
         let databases = databases.map(|(name, database)| (name, Arc::new(database))).collect();
         let mut state = State { databases, ..State::default() };
         let (mut lost, mut unreadable) = (Vec::new(), Vec::new());
+        let tables_version = store.tables_version();
         for (table, schema) in store.tables() {
             let mut parts = schema.name.splitn(3, SEPARATOR);
             let (Some(database), Some(policy), Some(name)) = (parts.next(), parts.next(), parts.next())
@@ -52,8 +55,12 @@ impl Catalog {
             if state.restore(database, policy, &schema)? {
                 lost.push(format!("{database:?}.{policy:?}"));
             }
-            let stored = SeriesTable::new(name.into(), table, &schema, store.clone(), series_records.clone());
+            let (of_store, records) = (store.clone(), series_records.clone());
+            let stored = SeriesTable::new(name.into(), table, &schema, of_store, records, change_log.clone());
             let (key, stored) = ((database.to_owned(), policy.to_owned()), Arc::new(stored));
+            if let Some(log) = &change_log {
+                log.add_follower(table, &stored);
+            }
             let all = state.measurements.entry(key).or_default();
             if name != GROUP_NAME {
                 all.insert(Arc::new(Measurement::whole(name.into(), stored)));
@@ -90,6 +97,7 @@ impl Catalog {
         Ok(Self {
             store,
             damage,
+            change_log,
             database_records,
             series_records,
             users,
@@ -98,6 +106,8 @@ impl Catalog {
             idle_rules: IdleRules::default(),
             changing: tokio::sync::Mutex::new(()),
             altering: tokio::sync::Mutex::new(()),
+            tables_version: AtomicU64::new(tables_version),
+            applied_news: tokio::sync::Mutex::default(),
         })
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Records: table u32 big-endian, kind byte, then
 //!   not idle:   id u32 big-endian        → nothing: the series is in an idle set, but reactivated or removed
+//!   hidden:     id u32 big-endian, number of the entry of the log i64 big-endian → 1: hidden since this entry, or 0: shown
 //!   id block:   number u32 big-endian    → nothing: ids from number × 4096 on are a server's to give out
 //!   idle set:   number u64 big-endian    → start i64, end i64, number of keys u32, each: length u32, key; then the ids
 //!                                          as a Roaring bitmap
@@ -19,6 +20,7 @@
 //! large; a start does not read them.
 
 use super::field::{FieldType, ShardTypes};
+use crate::records::{Recent, SeriesChange};
 use crate::series::{IdleSeries, SeriesIndex};
 use nyala_core::{SeriesId, TableId, TimeRange};
 use ring::digest::{SHA256, digest};
@@ -27,6 +29,7 @@ use std::collections::HashMap;
 
 const NOT_IDLE: u8 = b'a';
 const ID_BLOCK: u8 = b'b';
+const HIDDEN: u8 = b'h';
 const IDLE_SET: u8 = b'i';
 const TAG_SET: u8 = b'x';
 const IDLE_TAGS: u8 = b'y';
@@ -85,6 +88,16 @@ pub(super) fn own_type_key(table: TableId, shard_start_ns: i64, member: &str, fi
     record_key(table, OWN_TYPE, &[&start[..], &length, member.as_bytes(), field.as_bytes()].concat())
 }
 
+/// The prefixes of the keys of all types of fields.
+pub(super) fn type_prefixes(table: TableId) -> [Vec<u8>; 2] {
+    [SHARD_TYPE, OWN_TYPE].map(|kind| record_key(table, kind, &[]))
+}
+
+/// Whether a key is of the record of a type.
+pub(super) fn is_type_key(key: &[u8]) -> bool {
+    matches!(key.get(4), Some(&(SHARD_TYPE | OWN_TYPE)))
+}
+
 /// The key of the record of a member of a group. The key for the empty name is the prefix of all of them.
 pub(super) fn member_key(table: TableId, name: &str) -> Vec<u8> {
     record_key(table, MEMBER, name.as_bytes())
@@ -93,6 +106,46 @@ pub(super) fn member_key(table: TableId, name: &str) -> Vec<u8> {
 /// The name of a member, given the key of its record.
 pub(super) fn member_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(5..)?).ok()
+}
+
+/// The key of the record that says that a series is hidden, or shown again, since an entry of the log.
+pub(super) fn hidden_key(table: TableId, id: u32, number: i64) -> Vec<u8> {
+    record_key(table, HIDDEN, &[&id.to_be_bytes()[..], &number.to_be_bytes()].concat())
+}
+
+/// The prefix of the keys of these records.
+pub(super) fn hidden_prefix(table: TableId) -> Vec<u8> {
+    record_key(table, HIDDEN, &[])
+}
+
+/// Since which entries of the log series are hidden, or shown again.
+#[derive(Debug, Default)]
+pub(super) struct HiddenMarks(HashMap<u32, (i64, bool)>);
+
+impl HiddenMarks {
+    /// Reads a record; `None` if it is malformed. Records come in key order.
+    pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        let (id, number) = key.get(5..)?.split_first_chunk::<4>()?;
+        let number = i64::from_be_bytes(number.try_into().ok()?);
+        self.0.insert(u32::from_be_bytes(*id), (number, *value.first()? == 1));
+        Some(())
+    }
+
+    /// The hidden series, after what the log still says.
+    pub(super) fn hidden(mut self, recent: &Recent) -> RoaringBitmap {
+        for (number, change) in &recent.hiding {
+            let (ids, is_hidden) = match change {
+                SeriesChange::Hidden(ids) => (ids, true),
+                SeriesChange::Shown { ids, .. } => (ids, false),
+                SeriesChange::Doubted(_) | SeriesChange::Names | SeriesChange::Everything(_) => continue,
+            };
+            for id in ids {
+                let mark = self.0.entry(id).or_insert((*number, is_hidden));
+                *mark = (*mark).max((*number, is_hidden));
+            }
+        }
+        self.0.into_iter().filter_map(|(id, (_, is_hidden))| is_hidden.then_some(id)).collect()
+    }
 }
 
 /// The key of the record that reserves a block of ids.
@@ -176,6 +229,7 @@ pub(super) struct ReadRecords {
     pub(super) types: ShardTypes,
     pub(super) own_types: HashMap<String, ShardTypes>,
     pub(super) idle: IdleSeries,
+    pub(super) hidden: HiddenMarks,
     not_idle: RoaringBitmap,
 }
 
@@ -202,6 +256,7 @@ impl ReadRecords {
                 let next = u32::from_be_bytes(rest.try_into().ok()?).saturating_add(1);
                 self.series.reserve_ids(SeriesId(next.saturating_mul(BLOCK_IDS)));
             }
+            HIDDEN => self.hidden.take(key, value)?,
             IDLE_SET => {
                 let (time, keys, series) = read_idle_set(value)?;
                 self.idle.restore(u64::from_be_bytes(rest.try_into().ok()?), time, &keys, &series);

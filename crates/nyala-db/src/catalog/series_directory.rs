@@ -3,18 +3,28 @@
 //!
 //! A tag set is registered by a record under its hash, inserted on condition that there is none. If there is one, the
 //! id in that record counts. Ids come from blocks, which a server reserves in the same way. Every server that uses a
-//! series writes the series' record before its points. So if a server dies between the two, no points are left whose
-//! series cannot be read. A store with one server does not need any of this: its ids are consecutive, and their records
-//! are written with the points (`unsaved`).
+//! series writes the series' record before its points, and announces the series in the log of changes. So if a server
+//! dies in between, no points are left whose series cannot be read, or that others do not see.
+//!
+//! A store with one server needs none of this: its ids are consecutive, and their records are written with the points
+//! (`unsaved`).
 
-use super::record::{BLOCK_IDS, id_block_key, series_key, tag_set_key, tags_record};
+use super::record::{BLOCK_IDS, HiddenMarks, id_block_key, series_key, tag_set_key, tags_record};
 use super::series_table::SeriesTable;
+use crate::records::{Applied, ChangeLog, Entry, Follower, Recent};
 use crate::series::Tags;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use nyala_core::{Error, ErrorKind, Result, SeriesId};
+use parking_lot::Mutex;
+use roaring::RoaringBitmap;
+use std::collections::HashMap;
 use std::ops::Range;
 
+/// The number of records that are looked up at the same time.
+const LOOKED_UP_AT_ONCE: usize = 64;
+
 /// A tag set that is being registered.
-struct Entry {
+struct NewSeries {
     tags: Tags,
     record: Vec<u8>,
     key: Vec<u8>,
@@ -24,11 +34,12 @@ struct Entry {
 impl SeriesTable {
     /// Makes sure that tag sets (sorted by key) have the ids that all servers use. The caller holds the table lock
     /// shared.
-    pub(crate) async fn register(&self, tag_sets: Vec<Tags>) -> Result<()> {
+    pub(crate) async fn register(&self, log: &ChangeLog, tag_sets: Vec<Tags>) -> Result<()> {
         let mut reserved = self.loaded().reserved_ids.lock().await;
         let unknown: Vec<Tags> = {
-            let series = self.series();
-            tag_sets.into_iter().filter(|tags| series.find(tags).is_none()).collect()
+            let (series, doubted) = (self.series(), self.loaded().doubted.lock());
+            let is_unknown = |tags: &Tags| series.find(tags).is_none_or(|id| doubted.contains_key(&id.0));
+            tag_sets.into_iter().filter(is_unknown).collect()
         };
         if unknown.is_empty() {
             return Ok(());
@@ -37,27 +48,63 @@ impl SeriesTable {
         for tags in unknown {
             let record = tags_record(&tags);
             let key = tag_set_key(self.table(), &record);
-            entries.push(Entry { tags, record, key, id: self.next_reserved(&mut reserved).await? });
+            entries.push(NewSeries { tags, record, key, id: self.next_reserved(&mut reserved).await? });
         }
         let ids: Vec<[u8; 4]> = entries.iter().map(|entry| entry.id.to_le_bytes()).collect();
         let offered = entries.iter().zip(&ids).map(|(entry, id)| (entry.key.as_slice(), id.as_slice()));
-        for taken in self.records().insert(offered).await? {
-            let entry = &mut entries[taken];
-            let found = self.records().find(&entry.key).await?;
+        let taken = self.records().insert(offered).await?;
+        // Many at once: daemons that start to write the same series find most of them taken.
+        let look_up = |place: usize| {
+            let (records, key) = (self.records(), &entries[place].key);
+            async move { records.find(key).await.map(|found| (place, found)) }
+        };
+        let looked_up: Vec<_> = stream::iter(taken.iter().copied())
+            .map(look_up)
+            .buffer_unordered(LOOKED_UP_AT_ONCE)
+            .try_collect()
+            .await?;
+        for (place, found) in looked_up {
             let id = found.and_then(|id| id.try_into().ok()).map(u32::from_le_bytes);
-            // The record was removed with its series since the insertion failed.
-            let words = || Error::new(ErrorKind::Retry, "a series is being removed: send it again");
-            entry.id = id.ok_or_else(words)?;
+            // The records of a table that was dropped are removed.
+            let words = || Error::new(ErrorKind::Retry, "the measurement is being dropped: send it again");
+            entries[place].id = id.ok_or_else(words)?;
         }
         let keys: Vec<_> = entries.iter().map(|entry| series_key(self.table(), SeriesId(entry.id))).collect();
         let records = entries.iter().map(|entry| entry.record.as_slice());
         let put = self.records().put(keys.iter().map(<[u8; 9]>::as_slice).zip(records));
         self.records().write(vec![put]).await?;
-        let mut series = self.loaded().series.write();
-        for entry in entries {
-            if series.find(&entry.tags).is_none() {
-                series.insert_with_id(SeriesId(entry.id), &entry.tags);
-            }
+        self.announce(log, &entries, &taken).await
+    }
+
+    /// Tells all servers of series, and adds them to the index. `taken`: those that had ids before.
+    async fn announce(&self, log: &ChangeLog, entries: &[NewSeries], taken: &[usize]) -> Result<()> {
+        let taken: RoaringBitmap = taken.iter().map(|place| entries[*place].id).collect();
+        let mut marked = RoaringBitmap::new();
+        if !taken.is_empty() {
+            marked = self.hidden_marks().await?.hidden(&Recent::default()) & &taken;
+        }
+        let of_id: HashMap<u32, &NewSeries> = entries.iter().map(|entry| (entry.id, entry)).collect();
+        let all: RoaringBitmap = of_id.keys().copied().collect();
+        for (entry, ids) in Entry::series(self.table(), &all) {
+            let hidden = Mutex::new(RoaringBitmap::new());
+            let decide = |applied: &Applied| {
+                let recent = HiddenMarks::default().hidden(&applied.recent(self.table()));
+                let mut hidden = hidden.lock();
+                *hidden = (&marked | recent) & &taken & &ids;
+                Some(if hidden.is_empty() { entry.clone() } else { entry.shown_again() })
+            };
+            let insert = |_: &Entry, _: i64| {
+                let mut series = self.loaded().series.write();
+                self.no_longer_doubted(&ids);
+                for id in &ids {
+                    if !series.contains(SeriesId(id)) {
+                        series.insert_with_id(SeriesId(id), &of_id[&id].tags);
+                    }
+                }
+            };
+            let appended = log.append_if(decide, insert).await?;
+            let hidden = hidden.into_inner();
+            self.mark(&hidden, appended.expect("it was decided to"), false).await?;
         }
         Ok(())
     }

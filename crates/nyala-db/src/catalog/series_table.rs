@@ -6,7 +6,7 @@ use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_p
 use super::table_lock::TableLock;
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
-use crate::records::Records;
+use crate::records::{ChangeLog, Recent, Records};
 use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
 use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
 use nyala_core::{Error, Result, SeriesId, TableId, TableSchema, TimeRange};
@@ -24,6 +24,8 @@ pub(crate) struct SeriesTable {
     table: TableId,
     store: StoreRef,
     records: Records,
+    /// Of a store that other servers use too.
+    change_log: Option<Arc<ChangeLog>>,
     table_lock: TableLock,
     /// One per column, including fields that no shard has any more.
     pub(super) columns: RwLock<Vec<Field>>,
@@ -43,6 +45,9 @@ pub(super) struct Loaded {
     /// The ids that this server has reserved and not given out (`series_directory`). Locked while series are
     /// registered.
     pub(super) reserved_ids: tokio::sync::Mutex<Range<u32>>,
+    /// Series of which somebody looks whether they have points, with the number of the first entry that said so. They are
+    /// registered again when they are written.
+    pub(super) doubted: Mutex<HashMap<u32, i64>>,
     activity: RwLock<Activity>,
     presence: RwLock<Presence>,
     pub(super) shard_types: RwLock<ShardTypes>,
@@ -61,12 +66,14 @@ impl SeriesTable {
         schema: &TableSchema,
         store: StoreRef,
         records: Records,
+        change_log: Option<Arc<ChangeLog>>,
     ) -> Self {
         Self {
             name,
             table,
             store,
             records,
+            change_log,
             table_lock: TableLock::default(),
             columns: RwLock::new(fields_of(schema)),
             loaded: OnceCell::new(),
@@ -74,9 +81,12 @@ impl SeriesTable {
         }
     }
 
-    /// The same table, which was just created: there is nothing to load.
+    /// The same table, which was just created: there is nothing to load, unless other servers have written to it since.
     pub(crate) fn just_created(self) -> Self {
-        Self { loaded: OnceCell::new_with(Some(Loaded::default())), ..self }
+        match self.is_shared() {
+            true => self,
+            false => Self { loaded: OnceCell::new_with(Some(Loaded::default())), ..self },
+        }
     }
 
     /// Its name in error messages.
@@ -186,7 +196,7 @@ impl SeriesTable {
         self.loaded.get().is_some()
     }
 
-    pub(super) fn records(&self) -> &Records {
+    pub(crate) fn records(&self) -> &Records {
         &self.records
     }
 
@@ -201,12 +211,26 @@ impl SeriesTable {
 
     /// Whether other servers give ids to its series too.
     pub(crate) fn is_shared(&self) -> bool {
-        self.store.capabilities().is_shared
+        self.change_log.is_some()
+    }
+
+    /// The log of changes, if other servers use the store too.
+    pub(crate) fn change_log(&self) -> Option<&ChangeLog> {
+        self.change_log.as_deref()
     }
 
     /// Reads the series and shard types, unless they are loaded.
     pub(crate) async fn load(&self) -> Result<()> {
-        let read = || async { Ok(Self::read_records(&[self]).await?.remove(0)) };
+        if self.is_loaded() {
+            return Ok(());
+        }
+        // An entry of the log that is applied meanwhile would be lost.
+        let applied = match &self.change_log {
+            Some(log) => Some(log.pause().await),
+            None => None,
+        };
+        let recent = applied.as_ref().map_or_else(Recent::default, |applied| applied.recent(self.table));
+        let read = || async { Ok(self.loaded_from(Self::read(&[self]).await?.remove(0), recent)) };
         self.loaded.get_or_try_init(read).await.map(drop)
     }
 
@@ -216,13 +240,15 @@ impl SeriesTable {
         unread.sort_unstable_by_key(|table| table.table);
         unread.dedup_by_key(|table| table.table);
         for run in unread.chunk_by(|a, b| a.table.0 + 1 == b.table.0) {
-            if let [only] = run {
-                only.load().await?;
+            if run.len() == 1 || run[0].is_shared() {
+                for table in run {
+                    table.load().await?;
+                }
                 continue;
             }
-            for (table, loaded) in run.iter().zip(Self::read_records(run).await?) {
+            for (table, read) in run.iter().zip(Self::read(run).await?) {
                 // A table that is not loaded does not change. So a concurrent load of the same table reads the same.
-                if table.loaded.set(loaded).is_err() {
+                if table.loaded.set(table.loaded_from(read, Recent::default())).is_err() {
                     table.load().await?;
                 }
             }
@@ -231,7 +257,7 @@ impl SeriesTable {
     }
 
     /// Reads the records of tables with consecutive ids.
-    async fn read_records(run: &[&Self]) -> Result<Vec<Loaded>> {
+    pub(super) async fn read(run: &[&Self]) -> Result<Vec<ReadRecords>> {
         let (first, last) = (run[0], run[run.len() - 1]);
         let mut read: Vec<ReadRecords> = run.iter().map(|_| ReadRecords::default()).collect();
         let mut broken = None;
@@ -252,19 +278,23 @@ impl SeriesTable {
         if let Some(words) = broken {
             return Err(Error::new(nyala_core::ErrorKind::Corrupt, words));
         }
-        let loaded = run.iter().zip(read).map(|(table, read)| {
-            let read = read.finish();
-            let fields = present_fields(&table.columns.read(), read.types.values());
-            Loaded {
-                series: RwLock::new(read.series),
-                idle: Mutex::new(read.idle),
-                shard_types: RwLock::new(read.types),
-                own_types: RwLock::new(read.own_types),
-                fields: RwLock::new(Arc::new(fields)),
-                ..Loaded::default()
-            }
-        });
-        Ok(loaded.collect())
+        Ok(read.into_iter().map(ReadRecords::finish).collect())
+    }
+
+    /// `recent`: what the log of changes still says, which comes after the records.
+    fn loaded_from(&self, read: ReadRecords, recent: Recent) -> Loaded {
+        let fields = present_fields(&self.columns.read(), read.types.values());
+        let mut series = read.series;
+        series.remove(&read.hidden.hidden(&recent));
+        Loaded {
+            doubted: Mutex::new(recent.doubted),
+            series: RwLock::new(series),
+            idle: Mutex::new(read.idle),
+            shard_types: RwLock::new(read.types),
+            own_types: RwLock::new(read.own_types),
+            fields: RwLock::new(Arc::new(fields)),
+            ..Loaded::default()
+        }
     }
 
     /// The id of a tag set (sorted by key), and the approximate memory that it takes if it is new, bytes; or the reason
@@ -274,6 +304,10 @@ impl SeriesTable {
         tags: &[(&str, &str)],
     ) -> std::result::Result<(SeriesId, usize), String> {
         let mut series = self.loaded().series.write();
+        if self.is_shared() {
+            // It was registered (`series_directory`).
+            return series.find(tags).map(|id| (id, 0)).ok_or_else(|| HIDDEN_MEANWHILE.to_owned());
+        }
         let (id, is_new) = match series.next_id() < LAST_SERIES {
             true => series.insert(tags),
             false => (series.find(tags).ok_or_else(|| NO_MORE_IDS.to_owned())?, false),
@@ -384,6 +418,7 @@ impl SeriesTable {
 
 /// The first id that no series gets. This id and the next one mean "none" elsewhere.
 const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
+const HIDDEN_MEANWHILE: &str = "it was dropped meanwhile: write it again";
 const NO_MORE_IDS: &str =
     "it had 4 294 967 294 in its time, which is all a measurement can have; write to another";
 /// A smaller number of series is not narrowed, because there is little to gain.

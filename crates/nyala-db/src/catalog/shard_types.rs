@@ -6,12 +6,12 @@
 //! are kept separately.
 
 use super::field::{Field, FieldType, ShardTypes, fields_of, find, present_fields, sort};
-use super::record::{own_type_key, shard_type_key};
+use super::record::{ReadRecords, is_type_key, own_type_key, shard_type_key};
 use super::series_table::SeriesTable;
 use nyala_core::store::Operation;
 use nyala_core::{Result, TableSchema};
 use roaring::RoaringBitmap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 impl SeriesTable {
@@ -71,6 +71,46 @@ impl SeriesTable {
     /// Whether a field has a column, even if no shard has the field any more.
     pub(crate) fn has_column(&self, name: &str, field_type: FieldType) -> bool {
         find(&self.columns.read(), name, field_type).is_some()
+    }
+
+    /// Replaces what is known of the types of fields by records, and what was given here and is not registered yet. Returns
+    /// false if a record is malformed.
+    pub(super) fn set_types(&self, records: &[(Vec<u8>, Vec<u8>)]) -> bool {
+        let loaded = self.loaded();
+        let (mut types, mut own_types) = (loaded.shard_types.write(), loaded.own_types.write());
+        let mut read = ReadRecords::default();
+        let mut is_whole = true;
+        for (key, code) in self.unsaved().lock().names.iter().filter(|(key, _)| is_type_key(key)) {
+            is_whole &= read.take(key, &[*code]).is_some();
+        }
+        for (key, value) in records {
+            is_whole &= read.take(key, value).is_some();
+        }
+        if !is_whole {
+            return false;
+        }
+        let is_gone = |(start_ns, fields): (&i64, &HashMap<String, FieldType>)| {
+            let left = read.types.get(start_ns);
+            fields.keys().any(|field| left.is_none_or(|left| !left.contains_key(field)))
+        };
+        if types.iter().any(is_gone) {
+            // Writers here give them again.
+            self.table_lock().note_removal();
+        }
+        (*types, *own_types) = (read.types, read.own_types);
+        drop((types, own_types));
+        self.update_fields();
+        true
+    }
+
+    /// Notes the columns of its table, which another server may have added.
+    pub(crate) fn follow_columns(&self, schema: &TableSchema) {
+        if self.columns.read().len() != fields_of(schema).len() {
+            self.set_columns(schema);
+            if self.is_loaded() {
+                self.update_fields();
+            }
+        }
     }
 
     /// Notes the columns of its table.

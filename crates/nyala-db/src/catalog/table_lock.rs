@@ -1,6 +1,7 @@
 //! The lock on a table of points. Writers hold it shared. Whoever removes series, or the table itself, holds it
 //! exclusively, so that nothing is removed under a writer. Each table has its own lock: a removal only blocks writers
-//! to this table.
+//! to this table. Other servers of a shared store are not locked out: what they remove is applied at any time, and writers
+//! compare these counts again before they acknowledge (`write.rs`).
 //!
 //! Order of locks: several tables are locked in order of their ids, then `changing` of the catalog. A writer does not
 //! know its tables before it has parsed its lines with the ids that it has cached. So it first tries all locks without
@@ -36,22 +37,22 @@ impl TableLock {
         self.lock.clone().write_owned().await
     }
 
-    /// The number of removals of series. Does not change while the lock is held.
+    /// The number of removals of series. Does not change while the lock is held, but by other servers.
     pub(crate) fn removals(&self) -> u64 {
         self.removals.load(Ordering::Acquire)
     }
 
-    /// Counts a removal of series. The caller holds the lock exclusively.
+    /// Counts a removal of series. The caller holds the lock exclusively, unless it applies what another server did.
     pub(crate) fn note_removal(&self) {
         self.removals.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether the table was dropped. Does not change while the lock is held.
+    /// Whether the table was dropped. Does not change while the lock is held, but by other servers.
     pub(crate) fn was_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// Marks the table as dropped. The caller holds the lock exclusively.
+    /// Marks the table as dropped. The caller holds the lock exclusively, unless it applies what another server did.
     pub(crate) fn mark_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
     }

@@ -7,10 +7,9 @@
 //! the same in all its versions.
 //!
 //! In a shared store some old versions are kept, and so are versions without a value. Otherwise a server that inserts
-//! the version after one that was removed long ago would not be noticed; a server that holds a lease may be some
-//! seconds behind. In a store with one server only the newest version is kept, and a removed record leaves nothing.
+//! the version after one that was removed long ago would not be noticed; a server may be some seconds behind. In a store with one server only the newest version is kept, and a removed record leaves nothing.
 
-use super::{Records, table_named};
+use super::{Records, open_or_create, table_named};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array};
@@ -73,10 +72,7 @@ impl VersionedRecords {
         if let Some((plain, _)) = table_named(&store, name).filter(|(_, schema)| schema.key.len() == 1) {
             store.alter_table(plain, vec![Alteration::Rename(old_name.clone())]).await?;
         }
-        let table = match table_named(&store, name) {
-            Some((table, _)) => table,
-            None => store.create_table(schema(name)).await?,
-        };
+        let table = open_or_create(&store, schema(name)).await?;
         let records = Self { store: store.clone(), table, seen: Mutex::default() };
         // While the old table exists, nothing but the upgraded records was written to the new one.
         if let Some((old, _)) = table_named(&store, &old_name) {

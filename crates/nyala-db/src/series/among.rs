@@ -1,4 +1,4 @@
-//! Queries about a subset of the series. Their cost depends only on the size of the subset.
+//! Queries about a subset of the series. They never look at all series; a condition on a tag reads the series of its value.
 
 use super::postings::Postings;
 use super::{SeriesIndex, TagFilter};

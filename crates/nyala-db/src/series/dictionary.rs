@@ -27,7 +27,7 @@ impl<T: Default> Dictionary<T> {
         if let Some(number) = numbers.find(hash, |number| text(texts, *number) == string) {
             return *number;
         }
-        let number = texts.next();
+        let number = texts.next;
         texts.insert(number, string, T::default());
         numbers.insert_unique(hash, number, |number| hasher.hash_one(text(texts, *number)));
         number
@@ -68,7 +68,7 @@ impl<T: Default> Dictionary<T> {
 
     /// The number above all that were ever given out.
     pub(crate) fn end(&self) -> usize {
-        self.texts.next() as usize
+        self.texts.next as usize
     }
 
     /// The approximate memory without what items hold elsewhere, bytes.

@@ -28,8 +28,8 @@ pub(crate) struct IdleSet {
     pub(crate) keys: Arc<[String]>,
 }
 
-/// A pin on the idle sets that somebody needs, and on series that became idle since. They stay in memory while it
-/// exists.
+/// A pin on the idle sets that a query needs, and on all series that become idle after it was taken. They stay in memory
+/// while it exists.
 #[derive(Debug, Clone, Default)]
 pub struct SeriesPin {
     _sets: Vec<Arc<IdleSet>>,
@@ -49,19 +49,19 @@ pub(crate) struct IdleSeries {
     /// The number of sets of each series that is in several.
     repeated: HashMap<u32, u32>,
     /// The number of the next set.
-    next: u64,
+    next_number: u64,
     /// The number of rounds of maintenance so far.
     round: u64,
     /// Held by every pin taken since the last set was made.
     era: Arc<()>,
-    /// By set number: alive as long as there are pins that were taken before the set was made.
+    /// By set number: alive as long as there are pins that were taken between the set before and this one.
     past_eras: BTreeMap<u64, Weak<()>>,
 }
 
-/// What is known of a set.
+/// A set, and what happened to it.
 struct SetEntry {
     set: Arc<IdleSet>,
-    /// Its series, while those that are not reactivated must stay in memory.
+    /// Its series, while none of them may be evicted.
     held: Option<RoaringBitmap>,
     /// Whether all of them are in memory.
     is_loaded: bool,
@@ -122,44 +122,44 @@ impl IdleSeries {
         if self.sets.is_empty() {
             return Some(SeriesPin { _sets: Vec::new(), _era: self.era.clone() });
         }
-        let (pin, lacking) = self.pin(time, |_| true);
-        lacking.is_empty().then_some(pin)
+        let (pin, not_loaded) = self.pin(time, |_| true);
+        not_loaded.is_empty().then_some(pin)
     }
 
-    /// Pins those sets of a time range that are wanted. Returns the pin, and those of the sets that are not in memory.
+    /// Pins the sets of a time range that are wanted. Returns the pin, and the sets whose series are not all in memory.
     pub(crate) fn pin(
         &mut self,
         time: TimeRange,
         is_wanted: impl Fn(TimeRange) -> bool,
     ) -> (SeriesPin, Vec<Arc<IdleSet>>) {
-        let (mut sets, mut lacking) = (Vec::new(), Vec::new());
+        let (mut sets, mut not_loaded) = (Vec::new(), Vec::new());
         let not_before = (Bound::Excluded((time.start_ns, u64::MAX)), Bound::Unbounded);
-        for known in self.sets.range_mut(not_before).map(|(_, known)| known) {
-            if !known.set.time.overlaps(time) || !is_wanted(known.set.time) {
+        for entry in self.sets.range_mut(not_before).map(|(_, entry)| entry) {
+            if !entry.set.time.overlaps(time) || !is_wanted(entry.set.time) {
                 continue;
             }
-            known.used_in = self.round;
-            sets.push(known.set.clone());
-            if !known.is_loaded {
-                lacking.push(known.set.clone());
+            entry.used_in = self.round;
+            sets.push(entry.set.clone());
+            if !entry.is_loaded {
+                not_loaded.push(entry.set.clone());
             }
         }
-        (SeriesPin { _sets: sets, _era: self.era.clone() }, lacking)
+        (SeriesPin { _sets: sets, _era: self.era.clone() }, not_loaded)
     }
 
-    /// Makes series idle, which are all in memory. The new set is not saved yet.
+    /// Makes series that are all in memory idle. The new set is not saved yet.
     pub(crate) fn make_idle(
         &mut self,
         time: TimeRange,
         keys: &[&str],
         series: &RoaringBitmap,
     ) -> Arc<IdleSet> {
-        let set = self.add(self.next, time, keys, series);
+        let set = self.add(self.next_number, time, keys, series);
         self.reactivated -= series;
         self.resident |= series;
         self.past_eras.insert(set.number, Arc::downgrade(&std::mem::take(&mut self.era)));
-        let known = self.sets.get_mut(&set_key(&set)).expect("it was just added");
-        (known.held, known.is_loaded) = (Some(series.clone()), true);
+        let entry = self.sets.get_mut(&set_key(&set)).expect("it was just added");
+        (entry.held, entry.is_loaded) = (Some(series.clone()), true);
         set
     }
 
@@ -171,46 +171,46 @@ impl IdleSeries {
     }
 
     fn add(&mut self, number: u64, time: TimeRange, keys: &[&str], series: &RoaringBitmap) -> Arc<IdleSet> {
-        self.next = self.next.max(number.saturating_add(1));
+        self.next_number = self.next_number.max(number.saturating_add(1));
         let listed = (series & &self.evicted) | (series & &self.resident) | (series & &self.reactivated);
         for id in listed {
             *self.repeated.entry(id).or_insert(1) += 1;
         }
         let keys: Arc<[String]> = keys.iter().map(|key| (*key).to_owned()).collect();
-        let keys = self.key_lists.get_key_value(&keys).map_or(keys, |(known, _)| known.clone());
+        let keys = self.key_lists.get_key_value(&keys).map_or(keys, |(shared, _)| shared.clone());
         *self.key_lists.entry(keys.clone()).or_default() += 1;
         let set = Arc::new(IdleSet { number, time, keys });
-        let known =
+        let entry =
             SetEntry { set: set.clone(), held: None, is_loaded: false, is_saved: false, used_in: self.round };
-        self.sets.insert(set_key(&set), known);
+        self.sets.insert(set_key(&set), entry);
         set
     }
 
-    /// All sets were read. The series in `not_idle` are reactivated if they are `here`, otherwise removed.
-    pub(crate) fn finish_restore(&mut self, not_idle: &RoaringBitmap, here: &RoaringBitmap) {
-        self.reactivated = &self.evicted & not_idle & here;
+    /// All sets were read. The series in `not_idle` are reactivated if they are `in_memory`, otherwise removed.
+    pub(crate) fn finish_restore(&mut self, not_idle: &RoaringBitmap, in_memory: &RoaringBitmap) {
+        self.reactivated = &self.evicted & not_idle & in_memory;
         self.evicted -= not_idle;
         self.evicted.optimize();
     }
 
     /// The record of a set is on disk.
     pub(crate) fn saved(&mut self, set: &IdleSet) {
-        if let Some(known) = self.sets.get_mut(&set_key(set)) {
-            known.is_saved = true;
+        if let Some(entry) = self.sets.get_mut(&set_key(set)) {
+            entry.is_saved = true;
         }
     }
 
     /// A set that may not have been saved, with its series.
     pub(crate) fn unsaved(&self) -> Option<(Arc<IdleSet>, RoaringBitmap)> {
-        let known = self.sets.values().find(|known| !known.is_saved)?;
-        Some((known.set.clone(), known.held.clone().unwrap_or_default()))
+        let entry = self.sets.values().find(|entry| !entry.is_saved)?;
+        Some((entry.set.clone(), entry.held.clone().unwrap_or_default()))
     }
 
     /// Keeps the series of a set from being evicted. Returns those that are evicted.
     pub(crate) fn hold(&mut self, set: &IdleSet, series: RoaringBitmap) -> RoaringBitmap {
         let evicted = &series & &self.evicted;
-        if let Some(known) = self.sets.get_mut(&set_key(set)) {
-            known.held = Some(series);
+        if let Some(entry) = self.sets.get_mut(&set_key(set)) {
+            entry.held = Some(series);
         }
         evicted
     }
@@ -223,8 +223,8 @@ impl IdleSeries {
 
     /// All series of a set are in memory or reactivated.
     pub(crate) fn loaded(&mut self, set: &IdleSet) {
-        if let Some(known) = self.sets.get_mut(&set_key(set)).filter(|known| known.held.is_some()) {
-            known.is_loaded = true;
+        if let Some(entry) = self.sets.get_mut(&set_key(set)).filter(|entry| entry.held.is_some()) {
+            entry.is_loaded = true;
         }
     }
 
@@ -234,7 +234,7 @@ impl IdleSeries {
         self.resident.insert(id);
     }
 
-    /// A series is written. Returns false if it was not idle. If it was evicted, it is in memory now.
+    /// Makes an idle series active, because it is written; the caller has it in memory. Returns false if it was not idle.
     pub(crate) fn reactivate(&mut self, id: u32) -> bool {
         let was_idle = self.resident.remove(id) | self.evicted.remove(id);
         if was_idle {
@@ -243,7 +243,7 @@ impl IdleSeries {
         was_idle
     }
 
-    /// Series were removed.
+    /// Forgets series that were removed.
     pub(crate) fn forget(&mut self, gone: &RoaringBitmap) {
         self.resident -= gone;
         self.reactivated -= gone;
@@ -261,18 +261,19 @@ impl IdleSeries {
             return RoaringBitmap::new();
         }
         self.past_eras.retain(|_, era| era.strong_count() > 0);
-        let first_watched = self.past_eras.keys().next().copied().unwrap_or(u64::MAX);
+        // Pins of past eras also pin every set that was made later.
+        let first_pinned = self.past_eras.keys().next().copied().unwrap_or(u64::MAX);
         let mut to_evict = self.resident.clone();
-        for known in self.sets.values_mut() {
-            let Some(held) = &known.held else { continue };
-            let is_needed = !known.is_saved
-                || known.used_in + 1 >= self.round
-                || Arc::strong_count(&known.set) > 1
-                || known.set.number >= first_watched;
+        for entry in self.sets.values_mut() {
+            let Some(held) = &entry.held else { continue };
+            let is_needed = !entry.is_saved
+                || entry.used_in + 1 >= self.round
+                || Arc::strong_count(&entry.set) > 1
+                || entry.set.number >= first_pinned;
             if is_needed {
                 to_evict -= held;
             } else {
-                (known.held, known.is_loaded) = (None, false);
+                (entry.held, entry.is_loaded) = (None, false);
             }
         }
         let to_evict: RoaringBitmap = to_evict.iter().take(most).collect();
@@ -282,16 +283,17 @@ impl IdleSeries {
     }
 
     /// The saved sets that have no points left, given the ranges of time that still have points.
-    pub(crate) fn expired(&self, left: &[TimeRange]) -> Vec<Arc<IdleSet>> {
-        let is_expired =
-            |known: &&SetEntry| known.is_saved && !left.iter().any(|range| range.overlaps(known.set.time));
-        self.sets.values().filter(is_expired).map(|known| known.set.clone()).collect()
+    pub(crate) fn expired(&self, ranges_left: &[TimeRange]) -> Vec<Arc<IdleSet>> {
+        let is_expired = |entry: &&SetEntry| {
+            entry.is_saved && !ranges_left.iter().any(|range| range.overlaps(entry.set.time))
+        };
+        self.sets.values().filter(is_expired).map(|entry| entry.set.clone()).collect()
     }
 
     /// The saved sets whose points lie wholly within a time range.
     pub(crate) fn within(&self, time: TimeRange) -> Vec<Arc<IdleSet>> {
-        let is_within = |known: &&SetEntry| known.is_saved && time.covers(known.set.time);
-        self.sets.values().filter(is_within).map(|known| known.set.clone()).collect()
+        let is_within = |entry: &&SetEntry| entry.is_saved && time.covers(entry.set.time);
+        self.sets.values().filter(is_within).map(|entry| entry.set.clone()).collect()
     }
 
     /// Those of a set's series that are in no other set.
@@ -323,7 +325,7 @@ impl IdleSeries {
     /// The approximate memory, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let of_set =
-            |known: &SetEntry| SET_BYTES + known.held.as_ref().map_or(0, RoaringBitmap::serialized_size);
+            |entry: &SetEntry| SET_BYTES + entry.held.as_ref().map_or(0, RoaringBitmap::serialized_size);
         let keys = self.keys().map(|key| key.len() + size_of::<String>());
         let series = [&self.evicted, &self.resident, &self.reactivated];
         self.sets.values().map(of_set).sum::<usize>()

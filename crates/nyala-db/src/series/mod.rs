@@ -93,7 +93,7 @@ impl SeriesIndex {
 
     /// The id of the next new series.
     pub fn next_id(&self) -> SeriesId {
-        SeriesId(self.words.next())
+        SeriesId(self.words.next)
     }
 
     /// Makes sure that ids below `id` are not given out.

@@ -1,4 +1,4 @@
-//! Sets of series ids. A million tags with one series each must be cheap, so a single id needs no bitmap.
+//! The series ids of a tag value. A million tags with one series each must be cheap, so a single id needs no bitmap.
 
 use roaring::RoaringBitmap;
 
@@ -12,7 +12,7 @@ pub(crate) enum Postings {
 }
 
 impl Postings {
-    /// Adds a series. Returns how many bitmaps, and series in bitmaps, there are more. A single series is in no bitmap.
+    /// Adds a series. Returns how many bitmaps, and how many series in bitmaps, were added. A single series is in no bitmap.
     pub(crate) fn insert(&mut self, id: u32) -> (usize, usize) {
         match self {
             Postings::Empty => *self = Postings::One(id),
@@ -26,7 +26,8 @@ impl Postings {
         (0, 0)
     }
 
-    /// Removes a series. Returns how many bitmaps, and series in bitmaps, there are less. `Many` never becomes `One` again.
+    /// Removes a series. Returns how many bitmaps, and how many series in bitmaps, were removed. `Many` never becomes `One`
+    /// again.
     pub(crate) fn remove(&mut self, id: u32) -> (usize, usize) {
         match self {
             Postings::One(old) if *old == id => *self = Postings::Empty,

@@ -15,7 +15,8 @@ const BITMAP_WORDS: usize = PAGE_NUMBERS / 64;
 /// Runs of elements, each with an item.
 pub(crate) struct Runs<E, T = ()> {
     pages: Vec<Option<Box<Page<E, T>>>>,
-    next: u32,
+    /// The number above all that were ever given out.
+    pub(crate) next: u32,
     /// Bytes of all pages.
     page_bytes: usize,
 }
@@ -43,11 +44,6 @@ impl<E, T> Default for Runs<E, T> {
 }
 
 impl<E: Copy, T> Runs<E, T> {
-    /// The number above all that were ever given out.
-    pub(crate) fn next(&self) -> u32 {
-        self.next
-    }
-
     /// Makes sure that numbers below `number` are not given out.
     pub(crate) fn reserve(&mut self, number: u32) {
         self.next = self.next.max(number);
@@ -298,7 +294,7 @@ mod tests {
                     runs.remove_all(gone.iter().copied());
                     gone.iter().for_each(|number| drop(map.remove(number)));
                 }
-                prop_assert_eq!(runs.next(), next);
+                prop_assert_eq!(runs.next, next);
                 prop_assert!(runs.iter().map(|(number, run, item)| (number, run.to_vec(), *item)).eq(
                     map.iter().map(|(number, run)| (*number, run.clone(), *number))
                 ));
@@ -310,7 +306,7 @@ mod tests {
                 prop_assert_eq!(runs.page_bytes, bytes);
             }
             runs.remove_all(0..7000);
-            prop_assert_eq!((runs.memory_bytes(), runs.next()), (0, next));
+            prop_assert_eq!((runs.memory_bytes(), runs.next), (0, next));
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Users, their passwords and their rights.
 //!
 //! There is one record per user, which is only changed as a whole. Statements and writes are checked against
-//! the [`Rights`] of a request, which do not change while it runs. Passwords are not stored, only their hashes
-//! (`password`). Neither is ever printed, and no other module sees them.
+//! the [`Rights`] of a request, which do not change while it runs. Only hashes of passwords are stored (`password`).
+//! Passwords and hashes are never printed, and hashes do not leave this module.
 
 mod password;
 
-use crate::records::VersionedRecords;
+use crate::records::{ChangeLog, Entry, VersionedRecords};
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
@@ -68,12 +68,12 @@ impl Privilege {
 #[derive(Clone, Serialize, Deserialize)]
 pub struct User {
     name: String,
-    /// A PHC string.
+    /// An Argon2id hash, as a PHC string.
     password_hash: String,
     admin: bool,
-    /// By database.
+    /// The user's privileges, by database.
     grants: BTreeMap<String, Privilege>,
-    /// Its number in the order in which the existing users were created. Records are in this order.
+    /// Its position in the order of creation. Records are in this order; only those of an earlier version contain it.
     #[serde(default, skip_serializing)]
     created: u64,
 }
@@ -106,14 +106,14 @@ impl fmt::Debug for User {
     }
 }
 
-/// Who sent a request, for what it may do.
+/// What a request may do: the rights of its sender.
 #[derive(Debug, Clone)]
 pub enum Rights {
-    /// Anybody: authentication is off.
+    /// Of anybody: authentication is off.
     Open,
-    /// Unknown: there is no administrator yet. The only thing allowed is to create the first one.
+    /// Of somebody unknown, while there is no administrator: the only thing allowed is to create the first one.
     FirstAdmin,
-    /// A user's.
+    /// Of a user.
     User(Arc<User>),
 }
 
@@ -148,7 +148,9 @@ impl Rights {
 /// All users.
 pub struct Users {
     records: VersionedRecords,
-    state: RwLock<BTreeMap<String, Arc<User>>>,
+    /// If other servers use the store too.
+    change_log: Option<Arc<ChangeLog>>,
+    by_name: RwLock<BTreeMap<String, Arc<User>>>,
     /// Whether one of them is an administrator. Every request checks this.
     has_admin: AtomicBool,
     /// Locked to change users.
@@ -158,13 +160,14 @@ pub struct Users {
 
 impl Users {
     /// Reads the users of a store.
-    pub(crate) async fn open(store: StoreRef) -> Result<Self> {
+    pub(crate) async fn open(store: StoreRef, change_log: Option<Arc<ChangeLog>>) -> Result<Self> {
         let records = VersionedRecords::open(store, USERS_TABLE, upgraded).await?;
         let users = read_users(&records.read().await?)?;
         Ok(Self {
             records,
+            change_log,
             has_admin: AtomicBool::new(users.values().any(|user| user.admin)),
-            state: RwLock::new(users),
+            by_name: RwLock::new(users),
             changing: tokio::sync::Mutex::new(()),
             passwords: Passwords::new()?,
         })
@@ -172,14 +175,14 @@ impl Users {
 
     /// All users in order of creation.
     pub fn all(&self) -> Vec<Arc<User>> {
-        let mut all: Vec<_> = self.state.read().values().cloned().collect();
+        let mut all: Vec<_> = self.by_name.read().values().cloned().collect();
         all.sort_by_key(|user| user.created);
         all
     }
 
     /// A user by name, or InfluxDB's error.
     pub fn existing(&self, name: &str) -> Result<Arc<User>> {
-        self.state.read().get(name).cloned().ok_or_else(not_found)
+        self.by_name.read().get(name).cloned().ok_or_else(not_found)
     }
 
     /// Whether there is an administrator.
@@ -190,9 +193,32 @@ impl Users {
     /// The user with a name and password; `None` if they do not match. An unknown name takes as long as a
     /// wrong password.
     pub async fn authenticate(&self, name: &str, password: &str) -> Result<Option<Arc<User>>> {
-        let user = self.state.read().get(name).cloned();
+        let user = self.by_name.read().get(name).cloned();
         let hash = user.as_ref().map(|user| user.password_hash.as_str());
-        Ok(if self.passwords.verify(name, password, hash).await? { user } else { None })
+        if self.passwords.verify(name, password, hash).await? {
+            return Ok(user);
+        }
+        if self.change_log.is_none() {
+            return Ok(None);
+        }
+        // Another server may just have created the user, or changed the password.
+        self.read_again().await?;
+        let now = self.by_name.read().get(name).cloned();
+        let is_other = |now: &User| hash.is_none_or(|hash| now.password_hash != hash);
+        match now.filter(|now| is_other(now)) {
+            Some(now) if self.passwords.verify(name, password, Some(&now.password_hash)).await? => {
+                Ok(Some(now))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads the users again, which other servers may have changed.
+    pub(crate) async fn read_again(&self) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let users = read_users(&self.records.read().await?)?;
+        self.update_known(|known| *known = users);
+        Ok(())
     }
 
     /// Creates a user. If one exists with the same password and the same `admin`, nothing happens. With `first`, there must be no
@@ -202,7 +228,7 @@ impl Users {
         if first && self.has_admin() {
             return Err(Error::conflict("there is an administrator already: log in"));
         }
-        let existing = self.state.read().get(name).cloned();
+        let existing = self.by_name.read().get(name).cloned();
         if let Some(user) = existing {
             let same = self.passwords.verify(name, password, Some(&user.password_hash)).await?;
             return if same && user.admin == admin {
@@ -223,7 +249,7 @@ impl Users {
             if first && self.has_admin() {
                 return Err(Error::conflict("there is an administrator already: log in"));
             }
-            let created = self.state.read().values().map(|user| user.created + 1).max().unwrap_or(0);
+            let created = self.by_name.read().values().map(|user| user.created + 1).max().unwrap_or(0);
             let (name, password_hash) = (name.to_owned(), password_hash.clone());
             Ok(Some(User { name, password_hash, admin, grants: BTreeMap::new(), created }))
         })
@@ -269,7 +295,7 @@ impl Users {
     /// Without an administrator, anybody could become the first one.
     fn check_admin_stays(&self, leaving: &User, keep_admin: bool) -> Result<()> {
         let other_admin_exists =
-            self.state.read().values().any(|user| user.admin && user.name != leaving.name);
+            self.by_name.read().values().any(|user| user.admin && user.name != leaving.name);
         if keep_admin && leaving.admin && !other_admin_exists {
             return Err(Error::conflict(
                 "the last administrator stays while authentication is on: create another first",
@@ -317,34 +343,38 @@ impl Users {
         .await
     }
 
-    /// Replaces a user by what `change` returns; `None` is no user. The caller holds `changing`. If another server was
-    /// faster, `change` is called again.
+    /// Replaces a user by what `change` returns. `None` means that there is no such user. The caller holds `changing`. If
+    /// another server was faster, `change` is called again.
     async fn change_user(
         &self,
         name: &str,
         change: impl Fn(Option<&User>) -> Result<Option<User>>,
     ) -> Result<()> {
         let decide = || {
-            let before = self.state.read().get(name).cloned();
+            let before = self.by_name.read().get(name).cloned();
             let after = change(before.as_deref())?;
             let value = after.as_ref().map(|user| serde_json::to_vec(user).expect("users are plain data"));
             Ok(Some((vec![(name.as_bytes().to_vec(), value)], after)))
         };
         let learn = |records: &[_]| {
             let users = read_users(records)?;
-            self.change(|known| *known = users);
+            self.update_known(|known| *known = users);
             Ok(())
         };
         let after = self.records.change_by(&format!("user {name}"), decide, learn).await?.flatten();
-        self.change(|users| match after {
+        self.update_known(|users| match after {
             Some(user) => drop(users.insert(name.to_owned(), Arc::new(user))),
             None => drop(users.remove(name)),
         });
-        Ok(())
+        match &self.change_log {
+            Some(log) => log.append(&Entry::Users, |_| ()).await.map(drop),
+            None => Ok(()),
+        }
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<User>>)) {
-        let mut users = self.state.write();
+    /// Changes what this server knows of the users.
+    fn update_known(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<User>>)) {
+        let mut users = self.by_name.write();
         change(&mut users);
         self.has_admin.store(users.values().any(|user| user.admin), Ordering::Release);
     }
@@ -373,7 +403,7 @@ fn read_user(key: &[u8], value: &[u8]) -> Result<User> {
     })
 }
 
-/// Sorts records of an earlier version, each of which says when it was created. Today the order of the records says it.
+/// Sorts records of an earlier version by the position that each contains. Today their order is the order of creation.
 fn upgraded(mut records: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let users = records.iter().map(|(key, value)| Ok((key.clone(), read_user(key, value)?.created)));
     let created = users.collect::<Result<BTreeMap<_, _>>>()?;

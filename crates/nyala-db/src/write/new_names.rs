@@ -5,29 +5,24 @@ use nyala_core::TableId;
 use std::collections::HashSet;
 
 /// The most measurements and fields that one request may create. Creating them takes a second or two. A client that
-/// makes names of values gets an error before it has filled the memory.
+/// uses values as names gets an error before it has filled the memory.
 const NEW_NAMES_MAX: usize = 1 << 14;
 
 /// The new names of a request.
 #[derive(Default)]
 pub(super) struct NewNames {
-    /// How many there are.
+    /// How many measurements and fields the request creates.
     count: usize,
-    /// Fields among them; their columns are created later.
+    /// The fields among them. Their columns are created later.
     fields: HashSet<(TableId, String, FieldType)>,
     /// Why no name may be created, if there is no memory.
-    full: Option<String>,
+    pub(super) why_full: Option<String>,
 }
 
 impl NewNames {
-    /// Sets why no name may be created, if there is no memory.
-    pub(super) fn set_full(&mut self, full: Option<String>) {
-        self.full = full;
-    }
-
-    /// Whether this many more names may be created.
+    /// Counts this many more names if they may be created, and returns whether they may.
     pub(super) fn take(&mut self, count: usize) -> bool {
-        let may = self.full.is_none() && self.count + count <= NEW_NAMES_MAX;
+        let may = self.why_full.is_none() && self.count + count <= NEW_NAMES_MAX;
         self.count += if may { count } else { 0 };
         may
     }
@@ -37,7 +32,7 @@ impl NewNames {
         self.fields.insert((measurement.table(), name, field_type));
     }
 
-    /// Whether a field may be written: it exists or may be created.
+    /// Whether a field may be written: it exists, or it may be created and is counted.
     pub(super) fn admits_field(
         &mut self,
         measurement: &Measurement,
@@ -60,7 +55,7 @@ impl NewNames {
 
     /// Why a name may not be created. `what` names the thing.
     pub(super) fn message(&self, what: &str) -> String {
-        match &self.full {
+        match &self.why_full {
             Some(reason) => format!("no new {what}: {reason}"),
             None => format!(
                 "no new {what}: one request may bring {NEW_NAMES_MAX} measurements and fields into being; write in several, and check that names hold no values"

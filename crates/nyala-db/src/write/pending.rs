@@ -69,14 +69,13 @@ pub(super) async fn reload_evicted(
             by_table.entry(measurement.table()).or_insert((measurement, Vec::new())).1.push(tags);
         }
     }
-    for (measurement, mut tag_sets) in by_table.into_values() {
+    for (measurement, tag_sets) in by_table.into_values() {
         let table = measurement.stored();
-        let registers = !is_full && table.is_shared();
-        table
-            .reload_evicted(if registers { tag_sets.clone() } else { std::mem::take(&mut tag_sets) })
-            .await?;
-        if registers {
-            table.register(tag_sets).await?;
+        // Series of a shared store are never evicted.
+        match table.change_log() {
+            Some(log) if !is_full => table.register(log, tag_sets).await?,
+            Some(_) => {}
+            None => table.reload_evicted(tag_sets).await?,
         }
     }
     Ok(())

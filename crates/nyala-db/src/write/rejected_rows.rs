@@ -2,14 +2,14 @@
 //! words and counts.
 //!
 //! First, rows outside of the times of the retention policy are left out. Of the others, single rows are rejected if
-//! they would create a series or a name and may not, have a tag called `time`, have no field but `time`, or have a
-//! field of another type than in their shard. If a field that is new in a shard then still has two types, nothing is
-//! stored in that shard.
+//! they would create a series or a name and may not, have a tag called `time`, have no field but `time`, have a string
+//! that is too long for the store, or have a field of another type than in their shard. If a field that is
+//! new in a shard then still has two types, nothing is stored in that shard.
 
 use super::new_names::NewNames;
 use super::{Dropped, WriteReport, field_type};
 use crate::catalog::{FieldType, Measurement, RetentionPolicy};
-use crate::ingest::{FieldColumn, RowGroup, UNRESOLVED_SERIES};
+use crate::ingest::{FieldColumn, FieldValues, RowGroup, UNRESOLVED_SERIES};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::time::truncate_to_width;
 use std::borrow::Cow;
@@ -44,7 +44,9 @@ pub(super) struct RejectedRows {
     /// The first and last time that may be written.
     writable_ns: Option<(i64, i64)>,
     /// Why rows without a series could get none, if memory or ids have run out. Otherwise their tags are invalid.
-    full: Option<String>,
+    why_full: Option<String>,
+    /// The most bytes that the store keeps in a cell.
+    cell_bytes_max: usize,
     groups: Vec<Outcomes>,
     /// The phase, line and message of the first rejected row.
     first: Option<(Phase, u32, String)>,
@@ -62,11 +64,17 @@ struct Field<'a> {
 }
 
 impl RejectedRows {
-    pub(super) fn new(policy: &RetentionPolicy, now_ns: i64, full: Option<String>) -> Self {
+    pub(super) fn new(
+        policy: &RetentionPolicy,
+        now_ns: i64,
+        why_full: Option<String>,
+        cell_bytes_max: usize,
+    ) -> Self {
         Self {
             width_ns: policy.shard_duration_ns,
             writable_ns: policy.writable_ns(now_ns),
-            full,
+            why_full,
+            cell_bytes_max,
             groups: Vec::new(),
             first: None,
             conflicting: BTreeSet::new(),
@@ -101,10 +109,10 @@ impl RejectedRows {
     pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement, names: &mut NewNames) {
         self.begin(group);
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
-            let full = self.full.clone();
+            let why_full = self.why_full.clone();
             let message = || {
                 let place = described(measurement);
-                if let Some(reason) = &full {
+                if let Some(reason) = &why_full {
                     return format!("no new series on {place}: {reason}");
                 }
                 format!("invalid tag key: input tag \"time\" on {place} is invalid")
@@ -135,7 +143,30 @@ impl RejectedRows {
             let only_time = |row| !fields.iter().any(|field| field.column.is_present(row));
             self.reject_rows(group, None, only_time, Phase::Fields, message);
         }
+        self.check_lengths(group, measurement, &fields);
         self.check_types(group, measurement, &fields, names);
+    }
+
+    fn check_lengths(&mut self, group: &RowGroup, measurement: &Measurement, fields: &[Field<'_>]) {
+        /// A byte that is not UTF-8 is stored as a character of three bytes.
+        const GROWTH: usize = 3;
+        let cell_bytes_max = self.cell_bytes_max;
+        for field in fields {
+            let FieldValues::String(strings) = field.column.values() else { continue };
+            if strings.bytes.len() <= cell_bytes_max / GROWTH {
+                continue;
+            }
+            let is_too_long = |row| {
+                let string: &[u8] = strings.get(row);
+                string.len() > cell_bytes_max / GROWTH
+                    && String::from_utf8_lossy(string).len() > cell_bytes_max
+            };
+            let message = || {
+                let (field, name) = (&field.name, measurement.name());
+                format!("field \"{field}\" on measurement \"{name}\" is longer than {cell_bytes_max} bytes")
+            };
+            self.reject_rows(group, None, is_too_long, Phase::Fields, message);
+        }
     }
 
     fn check_types(

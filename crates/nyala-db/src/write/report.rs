@@ -5,7 +5,7 @@ use nyala_core::Result;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The outcome of a request.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct WriteReport {
     /// The number of stored points.
     pub written: u64,

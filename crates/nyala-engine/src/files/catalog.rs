@@ -202,7 +202,7 @@ pub(crate) struct Catalog {
     pub(crate) state: CatalogState,
     /// The names of all tables.
     names: HashSet<String>,
-    log: ManifestLog,
+    pub(crate) log: ManifestLog,
     progress: Arc<Progress>,
     /// For those who do not wait for the lock.
     pub(crate) health: Arc<ManifestHealth>,
@@ -257,7 +257,7 @@ impl Catalog {
         progress: Arc<Progress>,
     ) -> Result<Self> {
         let log = ManifestLog::begin(fs, dir, &encode(&state.edits()), revision)?;
-        progress.set_revision(log.revision());
+        progress.set_revision(log.revision);
         let names = state.tables.values().map(|table| table.schema.name.clone()).collect();
         Ok(Self { state, names, log, progress, health: Arc::default() })
     }
@@ -267,27 +267,17 @@ impl Catalog {
         self.names.contains(name)
     }
 
-    /// Bytes of the manifest.
-    pub(crate) fn manifest_bytes(&self) -> u64 {
-        self.log.length_bytes()
-    }
-
     /// Whether it is known which edits are durable. If it is not, this tries to make it known.
     pub(crate) fn settle(&mut self) -> bool {
-        self.log.is_usable() || self.checkpoint(0).is_ok()
+        self.log.usable || self.checkpoint(0).is_ok()
     }
 
     fn checkpoint(&mut self, edit_bytes: u64) -> Result<()> {
         let written = self.log.checkpoint(&encode(&self.state.edits()), edit_bytes);
         self.health.note(&written);
         written?;
-        self.progress.set_revision(self.log.revision());
+        self.progress.set_revision(self.log.revision);
         Ok(())
-    }
-
-    /// How many edits there were.
-    pub(crate) fn revision(&self) -> u64 {
-        self.log.revision()
     }
 
     /// Whether the log has begun a segment that the manifest does not know.
@@ -321,7 +311,7 @@ impl Catalog {
             self.settle();
             return Err(refused(error));
         }
-        self.progress.set_revision(self.log.revision());
+        self.progress.set_revision(self.log.revision);
         self.state = changed;
         for name in given_up {
             self.names.remove(&name);

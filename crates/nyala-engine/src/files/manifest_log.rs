@@ -50,12 +50,14 @@ pub struct ManifestLog {
     dir: PathBuf,
     number: u64,
     file: FileRef,
-    length: u64,
+    /// Its length.
+    pub length: u64,
     /// How long the file was made.
     made_length: u64,
-    revision: u64,
-    /// False after a failure, until the next checkpoint.
-    usable: bool,
+    /// The number of the last edit that is known to be on disk, counted through all generations.
+    pub revision: u64,
+    /// Whether every edit is known to be there or not; false after a failure, until the next checkpoint.
+    pub usable: bool,
 }
 
 /// A manifest and what is wrong with it.
@@ -125,7 +127,7 @@ pub fn verify(fs: &FsRef, dir: &Path) -> Result<Option<ReadManifest>> {
             }
             (Scanned::Frame { .. }, _) => {
                 whole = false;
-                damaged(scanner.position(), "before this is a frame out of place".to_owned());
+                damaged(scanner.position, "before this is a frame out of place".to_owned());
             }
             (Scanned::Damage(Damage { offset, message, .. }), _) => {
                 whole = false;
@@ -134,7 +136,7 @@ pub fn verify(fs: &FsRef, dir: &Path) -> Result<Option<ReadManifest>> {
         }
     }
     match &mut manifest {
-        Some(manifest) => (manifest.revision, manifest.torn) = (scanner.last_sequence(), scanner.torn()),
+        Some(manifest) => (manifest.revision, manifest.torn) = (scanner.last_sequence, scanner.torn),
         None => damaged(FILE_HEADER_BYTES, "the checkpoint cannot be read".to_owned()),
     }
     Ok(Some(ReadManifest { number, manifest, damage }))
@@ -159,11 +161,6 @@ impl ManifestLog {
             begin_generation(&fs, dir, number, revision, checkpoint, 0)?;
         let dir = dir.to_path_buf();
         Ok(Self { fs, dir, number, file, length, made_length, revision, usable: true })
-    }
-
-    /// The number of the last edit that is known to be on disk, counted through all generations.
-    pub fn revision(&self) -> u64 {
-        self.revision
     }
 
     /// Appends an edit; it is on disk when this returns.
@@ -209,16 +206,6 @@ impl ManifestLog {
         (self.number, self.revision) = (number, revision);
         self.usable = true;
         Ok(())
-    }
-
-    /// Its length.
-    pub fn length_bytes(&self) -> u64 {
-        self.length
-    }
-
-    /// Whether every edit is known to be there or not; else only a checkpoint tells.
-    pub fn is_usable(&self) -> bool {
-        self.usable
     }
 
     /// Whether a checkpoint must be written before an edit of `edit_bytes`: after a failure, and when the edits have

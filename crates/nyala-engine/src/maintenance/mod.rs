@@ -120,7 +120,7 @@ impl Maintenance {
 
     /// Takes the space again that is kept for deletes, if there is room.
     fn refill_reserve(&self) {
-        let manifest_bytes = self.versions.catalog.lock().manifest_bytes();
+        let manifest_bytes = self.versions.catalog.lock().log.length;
         self.writer.reserve.refill(manifest_bytes);
     }
 

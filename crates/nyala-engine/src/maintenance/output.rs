@@ -176,7 +176,7 @@ impl SplitWriter<'_> {
             range: self.partition.1,
             min_sequence: self.sequences.0,
             max_sequence: self.sequences.1,
-            revision: catalog.revision(),
+            revision: catalog.log.revision,
             schema: table.schema.clone(),
             dropped_columns: known.map_or_else(Vec::new, |table| table.dropped_columns.clone()),
         }

@@ -11,7 +11,7 @@ use crate::rows::tombstone::{DeletedRange, Tombstone};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::PartitionInfo;
 use nyala_core::time::partition_time;
-use nyala_core::{ColumnType, Error, ErrorKind, Result, TableId, TableSchema, TimeRange};
+use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema, TimeRange};
 use std::sync::{Arc, OnceLock};
 
 /// All tables.
@@ -139,12 +139,6 @@ impl TableVersion {
         Self { id, schema, partitions: Vec::new(), tombstones: Vec::new(), lock: Arc::default() }
     }
 
-    /// The position of the key column by whose ranges the table is partitioned.
-    pub(crate) fn time_key(&self) -> Option<usize> {
-        let is_time = |id| self.schema.column(id).is_some_and(|c| c.column_type == ColumnType::Timestamp);
-        self.schema.key.iter().position(|id| is_time(*id))
-    }
-
     /// The partition that holds a time, by position.
     pub(crate) fn partition_at(&self, time_ns: i64) -> Option<usize> {
         let time_ns = partition_time(time_ns);
@@ -157,17 +151,10 @@ impl TableVersion {
     /// its neighbours hold already.
     pub(crate) fn new_partition_range(&self, time_ns: i64) -> TimeRange {
         let time_ns = partition_time(time_ns);
-        let mut range = match self.time_key() {
-            Some(_) => self.schema.partition_of(time_ns),
-            None => TimeRange::ALL,
-        };
         let after = self.partitions.partition_point(|partition| partition.range.end_ns <= time_ns);
-        if let Some(before) = after.checked_sub(1) {
-            range.start_ns = range.start_ns.max(self.partitions[before].range.end_ns);
-        }
-        if let Some(next) = self.partitions.get(after) {
-            range.end_ns = range.end_ns.min(next.range.start_ns);
-        }
+        let range = |position: usize| self.partitions.get(position).map(|partition| partition.range);
+        let range =
+            self.schema.partition_between(after.checked_sub(1).and_then(range), time_ns, range(after));
         debug_assert!(range.contains(time_ns));
         range
     }

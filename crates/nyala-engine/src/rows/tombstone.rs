@@ -1,8 +1,8 @@
 //! Deleted ranges: rows of a table up to a sequence, by series and time or by key.
 //!
-//! A tombstone hides rows in memtables by their own sequences, and rows of rowsets whose whole sequence
-//! range is not after it; flushes and compactions leave hidden rows out for good. It is dropped when no
-//! rowset and no log record that it could hide is left.
+//! A tombstone hides the rows of its range that are not newer than its sequence. In a memtable each row has a sequence. A
+//! rowset is compared as a whole, by its highest sequence. Flushes and compactions leave hidden rows out for good. A
+//! tombstone is dropped when no rowset and no log record is left of which it could hide rows.
 
 use crate::rows::key::{KeyRange, SeriesKeys};
 use crate::rows::wire::{Reader, put_bytes};
@@ -42,7 +42,7 @@ impl Tombstone {
         }
     }
 
-    /// The times at which it hides something, if it goes by time.
+    /// The times at which it hides something; `None` if it goes by key.
     pub(crate) fn times(&self) -> Option<TimeRange> {
         match &self.range {
             DeletedRange::Series { time, .. } | DeletedRange::Times(time) => Some(*time),
@@ -53,7 +53,7 @@ impl Tombstone {
 
     /// Whether it hides an encoded key. A range of times never does: memtables of the dropped partitions
     /// are gone, and replay leaves their rows out before keys are encoded.
-    pub(crate) fn holds_key(&self, key: &[u8]) -> bool {
+    pub(crate) fn hides_key(&self, key: &[u8]) -> bool {
         match &self.range {
             DeletedRange::Keys(range) => range.contains(key),
             DeletedRange::Series { .. } | DeletedRange::SeriesKeys(_) | DeletedRange::Times(_) => false,

@@ -81,7 +81,7 @@ impl Admission {
     fn refusal(&self, log: &LogState) -> Error {
         add(&self.counters.writes_refused, 1);
         if log.is_full() {
-            let most = log.bytes_max();
+            let most = log.bytes_max;
             return Error::retry(format!("the log is twice as long as wal-limit ({most} bytes), try again"));
         }
         Error::retry(format!("memory is full, try again ({})", self.budget.describe()))

@@ -120,7 +120,7 @@ struct Lookup<'a> {
 
 impl Lookup<'_> {
     fn exists(&mut self, keys: &PreparedKeys<'_>, row: usize, key: &[u8]) -> Result<bool> {
-        let time_ns = self.table.time_key().map(|position| keys.columns[position].0.word(row) as i64);
+        let time_ns = self.table.schema.time_key().map(|position| keys.columns[position].0.word(row) as i64);
         let Some(position) = self.table.partition_at(time_ns.unwrap_or(0)) else { return Ok(false) };
         let partition = &self.table.partitions[position];
         let sequence = self.snapshot.sequence;

@@ -9,7 +9,7 @@ pub(crate) struct LogState {
     /// Empty while the log is replayed.
     wal: OnceLock<Wal>,
     /// The log is flushed when so many bytes are not in rowsets.
-    bytes_max: u64,
+    pub(crate) bytes_max: u64,
     replayed_bytes: AtomicU64,
     flushed_bytes: AtomicU64,
     /// How many doubtful records are in rowsets, or were never applied.
@@ -66,11 +66,6 @@ impl LogState {
     /// Sets how many doubtful records are in rowsets.
     pub(crate) fn set_flushed_doubtful(&self, records: u64) {
         self.flushed_doubtful.store(records, Ordering::Relaxed);
-    }
-
-    /// The limit.
-    pub(crate) fn bytes_max(&self) -> u64 {
-        self.bytes_max
     }
 
     /// Whether the log is so long that batches wait for the flush that cuts it.

@@ -429,7 +429,7 @@ fn check_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<()> {
 
 /// The times by which rows are partitioned; `None` when all rows are in one partition.
 fn partition_times<'a>(table: &TableVersion, keys: &PreparedKeys<'a>) -> Option<&'a [i64]> {
-    let position = table.time_key()?;
+    let position = table.schema.time_key()?;
     match keys.columns[position].0 {
         CellSource::Int64(times) => Some(times),
         _ => unreachable!("times are 64-bit"),

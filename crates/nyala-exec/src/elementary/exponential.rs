@@ -1,18 +1,19 @@
-//! Exponential, logarithms, powers.
+//! Exponential, logarithms, powers: computed as Go does, see `mod.rs`.
 #![allow(clippy::excessive_precision, reason = "coefficients stand as they were published")]
 
 use super::polynomial;
 use std::f64::consts::{FRAC_1_SQRT_2, LOG2_E, LOG10_E};
 
-/// ln 2 in two parts, the first short enough for exact multiples.
+/// ln 2 in two parts. The first has so few digits that its product with an exponent is exact.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238_164_90e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_700_02e-10;
-/// The same for the exponential.
+/// ln 2 in two parts, as the exponential needs it.
 const LN_2_UPPER: f64 = 0.693_147_180_559_662_956_511_601_805_686_950_683_593_75;
 const LN_2_LOWER: f64 = 0.282_352_905_630_315_771_225_884_481_750_134_360_255_254_120_68e-12;
-/// Where the exponential is beyond all numbers.
+/// Above this the exponential is infinite.
 const OVERFLOW: f64 = 7.097_827_128_933_84e2;
 
+/// Coefficients of the logarithm, for odd and for even powers.
 const LOGARITHM_ODD: [f64; 4] = [
     1.479_819_860_511_658_591e-1,
     1.818_357_216_161_805_012e-1,
@@ -70,7 +71,7 @@ pub fn exp(x: f64) -> f64 {
     let rest = (-exponent).mul_add(LN_2_UPPER, x);
     let rest = (-exponent).mul_add(LN_2_LOWER, rest) * 0.0625;
     let series = TAYLOR.iter().copied().reduce(|value, term| value.mul_add(rest, term)).unwrap_or(1.0);
-    // The exponential less one: of twice the number it is y (y + 2).
+    // With y = exp(x) - 1, exp(2x) - 1 is y (y + 2). Three such steps here and one below undo the factor 1/16.
     let mut less_one = rest * series;
     for _ in 0..3 {
         less_one *= less_one + 2.0;
@@ -98,7 +99,7 @@ pub fn ln(x: f64) -> f64 {
     exponent * LN_2_HIGH - ((half_square - correction) - above_one)
 }
 
-/// The logarithm to the base 2; of powers of it exact.
+/// The logarithm to the base 2. It is exact for powers of 2.
 pub fn log2(x: f64) -> f64 {
     if x <= 0.0 || !x.is_finite() {
         return x.log2();
@@ -116,9 +117,10 @@ pub fn log10(x: f64) -> f64 {
 
 /// A power.
 pub fn pow(base: f64, exponent: f64) -> f64 {
+    /// 2^63: from here on a power is 0, 1 or infinite.
     const WHOLE_MAX: f64 = 9_223_372_036_854_775_808.0;
     if base == 0.0 || base == 1.0 || !base.is_finite() || !exponent.is_finite() || exponent == 0.0 {
-        // About these there is no doubt.
+        // Of these every library returns the same.
         return base.powf(exponent);
     }
     if exponent == 0.5 {
@@ -139,13 +141,13 @@ pub fn pow(base: f64, exponent: f64) -> f64 {
         }
         value = exp(rest * ln(base));
     }
-    // Squared and multiplied as fractions, their powers of two apart.
+    // Fractions are squared and multiplied; their powers of two are added separately.
     let (mut square, square_exponent) = fraction_and_exponent(base);
     let (mut square_exponent, mut value_exponent) = (i64::from(square_exponent), 0);
     let mut bits = whole as u64;
     while bits != 0 {
         if square_exponent.abs() > 1 << 12 {
-            // Beyond all numbers already.
+            // The result is infinite or zero already.
             value_exponent += square_exponent;
             break;
         }

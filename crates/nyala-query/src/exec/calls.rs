@@ -103,7 +103,7 @@ impl<'a> Calls<'a> {
                 continue;
             }
             let reducer = reducers.next().expect("one for each such call");
-            match has_own_times(call, self.plan) {
+            match call.times != self.plan.times {
                 false => reducer.feed(&rows.times_ns, &slot_of, tag_sets, values)?,
                 true => {
                     let range = call.times.first_ns..=call.times.last_ns;
@@ -144,11 +144,6 @@ impl<'a> Calls<'a> {
         }
         Ok(reduced)
     }
-}
-
-/// Whether a call uses fewer rows than the plan reads for all calls.
-fn has_own_times(call: &CallPlan, plan: &Plan) -> bool {
-    call.times != plan.times
 }
 
 /// Merges the points of all calls into rows by time. `None` if there are no points.

@@ -21,7 +21,7 @@ impl Filler {
         self.previous.resize(inputs.len(), None);
         let pairs = inputs.iter().zip(&mut self.previous);
         match fill {
-            Fill::Integer(_) | Fill::Float(_) => inputs
+            Fill::Integer(_) | Fill::Number(_) => inputs
                 .iter()
                 .enumerate()
                 .map(|(position, input)| match input {
@@ -39,7 +39,7 @@ impl Filler {
 pub fn placeholder(fill: Fill) -> Option<Scalar> {
     match fill {
         Fill::Integer(value) => Some(Scalar::Integer(value)),
-        Fill::Float(value) => Some(Scalar::Float(value)),
+        Fill::Number(value) => Some(Scalar::Float(value)),
         _ => None,
     }
 }
@@ -48,7 +48,7 @@ pub fn placeholder(fill: Fill) -> Option<Scalar> {
 pub fn with_number(fill: Fill, input: &Column) -> Column {
     let (as_float, as_integer, as_unsigned) = match fill {
         Fill::Integer(value) => (value as f64, value, value as u64),
-        Fill::Float(value) => (value, to_integer(value), to_unsigned(value)),
+        Fill::Number(value) => (value, to_integer(value), to_unsigned(value)),
         _ => return input.clone(),
     };
     if input.nulls().is_none() {

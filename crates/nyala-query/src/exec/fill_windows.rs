@@ -55,28 +55,22 @@ impl Points {
             reduction.values = reduction.values.take(&backwards);
             references.iter_mut().for_each(|column| *column = column.take(&backwards));
         }
-        let points = match plan.groups.windows {
-            _ if function.selects_several() => {
-                Self { times_ns: reduction.times_ns, values: reduction.values, references, held }
-            }
-            None if call.is_selector() && plan.is_selector() => {
-                Self { times_ns: reduction.times_ns, values: reduction.values, references, held }
-            }
-            None => {
-                let times_ns = vec![plan.aggregate_time_ns(); reduction.windows.len()];
-                Self { times_ns, values: reduction.values, references, held }
-            }
-            // Without gaps there is nothing to fill.
-            Some(_)
-                if fill == Fill::None
-                    || function == Function::Distinct
-                    || reduction.windows.len() == windows.count() =>
-            {
-                let times_ns =
-                    reduction.windows.iter().map(|index| start_of(windows, *index as usize)).collect();
-                Self { times_ns, values: reduction.values, references, held }
-            }
-            Some(_) => filled(plan, call, function, windows, &reduction, &references, held)?,
+        // Without gaps there is nothing to fill.
+        let fills_gaps = plan.groups.windows.is_some()
+            && fill != Fill::None
+            && function != Function::Distinct
+            && !function.selects_several()
+            && reduction.windows.len() != windows.count();
+        let points = if fills_gaps {
+            filled(plan, call, function, windows, &reduction, &references, held)?
+        } else {
+            let times_ns = match plan.groups.windows {
+                _ if function.selects_several() => reduction.times_ns,
+                None if call.is_selector() && plan.is_selector() => reduction.times_ns,
+                None => vec![plan.aggregate_time_ns(); reduction.windows.len()],
+                Some(_) => reduction.windows.iter().map(|at| start_of(windows, *at as usize)).collect(),
+            };
+            Self { times_ns, values: reduction.values, references, held }
         };
         Ok(points.transformed(plan, call, memory).await?.cut(plan.rows.offset, plan.rows.limit))
     }
@@ -179,13 +173,14 @@ fn filled(
         positions.push(here.then_some(next as u32));
         next += usize::from(here);
     }
+    let references = references.iter().map(|column| column.take(&positions)).collect();
     let times_ns = shown.iter().map(|index| start_of(windows, *index as usize)).collect();
     let values = match (plan.fill, function) {
         (Fill::Null, Function::Count | Function::CountDistinct) => {
             with_number(Fill::Integer(0), &reduction.values.take(&positions))
         }
         (Fill::Null | Fill::None, _) => reduction.values.take(&positions),
-        (Fill::Integer(_) | Fill::Float(_), _) => constant(&reduction.values, &positions, plan.fill),
+        (Fill::Integer(_) | Fill::Number(_), _) => constant(&reduction.values, &positions, plan.fill),
         (Fill::Previous, _) => {
             let mut previous = None;
             for position in &mut positions {
@@ -196,21 +191,6 @@ fn filled(
         }
         (Fill::Linear, _) => linear(&reduction.values, &positions),
     };
-    let references = references
-        .iter()
-        .map(|column| {
-            let mut next = 0;
-            let positions: Vec<Option<u32>> = shown
-                .iter()
-                .map(|window| {
-                    let here = reduction.windows.get(next) == Some(window);
-                    next += usize::from(here);
-                    here.then(|| next as u32 - 1)
-                })
-                .collect();
-            column.take(&positions)
-        })
-        .collect();
     Ok(Points { times_ns, values, references, held })
 }
 

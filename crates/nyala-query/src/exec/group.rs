@@ -86,7 +86,7 @@ impl Input {
 
     fn name(&self) -> Arc<str> {
         match self {
-            Input::Measurement(rows) => rows.measurement().name().into(),
+            Input::Measurement(rows) => rows.measurement.name().into(),
             Input::Frame(frame) => frame.name.clone(),
         }
     }

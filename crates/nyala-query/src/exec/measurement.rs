@@ -23,7 +23,8 @@ const TAGS_BY_SERIES_MAX: usize = 1 << 16;
 
 /// The series of a measurement that a query selects, and how to read them.
 pub struct MeasurementRows {
-    measurement: Arc<Measurement>,
+    /// The measurement.
+    pub measurement: Arc<Measurement>,
     snapshot: SnapshotRef,
     time: TimeRange,
     /// The part of the condition that is evaluated row by row.
@@ -81,11 +82,6 @@ impl MeasurementRows {
             Some(_) => self.snapshot.time_bounds(self.measurement.table(), self.time).await,
             None => Ok(None),
         }
-    }
-
-    /// The measurement.
-    pub fn measurement(&self) -> &Arc<Measurement> {
-        &self.measurement
     }
 
     /// Its groups for the store to aggregate; `None` if a condition is left to be evaluated row by row, or rows are

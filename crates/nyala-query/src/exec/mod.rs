@@ -3,8 +3,8 @@
 //! [`select::SelectStream`] walks the measurements and groups of a plan in the order of the answer. A group's rows are
 //! shown as they are (`raw`, `order`), or its calls are computed: by the store (`push_down`), or from rows (`measurement`,
 //! `reader`, `aggregate`, `calls`, `reduce`) if the store cannot evaluate the conditions, types or functions. Then gaps are
-//! filled (`points`, `fill`), functions of consecutive points are computed (`transform`) and the selected expressions are
-//! evaluated (`nyala_exec::expression`).
+//! filled (`fill_windows`, `fill_nulls`), functions of consecutive points are computed (`transform`) and the selected
+//! expressions are evaluated (`nyala_exec::expression`).
 //!
 //! Nothing here knows the text of a query or how the answer is sent.
 

@@ -14,6 +14,7 @@ use super::row_batch::RowBatch;
 use super::series_numbers::SeriesNumbers;
 use crate::plan::{Reference, ReferenceKind};
 use arrow_array::Array;
+use hashbrown::HashMap;
 use nyala_core::schema::TableSchema;
 use nyala_core::store::SeriesRun;
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -21,7 +22,6 @@ use nyala_db::catalog::Measurement;
 use nyala_db::ingest::push_tag;
 use nyala_exec::{Column, QueryMemory};
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Rows of a block.
@@ -110,7 +110,8 @@ fn heap_order(measurement: &Measurement, series: &[SeriesId]) -> Vec<SeriesId> {
 
 /// The bytes that InfluxDB orders series by: keys and values, with separators escaped in both.
 fn series_key(tags: &[(String, String)]) -> Vec<u8> {
-    let mut key = String::new();
+    let length_bytes = tags.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    let mut key = String::with_capacity(length_bytes);
     for (name, value) in tags {
         if !key.is_empty() {
             key.push(',');

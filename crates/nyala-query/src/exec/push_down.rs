@@ -44,7 +44,7 @@ impl PushDown {
         let schema = stored.snapshot.schema(stored.table).ok()?;
         let mut aggregates = Vec::with_capacity(plan.calls.len());
         for call in &plan.calls {
-            let (column, _) = only_column(rows.measurement(), &call.argument)?;
+            let (column, _) = only_column(&rows.measurement, &call.argument)?;
             let column_type = schema.column(column)?.column_type;
             // A call with a time range of its own is computed from rows.
             if call.times != plan.times {

@@ -3,7 +3,6 @@
 use super::calls::merge;
 use super::group::{Group, Inputs};
 use super::limit::Limit;
-use super::measurement::MeasurementRows;
 use super::ordered_rows::OrderedRows;
 use super::row_batch::{Projection, RowBatch};
 use super::transform::{Pipeline, Series};
@@ -102,7 +101,10 @@ impl RawGroup {
         if memory.charge(bytes).is_err() {
             return Ok(None);
         }
-        first_rows(plan, rows, &members, per_series).await.map(Some)
+        let projection = projection(plan);
+        let (rows, mut spans) = rows.read_limited(&members, &projection, plan.ascending, per_series).await?;
+        spans.iter_mut().for_each(|span| span.start = (span.start + plan.rows.offset).min(span.end));
+        Ok(Some((rows, spans)))
     }
 
     /// The next rows, or `None` at the end.
@@ -174,15 +176,4 @@ impl FollowedCall {
         self.limit -= shown;
         Ok(points.slice(skipped, shown))
     }
-}
-
-async fn first_rows(
-    plan: &Plan,
-    rows: &MeasurementRows,
-    members: &[usize],
-    per_series: usize,
-) -> Result<(RowBatch, Vec<Range<usize>>)> {
-    let (rows, mut spans) = rows.read_limited(members, &projection(plan), plan.ascending, per_series).await?;
-    spans.iter_mut().for_each(|span| span.start = (span.start + plan.rows.offset).min(span.end));
-    Ok((rows, spans))
 }

@@ -321,7 +321,7 @@ impl SelectStream {
             .iter()
             .map(|column| Ok(without_nan(column.expression.evaluate(inputs, rows)?)))
             .collect::<Result<_>>()?;
-        let sheet = ResultBatch {
+        let batch = ResultBatch {
             name: name.clone(),
             time_column: Some(self.time_column.clone()),
             column_names: self.column_names.clone(),
@@ -330,7 +330,7 @@ impl SelectStream {
             columns,
             instead: placeholder(self.plan.fill),
         };
-        Ok(Frame::of(tags.clone(), sheet))
+        Ok(Frame::of(tags.clone(), batch))
     }
 }
 

@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use super::error::SemanticError;
 use super::expr::{Binary, BinaryOperator, Expr};
 use super::reduce::{Context, Overflow, fold, fold_binary, fold_paren, reduce};
 use super::time::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, TimeLiteral, Zone, looks_like_time, parse_time};
+use nyala_core::{Error, Result};
 
 /// Bounds on time, both inclusive, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -42,22 +42,18 @@ pub struct SplitCondition {
 }
 
 /// Splits a WHERE clause. Times without an offset are local to `zone`.
-pub fn split_condition(
-    condition: &Expr,
-    now_ns: i64,
-    zone: Option<Zone>,
-) -> Result<SplitCondition, SemanticError> {
+pub fn split_condition(condition: &Expr, now_ns: i64, zone: Option<Zone>) -> Result<SplitCondition> {
     split_in(condition, &Context { now_ns: Some(now_ns), zone, ..Context::default() })
 }
 
 /// Splits the WHERE clause of a deletion. A bound beyond the range of times does not wrap around to the other end, so that
 /// the deletion deletes nothing more than it says. If constants overflow in a bound, the deletion is refused.
-pub fn split_deletion(condition: &Expr, now_ns: i64) -> Result<SplitCondition, SemanticError> {
+pub fn split_deletion(condition: &Expr, now_ns: i64) -> Result<SplitCondition> {
     let overflow = Overflow::Refused;
     split_in(condition, &Context { now_ns: Some(now_ns), overflow, ..Context::default() })
 }
 
-fn split_in(condition: &Expr, context: &Context) -> Result<SplitCondition, SemanticError> {
+fn split_in(condition: &Expr, context: &Context) -> Result<SplitCondition> {
     let (rest, range) = split(condition, context)?;
     let condition = rest.map(|rest| match rest.into_owned() {
         Expr::Paren(inner) => *inner,
@@ -70,7 +66,7 @@ fn split_in(condition: &Expr, context: &Context) -> Result<SplitCondition, Seman
 /// The rest of a condition, and the bounds on time in it.
 type Split<'a> = (Option<Cow<'a, Expr>>, TimeRange);
 
-pub(super) fn split<'a>(condition: &'a Expr, context: &Context) -> Result<Split<'a>, SemanticError> {
+pub(super) fn split<'a>(condition: &'a Expr, context: &Context) -> Result<Split<'a>> {
     match condition {
         Expr::Binary(binary) => match binary.op {
             BinaryOperator::And | BinaryOperator::Or => {
@@ -105,7 +101,7 @@ pub(super) fn split<'a>(condition: &'a Expr, context: &Context) -> Result<Split<
             Ok((rest, range))
         }
         Expr::Boolean(_) => Ok((Some(Cow::Borrowed(condition)), TimeRange::default())),
-        _ => Err(SemanticError::new(format!("invalid condition expression: {condition}"))),
+        _ => Err(Error::invalid(format!("invalid condition expression: {condition}"))),
     }
 }
 
@@ -127,11 +123,11 @@ fn time_comparison(binary: &Binary) -> Option<(BinaryOperator, &Expr)> {
     }
 }
 
-fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<TimeRange, SemanticError> {
+fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<TimeRange> {
     let unix_ns = match bound {
         Expr::String(text) if looks_like_time(text) => match parse_time(text, context.zone) {
             Some(time) => within_range(time)?,
-            None => return Err(SemanticError::new("invalid timestamp string")),
+            None => return Err(Error::invalid("invalid timestamp string")),
         },
         _ => match reduce(bound, context).as_ref() {
             Expr::Time(time) => within_range(*time)?,
@@ -141,13 +137,11 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
                 wraps => wraps.integer(*unix_ns).expect("wraps"),
             },
             Expr::Binary(_) if overflows(bound, context) => {
-                return Err(SemanticError::new(format!("time bound out of range: {bound}")));
+                return Err(Error::invalid(format!("time bound out of range: {bound}")));
             }
             other => {
                 let kind = go_type(other);
-                return Err(SemanticError::new(format!(
-                    "invalid operation: time and {kind} are not compatible"
-                )));
+                return Err(Error::invalid(format!("invalid operation: time and {kind} are not compatible")));
             }
         },
     };
@@ -161,7 +155,7 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
         BinaryOperator::GreaterOrEqual => (Some(unix_ns), None),
         BinaryOperator::LessOrEqual => (None, Some(unix_ns)),
         BinaryOperator::Equal => (Some(unix_ns), Some(unix_ns)),
-        _ => return Err(SemanticError::new(format!("invalid time comparison operator: {}", op.as_str()))),
+        _ => return Err(Error::invalid(format!("invalid time comparison operator: {}", op.as_str()))),
     };
     Ok(TimeRange { minimum, maximum })
 }
@@ -172,7 +166,7 @@ fn overflows(bound: &Expr, context: &Context) -> bool {
     context.overflow == Overflow::Refused && !matches!(&*reduce(bound, &wrapping), Expr::Binary(_))
 }
 
-fn within_range(time: TimeLiteral) -> Result<i64, SemanticError> {
+fn within_range(time: TimeLiteral) -> Result<i64> {
     let flow = if time.unix_ns > i128::from(MAXIMUM_TIME_NS) {
         "overflows"
     } else if time.unix_ns <= i128::from(MINIMUM_TIME_NS) {
@@ -181,7 +175,7 @@ fn within_range(time: TimeLiteral) -> Result<i64, SemanticError> {
     } else {
         return Ok(time.unix_ns as i64);
     };
-    Err(SemanticError::new(format!("time {} {flow} time literal", time.to_rfc3339_seconds())))
+    Err(Error::invalid(format!("time {} {flow} time literal", time.to_rfc3339_seconds())))
 }
 
 /// How InfluxDB's messages name the kind of an expression.
@@ -210,7 +204,7 @@ mod tests {
     use super::super::parse_expr;
     use super::*;
 
-    fn split_text(text: &str) -> Result<(Option<i64>, Option<i64>, String), String> {
+    fn split_text(text: &str) -> std::result::Result<(Option<i64>, Option<i64>, String), String> {
         let expr = parse_expr(text).unwrap();
         split_condition(&expr, 100_000_000_000, None)
             .map(|split| {

@@ -4,12 +4,11 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::ast::MeasurementName;
 use super::display::{Comma, write_clause, write_count, write_list};
-use super::duration::format_duration;
+use super::duration::{format_duration, go_duration};
 use super::quote::{Identifier, Quoted};
 use super::statement::{
-    AlterRetentionPolicy, CreateContinuousQuery, CreateDatabase, CreateRetentionPolicy, CreateSubscription,
-    Deletion, ShowCardinality, ShowFieldKeys, ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues,
-    Statement, SubscriptionMode, TagKeys, WriteLimits,
+    Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, Deletion, PolicyClauses,
+    RetentionPolicy, Show, ShowCardinality, Statement, TagKeys,
 };
 
 /// Passwords are never printed.
@@ -18,10 +17,10 @@ const REDACTED: &str = "[REDACTED]";
 impl Display for Statement {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Statement::AlterRetentionPolicy(alter) => alter.fmt(f),
+            Statement::AlterRetentionPolicy(policy) => write!(f, "ALTER {policy}"),
             Statement::CreateContinuousQuery(create) => create.fmt(f),
             Statement::CreateDatabase(create) => create.fmt(f),
-            Statement::CreateRetentionPolicy(create) => create.fmt(f),
+            Statement::CreateRetentionPolicy(policy) => write!(f, "CREATE {policy}"),
             Statement::CreateSubscription(create) => create.fmt(f),
             Statement::CreateUser(create) => {
                 write!(f, "CREATE USER {} WITH PASSWORD {REDACTED}", Identifier(&create.name))?;
@@ -65,33 +64,33 @@ impl Display for Statement {
             Statement::SetPassword { user, .. } => {
                 write!(f, "SET PASSWORD FOR {} = {REDACTED}", Identifier(user))
             }
+            Statement::ShowCardinality(show) => show.fmt(f),
             Statement::ShowContinuousQueries => f.write_str("SHOW CONTINUOUS QUERIES"),
             Statement::ShowDatabases => f.write_str("SHOW DATABASES"),
             Statement::ShowDiagnostics { module } => write_module(f, "SHOW DIAGNOSTICS", module.as_deref()),
-            Statement::ShowFieldKeyCardinality(show) => write_cardinality(f, "SHOW FIELD KEY", show, None),
-            Statement::ShowFieldKeys(show) => show.fmt(f),
+            Statement::ShowFieldKeys(show) => write_show(f, "SHOW FIELD KEYS", show, None),
             Statement::ShowGrants { user } => write!(f, "SHOW GRANTS FOR {}", Identifier(user)),
-            Statement::ShowMeasurementCardinality(show) => {
-                write_cardinality(f, "SHOW MEASUREMENT", show, None)
+            Statement::ShowMeasurements(show) => {
+                f.write_str("SHOW MEASUREMENTS")?;
+                write_clause(f, "ON", show.database.as_deref().map(Identifier))?;
+                if let Some(source) = show.sources.first() {
+                    let operator = if matches!(source.name, MeasurementName::Regex(_)) { "=~" } else { "=" };
+                    write!(f, " WITH MEASUREMENT {operator} {source}")?;
+                }
+                write_conditions(f, show)
             }
-            Statement::ShowMeasurements(show) => show.fmt(f),
             Statement::ShowQueries => f.write_str("SHOW QUERIES"),
             Statement::ShowRetentionPolicies { database } => {
                 f.write_str("SHOW RETENTION POLICIES")?;
                 write_clause(f, "ON", database.as_deref().map(Identifier))
             }
-            Statement::ShowSeries(show) => show.fmt(f),
-            Statement::ShowSeriesCardinality(show) => write_cardinality(f, "SHOW SERIES", show, None),
+            Statement::ShowSeries(show) => write_show(f, "SHOW SERIES", show, None),
             Statement::ShowShardGroups => f.write_str("SHOW SHARD GROUPS"),
             Statement::ShowShards => f.write_str("SHOW SHARDS"),
             Statement::ShowStats { module } => write_module(f, "SHOW STATS", module.as_deref()),
             Statement::ShowSubscriptions => f.write_str("SHOW SUBSCRIPTIONS"),
-            Statement::ShowTagKeyCardinality(show) => write_cardinality(f, "SHOW TAG KEY", show, None),
-            Statement::ShowTagKeys(show) => show.fmt(f),
-            Statement::ShowTagValues(show) => show.fmt(f),
-            Statement::ShowTagValuesCardinality { cardinality, keys } => {
-                write_cardinality(f, "SHOW TAG VALUES", cardinality, Some(keys))
-            }
+            Statement::ShowTagKeys(show) => write_show(f, "SHOW TAG KEYS", show, None),
+            Statement::ShowTagValues { keys, show } => write_show(f, "SHOW TAG VALUES", show, Some(keys)),
             Statement::ShowUsers => f.write_str("SHOW USERS"),
         }
     }
@@ -104,24 +103,6 @@ fn write_module(f: &mut Formatter<'_>, statement: &str, module: Option<&str>) ->
 
 fn write_duration(f: &mut Formatter<'_>, keyword: &str, nanoseconds: Option<i64>) -> Result {
     write_clause(f, keyword, nanoseconds.map(format_duration))
-}
-
-impl Display for WriteLimits {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write_duration(f, "FUTURE LIMIT", self.future_ns)?;
-        write_duration(f, "PAST LIMIT", self.past_ns)
-    }
-}
-
-impl Display for AlterRetentionPolicy {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "ALTER RETENTION POLICY {} ON {}", Identifier(&self.name), Identifier(&self.database))?;
-        write_duration(f, "DURATION", self.duration_ns)?;
-        write_clause(f, "REPLICATION", self.replication)?;
-        write_duration(f, "SHARD DURATION", self.shard_duration_ns)?;
-        self.limits.fmt(f)?;
-        f.write_str(if self.default { " DEFAULT" } else { "" })
-    }
 }
 
 impl Display for CreateContinuousQuery {
@@ -140,20 +121,12 @@ impl Display for CreateContinuousQuery {
 impl Display for CreateDatabase {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "CREATE DATABASE {}", Identifier(&self.name))?;
-        let Some(policy) = &self.retention_policy else { return Ok(()) };
+        let Some((policy, name)) = &self.retention_policy else { return Ok(()) };
         f.write_str(" WITH")?;
-        write_clause(f, "DURATION", policy.duration_ns.map(clock_duration))?;
-        write_clause(f, "REPLICATION", policy.replication)?;
-        let shard_duration_ns = Some(policy.shard_duration_ns).filter(|duration| *duration > 0);
-        write_clause(f, "SHARD DURATION", shard_duration_ns.map(clock_duration))?;
-        policy.limits.fmt(f)?;
-        write_clause(f, "NAME", policy.name.as_deref().map(Identifier))?;
+        write_policy(f, policy, clock_duration)?;
+        write_clause(f, "NAME", name.as_deref().map(Identifier))?;
         // The one clause that leaves nothing to write; without it the text would end in WITH.
-        let nothing_written = policy.duration_ns.is_none()
-            && policy.replication.is_none()
-            && shard_duration_ns.is_none()
-            && policy.limits == WriteLimits::default()
-            && policy.name.is_none();
+        let nothing_written = *policy == PolicyClauses::default() && name.is_none();
         f.write_str(if nothing_written { " SHARD DURATION INF" } else { "" })
     }
 }
@@ -161,43 +134,33 @@ impl Display for CreateDatabase {
 /// A duration in hours, minutes and seconds, which InfluxDB writes in this one statement; as everywhere else where
 /// there is a fraction of a second.
 fn clock_duration(nanoseconds: i64) -> String {
-    const SECOND_NS: i64 = 1_000_000_000;
-    let seconds = nanoseconds / SECOND_NS;
-    match (seconds / 3_600, seconds / 60 % 60) {
-        _ if nanoseconds % SECOND_NS != 0 => format_duration(nanoseconds),
-        (0, 0) => format!("{seconds}s"),
-        (0, minutes) => format!("{minutes}m{}s", seconds % 60),
-        (hours, minutes) => format!("{hours}h{minutes}m{}s", seconds % 60),
+    if nanoseconds % 1_000_000_000 == 0 { go_duration(nanoseconds) } else { format_duration(nanoseconds) }
+}
+
+impl Display for RetentionPolicy {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "RETENTION POLICY {} ON {}", Identifier(&self.name), Identifier(&self.database))?;
+        write_policy(f, &self.clauses, format_duration)?;
+        f.write_str(if self.clauses.default { " DEFAULT" } else { "" })
     }
 }
 
-impl Display for CreateRetentionPolicy {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "CREATE RETENTION POLICY {} ON {}", Identifier(&self.name), Identifier(&self.database))?;
-        write!(f, " DURATION {} REPLICATION {}", format_duration(self.duration_ns), self.replication)?;
-        write_duration(f, "SHARD DURATION", Some(self.shard_duration_ns).filter(|duration| *duration > 0))?;
-        self.limits.fmt(f)?;
-        f.write_str(if self.default { " DEFAULT" } else { "" })
-    }
+fn write_policy(f: &mut Formatter<'_>, policy: &PolicyClauses, shown: fn(i64) -> String) -> Result {
+    write_clause(f, "DURATION", policy.duration_ns.map(shown))?;
+    write_clause(f, "REPLICATION", policy.replication)?;
+    write_clause(f, "SHARD DURATION", policy.shard_duration_ns.map(shown))?;
+    write_duration(f, "FUTURE LIMIT", policy.future_limit_ns)?;
+    write_duration(f, "PAST LIMIT", policy.past_limit_ns)
 }
 
 impl Display for CreateSubscription {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let (name, database, policy) =
             (Identifier(&self.name), Identifier(&self.database), Identifier(&self.retention_policy));
-        let mode = match self.mode {
-            SubscriptionMode::All => "ALL",
-            SubscriptionMode::Any => "ANY",
-        };
-        let destinations: Vec<String> =
-            self.destinations.iter().map(|destination| without_password(destination)).collect();
-        let destinations: Vec<Quoted<'_>> =
-            destinations.iter().map(|destination| Quoted(destination)).collect();
-        write!(
-            f,
-            "CREATE SUBSCRIPTION {name} ON {database}.{policy} DESTINATIONS {mode} {}",
-            Comma(&destinations)
-        )
+        let mode = if self.to_all { "ALL" } else { "ANY" };
+        let shown = |destination: &String| Quoted(&without_password(destination)).to_string();
+        let destinations = self.destinations.iter().map(shown).collect::<Vec<_>>().join(", ");
+        write!(f, "CREATE SUBSCRIPTION {name} ON {database}.{policy} DESTINATIONS {mode} {destinations}")
     }
 }
 
@@ -229,85 +192,37 @@ impl Display for Deletion {
     }
 }
 
-fn write_cardinality(
-    f: &mut Formatter<'_>,
-    statement: &str,
-    show: &ShowCardinality,
-    keys: Option<&TagKeys>,
-) -> Result {
-    write!(f, "{statement}{} CARDINALITY", if show.exact { " EXACT" } else { "" })?;
+impl Display for ShowCardinality {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (counted, keys) = match &self.counted {
+            Counted::Series => ("SERIES", None),
+            Counted::Measurements => ("MEASUREMENT", None),
+            Counted::TagKeys => ("TAG KEY", None),
+            Counted::TagValues(keys) => ("TAG VALUES", Some(keys)),
+            Counted::FieldKeys => ("FIELD KEY", None),
+        };
+        let exact = if self.exact { " EXACT" } else { "" };
+        write_show(f, &format!("SHOW {counted}{exact} CARDINALITY"), &self.show, keys)
+    }
+}
+
+fn write_show(f: &mut Formatter<'_>, statement: &str, show: &Show, keys: Option<&TagKeys>) -> Result {
+    f.write_str(statement)?;
     write_clause(f, "ON", show.database.as_deref().map(Identifier))?;
     write_list(f, "FROM", &show.sources)?;
     write_clause(f, "WITH KEY", keys)?;
+    write_conditions(f, show)
+}
+
+/// What follows the sources and keys.
+fn write_conditions(f: &mut Formatter<'_>, show: &Show) -> Result {
     write_clause(f, "WHERE", show.condition.as_ref())?;
     write_list(f, "GROUP BY", &show.dimensions)?;
+    write_clause(f, "ORDER BY", show.order.as_ref())?;
     write_count(f, "LIMIT", show.limit)?;
-    write_count(f, "OFFSET", show.offset)
-}
-
-impl Display for ShowFieldKeys {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str("SHOW FIELD KEYS")?;
-        write_clause(f, "ON", self.database.as_deref().map(Identifier))?;
-        write_list(f, "FROM", &self.sources)?;
-        write_clause(f, "ORDER BY", self.order.as_ref())?;
-        write_count(f, "LIMIT", self.limit)?;
-        write_count(f, "OFFSET", self.offset)
-    }
-}
-
-impl Display for ShowMeasurements {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str("SHOW MEASUREMENTS")?;
-        write_clause(f, "ON", self.database.as_deref().map(Identifier))?;
-        if let Some(source) = &self.source {
-            let operator = if matches!(source.name, MeasurementName::Regex(_)) { "=~" } else { "=" };
-            write!(f, " WITH MEASUREMENT {operator} {source}")?;
-        }
-        write_clause(f, "WHERE", self.condition.as_ref())?;
-        write_clause(f, "ORDER BY", self.order.as_ref())?;
-        write_count(f, "LIMIT", self.limit)?;
-        write_count(f, "OFFSET", self.offset)
-    }
-}
-
-impl Display for ShowSeries {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str("SHOW SERIES")?;
-        write_clause(f, "ON", self.database.as_deref().map(Identifier))?;
-        write_list(f, "FROM", &self.sources)?;
-        write_clause(f, "WHERE", self.condition.as_ref())?;
-        write_clause(f, "ORDER BY", self.order.as_ref())?;
-        write_count(f, "LIMIT", self.limit)?;
-        write_count(f, "OFFSET", self.offset)
-    }
-}
-
-impl Display for ShowTagKeys {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str("SHOW TAG KEYS")?;
-        write_clause(f, "ON", self.database.as_deref().map(Identifier))?;
-        write_list(f, "FROM", &self.sources)?;
-        write_clause(f, "WHERE", self.condition.as_ref())?;
-        write_clause(f, "ORDER BY", self.order.as_ref())?;
-        write_count(f, "LIMIT", self.limit)?;
-        write_count(f, "OFFSET", self.offset)?;
-        write_count(f, "SLIMIT", self.slimit)?;
-        write_count(f, "SOFFSET", self.soffset)
-    }
-}
-
-impl Display for ShowTagValues {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str("SHOW TAG VALUES")?;
-        write_clause(f, "ON", self.database.as_deref().map(Identifier))?;
-        write_list(f, "FROM", &self.sources)?;
-        write_clause(f, "WITH KEY", Some(&self.keys))?;
-        write_clause(f, "WHERE", self.condition.as_ref())?;
-        write_clause(f, "ORDER BY", self.order.as_ref())?;
-        write_count(f, "LIMIT", self.limit)?;
-        write_count(f, "OFFSET", self.offset)
-    }
+    write_count(f, "OFFSET", show.offset)?;
+    write_count(f, "SLIMIT", show.slimit)?;
+    write_count(f, "SOFFSET", show.soffset)
 }
 
 impl Display for TagKeys {

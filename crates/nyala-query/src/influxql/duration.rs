@@ -72,6 +72,20 @@ pub fn format_duration(nanoseconds: i64) -> String {
     }
 }
 
+/// A duration of whole seconds as Go writes it: `168h0m0s`.
+pub(crate) fn go_duration(duration_ns: i64) -> String {
+    let seconds = duration_ns / SECOND;
+    let fraction = match duration_ns % SECOND {
+        0 => String::new(),
+        rest => format!(".{rest:09}").trim_end_matches('0').to_owned(),
+    };
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}{fraction}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}{fraction}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}{fraction}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -53,21 +53,3 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
-
-/// The reason why a parsed statement cannot be executed: the text of `error` in the statement's result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SemanticError(String);
-
-impl SemanticError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        SemanticError(message.into())
-    }
-}
-
-impl fmt::Display for SemanticError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SemanticError {}

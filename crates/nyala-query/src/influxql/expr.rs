@@ -9,42 +9,25 @@ use super::time::TimeLiteral;
 
 /// An operator between two expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "`as_str` says what they are")]
 pub enum BinaryOperator {
-    /// `+`
     Add,
-    /// `-`
     Subtract,
-    /// `*`
     Multiply,
-    /// `/`
     Divide,
-    /// `%`
     Modulo,
-    /// `&`
     BitwiseAnd,
-    /// `|`
     BitwiseOr,
-    /// `^`
     BitwiseXor,
-    /// `AND`
     And,
-    /// `OR`
     Or,
-    /// `=`
     Equal,
-    /// `!=` or `<>`
     NotEqual,
-    /// `=~`
     Matches,
-    /// `!~`
     NotMatches,
-    /// `<`
     Less,
-    /// `<=`
     LessOrEqual,
-    /// `>`
     Greater,
-    /// `>=`
     GreaterOrEqual,
 }
 

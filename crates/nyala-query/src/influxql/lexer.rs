@@ -162,6 +162,8 @@ impl<'a> Lexer<'a> {
         self.token(kind, offset)
     }
 
+    /// The next token. Never inlined, so that the parser's way to a token that was put back stays short.
+    #[inline(never)]
     pub(crate) fn scan(&mut self) -> Token<'a> {
         let offset = self.at;
         let Some(first) = self.byte(0) else {

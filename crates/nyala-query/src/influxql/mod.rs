@@ -29,18 +29,17 @@ mod validate;
 pub use ast::{Field, Fill, Measurement, MeasurementName, Select, SortField, Source, Target};
 pub use condition::{SplitCondition, TimeRange, split_condition, split_deletion};
 pub use display_statement::without_password;
+pub(crate) use duration::go_duration;
 pub use duration::{format_duration, parse_duration};
-pub use error::{ParseError, Position, SemanticError};
+pub use error::{ParseError, Position};
 pub use expr::{Binary, BinaryOperator, Call, DataType, Expr, VarRef, Wildcard};
 pub use math::is_math_function;
 pub use params::Params;
 pub use reduce::{Context, reduce};
 pub use regex::Regex;
 pub use statement::{
-    AlterRetentionPolicy, CreateContinuousQuery, CreateDatabase, CreateRetentionPolicy, CreateSubscription,
-    CreateUser, DatabaseRetentionPolicy, Deletion, Privilege, ShowCardinality, ShowFieldKeys,
-    ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues, Statement, SubscriptionMode, TagKeys,
-    WriteLimits,
+    Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, CreateUser, Deletion, PolicyClauses,
+    Privilege, RetentionPolicy, Show, ShowCardinality, Statement, TagKeys,
 };
 pub use time::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, TimeLiteral, Zone, parse_time};
 pub use validate::{Compiled, compile};

@@ -1,19 +1,16 @@
 //! Quoting of names and strings, as canonical text needs it.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use super::lexer::{is_identifier_part, is_identifier_start};
 use super::token::keyword;
 
 /// Whether the parser reads `name` back only in double quotes.
 pub(crate) fn needs_quotes(name: &str) -> bool {
-    let mut characters = name.chars();
-    match characters.next() {
-        None => false,
-        Some(first) => {
-            !is_identifier_start(first) || !characters.all(is_identifier_part) || keyword(name).is_some()
-        }
-    }
+    !name.is_empty()
+        && (!name.starts_with(is_identifier_start)
+            || !name.chars().all(is_identifier_part)
+            || keyword(name).is_some())
 }
 
 /// A name, in double quotes if it needs them; an empty name does.
@@ -22,7 +19,7 @@ pub(crate) struct Identifier<'a>(pub(crate) &'a str);
 impl fmt::Display for Identifier<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() || needs_quotes(self.0) {
-            write_escaped(f, self.0, '"')
+            f.write_str(&escaped(self.0, '"'))
         } else {
             f.write_str(self.0)
         }
@@ -34,48 +31,30 @@ pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_escaped(f, self.0, '\'')
+        f.write_str(&escaped(self.0, '\''))
     }
 }
 
-fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str, quote: char) -> fmt::Result {
-    f.write_char(quote)?;
+fn escaped(text: &str, quote: char) -> String {
+    let mut escaped = String::from(quote);
     for character in text.chars() {
         match character {
-            '\n' => f.write_str("\\n")?,
-            '\\' => f.write_str("\\\\")?,
-            _ if character == quote => {
-                f.write_char('\\')?;
-                f.write_char(quote)?;
-            }
-            _ => f.write_char(character)?,
+            '\n' => escaped.push_str("\\n"),
+            '\\' => escaped.push_str("\\\\"),
+            _ if character == quote => escaped.extend(['\\', quote]),
+            _ => escaped.push(character),
         }
     }
-    f.write_char(quote)
+    escaped.push(quote);
+    escaped
 }
 
 /// Segments of a dotted name as error messages print them: all but the last in quotes, left-out ones empty.
 pub(crate) fn segments(parts: &[String]) -> String {
-    let mut text = String::new();
-    for (index, part) in parts.iter().enumerate() {
+    let shown = |(index, part): (usize, &String)| {
         let last = index + 1 == parts.len();
         let quoted = if part.is_empty() { index == 0 || last } else { !last || needs_quotes(part) };
-        if quoted {
-            let _ = write!(text, "{}", Escaped(part));
-        } else {
-            text.push_str(part);
-        }
-        if !last {
-            text.push('.');
-        }
-    }
-    text
-}
-
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_escaped(f, self.0, '"')
-    }
+        if quoted { escaped(part, '"') } else { part.clone() }
+    };
+    parts.iter().enumerate().map(shown).collect::<Vec<_>>().join(".")
 }

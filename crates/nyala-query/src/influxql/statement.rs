@@ -8,13 +8,13 @@ use super::regex::Regex;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// `ALTER RETENTION POLICY`
-    AlterRetentionPolicy(AlterRetentionPolicy),
+    AlterRetentionPolicy(RetentionPolicy),
     /// `CREATE CONTINUOUS QUERY`
     CreateContinuousQuery(Box<CreateContinuousQuery>),
     /// `CREATE DATABASE`
     CreateDatabase(CreateDatabase),
     /// `CREATE RETENTION POLICY`
-    CreateRetentionPolicy(CreateRetentionPolicy),
+    CreateRetentionPolicy(RetentionPolicy),
     /// `CREATE SUBSCRIPTION`
     CreateSubscription(CreateSubscription),
     /// `CREATE USER`
@@ -117,6 +117,8 @@ pub enum Statement {
         /// The new password.
         password: String,
     },
+    /// `SHOW … [EXACT] CARDINALITY`
+    ShowCardinality(ShowCardinality),
     /// `SHOW CONTINUOUS QUERIES`
     ShowContinuousQueries,
     /// `SHOW DATABASES`
@@ -126,19 +128,16 @@ pub enum Statement {
         /// One module only.
         module: Option<String>,
     },
-    /// `SHOW FIELD KEY [EXACT] CARDINALITY`
-    ShowFieldKeyCardinality(ShowCardinality),
     /// `SHOW FIELD KEYS`
-    ShowFieldKeys(ShowFieldKeys),
+    ShowFieldKeys(Show),
     /// `SHOW GRANTS FOR user`
     ShowGrants {
         /// The user.
         user: String,
     },
-    /// `SHOW MEASUREMENT [EXACT] CARDINALITY`
-    ShowMeasurementCardinality(ShowCardinality),
-    /// `SHOW MEASUREMENTS`
-    ShowMeasurements(ShowMeasurements),
+    /// `SHOW MEASUREMENTS`: the source, if there is one, is that of `WITH MEASUREMENT = name` or `=~ /regex/`. Which
+    /// operator is written makes no difference.
+    ShowMeasurements(Show),
     /// `SHOW QUERIES`
     ShowQueries,
     /// `SHOW RETENTION POLICIES [ON database]`
@@ -147,9 +146,7 @@ pub enum Statement {
         database: Option<String>,
     },
     /// `SHOW SERIES`
-    ShowSeries(ShowSeries),
-    /// `SHOW SERIES [EXACT] CARDINALITY`
-    ShowSeriesCardinality(ShowCardinality),
+    ShowSeries(Show),
     /// `SHOW SHARD GROUPS`
     ShowShardGroups,
     /// `SHOW SHARDS`
@@ -161,49 +158,45 @@ pub enum Statement {
     },
     /// `SHOW SUBSCRIPTIONS`
     ShowSubscriptions,
-    /// `SHOW TAG KEY [EXACT] CARDINALITY`
-    ShowTagKeyCardinality(ShowCardinality),
     /// `SHOW TAG KEYS`
-    ShowTagKeys(ShowTagKeys),
+    ShowTagKeys(Show),
     /// `SHOW TAG VALUES`
-    ShowTagValues(ShowTagValues),
-    /// `SHOW TAG VALUES [EXACT] CARDINALITY`
-    ShowTagValuesCardinality {
-        /// The clauses all cardinalities have.
-        cardinality: ShowCardinality,
+    ShowTagValues {
         /// `WITH KEY …`
         keys: TagKeys,
+        /// The other clauses.
+        show: Show,
     },
     /// `SHOW USERS`
     ShowUsers,
 }
 
-/// `ALTER RETENTION POLICY name ON database …`: only what is written changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AlterRetentionPolicy {
-    /// The policy.
-    pub name: String,
-    /// Its database.
-    pub database: String,
+/// What a statement says of a retention policy.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PolicyClauses {
     /// `DURATION`, in nanoseconds; 0 is infinite.
     pub duration_ns: Option<i64>,
     /// `REPLICATION`
     pub replication: Option<u32>,
-    /// `SHARD DURATION`, in nanoseconds.
+    /// `SHARD DURATION`, in nanoseconds. In a policy that is created, 0 lets the server choose.
     pub shard_duration_ns: Option<i64>,
-    /// `FUTURE LIMIT` and `PAST LIMIT`.
-    pub limits: WriteLimits,
+    /// `FUTURE LIMIT`: how far after now a written point's time may lie (InfluxDB 1.12), in nanoseconds.
+    pub future_limit_ns: Option<i64>,
+    /// `PAST LIMIT`: how far before now it may lie.
+    pub past_limit_ns: Option<i64>,
     /// `DEFAULT`
     pub default: bool,
 }
 
-/// How far from now a written point's time may lie (InfluxDB 1.12), in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct WriteLimits {
-    /// `FUTURE LIMIT`
-    pub future_ns: Option<i64>,
-    /// `PAST LIMIT`
-    pub past_ns: Option<i64>,
+/// `CREATE` and `ALTER RETENTION POLICY name ON database …`; a policy that is created has a duration and a replication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetentionPolicy {
+    /// The policy.
+    pub name: String,
+    /// Its database.
+    pub database: String,
+    /// The other clauses.
+    pub clauses: PolicyClauses,
 }
 
 /// `CREATE CONTINUOUS QUERY …`
@@ -222,46 +215,12 @@ pub struct CreateContinuousQuery {
 }
 
 /// `CREATE DATABASE …`
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateDatabase {
     /// Its name.
     pub name: String,
-    /// The default retention policy, where `WITH …` describes one.
-    pub retention_policy: Option<DatabaseRetentionPolicy>,
-}
-
-/// What `CREATE DATABASE … WITH` says of the default retention policy.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct DatabaseRetentionPolicy {
-    /// `DURATION`, in nanoseconds; 0 is infinite.
-    pub duration_ns: Option<i64>,
-    /// `REPLICATION`
-    pub replication: Option<u32>,
-    /// `SHARD DURATION`, in nanoseconds; 0 lets the server choose.
-    pub shard_duration_ns: i64,
-    /// `FUTURE LIMIT` and `PAST LIMIT`.
-    pub limits: WriteLimits,
-    /// `NAME`
-    pub name: Option<String>,
-}
-
-/// `CREATE RETENTION POLICY …`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CreateRetentionPolicy {
-    /// Its name.
-    pub name: String,
-    /// Its database.
-    pub database: String,
-    /// `DURATION`, in nanoseconds; 0 is infinite.
-    pub duration_ns: i64,
-    /// `REPLICATION`
-    pub replication: u32,
-    /// `SHARD DURATION`, in nanoseconds; 0 lets the server choose.
-    pub shard_duration_ns: i64,
-    /// `FUTURE LIMIT` and `PAST LIMIT`.
-    pub limits: WriteLimits,
-    /// `DEFAULT`
-    pub default: bool,
+    /// The default retention policy, where `WITH …` describes one; `NAME` is its name.
+    pub retention_policy: Option<(PolicyClauses, Option<String>)>,
 }
 
 /// `CREATE SUBSCRIPTION name ON database.policy DESTINATIONS mode 'url', …`
@@ -273,19 +232,10 @@ pub struct CreateSubscription {
     pub database: String,
     /// Its retention policy.
     pub retention_policy: String,
-    /// Which destinations get a point.
-    pub mode: SubscriptionMode,
+    /// `ALL`: every destination gets each point. `ANY`: one of them, in turn.
+    pub to_all: bool,
     /// The URLs.
     pub destinations: Vec<String>,
-}
-
-/// Which destinations of a subscription get each point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubscriptionMode {
-    /// Every one.
-    All,
-    /// One of them, in turn.
-    Any,
 }
 
 /// `CREATE USER name WITH PASSWORD 'password' [WITH ALL PRIVILEGES]`
@@ -306,6 +256,29 @@ pub struct Deletion {
     pub sources: Vec<Measurement>,
     /// `WHERE …`
     pub condition: Option<Expr>,
+}
+
+/// The clauses of statements that show what a database has. A clause that a statement lacks is empty.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Show {
+    /// `ON database`
+    pub database: Option<String>,
+    /// `FROM …`
+    pub sources: Vec<Measurement>,
+    /// `WHERE …`
+    pub condition: Option<Expr>,
+    /// `GROUP BY …`
+    pub dimensions: Vec<Expr>,
+    /// `ORDER BY …`
+    pub order: Option<SortField>,
+    /// `LIMIT n`: in all, or keys or values of each measurement; 0 means all.
+    pub limit: u64,
+    /// `OFFSET n`
+    pub offset: u64,
+    /// `SLIMIT n`: measurements; 0 means all.
+    pub slimit: u64,
+    /// `SOFFSET n`
+    pub soffset: u64,
 }
 
 /// What a user may do with a database.
@@ -330,112 +303,30 @@ impl Privilege {
     }
 }
 
-/// The clauses of `SHOW … [EXACT] CARDINALITY`.
-#[derive(Clone, Debug, PartialEq, Default)]
+/// `SHOW … [EXACT] CARDINALITY`
+#[derive(Clone, Debug, PartialEq)]
 pub struct ShowCardinality {
+    /// What is counted.
+    pub counted: Counted,
     /// `EXACT`: counted rather than estimated.
     pub exact: bool,
-    /// `ON database`
-    pub database: Option<String>,
-    /// `FROM …`
-    pub sources: Vec<Measurement>,
-    /// `WHERE …`
-    pub condition: Option<Expr>,
-    /// `GROUP BY …`
-    pub dimensions: Vec<Expr>,
-    /// `LIMIT n`; 0 means all.
-    pub limit: u64,
-    /// `OFFSET n`
-    pub offset: u64,
+    /// The other clauses.
+    pub show: Show,
 }
 
-/// `SHOW FIELD KEYS …`
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct ShowFieldKeys {
-    /// `ON database`
-    pub database: Option<String>,
-    /// `FROM …`
-    pub sources: Vec<Measurement>,
-    /// `ORDER BY …`
-    pub order: Option<SortField>,
-    /// `LIMIT n`; 0 means all.
-    pub limit: u64,
-    /// `OFFSET n`
-    pub offset: u64,
-}
-
-/// `SHOW MEASUREMENTS …`
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct ShowMeasurements {
-    /// `ON database`
-    pub database: Option<String>,
-    /// `WITH MEASUREMENT = name` or `=~ /regex/`; which operator is written makes no difference.
-    pub source: Option<Measurement>,
-    /// `WHERE …`
-    pub condition: Option<Expr>,
-    /// `ORDER BY …`
-    pub order: Option<SortField>,
-    /// `LIMIT n`; 0 means all.
-    pub limit: u64,
-    /// `OFFSET n`
-    pub offset: u64,
-}
-
-/// `SHOW SERIES …`
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct ShowSeries {
-    /// `ON database`
-    pub database: Option<String>,
-    /// `FROM …`
-    pub sources: Vec<Measurement>,
-    /// `WHERE …`
-    pub condition: Option<Expr>,
-    /// `ORDER BY …`
-    pub order: Option<SortField>,
-    /// `LIMIT n`; 0 means all.
-    pub limit: u64,
-    /// `OFFSET n`
-    pub offset: u64,
-}
-
-/// `SHOW TAG KEYS …`
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct ShowTagKeys {
-    /// `ON database`
-    pub database: Option<String>,
-    /// `FROM …`
-    pub sources: Vec<Measurement>,
-    /// `WHERE …`
-    pub condition: Option<Expr>,
-    /// `ORDER BY …`
-    pub order: Option<SortField>,
-    /// `LIMIT n`: keys of each measurement; 0 means all.
-    pub limit: u64,
-    /// `OFFSET n`
-    pub offset: u64,
-    /// `SLIMIT n`: measurements; 0 means all.
-    pub slimit: u64,
-    /// `SOFFSET n`
-    pub soffset: u64,
-}
-
-/// `SHOW TAG VALUES …`
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShowTagValues {
-    /// `ON database`
-    pub database: Option<String>,
-    /// `FROM …`
-    pub sources: Vec<Measurement>,
-    /// `WITH KEY …`
-    pub keys: TagKeys,
-    /// `WHERE …`
-    pub condition: Option<Expr>,
-    /// `ORDER BY …`
-    pub order: Option<SortField>,
-    /// `LIMIT n`: values of each measurement; 0 means all.
-    pub limit: u64,
-    /// `OFFSET n`
-    pub offset: u64,
+/// What a cardinality counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// `SERIES`
+    Series,
+    /// `MEASUREMENT`
+    Measurements,
+    /// `TAG KEY`
+    TagKeys,
+    /// `TAG VALUES … WITH KEY …`
+    TagValues(TagKeys),
+    /// `FIELD KEY`
+    FieldKeys,
 }
 
 /// `WITH KEY …`: which keys' values to show.

@@ -130,8 +130,7 @@ impl RowCondition {
 /// Takes the bounds on time out of a statement's condition: the first and the last time it allows, ns.
 pub fn split_time(select: &Select, now_ns: i64) -> Result<((i64, i64), Option<Expr>)> {
     let Some(condition) = &select.condition else { return Ok(((MINIMUM_TIME_NS, MAXIMUM_TIME_NS), None)) };
-    let split = influxql::split_condition(condition, now_ns, select.zone)
-        .map_err(|error| Error::invalid(error.to_string()))?;
+    let split = influxql::split_condition(condition, now_ns, select.zone)?;
     let (first, last) = (split.range.minimum, split.range.maximum);
     // Without a last time, windows end now. A written last time must differ from none, even if it is the greatest.
     let last_ns = match last {

@@ -15,7 +15,7 @@ pub mod rewritten;
 mod transformation;
 pub mod types;
 
-pub use crate::influxql::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
+pub use crate::influxql::{Fill, MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
 pub use condition::{MeasurementPlan, PointLimit, RowCondition};
 pub use context::QueryContext;
@@ -25,7 +25,7 @@ use reference::FEW;
 pub use reference::{Distinct, Reference, ReferenceKind, fields_named};
 pub use transformation::Transformation;
 
-use crate::influxql::{self, Call, Expr, Field, VarRef};
+use crate::influxql::{Call, Expr, Field, VarRef};
 use expression::{Clause, Translator};
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Catalog;
@@ -136,36 +136,6 @@ impl Plan {
     }
 }
 
-/// What fills a missing value.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Fill {
-    /// NULL.
-    Null,
-    /// No row.
-    None,
-    /// An integer.
-    Integer(i64),
-    /// A float.
-    Float(f64),
-    /// The previous value.
-    Previous,
-    /// A value on the line between its neighbours.
-    Linear,
-}
-
-impl Fill {
-    fn of(fill: influxql::Fill) -> Self {
-        match fill {
-            influxql::Fill::Null => Fill::Null,
-            influxql::Fill::None => Fill::None,
-            influxql::Fill::Integer(value) => Fill::Integer(value),
-            influxql::Fill::Number(value) => Fill::Float(value),
-            influxql::Fill::Previous => Fill::Previous,
-            influxql::Fill::Linear => Fill::Linear,
-        }
-    }
-}
-
 /// Where rows come from.
 #[derive(Clone)]
 pub enum PlanSource {
@@ -225,7 +195,7 @@ impl Plan {
         } = rewritten;
         let own_windows = condition::window_rule(&select, context.now_ns)?;
         let mut windows = own_windows;
-        let mut fill = Fill::of(select.fill);
+        let mut fill = select.fill;
         let (mut series_limit, mut series_offset) = (select.slimit, select.soffset);
         let mut ascending = select.is_ascending();
         let mut group_tags = Vec::new();
@@ -250,7 +220,7 @@ impl Plan {
             Some(outer) => outer.stored,
             None => {
                 let extra_ns = interval_ns.unwrap_or(0).saturating_mul(extra_windows);
-                let most = context.running.limits().buckets_max;
+                let most = context.running.limits.buckets_max;
                 let moved = own_windows.filter(|_| most > 0 && first_ns == MINIMUM_TIME_NS);
                 let moved_ns = moved.and_then(|rule| condition::beginning_of_last(rule, most, last_ns));
                 let times = TimeBounds { first_ns: moved_ns.unwrap_or(first_ns), last_ns };
@@ -258,7 +228,8 @@ impl Plan {
             }
         };
         let seed = context.now_ns as u64;
-        let call_context = call::CallContext { of_inner_rows: has_subquery(&sources), interval_ns, seed };
+        let of_inner_rows = sources.iter().any(|source| matches!(source, RewrittenSource::Subquery(_)));
+        let call_context = call::CallContext { of_inner_rows, interval_ns, seed };
         let mut symbols = Symbols::new(call_context);
         // INTO does not write NULL.
         if select.target.is_some() && fill == Fill::Null {
@@ -368,10 +339,6 @@ impl Plan {
     pub fn aggregate_time_ns(&self) -> i64 {
         if self.times.begins() { self.times.first_ns } else { 0 }
     }
-}
-
-fn has_subquery(sources: &[RewrittenSource]) -> bool {
-    sources.iter().any(|source| matches!(source, RewrittenSource::Subquery(_)))
 }
 
 /// Gives references their final column numbers. They come after the calls, whose number is known only when all columns are

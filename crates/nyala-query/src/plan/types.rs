@@ -12,16 +12,7 @@ use std::collections::HashMap;
 
 /// The type that queries see if one name has two types in different sources.
 pub fn stronger(a: Option<DataType>, b: Option<DataType>) -> Option<DataType> {
-    let rank = |data_type: &DataType| match data_type {
-        DataType::Float => 0,
-        DataType::Integer => 1,
-        DataType::Unsigned => 2,
-        DataType::String => 3,
-        DataType::Boolean => 4,
-        DataType::Tag => 5,
-        DataType::AnyField => 6,
-    };
-    a.into_iter().chain(b).min_by_key(rank)
+    a.into_iter().chain(b).min()
 }
 
 /// The type of a name in a measurement: the strongest type of the field, else a tag if some series has it.

@@ -7,7 +7,7 @@ use super::first_rows::FirstRows;
 use super::index_condition::{TAG_KEY, has_time, text_comparison};
 use super::show::{Found, add_series, key_filter, table};
 use super::{Answer, Chunks, database_of};
-use crate::influxql::{Binary, BinaryOperator, Expr, ShowCardinality, TagKeys, split_condition};
+use crate::influxql::{Binary, BinaryOperator, Counted, Expr, Show, ShowCardinality, split_condition};
 use crate::plan::QueryContext;
 use crate::plan::compile_regex;
 use crate::plan::condition::split_tags;
@@ -21,24 +21,12 @@ use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is counted.
-#[derive(Clone, Copy)]
-pub(super) enum Counted<'a> {
-    Series,
-    Measurements,
-    TagKeys,
-    /// Values of some keys; a value of several keys counts once.
-    TagValues(&'a TagKeys),
-    FieldKeys,
-}
-
 pub(super) async fn show(
-    counted: Counted<'_>,
-    asked: &ShowCardinality,
+    ShowCardinality { counted, exact, show: asked }: &ShowCardinality,
     context: &QueryContext,
     memory: &QueryMemory,
 ) -> Result<Answer> {
-    let is_plain = !asked.exact
+    let is_plain = !*exact
         && asked.sources.is_empty()
         && asked.condition.is_none()
         && asked.dimensions.is_empty()
@@ -84,8 +72,8 @@ pub(super) async fn show(
 
 /// All series or measurements of a database, in all its retention policies; none if the database does not exist.
 async fn everything(
-    counted: Counted<'_>,
-    asked: &ShowCardinality,
+    counted: &Counted,
+    asked: &Show,
     context: &QueryContext,
     memory: &QueryMemory,
 ) -> Result<Answer> {
@@ -126,8 +114,8 @@ async fn everything(
 
 /// The measurements that a statement names, and the condition on their series.
 async fn found(
-    counted: Counted<'_>,
-    asked: &ShowCardinality,
+    counted: &Counted,
+    asked: &Show,
     context: &QueryContext,
 ) -> Result<(BTreeMap<String, Vec<Found>>, Option<Expr>)> {
     let mut named = context.clone();
@@ -145,8 +133,7 @@ async fn found(
     let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
     let mut condition = None;
     if let Some(written) = &asked.condition {
-        let split = split_condition(written, context.now_ns, None)
-            .map_err(|error| Error::invalid(error.to_string()))?;
+        let split = split_condition(written, context.now_ns, None)?;
         let (first_ns, last_ns) = (split.range.minimum.unwrap_or(0), split.range.maximum.unwrap_or(0));
         if first_ns > 0 || last_ns < 0 {
             return Ok((found, None));
@@ -177,7 +164,7 @@ async fn found(
 
 /// The series of a measurement that a condition selects; with a key, for the values of that key.
 fn filter(
-    counted: Counted<'_>,
+    counted: &Counted,
     condition: &Expr,
     measurement: &Measurement,
     key: Option<&str>,
@@ -231,7 +218,7 @@ fn of_present_tags(filter: TagFilter) -> TagFilter {
 }
 
 /// The tags that series are grouped by.
-fn group_keys(asked: &ShowCardinality, found: &BTreeMap<String, Vec<Found>>) -> Result<Vec<String>> {
+fn group_keys(asked: &Show, found: &BTreeMap<String, Vec<Found>>) -> Result<Vec<String>> {
     let mut keys = BTreeSet::new();
     for dimension in &asked.dimensions {
         let regex = match dimension {
@@ -274,7 +261,7 @@ fn groups(keys: &[String], places: &[Found]) -> BTreeMap<Vec<String>, Vec<Found>
 }
 
 async fn count(
-    counted: Counted<'_>,
+    counted: &Counted,
     places: &[Found],
     condition: Option<&Expr>,
     context: &QueryContext,

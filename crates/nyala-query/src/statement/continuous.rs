@@ -9,7 +9,7 @@ use nyala_core::{Error, Result};
 use nyala_db::catalog::ContinuousQuery;
 use nyala_db::users::Privilege;
 
-pub(super) async fn create(create: &CreateContinuousQuery, context: &QueryContext) -> Result<Answer> {
+pub(super) async fn create(create: &CreateContinuousQuery, context: &QueryContext) -> Result<()> {
     context.catalog.existing_database(&create.database)?;
     // A name without database or policy means the default at creation, whatever becomes the default later.
     let within = QueryContext {
@@ -31,8 +31,7 @@ pub(super) async fn create(create: &CreateContinuousQuery, context: &QueryContex
     })?;
     let text = Statement::CreateContinuousQuery(Box::new(full)).to_string();
     let query = ContinuousQuery { name: create.name.clone(), text };
-    context.catalog.create_continuous_query(&create.database, query).await?;
-    Ok(Answer::Done)
+    context.catalog.create_continuous_query(&create.database, query).await
 }
 
 /// Visits the database and retention policy that a SELECT with full names writes to, and those it reads.

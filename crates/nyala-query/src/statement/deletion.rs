@@ -1,34 +1,20 @@
-//! DELETE, DROP SERIES, DROP MEASUREMENT.
+//! DELETE and DROP SERIES.
 
-use super::Answer;
+use super::show::name_test;
 use crate::influxql::{DataType, Deletion, Expr, MeasurementName, split_deletion};
 use crate::plan::QueryContext;
-use crate::plan::compile_regex;
 use crate::plan::condition::split_tags;
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Measurement;
 use std::sync::Arc;
 
-pub(super) async fn drop_measurement(name: &str, context: &QueryContext) -> Result<Answer> {
-    context.catalog.drop_measurement(&context.database, name).await?;
-    Ok(Answer::Done)
-}
-
-pub(super) async fn delete(deletion: &Deletion, context: &QueryContext) -> Result<Answer> {
-    remove(deletion, context, true).await
-}
-
-pub(super) async fn drop_series(deletion: &Deletion, context: &QueryContext) -> Result<Answer> {
-    remove(deletion, context, false).await
-}
-
-async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> Result<Answer> {
+/// Deletes points; `by_time` where a time may be named.
+pub(super) async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> Result<()> {
     let database = &*context.database;
     context.catalog.existing_database(database)?;
     let (mut time, mut condition) = (TimeRange::ALL, None);
     if let Some(written) = &deletion.condition {
-        let split =
-            split_deletion(written, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
+        let split = split_deletion(written, context.now_ns)?;
         let (first, last) = (split.range.minimum, split.range.maximum);
         if !by_time && (first.is_some() || last.is_some()) {
             return Err(Error::invalid("DROP SERIES doesn't support time in WHERE clause"));
@@ -54,10 +40,10 @@ async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> R
     for (measurement, tags) in chosen {
         context.catalog.delete_points(&measurement, &tags, time).await?;
     }
-    Ok(Answer::Done)
+    Ok(())
 }
 
-/// Makes `_tagKey` and similar names ordinary tags, as deletions treat them. Elsewhere a condition on `_tagKey` holds for
+/// Makes `_tagKey` and similar names ordinary tags, as deletions treat them. In SELECT a condition on `_tagKey` holds for
 /// every series, and a condition on the others for none.
 fn with_tag_key_as_tag(condition: &mut Expr) {
     match condition {
@@ -73,7 +59,8 @@ fn with_tag_key_as_tag(condition: &mut Expr) {
     }
 }
 
-/// The measurements that a deletion names, in all retention policies unless one is named (which no statement can).
+/// The measurements that a deletion names. A statement cannot name a retention policy, so all policies are meant; a
+/// deletion by `/api/v2/delete` names one.
 async fn measurements_of(
     deletion: &Deletion,
     database: &str,
@@ -87,20 +74,14 @@ async fn measurements_of(
             found.extend(all);
             continue;
         }
+        // Here an empty name names no measurement.
         let in_policy = |source: &&crate::influxql::Measurement| {
-            source.retention_policy.as_ref().is_none_or(|wanted| *wanted == policy.name)
+            source.name != MeasurementName::default()
+                && source.retention_policy.as_ref().is_none_or(|wanted| *wanted == policy.name)
         };
         for source in deletion.sources.iter().filter(in_policy) {
-            let regex = match &source.name {
-                MeasurementName::Regex(regex) => Some(compile_regex(regex)?),
-                MeasurementName::Name(_) => None,
-            };
-            let wanted = |measurement: &&Arc<Measurement>| match (&source.name, &regex) {
-                (_, Some(regex)) => regex.is_match(measurement.name().as_bytes()),
-                (MeasurementName::Name(name), None) => measurement.name() == name,
-                (MeasurementName::Regex(_), None) => false,
-            };
-            found.extend(all.iter().filter(wanted).cloned());
+            let is_named = name_test(source)?;
+            found.extend(all.iter().filter(|measurement| is_named(measurement.name())).cloned());
         }
     }
     Ok(found)

@@ -68,8 +68,8 @@ async fn describe_read(
     let shards = shards.iter().filter(|shard| !shard.range.intersect(time).is_empty()).count();
     lines.push(format!("NUMBER OF SHARDS: {shards}"));
     lines.push(format!("NUMBER OF SERIES: {}", source.measurement.series().select(&source.tags).len()));
-    let way = if pushed_down { "the store, from encoded blocks" } else { "the query, from rows" };
-    lines.push(format!("COMPUTED BY: {way}"));
+    let computed_by = if pushed_down { "the store, from encoded blocks" } else { "the query, from rows" };
+    lines.push(format!("COMPUTED BY: {computed_by}"));
     lines
 }
 
@@ -113,9 +113,9 @@ pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: Que
     let (mut rows, mut series, mut last) = (0, 0, None);
     while let Some(frame) = stream.next().await? {
         rows += frame.rows();
-        let this = Some((frame.name.clone(), frame.tags.clone()));
-        series += usize::from(this != last);
-        last = this;
+        let current = Some((frame.name.clone(), frame.tags.clone()));
+        series += usize::from(current != last);
+        last = current;
     }
     let total = begun.elapsed();
     let lines = [

@@ -10,15 +10,15 @@ use nyala_core::{Error, Result};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::TagFilter;
 
-/// The name that means the measurement's name.
+/// Stands for the measurement's name.
 const NAME: &str = "_name";
-/// The name that means a tag key of a series. A series has several, so a condition on it excludes no series.
+/// Stands for a tag key of a series. A series has several, so a condition on it excludes no series.
 pub(super) const TAG_KEY: &str = "_tagKey";
-/// Names that differ for each tag of a series, or that mean all of them.
-const OF_TAGS: [&str; 3] = [TAG_KEY, "_tagValue", "_seriesKey"];
-/// The name that means the values of tags, besides a tag or field of that name.
+/// Names that stand for each tag of a series, or for all of them together.
+const TAG_NAMES: [&str; 3] = [TAG_KEY, "_tagValue", "_seriesKey"];
+/// Stands for the values of all tags, besides a tag or field of that name.
 const VALUE: &str = "value";
-/// References that are not tags of points.
+/// Names that no tag of a point is compared with.
 const SYSTEM_NAMES: [&str; 7] =
     ["_fieldKeys", "_measurements", NAME, "_series", TAG_KEY, "_tagKeys", "_tags"];
 
@@ -34,7 +34,7 @@ pub(super) fn has_time(condition: &Expr) -> bool {
     }
 }
 
-/// Refuses comparisons that the index cannot make, in the words of InfluxDB.
+/// Refuses comparisons such as `<`, which the index cannot make. The error is InfluxDB's.
 pub(super) fn refuse_inequalities(condition: &Expr) -> Result<()> {
     match condition {
         Expr::Binary(binary) if is_junction(binary.op) || is_equality(binary.op) => {
@@ -56,7 +56,7 @@ fn is_equality(operator: BinaryOperator) -> bool {
     matches!(operator, Equal | NotEqual | Matches | NotMatches)
 }
 
-/// Whether SHOW MEASUREMENTS shows a measurement: by its name, or by all its tag values.
+/// Whether SHOW MEASUREMENTS shows a measurement. A comparison looks at its name, or at all values of one tag.
 pub(super) fn shows_measurement(condition: &Expr, measurement: &Measurement) -> Result<bool> {
     let binary = match condition {
         Expr::Binary(binary) => binary,
@@ -84,39 +84,39 @@ pub(super) fn shows_measurement(condition: &Expr, measurement: &Measurement) -> 
 
 /// Whether the name of a measurement satisfies a condition; `None`: it does not depend on names.
 pub(super) fn names_measurement(condition: &Expr, name: &str) -> Result<Option<bool>> {
-    let compared = |binary: &Binary| match &binary.lhs {
+    let compare = |binary: &Binary| match &binary.lhs {
         Expr::VarRef(reference) if reference.name == NAME => text_comparison(binary, name).map(Some),
         _ => Ok(None),
     };
-    joined(condition, &compared)
+    evaluate(condition, &compare)
 }
 
 /// Whether a tag key satisfies a condition; `None`: it does not depend on keys.
 pub(super) fn names_key(condition: &Expr, key: &str) -> Result<Option<bool>> {
-    let compared = |binary: &Binary| match &binary.lhs {
+    let compare = |binary: &Binary| match &binary.lhs {
         Expr::VarRef(reference) if reference.name == TAG_KEY => text_comparison(binary, key).map(Some),
         Expr::VarRef(_) => Ok(None),
         _ => Err(Error::invalid(format!("left side of '{}' must be a tag key", binary.op.as_str()))),
     };
-    joined(condition, &compared)
+    evaluate(condition, &compare)
 }
 
 /// Evaluates a condition, given the results of its comparisons. Comparisons without a result are ignored.
-fn joined(condition: &Expr, compared: &impl Fn(&Binary) -> Result<Option<bool>>) -> Result<Option<bool>> {
+fn evaluate(condition: &Expr, compare: &impl Fn(&Binary) -> Result<Option<bool>>) -> Result<Option<bool>> {
     let binary = match condition {
         Expr::Binary(binary) => binary,
-        Expr::Paren(inner) => return joined(inner, compared),
+        Expr::Paren(inner) => return evaluate(inner, compare),
         _ => return Ok(None),
     };
     if is_junction(binary.op) {
-        return Ok(match (joined(&binary.lhs, compared)?, joined(&binary.rhs, compared)?) {
+        return Ok(match (evaluate(&binary.lhs, compare)?, evaluate(&binary.rhs, compare)?) {
             (Some(left), Some(right)) if binary.op == BinaryOperator::And => Some(left && right),
             (Some(left), Some(right)) => Some(left || right),
             (left, right) => left.or(right),
         });
     }
     match is_equality(binary.op) {
-        true => compared(binary),
+        true => compare(binary),
         false => Err(Error::invalid("invalid tag comparison operator")),
     }
 }
@@ -129,14 +129,19 @@ pub(super) fn text_comparison(binary: &Binary, text: &str) -> Result<bool> {
 
 /// The condition on tag values in SHOW TAG VALUES and SHOW TAG KEYS.
 pub(super) enum ValueTest {
-    Compared { pattern: Pattern, wanted: bool },
-    Known(bool),
+    /// Holds for values of which the pattern `matches`, or does not.
+    Compared {
+        pattern: Pattern,
+        matches: bool,
+    },
+    /// Holds for all values, or for none.
+    Constant(bool),
     Both(Box<[ValueTest; 2]>),
     Either(Box<[ValueTest; 2]>),
 }
 
 impl ValueTest {
-    /// The condition; `None` if there is none.
+    /// The part of a condition that compares `value`; `None` if there is none.
     pub(super) fn of(condition: &Expr) -> Result<Option<Self>> {
         let binary = match condition {
             Expr::Binary(binary) => binary,
@@ -157,17 +162,17 @@ impl ValueTest {
             return Ok(None);
         }
         Ok(Some(match tag_comparison(binary) {
-            Ok((_, pattern)) => Self::Compared { pattern, wanted: !is_negated(binary.op) },
-            // Nothing else is equal or unequal to text.
-            Err(_) => Self::Known(binary.op == BinaryOperator::Equal && is_value(&binary.rhs)),
+            Ok((_, pattern)) => Self::Compared { pattern, matches: !is_negated(binary.op) },
+            // A value is neither equal nor unequal to what is not text; only `value = value` holds.
+            Err(_) => Self::Constant(binary.op == BinaryOperator::Equal && is_value(&binary.rhs)),
         }))
     }
 
     /// Whether a value satisfies it.
     pub(super) fn holds(&self, value: &str) -> bool {
         match self {
-            Self::Compared { pattern, wanted } => pattern.is_match(value) == *wanted,
-            Self::Known(holds) => *holds,
+            Self::Compared { pattern, matches } => pattern.is_match(value) == *matches,
+            Self::Constant(holds) => *holds,
             Self::Both(tests) => tests.iter().all(|test| test.holds(value)),
             Self::Either(tests) => tests.iter().any(|test| test.holds(value)),
         }
@@ -248,7 +253,7 @@ pub(super) fn series_filter(
     if tags_only && SYSTEM_NAMES.contains(&&*reference.name) {
         return Ok(None);
     }
-    if OF_TAGS.contains(&&*reference.name) && !tags_only && reference.data_type != Some(DataType::Tag) {
+    if TAG_NAMES.contains(&&*reference.name) && !tags_only && reference.data_type != Some(DataType::Tag) {
         return Ok(Some(TagFilter::All));
     }
     if reference.name == NAME {

@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 /// Points in a batch, as many as in InfluxDB.
 const POINTS_AT_ONCE: u64 = 10_000;
-/// The largest text of a batch, ...
+/// The largest text of a batch, bytes.
 const TEXT_AT_ONCE: usize = 8 << 20;
-/// ... unless this part of a query's share of memory is less. Reading takes most of the rest.
+/// The text is at most this fraction (1/8) of the query's memory. Reading takes most of the rest.
 const TEXT_SHARE: usize = 8;
 
-/// Writes the rows of a SELECT to its target, and returns the number of points. A rejected point ends it with an error;
-/// points before it are written.
+/// Writes the rows of a SELECT to its target, and returns the number of points. A rejected point ends the statement
+/// with an error; points before it are written.
 pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<u64> {
     let target = select.target.as_ref().ok_or_else(|| Error::invalid("the query has no INTO"))?;
     let mut points = Points::to(target, context)?;
@@ -57,7 +57,7 @@ async fn next_frame(rows: &mut SelectStream, context: &QueryContext) -> Result<O
 pub(super) async fn execute(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     let written = select_into(select, context, memory).await?;
     let names: Arc<[String]> = Arc::new(["written".to_owned()]);
-    let sheet = ResultBatch {
+    let batch = ResultBatch {
         name: "result".into(),
         time_column: Some("time".into()),
         column_names: names.clone(),
@@ -66,20 +66,22 @@ pub(super) async fn execute(select: &Select, context: &QueryContext, memory: Que
         columns: vec![Column::Integer(vec![written as i64].into())],
         instead: None,
     };
-    Ok(Answer::Rows(vec![Frame::of(GroupTags::none(), sheet)], Chunks::Whole))
+    Ok(Answer::Rows(vec![Frame::of(GroupTags::none(), batch)], Chunks::Whole))
 }
 
 /// Collects points and writes them in batches.
 struct Points {
     database: String,
     policy: String,
-    /// The measurement they are written to; `None`: the one they are from.
+    /// The measurement that they are written to. `None`: each is written to the measurement that it was read from.
     measurement: Option<String>,
     /// Columns that are tags.
     tag_columns: Vec<usize>,
-    /// Lines that are not yet written, and their number.
+    /// Lines that are not yet written.
     lines: String,
+    /// How many there are.
     waiting: u64,
+    /// How many points were written.
     written: u64,
     /// Lines are written when their text has this length.
     text_max: usize,
@@ -154,7 +156,7 @@ impl Points {
                 push_value(&mut self.lines, &value);
                 separator = ',';
             }
-            // A point without fields, or with one that points cannot have, is skipped.
+            // A point without fields is skipped, and so is one with NaN or infinity, which line protocol cannot express.
             if separator == ' ' || !storable {
                 self.lines.truncate(start);
                 continue;
@@ -201,8 +203,8 @@ fn push_tag(line: &mut String, name: &str, value: &str) -> Result<()> {
     push_name(line, "tag value", value, TAG_SPECIALS)
 }
 
-/// A name with a backslash before each character that would end it.
-fn push_name(line: &mut String, what: &str, name: &str, specials: &[char]) -> Result<()> {
+/// Appends a name, with a backslash before each character that would end it.
+fn push_name(line: &mut String, what: &str, name: &str, specials: &[u8]) -> Result<()> {
     if name.is_empty() || name.ends_with('\\') || name.contains('\n') {
         return Err(unwritable(what, name));
     }

@@ -24,14 +24,13 @@ pub use into::select_into;
 pub use queries::SubmittedQuery;
 pub use server_reports::statistics;
 
-use cardinality::Counted;
-
 use crate::exec::SelectStream;
-use crate::influxql::{MeasurementName, Select, Source, Statement, compile};
+use crate::influxql::{self, CreateUser, MeasurementName, Select, Source, Statement, compile};
 use crate::plan::rewrite::rewrite;
 use crate::plan::{Plan, QueryContext};
 use nyala_core::{Error, Result};
-use nyala_exec::{Chunks, Frame, QueryMemory};
+use nyala_db::users::{Privilege, Rights};
+use nyala_exec::{Chunks, ExecutionContext, Frame, QueryMemory};
 use std::sync::Arc;
 
 /// The answer to a statement.
@@ -51,26 +50,22 @@ pub fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Select(select) => select.target.is_none(),
         Statement::Explain { .. }
+        | Statement::ShowCardinality(_)
         | Statement::ShowContinuousQueries
         | Statement::ShowDatabases
         | Statement::ShowDiagnostics { .. }
-        | Statement::ShowFieldKeyCardinality(_)
         | Statement::ShowFieldKeys(_)
         | Statement::ShowGrants { .. }
-        | Statement::ShowMeasurementCardinality(_)
         | Statement::ShowMeasurements(_)
         | Statement::ShowQueries
         | Statement::ShowRetentionPolicies { .. }
         | Statement::ShowSeries(_)
-        | Statement::ShowSeriesCardinality(_)
         | Statement::ShowShardGroups
         | Statement::ShowShards
         | Statement::ShowStats { .. }
         | Statement::ShowSubscriptions
-        | Statement::ShowTagKeyCardinality(_)
         | Statement::ShowTagKeys(_)
-        | Statement::ShowTagValues(_)
-        | Statement::ShowTagValuesCardinality { .. }
+        | Statement::ShowTagValues { .. }
         | Statement::ShowUsers => true,
         _ => false,
     }
@@ -93,88 +88,81 @@ pub async fn execute(statement: Statement, context: &QueryContext, memory: Query
 
 /// Executes all but a SELECT that only shows rows.
 async fn execute_other(statement: &Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
+    let ExecutionContext { catalog, running, rights, .. } = &**context;
+    let users = catalog.users();
+    // The last administrator must stay, because authentication is on.
+    let keep_admin = !matches!(rights, Rights::Open);
     match statement {
-        Statement::Select(select) => into::execute(select, context, memory).await,
-        Statement::Explain { analyze: false, select } => explain::explain(select, context).await,
-        Statement::Explain { analyze: true, select } => explain::analyze(select, context, memory).await,
-        Statement::CreateDatabase(create) => definition::create_database(create, context).await,
-        Statement::DropDatabase { name } => {
-            context.catalog.drop_database(name).await?;
-            Ok(Answer::Done)
+        Statement::CreateDatabase(create) => definition::create_database(create, context).await?,
+        Statement::DropDatabase { name } => catalog.drop_database(name).await?,
+        Statement::CreateRetentionPolicy(create) => definition::create_policy(create, context).await?,
+        Statement::AlterRetentionPolicy(alter) => definition::alter_policy(alter, context).await?,
+        Statement::DropRetentionPolicy { name, database } => catalog.drop_policy(database, name).await?,
+        Statement::DropMeasurement { name } => drop(catalog.drop_measurement(&context.database, name).await?),
+        Statement::Delete(deletion) => deletion::remove(deletion, context, true).await?,
+        Statement::DropSeries(deletion) => deletion::remove(deletion, context, false).await?,
+        // As in InfluxDB, a shard that does not exist is no error.
+        Statement::DropShard { id } => catalog.drop_shard(*id).await?,
+        Statement::CreateUser(CreateUser { name, password, admin }) => {
+            users.create(name, password, *admin, matches!(rights, Rights::FirstAdmin)).await?;
         }
-        Statement::CreateRetentionPolicy(create) => definition::create_policy(create, context).await,
-        Statement::AlterRetentionPolicy(alter) => definition::alter_policy(alter, context).await,
-        Statement::DropRetentionPolicy { name, database } => {
-            context.catalog.drop_policy(database, name).await?;
-            Ok(Answer::Done)
-        }
-        Statement::DropMeasurement { name } => deletion::drop_measurement(name, context).await,
-        Statement::Delete(deletion) => deletion::delete(deletion, context).await,
-        Statement::DropSeries(deletion) => deletion::drop_series(deletion, context).await,
-        Statement::ShowDatabases => Ok(Answer::Rows(vec![show::databases(context)], Chunks::Whole)),
-        Statement::ShowRetentionPolicies { database } => {
-            show::retention_policies(database.as_deref(), context)
-        }
-        Statement::ShowMeasurements(statement) => show::measurements(statement, context).await,
-        Statement::ShowSeries(statement) => show::series(statement, context, &memory).await,
-        Statement::ShowTagKeys(statement) => show::tag_keys(statement, context).await,
-        Statement::ShowTagValues(statement) => show::tag_values(statement, context, &memory).await,
-        Statement::ShowFieldKeys(statement) => show::field_keys(statement, context).await,
-        Statement::ShowSeriesCardinality(statement) => {
-            cardinality::show(Counted::Series, statement, context, &memory).await
-        }
-        Statement::ShowMeasurementCardinality(statement) => {
-            cardinality::show(Counted::Measurements, statement, context, &memory).await
-        }
-        Statement::ShowTagKeyCardinality(statement) => {
-            cardinality::show(Counted::TagKeys, statement, context, &memory).await
-        }
-        Statement::ShowTagValuesCardinality { cardinality, keys } => {
-            cardinality::show(Counted::TagValues(keys), cardinality, context, &memory).await
-        }
-        Statement::ShowFieldKeyCardinality(statement) => {
-            cardinality::show(Counted::FieldKeys, statement, context, &memory).await
-        }
-        Statement::CreateUser(create) => users::create(create, context).await,
-        Statement::DropUser { name } => users::drop_user(name, context).await,
-        Statement::SetPassword { user, password } => users::set_password(user, password, context).await,
+        Statement::DropUser { name } => users.drop_user(name, keep_admin).await?,
+        Statement::SetPassword { user, password } => users.set_password(user, password).await?,
         Statement::Grant { privilege, database, user } => {
-            users::grant(*privilege, database, user, context).await
+            catalog.change_grant(user, database, |_| granted(*privilege)).await?;
         }
         Statement::Revoke { privilege, database, user } => {
-            users::revoke(*privilege, database, user, context).await
+            catalog.change_grant(user, database, |held| held.without(granted(*privilege))).await?;
         }
-        Statement::GrantAdmin { user } => users::set_admin(user, true, context).await,
-        Statement::RevokeAdmin { user } => users::set_admin(user, false, context).await,
-        Statement::CreateContinuousQuery(create) => continuous::create(create, context).await,
+        Statement::GrantAdmin { user } => users.set_admin(user, true, keep_admin).await?,
+        Statement::RevokeAdmin { user } => users.set_admin(user, false, keep_admin).await?,
+        Statement::CreateContinuousQuery(create) => continuous::create(create, context).await?,
         Statement::DropContinuousQuery { name, database } => {
-            context.catalog.drop_continuous_query(database, name).await?;
-            Ok(Answer::Done)
+            catalog.drop_continuous_query(database, name).await?;
         }
-        Statement::ShowContinuousQueries => Ok(continuous::show(context)),
-        Statement::ShowQueries => Ok(queries::show(context)),
-        Statement::KillQuery { id, .. } => queries::kill(*id, context),
-        Statement::ShowShards => Ok(shards::show(context).await),
-        Statement::ShowShardGroups => Ok(shards::show_groups(context).await),
-        Statement::DropShard { id } => shards::drop_shard(*id, context).await,
-        Statement::ShowStats { module } => Ok(server_reports::show_stats(module.as_deref(), context).await),
-        Statement::ShowDiagnostics { module } => {
-            Ok(server_reports::show_diagnostics(module.as_deref(), context))
-        }
-        Statement::CreateSubscription(create) => subscriptions::create(create, context).await,
+        Statement::CreateSubscription(create) => subscriptions::create(create, context).await?,
         Statement::DropSubscription { name, database, retention_policy } => {
-            subscriptions::drop_subscription(database, retention_policy, name, context).await
+            catalog.drop_subscription(database, retention_policy, name).await?;
         }
-        Statement::ShowSubscriptions => Ok(subscriptions::show(context)),
-        Statement::ShowUsers => Ok(users::show(context)),
-        Statement::ShowGrants { user } => users::show_grants(user, context),
+        Statement::KillQuery { id, .. } => running.kill(*id)?,
+        Statement::Select(select) => return into::execute(select, context, memory).await,
+        Statement::Explain { analyze: false, select } => return explain::explain(select, context).await,
+        Statement::Explain { analyze: true, select } => {
+            return explain::analyze(select, context, memory).await;
+        }
+        Statement::ShowCardinality(show) => return cardinality::show(show, context, &memory).await,
+        Statement::ShowContinuousQueries => return Ok(continuous::show(context)),
+        Statement::ShowDatabases => return Ok(show::databases(context)),
+        Statement::ShowDiagnostics { module } => {
+            return Ok(server_reports::show_diagnostics(module.as_deref(), context));
+        }
+        Statement::ShowFieldKeys(show) => return show::field_keys(show, context).await,
+        Statement::ShowGrants { user } => return users::show_grants(user, context),
+        Statement::ShowMeasurements(show) => return show::measurements(show, context).await,
+        Statement::ShowQueries => return Ok(queries::show(context)),
+        Statement::ShowRetentionPolicies { database } => {
+            return show::retention_policies(database.as_deref(), context);
+        }
+        Statement::ShowSeries(show) => return show::series(show, context, &memory).await,
+        Statement::ShowShardGroups => return Ok(shards::show_groups(context).await),
+        Statement::ShowShards => return Ok(shards::show(context).await),
+        Statement::ShowStats { module } => {
+            return Ok(server_reports::show_stats(module.as_deref(), context).await);
+        }
+        Statement::ShowSubscriptions => return Ok(subscriptions::show(context)),
+        Statement::ShowTagKeys(show) => return show::tag_keys(show, context).await,
+        Statement::ShowTagValues { keys, show } => {
+            return show::tag_values(keys, show, context, &memory).await;
+        }
+        Statement::ShowUsers => return Ok(users::show(context)),
     }
+    Ok(Answer::Done)
 }
 
 /// The plan of a SELECT.
 async fn plan_of(select: Select, context: &QueryContext) -> Result<Plan> {
     check_names(&select)?;
-    let compiled = compile(select, context.now_ns).map_err(|error| Error::invalid(error.to_string()))?;
+    let compiled = compile(select, context.now_ns)?;
     let mut rewritten = rewrite(compiled.select, context).await?;
     if rewritten.time_column == "time" {
         rewritten.time_column = compiled.time_column;
@@ -205,5 +193,13 @@ fn database_of<'a>(named: Option<&'a str>, context: &'a QueryContext) -> Result<
     match named.filter(|name| !name.is_empty()).unwrap_or(&context.database) {
         "" => Err(Error::invalid("database name required")),
         name => Ok(name),
+    }
+}
+
+fn granted(privilege: influxql::Privilege) -> Privilege {
+    match privilege {
+        influxql::Privilege::Read => Privilege::Read,
+        influxql::Privilege::Write => Privilege::Write,
+        influxql::Privilege::All => Privilege::All,
     }
 }

@@ -35,19 +35,14 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
             needs.push(Need::On(Privilege::Read, ""));
         }
         Statement::ShowRetentionPolicies { database } => of_show(database.as_deref(), &[], &mut needs),
-        Statement::ShowFieldKeys(show) => of_show(show.database.as_deref(), &show.sources, &mut needs),
-        Statement::ShowMeasurements(show) => {
-            of_show(show.database.as_deref(), show.source.as_slice(), &mut needs);
+        Statement::ShowFieldKeys(show)
+        | Statement::ShowMeasurements(show)
+        | Statement::ShowSeries(show)
+        | Statement::ShowTagKeys(show)
+        | Statement::ShowTagValues { show, .. }
+        | Statement::ShowCardinality(ShowCardinality { show, .. }) => {
+            of_show(show.database.as_deref(), &show.sources, &mut needs);
         }
-        Statement::ShowSeries(show) => of_show(show.database.as_deref(), &show.sources, &mut needs),
-        Statement::ShowTagKeys(show) => of_show(show.database.as_deref(), &show.sources, &mut needs),
-        Statement::ShowTagValues(show) => of_show(show.database.as_deref(), &show.sources, &mut needs),
-        Statement::ShowFieldKeyCardinality(show)
-        | Statement::ShowMeasurementCardinality(show)
-        | Statement::ShowSeriesCardinality(show)
-        | Statement::ShowTagKeyCardinality(show)
-        | Statement::ShowTagValuesCardinality { cardinality: show, .. } => of_cardinality(show, &mut needs),
-        // Listed one by one, so that a new statement must be decided on.
         Statement::AlterRetentionPolicy(_)
         | Statement::CreateDatabase(_)
         | Statement::CreateRetentionPolicy(_)
@@ -103,10 +98,6 @@ fn of_continuous_query<'a>(create: &'a CreateContinuousQuery, needs: &mut Vec<Ne
 fn of_show<'a>(database: Option<&'a str>, sources: &'a [Measurement], needs: &mut Vec<Need<'a>>) {
     needs.push(Need::On(Privilege::Read, database.unwrap_or("")));
     needs.extend(sources.iter().filter_map(database_of).map(|database| Need::On(Privilege::Read, database)));
-}
-
-fn of_cardinality<'a>(show: &'a ShowCardinality, needs: &mut Vec<Need<'a>>) {
-    of_show(show.database.as_deref(), &show.sources, needs);
 }
 
 /// Checks that a user may execute all statements of a request whose database is `database`. The error is in InfluxDB's

@@ -1,8 +1,8 @@
-//! SHOW QUERIES and KILL QUERY; limits on SELECT.
+//! SHOW QUERIES; limits on SELECT.
 
-use super::show::{go_duration, table, text_column};
+use super::show::{table, text_column};
 use super::{Answer, Chunks};
-use crate::influxql::{Params, Statement, parse_query};
+use crate::influxql::{Params, Statement, go_duration, parse_query};
 use crate::plan::{MINIMUM_TIME_NS, Plan, PlanSource, PointLimit, QueryContext};
 use arrow_array::Int64Array;
 use nyala_core::{Error, Result};
@@ -29,11 +29,6 @@ pub(super) fn show(context: &QueryContext) -> Answer {
         ("status", text_column(all.iter().map(|query| status(query.is_killed())))),
     ];
     Answer::Rows(vec![table("", columns)], Chunks::Whole)
-}
-
-pub(super) fn kill(number: u64, context: &QueryContext) -> Result<Answer> {
-    context.running.kill(number)?;
-    Ok(Answer::Done)
 }
 
 /// The statements of a request as they were written.
@@ -68,7 +63,7 @@ fn shown_duration(duration: Duration) -> String {
 
 /// Refuses a SELECT with more windows or series than the limits allow, and lets its rows be counted if they are limited.
 pub(super) fn bound(plan: &mut Plan, context: &QueryContext) -> Result<()> {
-    let limits = context.running.limits();
+    let limits = &context.running.limits;
     if limits.points_max > 0 {
         count_points(plan, &Arc::new(PointLimit::new(limits.points_max)));
     }

@@ -1,11 +1,10 @@
-//! SHOW SHARDS, SHOW SHARD GROUPS, DROP SHARD. A group has one shard here, and both have the same number.
+//! SHOW SHARDS and SHOW SHARD GROUPS. A group has one shard here, and both have the same number.
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
 use crate::influxql::TimeLiteral;
 use crate::plan::QueryContext;
 use arrow_array::Int64Array;
-use nyala_core::Result;
 use nyala_db::catalog::Shard;
 use nyala_exec::Column;
 
@@ -26,12 +25,6 @@ pub(super) async fn show_groups(context: &QueryContext) -> Answer {
     let all = context.catalog.shards().await;
     let frame = table("shard groups", columns(&all.iter().collect::<Vec<_>>()));
     Answer::Rows(vec![frame], Chunks::Whole)
-}
-
-/// As in InfluxDB, a shard that does not exist is no error.
-pub(super) async fn drop_shard(id: u64, context: &QueryContext) -> Result<Answer> {
-    context.catalog.drop_shard(id).await?;
-    Ok(Answer::Done)
 }
 
 fn columns(shards: &[&Shard]) -> Vec<(&'static str, Column)> {

@@ -5,10 +5,7 @@ use super::index_condition::{
     ValueTest, has_time, names_key, names_measurement, refuse_inequalities, series_filter, shows_measurement,
 };
 use super::{Answer, Chunks, database_of};
-use crate::influxql::{
-    Expr, MeasurementName, ShowFieldKeys, ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues, TagKeys,
-    split_condition,
-};
+use crate::influxql::{Expr, MeasurementName, Show, TagKeys, go_duration, split_condition};
 use crate::plan::QueryContext;
 use crate::plan::compile_regex;
 use crate::plan::condition::split_tags;
@@ -17,7 +14,7 @@ use nyala_core::before_long_work;
 use nyala_core::store::SeriesSet;
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
-use nyala_db::catalog::Measurement;
+use nyala_db::catalog::{Measurement, RetentionPolicy};
 use nyala_db::ingest::{MEASUREMENT_SPECIALS, push_escaped, push_tag};
 use nyala_db::series::{SeriesPin, TagFilter, Tags};
 use nyala_db::users::Privilege;
@@ -32,7 +29,7 @@ const SERIES_BETWEEN_LOOKS: usize = 1_024;
 /// A table without times.
 pub(super) fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
     let names: Arc<[String]> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let sheet = ResultBatch {
+    let batch = ResultBatch {
         name: name.into(),
         time_column: None,
         column_names: names.clone(),
@@ -41,7 +38,7 @@ pub(super) fn table(name: &str, columns: Vec<(&str, Column)>) -> Frame {
         columns: columns.into_iter().map(|(_, column)| column).collect(),
         instead: None,
     };
-    Frame::of(GroupTags::none(), sheet)
+    Frame::of(GroupTags::none(), batch)
 }
 
 pub(super) fn text_column<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> Column {
@@ -54,19 +51,19 @@ fn page<T>(rows: Vec<T>, limit: u64, offset: u64) -> Vec<T> {
     rows.into_iter().skip(count(offset)).take(limit).collect()
 }
 
-pub(super) fn databases(context: &QueryContext) -> Frame {
+pub(super) fn databases(context: &QueryContext) -> Answer {
     let names = context.catalog.databases().into_iter().map(|database| database.name.clone());
     let shown = |name: &String| {
         context.rights.may(Privilege::Read, name) || context.rights.may(Privilege::Write, name)
     };
-    table("databases", vec![("name", text_column(names.filter(shown)))])
+    let table = table("databases", vec![("name", text_column(names.filter(shown)))]);
+    Answer::Rows(vec![table], Chunks::Whole)
 }
 
 pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext) -> Result<Answer> {
     let database = context.catalog.existing_database(database_of(database, context)?)?;
     let policies = &database.policies;
-    let texts =
-        |text: &dyn Fn(&nyala_db::catalog::RetentionPolicy) -> String| text_column(policies.iter().map(text));
+    let texts = |text: &dyn Fn(&RetentionPolicy) -> String| text_column(policies.iter().map(text));
     let replication = policies.iter().map(|policy| i64::from(policy.replication));
     let default: Vec<bool> = policies.iter().map(|policy| policy.name == database.default_policy).collect();
     let mut columns = vec![
@@ -82,20 +79,6 @@ pub(super) fn retention_policies(database: Option<&str>, context: &QueryContext)
     }
     columns.push(("default", Column::Boolean(BooleanArray::from(default))));
     Ok(Answer::Rows(vec![table("", columns)], Chunks::Whole))
-}
-
-/// A duration of whole seconds as Go writes it: `168h0m0s`.
-pub(super) fn go_duration(duration_ns: i64) -> String {
-    let seconds = duration_ns / 1_000_000_000;
-    let fraction = match duration_ns % 1_000_000_000 {
-        0 => String::new(),
-        rest => format!(".{rest:09}").trim_end_matches('0').to_owned(),
-    };
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds}{fraction}s"),
-        (0, minutes, seconds) => format!("{minutes}m{seconds}{fraction}s"),
-        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}{fraction}s"),
-    }
 }
 
 /// A measurement and the series of it that a SHOW statement selects.
@@ -117,17 +100,10 @@ enum Rules {
 
 /// The measurements and series that sources and a condition select, by name. A name that is in several retention policies
 /// occurs more than once.
-async fn find(
-    database: Option<&str>,
-    sources: &[crate::influxql::Measurement],
-    condition: Option<&Expr>,
-    rules: Rules,
-    context: &QueryContext,
-) -> Result<BTreeMap<String, Vec<Found>>> {
+async fn find(show: &Show, rules: Rules, context: &QueryContext) -> Result<BTreeMap<String, Vec<Found>>> {
     let (mut time, mut rest) = (TimeRange::ALL, None);
-    if let Some(condition) = condition {
-        let split = split_condition(condition, context.now_ns, None)
-            .map_err(|error| Error::invalid(error.to_string()))?;
+    if let Some(condition) = &show.condition {
+        let split = split_condition(condition, context.now_ns, None)?;
         time = TimeRange::new(
             split.range.minimum.unwrap_or(i64::MIN),
             split.range.maximum.map_or(i64::MAX, |last_ns| last_ns.saturating_add(1)),
@@ -139,7 +115,7 @@ async fn find(
         return Ok(BTreeMap::new());
     }
     let mut found: BTreeMap<String, Vec<Found>> = BTreeMap::new();
-    for (measurement, shard_ns) in named(database, sources, rules, context).await? {
+    for (measurement, shard_ns) in named(show, rules, context).await? {
         context.check_running()?;
         let Some(tags) = selected(&measurement, rest.as_ref(), time, rules)? else { continue };
         // InfluxDB answers from the shards that a time range touches.
@@ -165,15 +141,10 @@ async fn find(
 }
 
 /// The measurements that sources name, each with the width of its policy's shards.
-async fn named(
-    database: Option<&str>,
-    sources: &[crate::influxql::Measurement],
-    rules: Rules,
-    context: &QueryContext,
-) -> Result<Vec<(Arc<Measurement>, i64)>> {
-    let default_database = database_of(database, context)?;
+async fn named(show: &Show, rules: Rules, context: &QueryContext) -> Result<Vec<(Arc<Measurement>, i64)>> {
+    let default_database = database_of(show.database.as_deref(), context)?;
     let everything = [crate::influxql::Measurement::default()];
-    let sources = if sources.is_empty() { &everything } else { sources };
+    let sources = if show.sources.is_empty() { &everything[..] } else { &show.sources };
     let mut all = Vec::new();
     for source in sources {
         let database =
@@ -182,14 +153,12 @@ async fn named(
             (name, Rules::Select) => Some(&*database.existing_policy(name.unwrap_or(""))?.name),
             (name, Rules::Tags) => name,
         };
-        let regex = source_regex(source)?;
-        for policy in
-            database.policies.iter().filter(|policy| wanted.is_none_or(|wanted| wanted == policy.name))
-        {
-            let measurements = context.catalog.measurements(&database.name, &policy.name).await?;
-            let is_wanted =
-                |measurement: &Arc<Measurement>| is_of_source(measurement, source, regex.as_ref());
-            all.extend(measurements.into_iter().filter(is_wanted).map(|own| (own, policy.shard_duration_ns)));
+        let is_named = name_test(source)?;
+        let has_name = |policy: &&RetentionPolicy| wanted.is_none_or(|wanted| wanted == policy.name);
+        for policy in database.policies.iter().filter(has_name) {
+            let mut measurements = context.catalog.measurements(&database.name, &policy.name).await?;
+            measurements.retain(|measurement| is_named(measurement.name()));
+            all.extend(measurements.into_iter().map(|own| (own, policy.shard_duration_ns)));
         }
     }
     Ok(all)
@@ -197,13 +166,12 @@ async fn named(
 
 /// The same, sorted by name, without measurements that have no series.
 async fn named_with_series(
-    database: Option<&str>,
-    sources: &[crate::influxql::Measurement],
+    show: &Show,
     rules: Rules,
     context: &QueryContext,
 ) -> Result<BTreeMap<String, Vec<Arc<Measurement>>>> {
     let mut by_name: BTreeMap<String, Vec<Arc<Measurement>>> = BTreeMap::new();
-    for (measurement, _) in named(database, sources, rules, context).await? {
+    for (measurement, _) in named(show, rules, context).await? {
         if measurement.has_series() {
             by_name.entry(measurement.name().to_owned()).or_default().push(measurement);
         }
@@ -211,23 +179,16 @@ async fn named_with_series(
     Ok(by_name)
 }
 
-fn source_regex(source: &crate::influxql::Measurement) -> Result<Option<regex::bytes::Regex>> {
-    match &source.name {
-        MeasurementName::Regex(regex) => compile_regex(regex).map(Some),
-        MeasurementName::Name(_) => Ok(None),
-    }
-}
-
-fn is_of_source(
-    measurement: &Measurement,
-    source: &crate::influxql::Measurement,
-    regex: Option<&regex::bytes::Regex>,
-) -> bool {
-    match (&source.name, regex) {
-        (_, Some(regex)) => regex.is_match(measurement.name().as_bytes()),
-        (MeasurementName::Name(name), None) => name.is_empty() || measurement.name() == name,
-        (MeasurementName::Regex(_), None) => false,
-    }
+/// Whether a source names a measurement. One with an empty name names all.
+pub(super) fn name_test(source: &crate::influxql::Measurement) -> Result<impl Fn(&str) -> bool> {
+    let regex = match &source.name {
+        MeasurementName::Regex(regex) => Some(compile_regex(regex)?),
+        MeasurementName::Name(_) => None,
+    };
+    Ok(move |name: &str| match (&source.name, &regex) {
+        (MeasurementName::Name(own), _) => own.is_empty() || own == name,
+        (_, regex) => regex.as_ref().is_some_and(|regex| regex.is_match(name.as_bytes())),
+    })
 }
 
 /// The series of a measurement that a condition without time selects; `None`: the measurement is left out.
@@ -250,25 +211,25 @@ fn selected(
     }
 }
 
-pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryContext) -> Result<Answer> {
-    if statement.condition.as_ref().is_some_and(has_time) {
+pub(super) async fn measurements(show: &Show, context: &QueryContext) -> Result<Answer> {
+    if show.condition.as_ref().is_some_and(has_time) {
         return Err(Error::invalid("SHOW MEASUREMENTS doesn't support time in WHERE clause"));
     }
-    let database = database_of(statement.database.as_deref(), context)?;
+    let database = database_of(show.database.as_deref(), context)?;
     // A measurement that does not exist has no series to show.
     let Some(database) = context.catalog.database(database) else {
         return Ok(Answer::Rows(Vec::new(), Chunks::Whole));
     };
-    let regex = statement.source.as_ref().map(source_regex).transpose()?.flatten();
+    let is_named = show.sources.first().map(name_test).transpose()?;
     let mut names = BTreeSet::new();
     for policy in &database.policies {
         for measurement in context.catalog.measurements(&database.name, &policy.name).await? {
             context.check_running()?;
-            let of_source = |source| is_of_source(&measurement, source, regex.as_ref());
-            if !measurement.has_series() || !statement.source.as_ref().is_none_or(of_source) {
+            let is_named = is_named.as_ref().is_none_or(|is_named| is_named(measurement.name()));
+            if !measurement.has_series() || !is_named {
                 continue;
             }
-            if let Some(condition) = &statement.condition {
+            if let Some(condition) = &show.condition {
                 let _pin =
                     context.catalog.reload_series(&measurement, TimeRange::ALL, &TagFilter::All).await?;
                 match shows_measurement(condition, &measurement) {
@@ -280,7 +241,7 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
             names.insert(measurement.name().to_owned());
         }
     }
-    let names = page(names.into_iter().collect(), statement.limit, statement.offset);
+    let names = page(names.into_iter().collect(), show.limit, show.offset);
     let frames = match names.is_empty() {
         true => Vec::new(),
         false => vec![table("measurements", vec![("name", text_column(names))])],
@@ -288,18 +249,12 @@ pub(super) async fn measurements(statement: &ShowMeasurements, context: &QueryCo
     Ok(Answer::Rows(frames, Chunks::Whole))
 }
 
-pub(super) async fn series(
-    statement: &ShowSeries,
-    context: &QueryContext,
-    memory: &QueryMemory,
-) -> Result<Answer> {
-    let condition = statement.condition.as_ref();
-    if let Some(condition) = condition.filter(|condition| !has_time(condition)) {
+pub(super) async fn series(show: &Show, context: &QueryContext, memory: &QueryMemory) -> Result<Answer> {
+    if let Some(condition) = show.condition.as_ref().filter(|condition| !has_time(condition)) {
         refuse_inequalities(condition)?;
     }
-    let database = statement.database.as_deref();
-    let found = find(database, &statement.sources, condition, Rules::Select, context).await?;
-    let wanted = rows_wanted(statement.limit, statement.offset);
+    let found = find(show, Rules::Select, context).await?;
+    let wanted = rows_wanted(show.limit, show.offset);
     let mut keys = Vec::new();
     for (name, places) in &found {
         // Sorted by names and values before they are escaped.
@@ -312,7 +267,7 @@ pub(super) async fn series(
             break;
         }
     }
-    let keys = page(keys, statement.limit, statement.offset);
+    let keys = page(keys, show.limit, show.offset);
     let frames = match keys.is_empty() {
         true => Vec::new(),
         false => vec![table("", vec![("key", text_column(keys))])],
@@ -355,16 +310,15 @@ fn series_key(name: &str, tags: &[(String, String)]) -> String {
     key
 }
 
-pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) -> Result<Answer> {
-    let (database, condition) = (statement.database.as_deref(), statement.condition.as_ref());
-    let asked = match OfTags::of(condition, context) {
+pub(super) async fn tag_keys(show: &Show, context: &QueryContext) -> Result<Answer> {
+    let asked = match OfTags::of(show.condition.as_ref(), context) {
         Ok(asked) => asked,
         Err(error) => return Ok(Answer::Refused(error)),
     };
     let mut by_name: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    if condition.is_none() {
+    if show.condition.is_none() {
         // No series must be read.
-        for (name, places) in named_with_series(database, &statement.sources, Rules::Tags, context).await? {
+        for (name, places) in named_with_series(show, Rules::Tags, context).await? {
             let mut pins = Vec::new();
             for measurement in places.iter().filter(|measurement| measurement.has_evicted_series()) {
                 pins.push(context.catalog.reload_series(measurement, TimeRange::ALL, &TagFilter::All).await?);
@@ -372,7 +326,7 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
             by_name.insert(name, places.iter().flat_map(|measurement| measurement.tag_keys()).collect());
         }
     } else {
-        for (name, places) in find(database, &statement.sources, condition, Rules::Tags, context).await? {
+        for (name, places) in find(show, Rules::Tags, context).await? {
             context.check_running()?;
             let keys = by_name.entry(name).or_default();
             for Found { measurement, series, .. } in &places {
@@ -387,7 +341,7 @@ pub(super) async fn tag_keys(statement: &ShowTagKeys, context: &QueryContext) ->
     }
     let mut frames = Vec::new();
     for (name, keys) in &by_name {
-        let keys = page(keys.iter().collect(), statement.limit, statement.offset);
+        let keys = page(keys.iter().collect(), show.limit, show.offset);
         if !keys.is_empty() {
             frames.push(table(name, vec![("tagKey", text_column(keys))]));
         }
@@ -426,20 +380,20 @@ impl OfTags {
 }
 
 pub(super) async fn tag_values(
-    statement: &ShowTagValues,
+    keys: &TagKeys,
+    show: &Show,
     context: &QueryContext,
     memory: &QueryMemory,
 ) -> Result<Answer> {
-    let (database, condition) = (statement.database.as_deref(), statement.condition.as_ref());
-    let asked = match OfTags::of(condition, context) {
+    let asked = match OfTags::of(show.condition.as_ref(), context) {
         Ok(asked) => asked,
         Err(error) => return Ok(Answer::Refused(error)),
     };
-    let found = find(database, &statement.sources, condition, Rules::Tags, context).await?;
-    let wanted = key_filter(&statement.keys)?;
+    let found = find(show, Rules::Tags, context).await?;
+    let wanted = key_filter(keys)?;
     let mut frames = Vec::new();
     for (name, places) in &found {
-        let mut pairs = FirstRows::new(rows_wanted(statement.limit, statement.offset), memory);
+        let mut pairs = FirstRows::new(rows_wanted(show.limit, show.offset), memory);
         for Found { measurement, series, .. } in places {
             let index = measurement.series();
             for key in index.keys_of(series) {
@@ -457,7 +411,7 @@ pub(super) async fn tag_values(
                 }
             }
         }
-        let pairs = page(pairs.into_iter().collect(), statement.limit, statement.offset);
+        let pairs = page(pairs.into_iter().collect(), show.limit, show.offset);
         if !pairs.is_empty() {
             let keys = text_column(pairs.iter().map(|(key, _)| key));
             let values = text_column(pairs.iter().map(|(_, value)| value));
@@ -482,9 +436,8 @@ pub(super) fn key_filter(keys: &TagKeys) -> Result<impl Fn(&str) -> bool> {
     })
 }
 
-pub(super) async fn field_keys(statement: &ShowFieldKeys, context: &QueryContext) -> Result<Answer> {
-    let database = statement.database.as_deref();
-    let found = named_with_series(database, &statement.sources, Rules::Select, context).await?;
+pub(super) async fn field_keys(show: &Show, context: &QueryContext) -> Result<Answer> {
+    let found = named_with_series(show, Rules::Select, context).await?;
     let mut frames = Vec::new();
     for (name, places) in &found {
         let mut fields = BTreeSet::new();
@@ -492,7 +445,7 @@ pub(super) async fn field_keys(statement: &ShowFieldKeys, context: &QueryContext
             let own = measurement.fields();
             fields.extend(own.iter().map(|field| (field.name.clone(), field.field_type.name())));
         }
-        let fields = page(fields.into_iter().collect(), statement.limit, statement.offset);
+        let fields = page(fields.into_iter().collect(), show.limit, show.offset);
         if !fields.is_empty() {
             let names = text_column(fields.iter().map(|(name, _)| name));
             let types = text_column(fields.iter().map(|(_, field_type)| *field_type));

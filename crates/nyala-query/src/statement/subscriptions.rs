@@ -2,31 +2,20 @@
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
-use crate::influxql::{CreateSubscription, SubscriptionMode};
+use crate::influxql::CreateSubscription;
 use crate::plan::QueryContext;
 use nyala_core::Result;
 use nyala_db::catalog::Subscription;
 use nyala_exec::Column;
 
-pub(super) async fn create(create: &CreateSubscription, context: &QueryContext) -> Result<Answer> {
+pub(super) async fn create(create: &CreateSubscription, context: &QueryContext) -> Result<()> {
     let subscription = Subscription {
         policy: create.retention_policy.clone(),
         name: create.name.clone(),
-        to_all: create.mode == SubscriptionMode::All,
+        to_all: create.to_all,
         destinations: create.destinations.clone(),
     };
-    context.catalog.create_subscription(&create.database, subscription).await?;
-    Ok(Answer::Done)
-}
-
-pub(super) async fn drop_subscription(
-    database: &str,
-    policy: &str,
-    name: &str,
-    context: &QueryContext,
-) -> Result<Answer> {
-    context.catalog.drop_subscription(database, policy, name).await?;
-    Ok(Answer::Done)
+    context.catalog.create_subscription(&create.database, subscription).await
 }
 
 /// A table for each database that has subscriptions, sorted by policy as in InfluxDB.

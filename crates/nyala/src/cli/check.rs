@@ -62,7 +62,14 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
     }
     if args.accept {
         return finish(accept(&fs, &args.data_dir, &[DAMAGED_DATABASES_TABLE]), |accepted: &Vec<String>| {
-            (if args.json { accepted_json(accepted) } else { accepted_lines(accepted) }, true)
+            (
+                if args.json {
+                    format!("{}\n", serde_json::json!({ "accepted": accepted }))
+                } else {
+                    accepted_lines(accepted)
+                },
+                true,
+            )
         });
     }
     let begun = Instant::now();
@@ -77,27 +84,18 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
     };
     let checked = check(&fs, &args.data_dir, &mut watch);
     progress.clear();
-    let report = match checked {
-        Ok(report) => report,
-        Err(error) => {
-            super::log::print_error(&format!("cannot check: {error}"));
-            return ExitCode::from(NOT_CHECKED);
-        }
-    };
-    let damaged = report.damage_count > 0;
-    let text = match (args.json, args.quiet && !damaged) {
-        (true, _) => json(&report),
-        (false, false) => lines(&report, begun.elapsed().as_secs_f64()),
-        (false, true) => String::new(),
-    };
-    if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
-        super::log::print_error(&format!("writing the report: {error}"));
-        return ExitCode::from(NOT_CHECKED);
-    }
-    ExitCode::from(if damaged { DAMAGED } else { 0 })
+    finish(checked.map_err(|error| error.context("cannot check")), |report| {
+        let is_sound = report.damage_count == 0;
+        let text = match (args.json, args.quiet && is_sound) {
+            (true, _) => json(report),
+            (false, false) => lines(report, begun.elapsed().as_secs_f64()),
+            (false, true) => String::new(),
+        };
+        (text, is_sound)
+    })
 }
 
-/// Prints the outcome of a repair or acceptance; the exit code says whether it was done.
+/// Prints the outcome; the exit code says whether all is well, or was done.
 fn finish<T>(outcome: nyala_core::Result<T>, text: impl Fn(&T) -> (String, bool)) -> ExitCode {
     let report = match outcome {
         Ok(report) => report,
@@ -156,10 +154,6 @@ fn accepted_lines(accepted: &[String]) -> String {
         line(&mut text, format_args!("there is nothing to accept"));
     }
     text
-}
-
-fn accepted_json(accepted: &[String]) -> String {
-    format!("{}\n", serde_json::json!({ "accepted": accepted }))
 }
 
 fn mebibytes(bytes: u64) -> f64 {

@@ -51,7 +51,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
         }
         _ => error.to_string(),
     })?;
-    let url = format!("http://{}", running.address());
+    let url = format!("http://{}", running.server.address);
     let settings = DemoSettings { hosts: args.hosts, hours: args.hours, ..DemoSettings::default() };
     let mut out = std::io::stdout();
     nyala_bench::demo::run(&url, &settings, &mut out).map_err(|error| error.to_string())?;

@@ -72,7 +72,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let signals = Signals::listen()?;
     log_settings(&config);
     let running = Running::start(&config).map_err(|error| error.to_string())?;
-    tracing::info!(address = %running.address(), "ready");
+    tracing::info!(address = %running.server.address, "ready");
     signals.wait_for_stop();
     running.stop().map_err(|error| format!("stopping: {error}"))?;
     tracing::info!("stopped");

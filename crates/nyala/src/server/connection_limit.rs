@@ -27,7 +27,8 @@ const CLOSED: u64 = u64::MAX - 1;
 pub struct ConnectionLimiter {
     /// The listener, for the log.
     name: &'static str,
-    connections_max: usize,
+    /// The most open connections.
+    pub connections_max: usize,
     started: Instant,
     /// Open connections by number: in the order in which they were accepted.
     open: Mutex<BTreeMap<u64, Arc<State>>>,
@@ -72,11 +73,6 @@ impl ConnectionLimiter {
             closed: AtomicU64::new(0),
             warnings: LogLimit::default(),
         })
-    }
-
-    /// The most open connections.
-    pub fn max(&self) -> usize {
-        self.connections_max
     }
 
     /// How many connections are open.

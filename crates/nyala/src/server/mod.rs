@@ -84,7 +84,7 @@ impl Connections {
             Metric::gauge("nyala_connections", "Open connections.", 0)
                 .by_labels(by_listener(|limiter| limiter.open() as u64)),
             Metric::gauge("nyala_connections_max", "The most connections at once.", 0)
-                .by_labels(by_listener(|limiter| limiter.max() as u64)),
+                .by_labels(by_listener(|limiter| limiter.connections_max as u64)),
             Metric::counter("nyala_connections_closed_for_others_total", closed, 0)
                 .by_labels(by_listener(ConnectionLimiter::closed)),
         ]
@@ -102,7 +102,8 @@ pub struct ConnectionLimits {
 
 /// Threads that serve connections.
 pub struct Server {
-    address: SocketAddr,
+    /// Where it listens.
+    pub address: SocketAddr,
     socket: Option<PathBuf>,
     stop: watch::Sender<bool>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -138,11 +139,6 @@ impl Server {
         let remote = (listener, connections.remote.clone());
         threads.push(spawn("accept".into(), move || accept(remote, local, workers, stopped))?);
         Ok(Self { address, socket: socket.map(Path::to_owned), stop, threads })
-    }
-
-    /// The address it listens on.
-    pub fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// Stops listening, lets requests end within the shutdown timeout, and waits for all threads.
@@ -307,7 +303,7 @@ async fn serve(
     mut stopped: watch::Receiver<bool>,
 ) -> ServeResult {
     let stream = TimeoutStream::new(stream, WRITE_TIMEOUT, HEADER_TIMEOUT);
-    let answering = stream.answering();
+    let answering = stream.answering.clone();
     let service = service_fn(move |request| {
         let (context, answering, permit) = (context.clone(), answering.clone(), permit.clone());
         async move {

@@ -18,8 +18,8 @@ pub(super) struct TimeoutStream<S> {
     /// Runs while a write waits for the client.
     write_timer: Option<Pin<Box<Sleep>>>,
     header_timeout: Duration,
-    /// Whether a request is being answered: then what is read belongs to that request.
-    answering: Arc<AtomicBool>,
+    /// Whether a request is being answered: then what is read belongs to that request. The caller sets it.
+    pub(super) answering: Arc<AtomicBool>,
     /// Whether something was read that belongs to no request yet.
     in_header: bool,
     /// Runs while a header that arrives in parts is incomplete.
@@ -38,11 +38,6 @@ impl<S> TimeoutStream<S> {
             in_header: true,
             header_timer: None,
         }
-    }
-
-    /// The caller sets this while a request is being answered.
-    pub(super) fn answering(&self) -> Arc<AtomicBool> {
-        self.answering.clone()
     }
 
     /// No header is incomplete any more.
@@ -74,12 +69,23 @@ impl<S> TimeoutStream<S> {
         })
     }
 
-    /// Follows a write, and fails it when the client takes too long.
+    /// Follows a write of bytes. What is read after it begins another request. A flush does not say so: hyper flushes
+    /// after each read, with nothing to write.
+    fn check_answer(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<Result<usize>>,
+    ) -> Poll<Result<usize>> {
+        if written.is_ready() {
+            self.end_header();
+        }
+        self.check_write(context, written)
+    }
+
+    /// Follows a write or flush, and fails it when the client takes too long.
     fn check_write<T>(&mut self, context: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
         if written.is_ready() {
             self.write_timer = None;
-            // What is read next begins another request.
-            self.end_header();
             return written;
         }
         let write_timeout = self.write_timeout;
@@ -107,7 +113,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.check_write(context, written)
+        self.check_answer(context, written)
     }
 
     fn poll_write_vectored(
@@ -116,7 +122,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.check_write(context, written)
+        self.check_answer(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -137,6 +143,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::Response;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
@@ -160,7 +170,7 @@ mod tests {
     async fn only_a_header_that_began_must_end() {
         let (ours, mut theirs) = tokio::io::duplex(64);
         let mut stream = TimeoutStream::new(ours, Duration::MAX, Duration::from_millis(200));
-        let answering = stream.answering();
+        let answering = stream.answering.clone();
         let mut read = [0; 4];
         let longer = Duration::from_millis(600);
         theirs.write_all(b"head").await.unwrap();
@@ -176,5 +186,19 @@ mod tests {
         let (ours, _theirs) = tokio::io::duplex(64);
         let mut silent = TimeoutStream::new(ours, Duration::MAX, Duration::from_millis(200));
         assert_eq!(silent.read(&mut read).await.unwrap_err().kind(), ErrorKind::TimedOut, "the first");
+    }
+
+    #[tokio::test]
+    async fn a_server_ends_a_connection_whose_header_does_not_end() {
+        for begun in [b"".as_slice(), b"GET / HTTP/1.1\r\nHost"] {
+            let (ours, mut theirs) = tokio::io::duplex(64);
+            let stream = TimeoutStream::new(ours, Duration::MAX, Duration::from_millis(200));
+            let service = service_fn(async |_| Ok::<_, Error>(Response::new(String::new())));
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            theirs.write_all(begun).await.unwrap();
+            // Whether that is an error is hyper's choice.
+            let ended = tokio::time::timeout(Duration::from_secs(20), connection).await;
+            drop(ended.expect("the header takes too long"));
+        }
     }
 }

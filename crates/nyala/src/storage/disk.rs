@@ -18,10 +18,10 @@ pub struct Disk {
 impl Disk {
     /// Measures the disk of a directory.
     pub fn measure(&self, directory: &Path) -> Result<()> {
-        let found = rustix::fs::statvfs(directory)?;
+        let statistics = rustix::fs::statvfs(directory)?;
         self.set(
-            found.f_blocks.saturating_mul(found.f_frsize),
-            found.f_bavail.saturating_mul(found.f_frsize),
+            statistics.f_blocks.saturating_mul(statistics.f_frsize),
+            statistics.f_bavail.saturating_mul(statistics.f_frsize),
         );
         Ok(())
     }
@@ -41,8 +41,8 @@ impl Disk {
         self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether less is free than a twentieth of the disk, or than the log may grow until it is flushed. Such a disk may
-    /// be full before an operator notices.
+    /// Whether less than a twentieth of the disk is free, or less than the log may hold before it is flushed. Such a disk
+    /// may be full before an operator notices.
     pub fn is_nearly_full(&self, log_limit_bytes: u64) -> bool {
         let size_bytes = self.size_bytes();
         size_bytes > 0 && self.free_bytes() < log_limit_bytes.max(size_bytes / NEARLY_FULL_SHARE)

@@ -4,9 +4,13 @@ use super::Storage;
 use crate::config::Config;
 use crate::server::health::Check;
 use crate::server::metric::Metric;
-use nyala_core::Result;
 use nyala_core::store::StoreRef;
-use nyala_kudu::{KuduOptions, KuduStore};
+use nyala_core::{Error, Result};
+use nyala_kudu::{KuduLogin, KuduOptions, KuduStore};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::fmt::Display;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 
@@ -26,9 +30,36 @@ impl Kudu {
             buckets: config.kudu_buckets,
             ..KuduOptions::default()
         };
-        let store = Arc::new(work.block_on(KuduStore::connect(masters, options))?);
+        let login = login(config)?;
+        let store = Arc::new(work.block_on(KuduStore::connect(masters, login, options))?);
         Ok(Self { store, work, trouble: Mutex::default() })
     }
+}
+
+/// What the settings say of log-ins.
+fn login(config: &Config) -> Result<KuduLogin> {
+    let unreadable =
+        |path: &Path, error: &dyn Display| Error::invalid(format!("{}: {error}", path.display()));
+    let token = config.kudu_token_file.as_ref().map(|path| {
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+        Ok::<_, Error>(text.trim().to_owned())
+    });
+    let certificates = config.kudu_certificate.as_ref().map(|path| {
+        let found: std::result::Result<Vec<CertificateDer<'static>>, _> =
+            CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+        let found = found.map_err(|error| unreadable(path, &error))?;
+        match found.is_empty() {
+            true => Err(unreadable(path, &"it holds no certificate in PEM")),
+            false => Ok(found.iter().map(|certificate| certificate.to_vec()).collect()),
+        }
+    });
+    Ok(KuduLogin {
+        user: config.kudu_user.clone(),
+        kerberos_service: config.kudu_kerberos.clone(),
+        token: token.transpose()?,
+        certificates: certificates.transpose()?.unwrap_or_default(),
+        require_encryption: config.kudu_require_encryption,
+    })
 }
 
 impl Storage for Kudu {

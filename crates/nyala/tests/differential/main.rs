@@ -1,4 +1,5 @@
-//! Sends random data and random queries to nyala and to a real InfluxDB 1.8.10. Their answers must be the same.
+//! Sends random data and random queries to nyala, with its rows here or in Apache Kudu, and to a real InfluxDB 1.8.10.
+//! Their answers must be the same.
 //!
 //! Floats may differ by a few units in the last place, because the order of additions is free. What is known to
 //! differ on purpose (`docs/compat/influxdb.md`) is not asked. Without an InfluxDB the test is skipped
@@ -7,12 +8,14 @@
 //! Between queries points are deleted and written again. Unsigned integers take part if the InfluxDB was built with
 //! them (`go install -tags uint64 …`): `NYALA_INFLUXD_UNSIGNED` names such a server.
 //!
-//! - `NYALA_DIFFERENTIAL_QUERIES` sets how many queries are asked (1000), `NYALA_DIFFERENTIAL_SEED` repeats a run.
+//! - `NYALA_DIFFERENTIAL_QUERIES` sets how many queries are asked (1000, over Kudu 200), `NYALA_DIFFERENTIAL_SEED` repeats a run.
 
 mod changes;
 #[path = "../support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
+#[path = "../support/cluster.rs"]
+mod cluster;
 mod compare;
 mod data;
 mod functions;
@@ -112,12 +115,23 @@ fn find_influxd() -> Option<Program> {
 
 #[test]
 fn random_queries_have_influxdbs_answers() {
+    compare_answers(&Program::Nyala, 1_000);
+}
+
+#[test]
+fn random_queries_over_kudu_have_influxdbs_answers() {
+    let Some(cluster) = cluster::start(1, 1) else { return };
+    compare_answers(&Program::NyalaOnKudu(cluster.masters().to_vec()), 200);
+}
+
+/// Asks so many queries, unless a setting says another number.
+fn compare_answers(nyala: &Program, queries: u64) {
     let found = peers::require(server::INFLUXD, server::INFLUXD_REMEDY, find_influxd());
     let Some(influxd) = found else { return };
-    let queries = number("NYALA_DIFFERENTIAL_QUERIES", 1_000) as usize;
+    let queries = number("NYALA_DIFFERENTIAL_QUERIES", queries) as usize;
     let seed = number("NYALA_DIFFERENTIAL_SEED", 1);
     let pair = Pair {
-        nyala: Server::start(&Program::Nyala, &[]).expect("nyala starts"),
+        nyala: Server::start(nyala, &[]).expect("nyala starts"),
         influx: Server::start(&influxd, &[]).expect("influxd starts"),
     };
     let with_unsigned = pair.has_unsigned();

@@ -16,8 +16,16 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) enum Program {
     /// The binary of this package.
     Nyala,
+    /// The same with its rows in the Kudu cluster of these masters; each server has tables of its own there.
+    NyalaOnKudu(Vec<String>),
     /// InfluxDB's server at that path.
     Influx(PathBuf),
+}
+
+impl Program {
+    pub(crate) fn is_nyala(&self) -> bool {
+        !matches!(self, Program::Influx(_))
+    }
 }
 
 /// The peer of most tests, and how to get it.
@@ -142,7 +150,7 @@ fn variable(program: &Program, name: &str) -> Result<String, String> {
     let section = SECTIONS.iter().find(|(known, _)| *known == name).map(|(_, section)| section);
     let section = section.ok_or_else(|| format!("no setting is called {name:?}"))?;
     Ok(match program {
-        Program::Nyala => format!("NYALA_{upper}"),
+        Program::Nyala | Program::NyalaOnKudu(_) => format!("NYALA_{upper}"),
         Program::Influx(_) => format!("INFLUXDB_{section}_{upper}"),
     })
 }
@@ -156,12 +164,18 @@ fn launch_once(
     let log = File::create(directory.join("log")).map_err(|e| e.to_string())?;
     let data = directory.join("data");
     let mut command = match program {
-        Program::Nyala => {
+        Program::Nyala | Program::NyalaOnKudu(_) => {
             let mut command = Command::new(env!("CARGO_BIN_EXE_nyala"));
             command.arg("serve").arg("--data-dir").arg(&data);
             command.arg("--http-bind").arg(address.to_string());
             // InfluxDB always does this.
             command.args(["--allowed-origins", "*"]);
+            if let Program::NyalaOnKudu(masters) = program {
+                let name = directory.file_name().unwrap_or_default().to_string_lossy();
+                let prefix = format!("test{}", name.trim_start_matches('.'));
+                command.args(["--store", "kudu", "--kudu-masters", &masters.join(",")]);
+                command.args(["--kudu-replicas", "1", "--kudu-buckets", "1", "--kudu-prefix", &prefix]);
+            }
             command
         }
         Program::Influx(path) => {

@@ -6,7 +6,7 @@
 //! is copied as a block of fixed size, which compiles to one or two vector moves, and the position then advances by the
 //! real length. Nothing is allocated per row, and only one timestamp per tick is formatted.
 
-use super::{CpuConfig, CpuRow, FIELD_COUNT, FIELDS};
+use super::{CpuRow, FIELD_COUNT, FIELDS, HostsConfig};
 
 /// Sizes of the copied blocks: a value, and a field's name with its comma and equals sign.
 const VALUE_BYTES: usize = 4;
@@ -48,7 +48,7 @@ pub(super) struct CpuLines {
 }
 
 impl CpuLines {
-    pub(super) fn new(config: &CpuConfig) -> CpuLines {
+    pub(super) fn new(config: &HostsConfig) -> CpuLines {
         let prefixes: Vec<Box<str>> = (0..config.hosts)
             .map(|host| format!("cpu{} {}=", config.host(host).line_tags(), FIELDS[0]).into_boxed_str())
             .collect();
@@ -67,7 +67,7 @@ impl CpuLines {
     }
 
     /// Replaces `body` with the lines of `rows`, the first of which is row `first_row` of the data set.
-    pub(super) fn write(&self, config: &CpuConfig, first_row: u64, rows: &[CpuRow], body: &mut Vec<u8>) {
+    pub(super) fn write(&self, config: &HostsConfig, first_row: u64, rows: &[CpuRow], body: &mut Vec<u8>) {
         body.resize(rows.len() * self.row_limit_bytes, 0);
         let mut tick = first_row / config.hosts;
         let mut host = (first_row % config.hosts) as usize;
@@ -94,7 +94,7 @@ impl CpuLines {
         body.truncate(at);
     }
 
-    fn time(&self, config: &CpuConfig, tick: u64) -> Text<TIME_BYTES> {
+    fn time(&self, config: &HostsConfig, tick: u64) -> Text<TIME_BYTES> {
         Text::new(&format!(" {}000000000\n", config.time_of(tick)))
     }
 }

@@ -8,12 +8,13 @@
 //! of workers), so that the lock is held briefly.
 
 mod lines;
+pub mod model;
 
-use super::host::Host;
 use super::{BatchSize, Workload};
 use crate::random::{Random, Ziggurat};
 use crate::time::Span;
 use lines::CpuLines;
+use model::{CpuModel, HostRow, HostsConfig};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -36,46 +37,6 @@ pub const FIELDS: [&str; FIELD_COUNT] = [
 
 /// One row's values.
 pub type CpuRow = [u8; FIELD_COUNT];
-
-/// The parameters of the data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuConfig {
-    /// Number of hosts.
-    pub hosts: u64,
-    /// Times of the data: every multiple of `interval_seconds` from its start, before its end.
-    pub span: Span,
-    /// Seconds between a host's rows.
-    pub interval_seconds: i64,
-    /// Seed of the data.
-    pub seed: u64,
-}
-
-impl CpuConfig {
-    /// How many times each host reports.
-    pub fn ticks(&self) -> u64 {
-        (self.span.seconds() / self.interval_seconds) as u64
-    }
-
-    /// How many rows the data set has.
-    pub fn rows(&self) -> u64 {
-        self.hosts * self.ticks()
-    }
-
-    /// The time of a tick, in seconds since 1970.
-    pub fn time_of(&self, tick: u64) -> i64 {
-        self.span.start + tick as i64 * self.interval_seconds
-    }
-
-    /// The host numbered `number`.
-    pub fn host(&self, number: u64) -> Host {
-        Host::new(self.seed, number)
-    }
-
-    /// All rows of one host from the first tick on; the iterator does not end.
-    pub fn history(&self, host: u64) -> History {
-        History { walk: Walk::new(self.seed, host) }
-    }
-}
 
 /// One host's ten random walks.
 #[derive(Clone, Debug)]
@@ -109,17 +70,13 @@ impl Walk {
     }
 }
 
-/// Iterator over one host's rows.
-#[derive(Clone, Debug)]
-pub struct History {
-    walk: Walk,
-}
+impl CpuModel for HostsConfig {
+    fn config(&self) -> &HostsConfig {
+        self
+    }
 
-impl Iterator for History {
-    type Item = CpuRow;
-
-    fn next(&mut self) -> Option<CpuRow> {
-        Some(self.walk.take(Ziggurat::shared()))
+    fn rows(&self, host: u64, span: Span) -> Vec<HostRow> {
+        self.walked(host, span, f64::trunc)
     }
 }
 
@@ -133,7 +90,7 @@ pub struct CpuBatch {
 /// The workload: the walks of all hosts behind a lock, and the constant parts of their lines.
 #[derive(Debug)]
 pub struct CpuWorkload {
-    config: CpuConfig,
+    config: HostsConfig,
     batch_rows: usize,
     lines: CpuLines,
     end_row: AtomicU64,
@@ -148,20 +105,20 @@ struct Walks {
 
 impl CpuWorkload {
     /// The whole data set of `config`, in batches of `batch_rows`.
-    pub fn new(config: CpuConfig, batch_rows: usize) -> CpuWorkload {
+    pub fn new(config: HostsConfig, batch_rows: usize) -> CpuWorkload {
         let walks = (0..config.hosts).map(|host| Walk::new(config.seed, host)).collect();
         CpuWorkload {
             config,
             batch_rows,
             lines: CpuLines::new(&config),
-            end_row: AtomicU64::new(config.rows()),
+            end_row: AtomicU64::new(config.reports()),
             walks: Mutex::new(Walks { walks, next_row: 0 }),
         }
     }
 
     /// Makes the workload end at row `row` of the data set, so that it can be loaded in parts.
     pub fn end_at(&self, row: u64) {
-        self.end_row.store(row.min(self.config.rows()), Relaxed);
+        self.end_row.store(row.min(self.config.reports()), Relaxed);
     }
 }
 
@@ -202,12 +159,12 @@ mod tests {
     use super::*;
     use crate::time::{DAY_SECONDS, TSBS_START};
 
-    fn config(hosts: u64, seed: u64) -> CpuConfig {
+    fn config(hosts: u64, seed: u64) -> HostsConfig {
         let span = Span { start: TSBS_START, end: TSBS_START + DAY_SECONDS };
-        CpuConfig { hosts, span, interval_seconds: 10, seed }
+        HostsConfig { hosts, span, interval_seconds: 10, seed }
     }
 
-    fn text(config: CpuConfig, batch_rows: usize, batches: usize) -> String {
+    fn text(config: HostsConfig, batch_rows: usize, batches: usize) -> String {
         let workload = CpuWorkload::new(config, batch_rows);
         let (mut batch, mut body, mut all) = (CpuBatch::default(), Vec::new(), Vec::new());
         for _ in 0..batches {
@@ -239,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_the_history_of_their_hosts() {
+    fn lines_are_the_walks_of_their_hosts() {
         let config = config(3, 5);
         let text = text(config, 10, 3);
-        let mut histories: Vec<History> = (0..3).map(|host| config.history(host)).collect();
+        let mut walks: Vec<Walk> = (0..3).map(|host| Walk::new(5, host)).collect();
         for (number, line) in text.lines().enumerate() {
             let host = number % 3;
-            let row = histories[host].next().unwrap();
+            let row = walks[host].take(Ziggurat::shared());
             let fields: Vec<String> =
                 FIELDS.iter().zip(row).map(|(field, value)| format!("{field}={value}i")).collect();
             let expected = format!(
@@ -262,7 +219,9 @@ mod tests {
     fn values_walk_by_normal_steps_within_bounds() {
         let mut changes = 0.0;
         let mut previous: Option<CpuRow> = None;
-        for row in config(1, 4).history(0).take(20_000) {
+        let mut walk = Walk::new(4, 0);
+        for _ in 0..20_000 {
+            let row = walk.take(Ziggurat::shared());
             assert!(row.iter().all(|&value| value <= 100));
             if let Some(previous) = previous {
                 for (before, after) in previous.iter().zip(row) {
@@ -279,7 +238,7 @@ mod tests {
     #[test]
     fn the_last_batch_is_what_remains() {
         let span = Span { start: TSBS_START, end: TSBS_START + 30 };
-        let workload = CpuWorkload::new(CpuConfig { span, ..config(5, 1) }, 10);
+        let workload = CpuWorkload::new(HostsConfig { span, ..config(5, 1) }, 10);
         let mut batch = CpuBatch::default();
         let rows: Vec<u64> =
             std::iter::from_fn(|| workload.claim(&mut batch)).map(|size| size.rows).collect();

@@ -6,9 +6,8 @@
 mod lines;
 mod processes;
 
+use super::cpu::model::{CpuModel, HostRow, HostsConfig};
 use super::cpu::{FIELD_COUNT, Walk};
-use super::host::Host;
-use super::model::CpuModel;
 use super::{BatchSize, Workload};
 use crate::random::{Random, Ziggurat};
 use crate::time::Span;
@@ -22,38 +21,9 @@ pub const DEVOPS_START: i64 = 1_514_764_800;
 /// Random streams of a seed for processes other than those of `cpu`.
 const PROCESS_STREAMS: u64 = 6 << 40;
 
-/// The parameters of the data set.
+/// What verification knows of the data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DevopsConfig {
-    /// Number of hosts.
-    pub hosts: u64,
-    /// Times of the data.
-    pub span: Span,
-    /// Seconds between a host's reports.
-    pub interval_seconds: i64,
-    /// Seed of the data.
-    pub seed: u64,
-}
-
-impl DevopsConfig {
-    fn ticks(&self) -> u64 {
-        (self.span.seconds() / self.interval_seconds) as u64
-    }
-
-    /// Reports: one per host and tick.
-    fn reports(&self) -> u64 {
-        self.hosts * self.ticks()
-    }
-
-    /// Lines of the data set.
-    pub fn rows(&self) -> u64 {
-        self.reports() * MEASUREMENTS.len() as u64
-    }
-
-    fn time_of(&self, tick: u64) -> i64 {
-        self.span.start + tick as i64 * self.interval_seconds
-    }
-}
+pub struct DevopsModel(pub HostsConfig);
 
 /// Fields of a report.
 pub fn values_per_report() -> u64 {
@@ -79,7 +49,7 @@ pub struct DevopsBatch {
 /// The workload: the processes of all hosts behind a lock, and the constant parts of their lines.
 #[derive(Debug)]
 pub struct DevopsWorkload {
-    config: DevopsConfig,
+    config: HostsConfig,
     batch_reports: u64,
     processes: Vec<Process>,
     lines: Vec<HostLines>,
@@ -94,7 +64,7 @@ struct Shared {
 
 impl DevopsWorkload {
     /// The whole data set, in batches of about `batch_rows` lines.
-    pub fn new(config: DevopsConfig, batch_rows: usize) -> DevopsWorkload {
+    pub fn new(config: HostsConfig, batch_rows: usize) -> DevopsWorkload {
         let processes = processes::all();
         let host = |number| {
             let mut random = Random::new(config.seed, PROCESS_STREAMS + number);
@@ -116,7 +86,7 @@ impl Workload for DevopsWorkload {
     type Batch = DevopsBatch;
 
     fn total_rows(&self) -> Option<u64> {
-        Some(self.config.rows())
+        Some(self.config.reports() * MEASUREMENTS.len() as u64)
     }
 
     fn claim(&self, batch: &mut DevopsBatch) -> Option<BatchSize> {
@@ -159,33 +129,17 @@ impl Workload for DevopsWorkload {
     }
 }
 
-impl CpuModel for DevopsConfig {
-    fn hosts(&self) -> u64 {
-        self.hosts
+impl CpuModel for DevopsModel {
+    fn config(&self) -> &HostsConfig {
+        &self.0
     }
 
-    fn host(&self, number: u64) -> Host {
-        Host::new(self.seed, number)
-    }
-
-    /// The values after they were written as text and parsed again.
-    fn rows(&self, host: u64, span: Span) -> Vec<(i64, [f64; FIELD_COUNT])> {
-        let mut walk = Walk::new(self.seed, host);
-        let mut rows = Vec::new();
-        for time in (0..self.ticks()).map(|tick| self.time_of(tick)).take_while(|&time| time < span.end) {
-            if time >= span.start {
-                rows.push((time, walk.values.map(through_text)));
-            }
-            walk.advance(Ziggurat::shared());
-        }
-        rows
-    }
-
-    fn span(&self) -> Span {
-        self.span
+    fn rows(&self, host: u64, span: Span) -> Vec<HostRow> {
+        self.0.walked(host, span, through_text)
     }
 }
 
+/// A value after it was written as text and parsed again.
 fn through_text(value: f64) -> f64 {
     let mut text = Vec::with_capacity(24);
     put_float(&mut text, value);
@@ -198,9 +152,9 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    fn config() -> DevopsConfig {
+    fn config() -> HostsConfig {
         let span = Span { start: DEVOPS_START, end: DEVOPS_START + 100 };
-        DevopsConfig { hosts: 3, span, interval_seconds: 10, seed: 1 }
+        HostsConfig { hosts: 3, span, interval_seconds: 10, seed: 1 }
     }
 
     fn text(batch_rows: usize) -> String {
@@ -260,7 +214,8 @@ mod tests {
         let lines = text(100);
         let lines: Vec<&str> = lines.lines().filter(|line| line.starts_with("cpu,")).collect();
         for host in 0..3 {
-            for (tick, (time, values)) in CpuModel::rows(&config, host, config.span).into_iter().enumerate() {
+            for (tick, (time, values)) in DevopsModel(config).rows(host, config.span).into_iter().enumerate()
+            {
                 let line = lines[tick * 3 + host as usize];
                 assert!(line.starts_with(&format!("cpu,hostname=host_{host},")));
                 assert!(line.ends_with(&format!(" {time}000000000")));

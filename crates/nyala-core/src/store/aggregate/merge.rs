@@ -1,7 +1,8 @@
 //! Combining states of the same measures: of consecutive times, or of several tables.
 
 use super::{
-    AggregateFunction, AggregateRequest, PartialAggregate, PartialAggregates, Selected, SelectedValues,
+    AggregateFunction, AggregateRequest, Increases, PartialAggregate, PartialAggregates, Selected,
+    SelectedValues,
 };
 use crate::error::{Error, Result};
 use crate::store::Snapshot;
@@ -17,8 +18,9 @@ impl PartialAggregate {
         }
     }
 
-    /// Adds the state of a slot of `other`, whose values come after those of this slot.
-    pub(super) fn add_slot(
+    /// Adds the state of a slot of `other`, whose values come after those of this slot. A selected NaN of `other` hides
+    /// the values behind it.
+    pub fn add_slot(
         &mut self,
         slot: usize,
         function: AggregateFunction,
@@ -50,6 +52,33 @@ impl PartialAggregate {
             }
             // The sum of no floats: nothing to add.
             _ => {}
+        }
+    }
+
+    /// Appends a slot without values.
+    pub fn push_slot(&mut self) {
+        match self {
+            PartialAggregate::Count(counts) => counts.push(0),
+            PartialAggregate::SumInteger { sums, counts } => {
+                sums.push(0);
+                counts.push(0);
+            }
+            PartialAggregate::SumFloat { sums, counts } => {
+                sums.push(0.0);
+                counts.push(0);
+            }
+            PartialAggregate::Selected(Selected { values, times_ns, series }) => {
+                match values {
+                    SelectedValues::Int(values) => values.push(0),
+                    SelectedValues::UInt(values) => values.push(0),
+                    SelectedValues::Float(values) => values.push(0.0),
+                    SelectedValues::Bool(values) => values.push(false),
+                    SelectedValues::String(values) => values.push(String::new()),
+                }
+                times_ns.push(0);
+                series.push(None);
+            }
+            PartialAggregate::Increase(increases) => increases.extend(Increases::empty(1)),
         }
     }
 }

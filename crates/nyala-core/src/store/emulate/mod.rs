@@ -83,6 +83,10 @@ impl Store for Emulated {
         self.store.tables()
     }
 
+    fn tables_version(&self) -> u64 {
+        self.store.tables_version()
+    }
+
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
         self.store.schema(table)
     }

@@ -230,6 +230,10 @@ impl Store for MemoryStore {
         self.state().tables.iter().map(|(id, table)| (*id, table.schema.clone())).collect()
     }
 
+    fn tables_version(&self) -> u64 {
+        self.state().sequence
+    }
+
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
         Ok(self.state().table(table)?.schema.clone())
     }

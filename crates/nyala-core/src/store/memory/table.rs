@@ -7,7 +7,7 @@ use super::super::{
 use crate::arrays::value_at;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, SeriesId};
-use crate::schema::{ColumnType, KeySpan, Ranges, TableSchema};
+use crate::schema::{KeySpan, Ranges, TableSchema};
 use crate::time::{TimeRange, partition_time};
 use crate::value::Value;
 use arrow_array::ArrayRef;
@@ -228,11 +228,7 @@ impl Table {
     }
 
     pub(super) fn time_of(&self, key: &Key) -> Option<i64> {
-        let position =
-            self.schema.key.iter().position(|id| {
-                self.schema.column(*id).is_some_and(|c| c.column_type == ColumnType::Timestamp)
-            })?;
-        match key.get(position) {
+        match key.get(self.schema.time_key()?) {
             Some(Value::Int(time_ns)) => Some(*time_ns),
             _ => None,
         }

@@ -43,11 +43,14 @@ pub(crate) struct Scanner {
     authority: Authority,
     /// No byte at or behind this offset is looked at.
     limit: u64,
-    position: u64,
-    last_sequence: u64,
+    /// Where the next frame belongs; after the walk the end of what counts.
+    pub(crate) position: u64,
+    /// The sequence of the last frame.
+    pub(crate) last_sequence: u64,
     /// The furthest that any frame says had been synced.
     synced: u64,
-    torn: bool,
+    /// Whether something unfinished follows the end: a write that was not synced when the power went.
+    pub(crate) torn: bool,
     done: bool,
     chunk: Bytes,
     chunk_offset: u64,
@@ -90,24 +93,9 @@ impl Scanner {
         })
     }
 
-    /// Where the next frame belongs; after the walk the end of what counts.
-    pub(crate) fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// The sequence of the last frame.
-    pub(crate) fn last_sequence(&self) -> u64 {
-        self.last_sequence
-    }
-
     /// How far the file was surely synced.
     pub(crate) fn synced(&self) -> u64 {
         self.synced.min(self.position)
-    }
-
-    /// Whether something unfinished follows the end: a write that was not synced when the power went.
-    pub(crate) fn torn(&self) -> bool {
-        self.torn
     }
 
     /// The next frame or damage; nothing at the end.

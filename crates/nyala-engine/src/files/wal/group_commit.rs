@@ -21,7 +21,7 @@ impl Drop for CloseAtEnd<'_> {
         if std::thread::panicking() {
             let error =
                 Error::new(ErrorKind::Unknown, "its thread panicked, and nothing is written until a restart");
-            self.0.stats().last_failure.note::<()>(&Err(error));
+            self.0.counters.last_failure.note::<()>(&Err(error));
         }
         self.0.fail();
     }
@@ -47,10 +47,10 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                     }
                     SyncPolicy::Never => Ok(()),
                 });
-                queue.stats().last_failure.note(&outcome);
+                queue.counters.last_failure.note(&outcome);
                 if outcome.is_ok() {
                     writer.acknowledged(entries.len() as u64);
-                    add(&queue.stats().records, entries.len() as u64);
+                    add(&queue.counters.records, entries.len() as u64);
                 }
                 for mut entry in entries {
                     entry.promise.keep(outcome.clone());
@@ -61,9 +61,9 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
             }
             Work::Begin { sequence, bytes } => {
                 let begun = writer.begin_next(sequence, bytes);
-                queue.stats().last_failure.note(&begun);
+                queue.counters.last_failure.note(&begun);
                 if let Err(error) = begun {
-                    add(&queue.stats().failed_writes, 1);
+                    add(&queue.counters.failed_writes, 1);
                     let error =
                         Error::retry(format!("the log cannot be written now, nothing was stored: {error}"));
                     for mut entry in queue.take_records() {
@@ -73,14 +73,14 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
             }
             Work::Sync(mut promise) => {
                 let outcome = writer.sync();
-                queue.stats().last_failure.note(&outcome);
+                queue.counters.last_failure.note(&outcome);
                 deadline = None;
                 writer.mark_end();
                 promise.keep(outcome);
             }
             Work::Reopen(mut promise) => {
                 let outcome = writer.reopen(queue.next_sequence());
-                queue.stats().last_failure.note(&outcome);
+                queue.counters.last_failure.note(&outcome);
                 promise.keep(outcome);
             }
             Work::Rest { small_bytes, mut promise } => {
@@ -88,7 +88,7 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
             }
             Work::Timeout => {
                 // No ticket waits for this sync. A failure is counted, and the next write begins a new segment.
-                queue.stats().last_failure.note(&writer.sync());
+                queue.counters.last_failure.note(&writer.sync());
                 deadline = None;
                 writer.mark_end();
             }

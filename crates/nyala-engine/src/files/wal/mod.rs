@@ -145,8 +145,8 @@ impl Wal {
         let (report, end) = replay::read(&fs, dir, from, visit)?;
         let next_sequence = end.next_sequence.max(options.first_sequence);
         let queue = Arc::new(Queue::new(next_sequence, options.queue_bytes));
-        let writer = Writer::open(fs, dir, &options, end, queue.stats().clone())?;
-        let segments = writer.segments().clone();
+        let writer = Writer::open(fs, dir, &options, end, queue.counters.clone())?;
+        let segments = writer.segments.clone();
         let thread = std::thread::Builder::new()
             .name("nyala-wal".to_owned())
             .spawn({
@@ -214,23 +214,23 @@ impl Wal {
 
     /// Bytes of records written since the log was opened.
     pub fn written_bytes(&self) -> u64 {
-        self.queue.stats().written_bytes.load(std::sync::atomic::Ordering::Relaxed)
+        self.queue.counters.written_bytes.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Records that were acknowledged and whose sync failed: see [`WalStats::doubtful_records`].
     pub fn doubtful_records(&self) -> u64 {
-        self.queue.stats().doubtful_records.load(std::sync::atomic::Ordering::Relaxed)
+        self.queue.counters.doubtful_records.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Why nothing is acknowledged: the last attempt to write or sync failed.
     pub fn failure(&self) -> Option<String> {
-        self.queue.stats().last_failure.get()
+        self.queue.counters.last_failure.get()
     }
 
     /// Counters since the log was opened.
     pub fn stats(&self) -> WalStats {
         let segments = self.segments.lock();
-        self.queue.stats().snapshot(segments.count(), segments.size_bytes())
+        self.queue.counters.snapshot(segments.count(), segments.size_bytes())
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) struct Queue {
     state: Mutex<State>,
     work: Condvar,
     limit_bytes: u64,
-    counters: Arc<Counters>,
+    pub(super) counters: Arc<Counters>,
 }
 
 pub(super) enum Work {
@@ -167,10 +167,6 @@ impl Queue {
             State { items: VecDeque::new(), waiting_bytes: 0, next_sequence, idle: false, closed: false };
         let counters = Arc::new(Counters::default());
         Self { state: Mutex::new(state), work: Condvar::new(), limit_bytes, counters }
-    }
-
-    pub(super) fn stats(&self) -> &Arc<Counters> {
-        &self.counters
     }
 
     pub(super) fn next_sequence(&self) -> u64 {

@@ -196,13 +196,13 @@ pub(super) fn read(
                 }
                 Scanned::Frame { .. } => report.add_damage(Damage {
                     file: path.clone(),
-                    offset: scanner.position(),
+                    offset: scanner.position,
                     message: "before this is a frame that does not belong in a log".to_owned(),
                 }),
                 Scanned::Damage(damage) => report.add_damage(damage),
             }
         }
-        end.last_sequence = end.last_sequence.max(scanner.last_sequence());
+        end.last_sequence = end.last_sequence.max(scanner.last_sequence);
         if let Authority::Until { last_sequence, .. } = authority {
             end.last_sequence = end.last_sequence.max(last_sequence);
         }
@@ -215,15 +215,15 @@ pub(super) fn read(
                 );
                 report.add_damage(Damage { file: path.clone(), offset: length, message });
             }
-            if scanner.torn() {
-                report.torn = Some((path, scanner.position()));
+            if scanner.torn {
+                report.torn = Some((path, scanner.position));
             }
-            end.last = Some(LastSegment { number, length: scanner.position(), synced: scanner.synced() });
+            end.last = Some(LastSegment { number, length: scanner.position, synced: scanner.synced() });
         } else {
             end.closed.push_back(Closed {
                 number,
                 last_sequence: end.last_sequence,
-                length: scanner.position(),
+                length: scanner.position,
             });
         }
     }

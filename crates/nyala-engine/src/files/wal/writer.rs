@@ -29,7 +29,7 @@ const REWRITE_BYTES: u64 = 1 << 20;
 /// The writing end of the log.
 #[derive(Debug)]
 pub(super) struct Writer {
-    segments: Arc<Mutex<Segments>>,
+    pub(super) segments: Arc<Mutex<Segments>>,
     counters: Arc<Counters>,
     progress: Arc<Progress>,
     /// The segment written last; none in a new log.
@@ -91,10 +91,6 @@ impl Writer {
         let segments = Arc::new(Mutex::new(segments));
         progress.synced(last_sequence);
         Ok(Self { segments, counters, progress, active, synced_sequence: last_sequence, usable: false })
-    }
-
-    pub(super) fn segments(&self) -> &Arc<Mutex<Segments>> {
-        &self.segments
     }
 
     /// Bytes that can be written before the next segment must be begun.

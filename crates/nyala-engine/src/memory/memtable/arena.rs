@@ -24,7 +24,7 @@ const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 #[derive(Default)]
 pub(crate) struct WordArena {
     chunks: Vec<Vec<u64>>,
-    memory_bytes: usize,
+    pub(crate) memory_bytes: usize,
 }
 
 impl WordArena {
@@ -70,18 +70,15 @@ impl WordArena {
         // They may begin in the middle of a line.
         words.last().into_iter().for_each(|last| prefetch_at(last));
     }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory_bytes
-    }
 }
 
 /// Bytes.
 #[derive(Default)]
 pub(crate) struct ByteArena {
     chunks: Vec<Vec<u8>>,
-    memory_bytes: usize,
-    longest: usize,
+    pub(crate) memory_bytes: usize,
+    /// The length of the longest item.
+    pub(crate) longest: usize,
 }
 
 impl ByteArena {
@@ -116,11 +113,6 @@ impl ByteArena {
         (place & LENGTH_MASK) as usize
     }
 
-    /// The length of the longest item.
-    pub(crate) fn longest(&self) -> usize {
-        self.longest
-    }
-
     pub(crate) fn get(&self, place: u64) -> &[u8] {
         let length = Self::length(place);
         if length == 0 {
@@ -129,10 +121,6 @@ impl ByteArena {
         let address = (place >> LENGTH_BITS) as usize;
         let start = address & (CHUNK_BYTES - 1);
         &self.chunks[address >> CHUNK_BYTES_LOG][start..start + length]
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory_bytes
     }
 }
 
@@ -157,6 +145,6 @@ mod tests {
             assert!(words.get(address, *size).iter().all(|word| *word == *size as u64));
             assert_eq!(bytes.get(place), vec![*size as u8; *size * 10]);
         }
-        assert!(words.memory_bytes() >= 8 * sizes.iter().sum::<usize>());
+        assert!(words.memory_bytes >= 8 * sizes.iter().sum::<usize>());
     }
 }

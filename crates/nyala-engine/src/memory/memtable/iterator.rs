@@ -58,7 +58,7 @@ impl<'a> MemtableIterator<'a> {
         let shard = self.memtable.shard(series).expect("a shard that has a series");
         let (entry, base_sequence) = (self.entries[self.lane - 1], self.memtable.base_sequence);
         let rows = shard.row_count(entry);
-        if rows > rows_max || rows * shard.bytes.longest() > reader.string_bytes_max() {
+        if rows > rows_max || rows * shard.bytes.longest > reader.string_bytes_max() {
             return false;
         }
         reader.count_from(base_sequence);

@@ -160,7 +160,7 @@ impl<'a> NewestRows<'a> {
         let Visibility { sequence, tombstones } = self.visibility;
         let is_visible = |version: &&RowVersion| {
             let hides = |tombstone: &Arc<Tombstone>| {
-                version.sequence <= tombstone.sequence && tombstone.holds_key(key)
+                version.sequence <= tombstone.sequence && tombstone.hides_key(key)
             };
             version.sequence <= *sequence && !tombstones.iter().any(hides)
         };

@@ -407,7 +407,7 @@ impl Shard {
     /// By how many bytes it grew since the last call.
     pub(super) fn grown_bytes(&mut self) -> u64 {
         let slots = self.slots.capacity() * size_of::<Slot>() + self.index.memory_bytes();
-        let now = (slots + self.words.memory_bytes() + self.bytes.memory_bytes()) as u64;
+        let now = (slots + self.words.memory_bytes + self.bytes.memory_bytes) as u64;
         let grown = now - self.memory_bytes;
         self.memory_bytes = now;
         grown

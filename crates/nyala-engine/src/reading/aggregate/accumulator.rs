@@ -1,4 +1,4 @@
-//! The accumulator of a request: aggregate states to which one series after the other is added.
+//! The accumulator of a request: partial aggregates, to which one series after the other is added.
 
 use super::MeasureSource;
 use nyala_column::{from_unsigned, to_unsigned};
@@ -7,7 +7,7 @@ use nyala_core::store::aggregate::{FloatSum, Selected, SelectedValues};
 use nyala_core::store::{AggregateFunction, AggregateRequest, PartialAggregate, PartialAggregates};
 use std::ops::Range;
 
-/// A selected_value of a selecting function.
+/// A value that a selecting function (first, last, min, max) may select.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum SelectedValue<'a> {
     Int(i64),
@@ -18,20 +18,20 @@ pub(super) enum SelectedValue<'a> {
 }
 
 /// The most windows of a request for which pruning pays.
-const PRUNED_WINDOWS: usize = 64;
+const PRUNED_WINDOWS_MAX: usize = 64;
 /// The fewest series in a group for which pruning pays.
-const PRUNED_SERIES: usize = 4;
+const PRUNED_SERIES_MIN: usize = 4;
 
-/// States under way.
+/// The partial aggregates of a request, and the series that is being added.
 pub(super) struct Accumulator<'a> {
     pub(super) request: &'a AggregateRequest,
     pub(super) sources: Vec<MeasureSource>,
-    /// Whether the index is asked first if a series can change an extreme.
+    /// Whether the index is first used to skip series that cannot change an extreme.
     pub(super) prunes: bool,
-    states: PartialAggregates,
-    series: SeriesId,
+    partial: PartialAggregates,
+    pub(super) series: SeriesId,
     /// The slot of window 0 of the series' group.
-    base: usize,
+    first_slot: usize,
     /// The unfinished float sum of each measure, and its window.
     float_sums: Vec<(usize, FloatSum)>,
 }
@@ -39,23 +39,23 @@ pub(super) struct Accumulator<'a> {
 impl<'a> Accumulator<'a> {
     pub(super) fn new(
         request: &'a AggregateRequest,
-        states: PartialAggregates,
+        partial: PartialAggregates,
         sources: Vec<MeasureSource>,
     ) -> Self {
         let float_sums = vec![(0, FloatSum::default()); request.measures.len()];
         let extreme = |function| matches!(function, AggregateFunction::Min | AggregateFunction::Max);
         let prunes = !request.times
-            && request.windows.count() <= PRUNED_WINDOWS
-            && request.series.len() >= PRUNED_SERIES * request.groups
+            && request.windows.count() <= PRUNED_WINDOWS_MAX
+            && request.series.len() >= PRUNED_SERIES_MIN * request.groups
             && request.measures.iter().all(|measure| extreme(measure.function));
-        Self { request, sources, prunes, states, series: SeriesId(0), base: 0, float_sums }
+        Self { request, sources, prunes, partial, series: SeriesId(0), first_slot: 0, float_sums }
     }
 
-    /// Of the extremes in some windows of the series' group, the one that is easiest to replace, as integers are
-    /// stored; `None` if a window has none yet, or values are no integers.
+    /// The extreme that is easiest to replace, among those of some windows of the series' group: an `i64` as on disk, for
+    /// unsigned integers too. `None` if a window has no extreme yet, or if values are no integers.
     pub(super) fn weakest_extreme(&self, measure: usize, windows: Range<usize>) -> Option<i64> {
-        let slots = self.base + windows.start..self.base + windows.end;
-        let PartialAggregate::Selected(selected) = &self.states.measures[measure] else { return None };
+        let slots = self.first_slot + windows.start..self.first_slot + windows.end;
+        let PartialAggregate::Selected(selected) = &self.partial.measures[measure] else { return None };
         if selected.series[slots.clone()].iter().any(Option::is_none) {
             return None;
         }
@@ -69,10 +69,11 @@ impl<'a> Accumulator<'a> {
         }
     }
 
-    /// Sets the extremes that windows have so far, as integers are stored. The side that is not asked for is unbounded,
-    /// so that kernels skip values inside. `(i64::MAX, i64::MIN)` for windows without values.
+    /// Sets `out` to the (least, greatest) value that each window has so far, as integers are stored. The one that the
+    /// function does not need is unbounded, so that kernels skip all values between the two. Windows without values have
+    /// `(i64::MAX, i64::MIN)`.
     pub(super) fn extremes_so_far(&self, measure: usize, windows: Range<usize>, out: &mut Vec<(i64, i64)>) {
-        let slots = self.base + windows.start..self.base + windows.end;
+        let slots = self.first_slot + windows.start..self.first_slot + windows.end;
         let least = self.function(measure) == AggregateFunction::Min;
         let selected = self.selected(measure);
         out.clear();
@@ -92,11 +93,7 @@ impl<'a> Accumulator<'a> {
 
     pub(super) fn begin_series(&mut self, series: SeriesId, group: u32) {
         self.series = series;
-        self.base = group as usize * self.request.windows.count();
-    }
-
-    pub(super) fn series(&self) -> SeriesId {
-        self.series
+        self.first_slot = group as usize * self.request.windows.count();
     }
 
     /// Adds the float sums that are not finished when the series ends.
@@ -107,7 +104,7 @@ impl<'a> Accumulator<'a> {
     }
 
     pub(super) fn finish(self) -> PartialAggregates {
-        self.states
+        self.partial
     }
 
     pub(super) fn function(&self, measure: usize) -> AggregateFunction {
@@ -115,17 +112,17 @@ impl<'a> Accumulator<'a> {
     }
 
     pub(super) fn add_count(&mut self, measure: usize, window: usize, count: u64) {
-        match &mut self.states.measures[measure] {
-            PartialAggregate::Count(counts) => counts[self.base + window] += count,
+        match &mut self.partial.measures[measure] {
+            PartialAggregate::Count(counts) => counts[self.first_slot + window] += count,
             _ => unreachable!("not a count"),
         }
     }
 
     pub(super) fn add_sum(&mut self, measure: usize, window: usize, sum: i128, count: u64) {
-        match &mut self.states.measures[measure] {
+        match &mut self.partial.measures[measure] {
             PartialAggregate::SumInteger { sums, counts } => {
-                sums[self.base + window] += sum;
-                counts[self.base + window] += count;
+                sums[self.first_slot + window] += sum;
+                counts[self.first_slot + window] += count;
             }
             _ => unreachable!("not a sum of integers"),
         }
@@ -138,9 +135,9 @@ impl<'a> Accumulator<'a> {
         window: usize,
         values: impl Iterator<Item = (i64, f64)>,
     ) {
-        match &mut self.states.measures[measure] {
+        match &mut self.partial.measures[measure] {
             PartialAggregate::Increase(increases) => {
-                values.for_each(|(time_ns, value)| increases.add(self.base + window, time_ns, value));
+                values.for_each(|(time_ns, value)| increases.add(self.first_slot + window, time_ns, value));
             }
             _ => unreachable!("not an increase"),
         }
@@ -148,29 +145,30 @@ impl<'a> Accumulator<'a> {
 
     /// Adds to the counts of windows from `first` on.
     pub(super) fn add_counts(&mut self, measure: usize, first: usize, counts: impl Iterator<Item = u64>) {
-        match &mut self.states.measures[measure] {
+        match &mut self.partial.measures[measure] {
             PartialAggregate::Count(sums) => {
-                sums[self.base + first..].iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+                sums[self.first_slot + first..].iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             }
             _ => unreachable!("not a count"),
         }
     }
 
-    /// The sums and counts of windows, to be added to.
+    /// The sums and counts of windows from `first` on, for the caller to add to.
     pub(super) fn integer_sums(
         &mut self,
         measure: usize,
         first: usize,
         windows: usize,
     ) -> (&mut [i128], &mut [u64]) {
-        let slots = self.base + first..self.base + first + windows;
-        match &mut self.states.measures[measure] {
+        let slots = self.first_slot + first..self.first_slot + first + windows;
+        match &mut self.partial.measures[measure] {
             PartialAggregate::SumInteger { sums, counts } => (&mut sums[slots.clone()], &mut counts[slots]),
             _ => unreachable!("not a sum of integers"),
         }
     }
 
-    /// Adds least and greatest integers (as stored) of windows with values, whose times nobody asks for.
+    /// Adds the least and greatest integers (as stored) of windows from `first` on. `bounds` says which windows have rows.
+    /// Times are not recorded: the request needs none.
     pub(super) fn add_extremes(
         &mut self,
         measure: usize,
@@ -180,9 +178,9 @@ impl<'a> Accumulator<'a> {
         unsigned: bool,
     ) {
         let least = self.function(measure) == AggregateFunction::Min;
-        let slots = self.base + first..self.base + first + extremes.len();
+        let slots = self.first_slot + first..self.first_slot + first + extremes.len();
         let own_series = self.series;
-        let PartialAggregate::Selected(selected) = &mut self.states.measures[measure] else {
+        let PartialAggregate::Selected(selected) = &mut self.partial.measures[measure] else {
             unreachable!("not a selecting function")
         };
         let series = &mut selected.series[slots.clone()];
@@ -224,8 +222,8 @@ impl<'a> Accumulator<'a> {
         if pending.count() == 0 {
             return;
         }
-        let slot = self.base + window;
-        match &mut self.states.measures[measure] {
+        let slot = self.first_slot + window;
+        match &mut self.partial.measures[measure] {
             PartialAggregate::SumFloat { sums, counts } => {
                 sums[slot] = if counts[slot] == 0 { pending.sum() } else { sums[slot] + pending.sum() };
                 counts[slot] += pending.count();
@@ -235,7 +233,7 @@ impl<'a> Accumulator<'a> {
     }
 
     fn selected(&self, measure: usize) -> &Selected {
-        match &self.states.measures[measure] {
+        match &self.partial.measures[measure] {
             PartialAggregate::Selected(selected) => selected,
             _ => unreachable!("not a selecting function"),
         }
@@ -243,7 +241,7 @@ impl<'a> Accumulator<'a> {
 
     /// Whether nothing was selected in a window yet.
     pub(super) fn is_vacant(&self, measure: usize, window: usize) -> bool {
-        self.selected(measure).series[self.base + window].is_none()
+        self.selected(measure).series[self.first_slot + window].is_none()
     }
 
     /// Whether a value at a time would replace the selected one.
@@ -251,10 +249,10 @@ impl<'a> Accumulator<'a> {
         &self,
         measure: usize,
         window: usize,
-        selected_value: SelectedValue<'_>,
+        value: SelectedValue<'_>,
         time_ns: i64,
     ) -> bool {
-        let slot = self.base + window;
+        let slot = self.first_slot + window;
         let selected = self.selected(measure);
         let Some(series) = selected.series[slot] else { return true };
         let function = self.function(measure);
@@ -264,32 +262,26 @@ impl<'a> Accumulator<'a> {
                 function.prefers(($new, time_ns, self.series), ($old, old_time_ns, series))
             };
         }
-        match (selected_value, &selected.values) {
+        match (value, &selected.values) {
             (SelectedValue::Int(new), SelectedValues::Int(old)) => prefers!(new, old[slot]),
             (SelectedValue::UInt(new), SelectedValues::UInt(old)) => prefers!(new, old[slot]),
             (SelectedValue::Float(new), SelectedValues::Float(old)) => prefers!(new, old[slot]),
             (SelectedValue::Bool(new), SelectedValues::Bool(old)) => prefers!(new, old[slot]),
             (SelectedValue::Text(new), SelectedValues::String(old)) => prefers!(new, old[slot].as_bytes()),
-            _ => unreachable!("a selected_value of another type"),
+            _ => unreachable!("a value of another type"),
         }
     }
 
     /// Replaces the selected value if this one is preferred.
-    pub(super) fn offer(
-        &mut self,
-        measure: usize,
-        window: usize,
-        selected_value: SelectedValue<'_>,
-        time_ns: i64,
-    ) {
-        if !self.prefers(measure, window, selected_value, time_ns) {
+    pub(super) fn offer(&mut self, measure: usize, window: usize, value: SelectedValue<'_>, time_ns: i64) {
+        if !self.prefers(measure, window, value, time_ns) {
             return;
         }
-        let (slot, series) = (self.base + window, self.series);
-        let PartialAggregate::Selected(selected) = &mut self.states.measures[measure] else {
+        let (slot, series) = (self.first_slot + window, self.series);
+        let PartialAggregate::Selected(selected) = &mut self.partial.measures[measure] else {
             unreachable!("not a selecting function")
         };
-        match (selected_value, &mut selected.values) {
+        match (value, &mut selected.values) {
             (SelectedValue::Int(new), SelectedValues::Int(values)) => values[slot] = new,
             (SelectedValue::UInt(new), SelectedValues::UInt(values)) => values[slot] = new,
             (SelectedValue::Float(new), SelectedValues::Float(values)) => values[slot] = new,
@@ -297,7 +289,7 @@ impl<'a> Accumulator<'a> {
             (SelectedValue::Text(new), SelectedValues::String(values)) => {
                 values[slot] = String::from_utf8_lossy(new).into_owned();
             }
-            _ => unreachable!("a selected_value of another type"),
+            _ => unreachable!("a value of another type"),
         }
         selected.times_ns[slot] = time_ns;
         selected.series[slot] = Some(series);

@@ -203,7 +203,7 @@ impl Accumulator<'_> {
             first: windows.first,
             bounds: windows.bounds.iter().map(|bound| bound - start).collect(),
         };
-        let (column, column_type) = column(self.series().0, &times);
+        let (column, column_type) = column(self.series.0, &times);
         self.add_column(measure, &relative, &column, column_type, &times);
         Ok(())
     }

@@ -32,12 +32,12 @@ impl Accumulator<'_> {
             // From the newest on each range has one more source, so that one newer than all others is known.
             for index in 0..reader.newest_first().len() {
                 let range = reader.newest_first()[index];
-                let (segment, time_ns) = match reader.newest(self.series(), range)? {
+                let (segment, time_ns) = match reader.newest(self.series, range)? {
                     Newest::Row(segment, time_ns) => (segment, time_ns),
                     Newest::None => continue,
                     Newest::NotKnown => return Ok(false),
                 };
-                let columns = reader.read(self.series(), segment)?.columns;
+                let columns = reader.read(self.series, segment)?.columns;
                 if columns.iter().any(|column| column.len() != 1)
                     || columns.iter().any(|column| column.state(0) != VALUE)
                 {

@@ -52,7 +52,7 @@ impl Accumulator<'_> {
         }
         let (column, column_type) = match source {
             MeasureSource::Series => {
-                (Column::words(vec![self.series().0.into(); times.len()]), ColumnType::UInt32)
+                (Column::words(vec![self.series.0.into(); times.len()]), ColumnType::UInt32)
             }
             _ => (Column::words(times.iter().map(|time| *time as u64).collect()), ColumnType::Timestamp),
         };

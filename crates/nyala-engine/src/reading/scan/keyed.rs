@@ -181,7 +181,7 @@ fn without_deleted(batch: RowBatch<ByteVec>, hides: &[Arc<Tombstone>], kinds: &[
     if hides.is_empty() {
         return batch;
     }
-    keep_rows(&batch, |row| !hides.iter().any(|tombstone| tombstone.holds_key(batch.keys.get(row))), kinds)
+    keep_rows(&batch, |row| !hides.iter().any(|tombstone| tombstone.hides_key(batch.keys.get(row))), kinds)
 }
 
 /// A scan under way.

@@ -8,30 +8,30 @@ use hashbrown::HashMap;
 use nyala_core::store::Predicate;
 use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
 
-/// Up to so many columns are searched one by one instead of in a hash table.
+/// Up to this many columns are searched one by one instead of in a hash table.
 const FEW_COLUMNS: usize = 16;
 
 /// Where a returned or tested column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnSource {
-    /// From the key: this key column.
+    /// From the key: the key column at this position.
     Key(usize),
-    /// From the cells read: this position.
+    /// From the columns outside the key: the one at this position of the projection.
     Cell(usize),
 }
 
 /// Columns of a request, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct ScanSpec {
-    /// Cells to read, those of predicates first.
+    /// The columns outside the key to read, those of predicates first.
     pub(crate) projection: Projection,
-    /// How many of them predicates need.
+    /// How many of them predicates test: the first ones.
     pub(crate) tested: usize,
     /// The columns to return.
     pub(crate) output: Vec<(ColumnSource, ColumnType)>,
-    /// Conditions by place.
+    /// The conditions, each with the column that it tests.
     pub(crate) predicates: Vec<(ColumnSource, ColumnType, Predicate)>,
-    /// Leave out rows whose returned cells outside the key are all without a value.
+    /// Whether rows are left out that have no value in any returned column outside the key.
     pub(crate) skip_empty_rows: bool,
 }
 
@@ -45,43 +45,44 @@ impl ScanSpec {
     ) -> Self {
         let mut read: Vec<(ColumnId, ColumnType)> = Vec::new();
         // Positions of the columns beyond the first few.
-        let mut places: HashMap<ColumnId, usize> = HashMap::new();
-        let mut place = |id: ColumnId| {
+        let mut positions: HashMap<ColumnId, usize> = HashMap::new();
+        let mut resolve = |id: ColumnId| {
             let column_type = schema.column(id).expect("requests are validated").column_type;
-            let place = match schema.key.iter().position(|key| *key == id) {
+            let source = match schema.key.iter().position(|key| *key == id) {
                 Some(position) => ColumnSource::Key(position),
                 None => {
                     let known = read.iter().take(FEW_COLUMNS).position(|(other, _)| *other == id);
-                    ColumnSource::Cell(known.or_else(|| places.get(&id).copied()).unwrap_or_else(|| {
+                    ColumnSource::Cell(known.or_else(|| positions.get(&id).copied()).unwrap_or_else(|| {
                         if read.len() >= FEW_COLUMNS {
-                            places.insert(id, read.len());
+                            positions.insert(id, read.len());
                         }
                         read.push((id, column_type));
                         read.len() - 1
                     }))
                 }
             };
-            (place, column_type)
+            (source, column_type)
         };
         let predicates: Vec<_> = predicates
             .iter()
             .map(|predicate| {
-                let (place, column_type) = place(predicate.column);
-                (place, column_type, predicate.clone())
+                let (source, column_type) = resolve(predicate.column);
+                (source, column_type, predicate.clone())
             })
             .collect();
-        let cells = predicates.iter().filter_map(|(place, ..)| match place {
+        let cells = predicates.iter().filter_map(|(source, ..)| match source {
             ColumnSource::Cell(position) => Some(position + 1),
             ColumnSource::Key(_) => None,
         });
         let tested = cells.max().unwrap_or(0);
-        let output = columns.iter().map(|id| place(*id)).collect();
+        let output = columns.iter().map(|id| resolve(*id)).collect();
         Self { projection: Projection::new(read), tested, output, predicates, skip_empty_rows }
     }
 
-    /// The conditions as tests of blocks, each with the cell it is about; `None`: blocks cannot answer some of them.
+    /// The conditions as tests of blocks, each with the position of its column in the projection. `None` if blocks cannot
+    /// decide all of them.
     pub(crate) fn block_tests(&self) -> Option<Vec<(usize, BlockTest)>> {
-        let test = |(place, column_type, predicate): &(ColumnSource, ColumnType, Predicate)| match place {
+        let test = |(source, column_type, predicate): &(ColumnSource, ColumnType, Predicate)| match source {
             ColumnSource::Cell(position) => Some((*position, BlockTest::of(*column_type, predicate)?)),
             ColumnSource::Key(_) => None,
         };
@@ -93,15 +94,15 @@ impl ScanSpec {
         !self.predicates.is_empty() || self.skip_empty_rows
     }
 
-    /// The returned columns among cells.
+    /// Those of the columns read (`cells`) that are returned.
     pub(crate) fn returned_cells<'a>(&'a self, cells: &'a [Column]) -> impl Iterator<Item = &'a Column> {
-        self.output.iter().filter_map(|(place, _)| match place {
+        self.output.iter().filter_map(|(source, _)| match source {
             ColumnSource::Cell(position) => Some(&cells[*position]),
             ColumnSource::Key(_) => None,
         })
     }
 
-    /// The returned columns out of cells and key columns.
+    /// The returned columns, taken from the columns read (`cells`) and the key columns.
     pub(crate) fn arrays(
         &self,
         cells: Vec<Column>,
@@ -109,15 +110,15 @@ impl ScanSpec {
     ) -> Result<Vec<ArrayRef>> {
         let mut cells: Vec<Option<Column>> = cells.into_iter().map(Some).collect();
         let mut uses: Vec<usize> = vec![0; cells.len()];
-        for (place, _) in &self.output {
-            if let ColumnSource::Cell(position) = place {
+        for (source, _) in &self.output {
+            if let ColumnSource::Cell(position) = source {
                 uses[*position] += 1;
             }
         }
         self.output
             .iter()
-            .map(|(place, column_type)| {
-                let column = match place {
+            .map(|(source, column_type)| {
+                let column = match source {
                     ColumnSource::Key(position) => key(*position),
                     ColumnSource::Cell(position) => {
                         uses[*position] -= 1;

@@ -47,9 +47,9 @@ impl<T: Datum> WindowAccumulator<T> {
     }
 
     /// Adds a row to a window. Returns by how many bytes memory grows.
-    pub fn add(&mut self, slot: usize, item: Item<T>) -> usize {
+    pub fn add(&mut self, slot: usize, tags: Option<u32>, item: Item<T>) -> usize {
         match self {
-            WindowAccumulator::Best(best) => return best.add(slot, None, item),
+            WindowAccumulator::Best(best) => return best.add(slot, tags, item),
             WindowAccumulator::Bare(kept) => return keep(kept, slot, item),
             WindowAccumulator::Timed(kept) => return keep(kept, slot, item),
             WindowAccumulator::Items(kept) => return keep(kept, slot, item),

@@ -106,21 +106,13 @@ impl Reducer {
                     ))
                 };
                 let accumulator = self.accumulator.get_or_insert_with(new);
-                if let TypedAccumulator::$variant(WindowAccumulator::Best(best)) = accumulator {
+                if let TypedAccumulator::$variant(accumulator) = accumulator {
                     for row in 0..times_ns.len() {
                         if slots[row] != NO_SLOT && $array.is_valid(row) {
                             let item =
                                 Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
                             let tags = tag_sets.map(|numbers| numbers[row]);
-                            bytes += best.add(slots[row] as usize, tags, item);
-                        }
-                    }
-                } else if let TypedAccumulator::$variant(accumulator) = accumulator {
-                    for row in 0..times_ns.len() {
-                        if slots[row] != NO_SLOT && $array.is_valid(row) {
-                            let item =
-                                Item { value: $value(row), time_ns: times_ns[row], row: (feed, row as u32) };
-                            bytes += accumulator.add(slots[row] as usize, item);
+                            bytes += accumulator.add(slots[row] as usize, tags, item);
                         }
                     }
                 }

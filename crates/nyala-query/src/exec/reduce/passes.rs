@@ -2,30 +2,23 @@
 
 use super::Reduced;
 use super::accumulator::collect;
+use super::datum::Datum;
 use super::rank::{RankSearch, Step};
 use super::statistics::{mean_of_middle, percentile_rank};
 use crate::plan::Function;
-use arrow_array::{Array, Float64Array, Int64Array, UInt64Array};
+use arrow_array::Array;
 use nyala_core::TimeRange;
-use nyala_exec::Column;
 use nyala_exec::aggregate::Reduction;
+use nyala_exec::{Column, ValueType};
 
 const SIGN: u64 = 1 << 63;
-
-/// Types whose values can be turned into keys with the same order.
-#[derive(Clone, Copy)]
-enum Number {
-    Float,
-    Integer,
-    Unsigned,
-}
 
 /// The search for a median or a percentile of numbers.
 pub struct KeySearch {
     function: Function,
     /// Whether rows with equal values are distinguished by their times.
     is_timed: bool,
-    number: Option<Number>,
+    number: Option<ValueType>,
     search: RankSearch,
     /// The lower of the two values in the middle, while the other is searched.
     low: Option<u128>,
@@ -43,12 +36,16 @@ impl KeySearch {
 
     /// Adds the rows in a time range, in a pass.
     pub fn feed(&mut self, times_ns: &[i64], range: TimeRange, column: &Column) {
-        let is_timed = self.is_timed;
-        let Some(keys) = Keys::of(column) else { return };
-        self.number = Some(keys.number());
+        let number = match column {
+            Column::Float(_) => ValueType::Float,
+            Column::Integer(_) => ValueType::Integer,
+            Column::Unsigned(_) => ValueType::Unsigned,
+            _ => return,
+        };
+        self.number = Some(number);
         for (row, time_ns) in times_ns.iter().enumerate() {
             if range.contains(*time_ns)
-                && let Some(key) = keys.key(row, *time_ns, is_timed)
+                && let Some(key) = key(column, row, *time_ns, self.is_timed)
             {
                 self.search.add(key);
             }
@@ -79,18 +76,21 @@ impl KeySearch {
 
     /// The first row that has the key that was found.
     pub fn find(&self, times_ns: &[i64], column: &Column) -> Option<usize> {
-        let (keys, found) = (Keys::of(column)?, self.found?);
-        (0..times_ns.len()).find(|row| keys.key(*row, times_ns[*row], self.is_timed) == Some(found))
+        let found = self.found?;
+        (0..times_ns.len()).find(|row| key(column, *row, times_ns[*row], self.is_timed) == Some(found))
     }
 
     /// The value that was found, in the only window.
     pub fn finish(self) -> Reduction {
         let (Some(number), Some(high)) = (self.number, self.found) else { return Reduction::empty() };
+        let time_ns = time_of(high);
         match (self.low, number) {
-            (Some(low), number) => collect([reduced(number.mean_of_middle(low, high), 0)].into_iter()).0,
-            (None, Number::Float) => collect([reduced(float_of(high), time_of(high))].into_iter()).0,
-            (None, Number::Integer) => collect([reduced(integer_of(high), time_of(high))].into_iter()).0,
-            (None, Number::Unsigned) => collect([reduced(unsigned_of(high), time_of(high))].into_iter()).0,
+            (Some(low), ValueType::Float) => middle(&float_of(low), &float_of(high)),
+            (Some(low), ValueType::Integer) => middle(&integer_of(low), &integer_of(high)),
+            (Some(low), _) => middle(&unsigned_of(low), &unsigned_of(high)),
+            (None, ValueType::Float) => only(float_of(high), time_ns),
+            (None, ValueType::Integer) => only(integer_of(high), time_ns),
+            (None, _) => only(unsigned_of(high), time_ns),
         }
     }
 }
@@ -122,62 +122,30 @@ impl SquareSums {
     pub fn finish(self) -> Reduction {
         match self.count {
             0 => Reduction::empty(),
-            1 => collect([reduced(f64::NAN, 0)].into_iter()).0,
-            count => collect([reduced((self.squares / (count - 1) as f64).sqrt(), 0)].into_iter()).0,
+            1 => only(f64::NAN, 0),
+            count => only((self.squares / (count - 1) as f64).sqrt(), 0),
         }
     }
 }
 
-fn reduced<T>(value: T, time_ns: i64) -> Reduced<T> {
-    Reduced { window: 0, value: Some(value), time_ns, row: (0, 0) }
+fn only<T: Datum>(value: T, time_ns: i64) -> Reduction {
+    collect([Reduced { window: 0, value: Some(value), time_ns, row: (0, 0) }].into_iter()).0
 }
 
-/// Columns of numbers that are turned into keys: the value in the high half, the time in the low half.
-enum Keys<'a> {
-    Float(&'a Float64Array),
-    Integer(&'a Int64Array),
-    Unsigned(&'a UInt64Array),
+fn middle<T: Datum>(low: &T, high: &T) -> Reduction {
+    only(mean_of_middle(low, high), 0)
 }
 
-impl<'a> Keys<'a> {
-    fn of(column: &'a Column) -> Option<Self> {
-        match column {
-            Column::Float(array) => Some(Keys::Float(array)),
-            Column::Integer(array) => Some(Keys::Integer(array)),
-            Column::Unsigned(array) => Some(Keys::Unsigned(array)),
-            Column::String(_) | Column::Boolean(_) | Column::Tag(_) | Column::Texts(_) | Column::Null(_) => {
-                None
-            }
-        }
-    }
-
-    fn number(&self) -> Number {
-        match self {
-            Keys::Float(_) => Number::Float,
-            Keys::Integer(_) => Number::Integer,
-            Keys::Unsigned(_) => Number::Unsigned,
-        }
-    }
-
-    fn key(&self, row: usize, time_ns: i64, is_timed: bool) -> Option<u128> {
-        let value = match self {
-            Keys::Float(array) => array.is_valid(row).then(|| key_of_float(array.value(row)))?,
-            Keys::Integer(array) => array.is_valid(row).then(|| array.value(row) as u64 ^ SIGN)?,
-            Keys::Unsigned(array) => array.is_valid(row).then(|| array.value(row))?,
-        };
-        let time = if is_timed { time_ns as u64 ^ SIGN } else { 0 };
-        Some(u128::from(value) << 64 | u128::from(time))
-    }
-}
-
-impl Number {
-    fn mean_of_middle(self, low: u128, high: u128) -> f64 {
-        match self {
-            Number::Float => mean_of_middle(&float_of(low), &float_of(high)),
-            Number::Integer => mean_of_middle(&integer_of(low), &integer_of(high)),
-            Number::Unsigned => mean_of_middle(&unsigned_of(low), &unsigned_of(high)),
-        }
-    }
+/// The key of a number: the value in the high half, the time in the low half.
+fn key(column: &Column, row: usize, time_ns: i64, is_timed: bool) -> Option<u128> {
+    let value = match column {
+        Column::Float(array) => array.is_valid(row).then(|| key_of_float(array.value(row)))?,
+        Column::Integer(array) => array.is_valid(row).then(|| array.value(row) as u64 ^ SIGN)?,
+        Column::Unsigned(array) => array.is_valid(row).then(|| array.value(row))?,
+        _ => return None,
+    };
+    let time = if is_timed { time_ns as u64 ^ SIGN } else { 0 };
+    Some(u128::from(value) << 64 | u128::from(time))
 }
 
 fn key_of_float(value: f64) -> u64 {

@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn name_on_database(&mut self) -> Result<(String, String)> {
+    pub(super) fn name_on_database(&mut self) -> Result<(String, String)> {
         let name = self.identifier()?;
         self.expect(Kind::On)?;
         Ok((name, self.identifier()?))

@@ -3,8 +3,8 @@
 use crate::influxql::duration::{format_duration, parse_duration};
 use crate::influxql::error::ParseError;
 use crate::influxql::statement::{
-    AlterRetentionPolicy, CreateContinuousQuery, CreateDatabase, CreateRetentionPolicy, CreateSubscription,
-    CreateUser, DatabaseRetentionPolicy, Statement, SubscriptionMode, WriteLimits,
+    CreateContinuousQuery, CreateDatabase, CreateSubscription, CreateUser, PolicyClauses, RetentionPolicy,
+    Statement,
 };
 use crate::influxql::token::Kind;
 use crate::influxql::validate::group_by_interval;
@@ -36,9 +36,7 @@ impl<'a> Parser<'a> {
     }
 
     fn create_continuous_query(&mut self) -> Result<Statement> {
-        let name = self.identifier()?;
-        self.expect(Kind::On)?;
-        let database = self.identifier()?;
+        let (name, database) = self.name_on_database()?;
         let (resample_every_ns, resample_for_ns) =
             if self.take(Kind::Resample) { self.resample()? } else { (0, 0) };
         self.expect(Kind::Begin)?;
@@ -109,7 +107,7 @@ impl<'a> Parser<'a> {
         if !described {
             return Err(self.unexpected(&token, &["DURATION", "NAME", "REPLICATION", "SHARD"]));
         }
-        let mut policy = DatabaseRetentionPolicy::default();
+        let mut policy = PolicyClauses::default();
         if self.take(Kind::Duration) {
             policy.duration_ns = Some(self.duration()?);
         }
@@ -118,26 +116,23 @@ impl<'a> Parser<'a> {
         }
         if self.take(Kind::Shard) {
             self.expect(Kind::Duration)?;
-            policy.shard_duration_ns = self.duration()?;
+            policy.shard_duration_ns = Some(self.duration()?).filter(|width_ns| *width_ns != 0);
         }
-        policy.limits = self.write_limits()?;
-        if self.take(Kind::Name) {
-            policy.name = Some(self.identifier()?).filter(|name| !name.is_empty());
-        }
-        create.retention_policy = Some(policy);
+        self.write_limits(&mut policy)?;
+        let name = if self.take(Kind::Name) { Some(self.identifier()?) } else { None };
+        create.retention_policy = Some((policy, name.filter(|name| !name.is_empty())));
         Ok(Statement::CreateDatabase(create))
     }
 
     /// `FUTURE LIMIT duration` and `PAST LIMIT duration`, in either order, each at most once.
-    fn write_limits(&mut self) -> Result<WriteLimits> {
-        let mut limits = WriteLimits::default();
+    fn write_limits(&mut self, policy: &mut PolicyClauses) -> Result<()> {
         loop {
-            if limits.future_ns.is_none() && self.take_word("future") {
-                limits.future_ns = Some(self.limit_duration()?);
-            } else if limits.past_ns.is_none() && self.take_word("past") {
-                limits.past_ns = Some(self.limit_duration()?);
+            if policy.future_limit_ns.is_none() && self.take_word("future") {
+                policy.future_limit_ns = Some(self.limit_duration()?);
+            } else if policy.past_limit_ns.is_none() && self.take_word("past") {
+                policy.past_limit_ns = Some(self.limit_duration()?);
             } else {
-                return Ok(limits);
+                return Ok(());
             }
         }
     }
@@ -161,25 +156,17 @@ impl<'a> Parser<'a> {
     }
 
     fn create_retention_policy(&mut self) -> Result<Statement> {
-        let name = self.identifier()?;
-        self.expect(Kind::On)?;
-        let database = self.identifier()?;
+        let (name, database) = self.name_on_database()?;
         self.expect(Kind::Duration)?;
-        let duration_ns = self.duration()?;
+        let mut clauses = PolicyClauses { duration_ns: Some(self.duration()?), ..PolicyClauses::default() };
         self.expect(Kind::Replication)?;
-        let replication = self.replication()?;
-        let shard_duration_ns = if self.take(Kind::Shard) { self.shard_duration()? } else { 0 };
-        let limits = self.write_limits()?;
-        let default = self.take(Kind::Default);
-        Ok(Statement::CreateRetentionPolicy(CreateRetentionPolicy {
-            name,
-            database,
-            duration_ns,
-            replication,
-            shard_duration_ns,
-            limits,
-            default,
-        }))
+        clauses.replication = Some(self.replication()?);
+        if self.take(Kind::Shard) {
+            clauses.shard_duration_ns = Some(self.shard_duration()?).filter(|width_ns| *width_ns != 0);
+        }
+        self.write_limits(&mut clauses)?;
+        clauses.default = self.take(Kind::Default);
+        Ok(Statement::CreateRetentionPolicy(RetentionPolicy { name, database, clauses }))
     }
 
     /// What follows `SHARD`: it cannot be infinite.
@@ -199,9 +186,9 @@ impl<'a> Parser<'a> {
         let (database, retention_policy) = self.policy_name()?;
         self.expect(Kind::Destinations)?;
         let token = self.next();
-        let mode = match token.kind {
-            Kind::All => SubscriptionMode::All,
-            Kind::Any => SubscriptionMode::Any,
+        let to_all = match token.kind {
+            Kind::All => true,
+            Kind::Any => false,
             _ => return Err(self.unexpected(&token, &["ALL", "ANY"])),
         };
         let destinations = self.list(Self::string)?;
@@ -209,7 +196,7 @@ impl<'a> Parser<'a> {
             name,
             database,
             retention_policy,
-            mode,
+            to_all,
             destinations,
         }))
     }
@@ -235,44 +222,37 @@ impl<'a> Parser<'a> {
             _ => return Err(self.unexpected(&token, &["identifier"])),
         };
         self.expect(Kind::On)?;
-        let mut alter = AlterRetentionPolicy {
-            name,
-            database: self.identifier()?,
-            duration_ns: None,
-            replication: None,
-            shard_duration_ns: None,
-            limits: WriteLimits::default(),
-            default: false,
-        };
+        let database = self.identifier()?;
+        let mut clauses = PolicyClauses::default();
         let mut changes = 0;
         loop {
             let token = self.next();
             let word = |text: &str| token.kind == Kind::Identifier && token.text().eq_ignore_ascii_case(text);
-            let (name, repeated) = match token.kind {
-                Kind::Duration => ("DURATION", alter.duration_ns.is_some()),
-                Kind::Replication => ("REPLICATION", alter.replication.is_some()),
-                Kind::Shard => ("SHARD", alter.shard_duration_ns.is_some()),
-                Kind::Default => ("DEFAULT", alter.default),
-                _ if word("future") => ("FUTURE", alter.limits.future_ns.is_some()),
-                _ if word("past") => ("PAST", alter.limits.past_ns.is_some()),
+            let (clause, repeated) = match token.kind {
+                Kind::Duration => ("DURATION", clauses.duration_ns.is_some()),
+                Kind::Replication => ("REPLICATION", clauses.replication.is_some()),
+                Kind::Shard => ("SHARD", clauses.shard_duration_ns.is_some()),
+                Kind::Default => ("DEFAULT", clauses.default),
+                _ if word("future") => ("FUTURE", clauses.future_limit_ns.is_some()),
+                _ if word("past") => ("PAST", clauses.past_limit_ns.is_some()),
                 _ if changes == 0 => {
                     return Err(self.unexpected(&token, &["DURATION", "REPLICATION", "SHARD", "DEFAULT"]));
                 }
                 _ => {
                     self.unscan();
-                    return Ok(Statement::AlterRetentionPolicy(alter));
+                    return Ok(Statement::AlterRetentionPolicy(RetentionPolicy { name, database, clauses }));
                 }
             };
             if repeated {
-                return Err(self.error_at(&token, format!("found duplicate {name} option")));
+                return Err(self.error_at(&token, format!("found duplicate {clause} option")));
             }
-            match name {
-                "DURATION" => alter.duration_ns = Some(self.duration()?),
-                "REPLICATION" => alter.replication = Some(self.replication()?),
-                "SHARD" => alter.shard_duration_ns = Some(self.shard_duration()?),
-                "FUTURE" => alter.limits.future_ns = Some(self.limit_duration()?),
-                "PAST" => alter.limits.past_ns = Some(self.limit_duration()?),
-                _ => alter.default = true,
+            match clause {
+                "DURATION" => clauses.duration_ns = Some(self.duration()?),
+                "REPLICATION" => clauses.replication = Some(self.replication()?),
+                "SHARD" => clauses.shard_duration_ns = Some(self.shard_duration()?),
+                "FUTURE" => clauses.future_limit_ns = Some(self.limit_duration()?),
+                "PAST" => clauses.past_limit_ns = Some(self.limit_duration()?),
+                _ => clauses.default = true,
             }
             changes += 1;
         }

@@ -105,10 +105,12 @@ impl<'a> Parser<'a> {
     }
 
     /// The next token, white space and comments included.
+    #[inline]
     fn scan(&mut self) -> Token<'a> {
         self.scan_with(Lexer::scan)
     }
 
+    #[inline]
     fn scan_with(&mut self, scan: impl FnOnce(&mut Lexer<'a>) -> Token<'a>) -> Token<'a> {
         if self.put_back > 0 {
             self.put_back -= 1;

@@ -1,9 +1,6 @@
 //! SHOW statements.
 
-use crate::influxql::statement::{
-    ShowCardinality, ShowFieldKeys, ShowMeasurements, ShowSeries, ShowTagKeys, ShowTagValues, Statement,
-    TagKeys,
-};
+use crate::influxql::statement::{Counted, Show, ShowCardinality, Statement, TagKeys};
 use crate::influxql::token::Kind;
 
 use super::{Parser, Result};
@@ -80,17 +77,11 @@ impl<'a> Parser<'a> {
     fn show_field(&mut self) -> Result<Statement> {
         let token = self.next();
         match token.kind {
-            Kind::Key => {
-                let exact = self.key_cardinality()?;
-                Ok(Statement::ShowFieldKeyCardinality(self.cardinality(exact)?))
+            Kind::Key => self.key_cardinality(Counted::FieldKeys),
+            Kind::Keys => {
+                let show = self.from()?;
+                self.order_and_limit(show).map(Statement::ShowFieldKeys)
             }
-            Kind::Keys => Ok(Statement::ShowFieldKeys(ShowFieldKeys {
-                database: self.on_database()?,
-                sources: self.optional_from()?,
-                order: self.order_by()?,
-                limit: self.optional_count(Kind::Limit)?,
-                offset: self.optional_count(Kind::Offset)?,
-            })),
             _ => Err(self.unexpected(&token, &["KEY", "KEYS"])),
         }
     }
@@ -105,63 +96,46 @@ impl<'a> Parser<'a> {
             Kind::Cardinality => false,
             _ => return Err(self.unexpected(&token, &["EXACT", "CARDINALITY"])),
         };
-        Ok(Statement::ShowMeasurementCardinality(self.cardinality(exact)?))
+        self.cardinality(Counted::Measurements, exact)
     }
 
     fn show_measurements(&mut self) -> Result<Statement> {
-        let database = self.on_database()?;
-        let mut source = None;
+        let mut show = Show { database: self.on_database()?, ..Show::default() };
         if self.take(Kind::With) {
             self.expect(Kind::Measurement)?;
             let token = self.next();
             if !matches!(token.kind, Kind::Equal | Kind::EqualRegex) {
                 return Err(self.unexpected(&token, &["=", "=~"]));
             }
-            source = Some(self.measurement()?);
+            show.sources.push(self.measurement()?);
         }
-        Ok(Statement::ShowMeasurements(ShowMeasurements {
-            database,
-            source,
-            condition: self.condition()?,
-            order: self.order_by()?,
-            limit: self.optional_count(Kind::Limit)?,
-            offset: self.optional_count(Kind::Offset)?,
-        }))
+        show.condition = self.condition()?;
+        self.order_and_limit(show).map(Statement::ShowMeasurements)
     }
 
     fn show_series(&mut self) -> Result<Statement> {
         // `EXACT` is taken even where no `CARDINALITY` follows, as InfluxDB does.
         let exact = self.take(Kind::Exact);
         if self.take(Kind::Cardinality) {
-            return Ok(Statement::ShowSeriesCardinality(self.cardinality(exact)?));
+            return self.cardinality(Counted::Series, exact);
         }
-        Ok(Statement::ShowSeries(ShowSeries {
-            database: self.on_database()?,
-            sources: self.optional_from()?,
-            condition: self.condition()?,
-            order: self.order_by()?,
-            limit: self.optional_count(Kind::Limit)?,
-            offset: self.optional_count(Kind::Offset)?,
-        }))
+        let mut show = self.from()?;
+        show.condition = self.condition()?;
+        self.order_and_limit(show).map(Statement::ShowSeries)
     }
 
     fn show_tag(&mut self) -> Result<Statement> {
         let token = self.next();
         match token.kind {
-            Kind::Key => {
-                let exact = self.key_cardinality()?;
-                Ok(Statement::ShowTagKeyCardinality(self.cardinality(exact)?))
+            Kind::Key => self.key_cardinality(Counted::TagKeys),
+            Kind::Keys => {
+                let mut show = self.from()?;
+                show.condition = self.condition()?;
+                show = self.order_and_limit(show)?;
+                show.slimit = self.optional_count(Kind::Slimit)?;
+                show.soffset = self.optional_count(Kind::Soffset)?;
+                Ok(Statement::ShowTagKeys(show))
             }
-            Kind::Keys => Ok(Statement::ShowTagKeys(ShowTagKeys {
-                database: self.on_database()?,
-                sources: self.optional_from()?,
-                condition: self.condition()?,
-                order: self.order_by()?,
-                limit: self.optional_count(Kind::Limit)?,
-                offset: self.optional_count(Kind::Offset)?,
-                slimit: self.optional_count(Kind::Slimit)?,
-                soffset: self.optional_count(Kind::Soffset)?,
-            })),
             Kind::Values => self.show_tag_values(),
             _ => Err(self.unexpected(&token, &["KEY", "KEYS", "VALUES"])),
         }
@@ -173,52 +147,52 @@ impl<'a> Parser<'a> {
             self.expect(Kind::Cardinality)?;
         }
         if exact || self.take(Kind::Cardinality) {
-            let mut cardinality = ShowCardinality {
-                exact,
-                database: self.on_database()?,
-                sources: self.optional_from()?,
-                ..ShowCardinality::default()
-            };
-            let keys = self.with_key()?;
-            self.cardinality_tail(&mut cardinality)?;
-            return Ok(Statement::ShowTagValuesCardinality { cardinality, keys });
+            let show = self.from()?;
+            let counted = Counted::TagValues(self.with_key()?);
+            return self.cardinality_of(counted, exact, show);
         }
-        Ok(Statement::ShowTagValues(ShowTagValues {
-            database: self.on_database()?,
-            sources: self.optional_from()?,
-            keys: self.with_key()?,
-            condition: self.condition()?,
-            order: self.order_by()?,
-            limit: self.optional_count(Kind::Limit)?,
-            offset: self.optional_count(Kind::Offset)?,
-        }))
+        let mut show = self.from()?;
+        let keys = self.with_key()?;
+        show.condition = self.condition()?;
+        Ok(Statement::ShowTagValues { keys, show: self.order_and_limit(show)? })
     }
 
-    /// `[EXACT] CARDINALITY` behind `KEY`: whether it is exact.
-    fn key_cardinality(&mut self) -> Result<bool> {
+    /// `[EXACT] CARDINALITY` and what follows it.
+    fn key_cardinality(&mut self, counted: Counted) -> Result<Statement> {
         let exact = self.take(Kind::Exact);
         let expected = ["EXACT", "CARDINALITY"];
         self.expect_or(Kind::Cardinality, if exact { &expected[1..] } else { &expected })?;
-        Ok(exact)
+        self.cardinality(counted, exact)
     }
 
-    fn cardinality(&mut self, exact: bool) -> Result<ShowCardinality> {
-        let mut cardinality = ShowCardinality {
-            exact,
-            database: self.on_database()?,
-            sources: self.optional_from()?,
-            ..ShowCardinality::default()
-        };
-        self.cardinality_tail(&mut cardinality)?;
-        Ok(cardinality)
+    /// What follows `CARDINALITY`.
+    fn cardinality(&mut self, counted: Counted, exact: bool) -> Result<Statement> {
+        let show = self.from()?;
+        self.cardinality_of(counted, exact, show)
     }
 
-    fn cardinality_tail(&mut self, cardinality: &mut ShowCardinality) -> Result<()> {
-        cardinality.condition = self.condition()?;
-        cardinality.dimensions = self.dimensions()?;
-        cardinality.limit = self.optional_count(Kind::Limit)?;
-        cardinality.offset = self.optional_count(Kind::Offset)?;
-        Ok(())
+    /// What follows the sources, and the keys where there are any.
+    fn cardinality_of(&mut self, counted: Counted, exact: bool, mut show: Show) -> Result<Statement> {
+        show.condition = self.condition()?;
+        show.dimensions = self.dimensions()?;
+        show.limit = self.optional_count(Kind::Limit)?;
+        show.offset = self.optional_count(Kind::Offset)?;
+        Ok(Statement::ShowCardinality(ShowCardinality { counted, exact, show }))
+    }
+
+    /// `[ON …] [FROM …]`
+    fn from(&mut self) -> Result<Show> {
+        Ok(Show { database: self.on_database()?, sources: self.optional_from()?, ..Show::default() })
+    }
+
+    /// `[ORDER BY …] [LIMIT …] [OFFSET …]`
+    fn order_and_limit(&mut self, show: Show) -> Result<Show> {
+        Ok(Show {
+            order: self.order_by()?,
+            limit: self.optional_count(Kind::Limit)?,
+            offset: self.optional_count(Kind::Offset)?,
+            ..show
+        })
     }
 
     fn with_key(&mut self) -> Result<TagKeys> {

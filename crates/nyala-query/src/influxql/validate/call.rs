@@ -5,7 +5,8 @@ use crate::influxql::duration::format_duration;
 use crate::influxql::expr::{Call, Expr};
 use crate::influxql::math::is_math_function;
 
-use super::{Checker, Result, refuse};
+use super::{Checker, refuse};
+use nyala_core::Result;
 
 /// Checks the expression of one field.
 pub(super) struct FieldChecker<'a> {
@@ -48,11 +49,7 @@ impl<'a> FieldChecker<'a> {
                 self.statement.has_references = true;
                 Ok(())
             }
-            Expr::Call(call) if is_math_function(&call.name) => self.math_function(call),
-            Expr::Call(call) => {
-                self.statement.calls += 1;
-                self.function(call)
-            }
+            Expr::Call(call) => self.call(call),
             Expr::Distinct(_) => {
                 self.statement.calls += 1;
                 self.distinct_call(false);
@@ -93,11 +90,7 @@ impl<'a> FieldChecker<'a> {
             "sample" => self.sample(args),
             "distinct" => self.distinct(args, false),
             "top" | "bottom" => self.top_bottom(call),
-            "derivative" | "non_negative_derivative" => {
-                self.per_unit(name, args)?;
-                self.transformation(name, args, 1)
-            }
-            "elapsed" => {
+            "derivative" | "non_negative_derivative" | "elapsed" => {
                 self.per_unit(name, args)?;
                 self.transformation(name, args, 1)
             }
@@ -250,6 +243,16 @@ impl<'a> FieldChecker<'a> {
 
     /// A function of consecutive values: of an aggregate for each window, or of a field without windows.
     fn transformation(&mut self, name: &str, args: &[Expr], extra_windows: i64) -> Result<()> {
+        self.transformation_of(name, args, extra_windows, Self::nested_call)
+    }
+
+    fn transformation_of(
+        &mut self,
+        name: &str,
+        args: &[Expr],
+        extra_windows: i64,
+        check_call: fn(&mut Self, &Call) -> Result<()>,
+    ) -> Result<()> {
         self.statement.only_selectors = false;
         self.statement.extra_windows = self.statement.extra_windows.max(extra_windows);
         match &args[0] {
@@ -257,7 +260,7 @@ impl<'a> FieldChecker<'a> {
                 if self.statement.interval_ns == 0 {
                     return refuse(format!("{name} aggregate requires a GROUP BY interval"));
                 }
-                self.nested_call(inner)
+                check_call(self, inner)
             }
             field => {
                 if self.statement.interval_ns != 0 && !self.statement.inherited {
@@ -323,22 +326,7 @@ impl<'a> FieldChecker<'a> {
             }
             Some(_) => return refuse(format!("{name} warmup type must be a string")),
         }
-        self.statement.only_selectors = false;
-        self.statement.extra_windows = self.statement.extra_windows.max(period);
-        match &args[0] {
-            Expr::Call(inner) => {
-                if self.statement.interval_ns == 0 {
-                    return refuse(format!("{name} aggregate requires a GROUP BY interval"));
-                }
-                self.call(inner)
-            }
-            field => {
-                if self.statement.interval_ns != 0 && !self.statement.inherited {
-                    return refuse(format!("aggregate function required inside the call to {name}"));
-                }
-                self.symbol(name, field)
-            }
-        }
+        self.transformation_of(name, args, period, Self::call)
     }
 
     fn integral(&mut self, args: &[Expr]) -> Result<()> {

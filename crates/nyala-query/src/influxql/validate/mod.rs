@@ -10,16 +10,14 @@ use std::borrow::Cow;
 
 use super::ast::{Fill, Select, Source};
 use super::condition::split;
-use super::error::SemanticError;
 use super::expr::{Call, Expr};
 use super::math::is_math_function;
 use super::reduce::{Context, reduce};
 use super::time::{Zone, looks_like_time, parse_time};
-
-type Result<T> = std::result::Result<T, SemanticError>;
+use nyala_core::{Error, Result};
 
 fn refuse<T>(message: impl Into<String>) -> Result<T> {
-    Err(SemanticError::new(message))
+    Err(Error::invalid(message))
 }
 
 /// A SELECT that passed the checks.

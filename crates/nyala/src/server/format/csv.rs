@@ -5,18 +5,19 @@
 
 use super::number::{push_integer, push_unsigned};
 use super::time::Epoch;
+use super::{AnswerWriter, ResultWriter};
 use arrow_array::Array;
 use nyala_db::ingest::push_tag;
 use nyala_exec::column::list;
-use nyala_exec::{Column, Frame, Scalar};
+use nyala_exec::{Chunks, Column, Frame, Scalar, Zone};
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Writes an answer; for its calls see [`super::Writer`].
+/// Writes an answer; for its calls see [`AnswerWriter`].
 pub struct CsvAnswer {
     epoch: Epoch,
-    pub(super) out: Vec<u8>,
+    out: Vec<u8>,
     /// Where in `out` the current statement begins; `None` when its beginning was taken.
     statement_start: Option<usize>,
     /// The columns of the last line of names.
@@ -43,26 +44,24 @@ impl CsvAnswer {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.out.len()
+    fn names_line(&mut self, frame: &Frame) {
+        if self.has_lines.0 {
+            self.out.push(b'\n');
+        }
+        self.has_lines.0 = true;
+        self.out.extend_from_slice(b"name,tags");
+        for name in
+            frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(|name| &**name))
+        {
+            self.out.push(b',');
+            push_field(&mut self.out, name);
+        }
+        self.out.push(b'\n');
     }
+}
 
-    pub(super) fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
-        self.statement_start = None;
-        std::mem::replace(&mut self.out, buffer)
-    }
-
-    pub(super) fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    pub(super) fn begin_statement(&mut self) {
-        self.statement_start = Some(self.out.len());
-        self.names = None;
-        self.has_lines.1 = self.has_lines.0;
-    }
-
-    pub(super) fn frame(&mut self, frame: &Frame, rows: Range<usize>) {
+impl ResultWriter for CsvAnswer {
+    fn frame(&mut self, frame: &Frame, rows: Range<usize>, _chunks: Chunks) {
         let names = (frame.time_column.clone(), frame.column_names.clone());
         if self.names.as_ref() != Some(&names) {
             self.names_line(frame);
@@ -86,22 +85,28 @@ impl CsvAnswer {
         }
     }
 
-    fn names_line(&mut self, frame: &Frame) {
-        if self.has_lines.0 {
-            self.out.push(b'\n');
-        }
-        self.has_lines.0 = true;
-        self.out.extend_from_slice(b"name,tags");
-        for name in
-            frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(|name| &**name))
-        {
-            self.out.push(b',');
-            push_field(&mut self.out, name);
-        }
-        self.out.push(b'\n');
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.out
     }
 
-    pub(super) fn fail_statement(&mut self, message: &str) {
+    fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
+        self.statement_start = None;
+        std::mem::replace(&mut self.out, buffer)
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+}
+
+impl AnswerWriter for CsvAnswer {
+    fn begin_statement(&mut self, _number: usize, _zone: Option<Zone>) {
+        self.statement_start = Some(self.out.len());
+        self.names = None;
+        self.has_lines.1 = self.has_lines.0;
+    }
+
+    fn fail_statement(&mut self, message: &str) {
         match self.statement_start {
             None => self.broken = Some(message.to_owned()),
             Some(start) => {

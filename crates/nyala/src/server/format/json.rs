@@ -10,10 +10,11 @@ use super::number::{push_float, push_integer, push_next_integer, push_unsigned};
 use super::series::{SeriesName, SeriesWriter};
 use super::tags::CachedTags;
 use super::time::{CachedTimes, Epoch};
+use super::{AnswerWriter, ResultWriter};
 use arrow_array::{Array, Float64Array, Int64Array};
 use nyala_exec::column::list;
 use nyala_exec::tag::TagColumn;
-use nyala_exec::{Column, Frame, ResultBatch, Scalar, Zone};
+use nyala_exec::{Chunks, Column, Frame, ResultBatch, Scalar, Zone};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,10 +27,10 @@ pub struct JsonOptions {
     pub chunk_rows: Option<usize>,
 }
 
-/// Writes an answer; for its calls see [`super::Writer`].
+/// Writes an answer; for its calls see [`AnswerWriter`].
 pub struct JsonAnswer {
     options: JsonOptions,
-    pub(super) out: Vec<u8>,
+    out: Vec<u8>,
     /// Where in `out` the current document begins; `None` when its beginning was taken.
     document_start: Option<usize>,
     /// Where in `out` the current statement begins, likewise.
@@ -88,50 +89,6 @@ impl JsonAnswer {
             tags: Vec::new(),
             times: CachedTimes::default(),
             names: CachedNames::default(),
-        }
-    }
-
-    /// Whether every chunk is a document of its own.
-    pub fn is_chunked(&self) -> bool {
-        self.options.chunk_rows.is_some()
-    }
-
-    /// How many bytes can be taken.
-    pub fn len(&self) -> usize {
-        self.out.len()
-    }
-
-    /// Takes what was written so far: finished documents, or else the beginning of one. Continues in an empty buffer.
-    pub fn take(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
-        match self.document_start {
-            Some(start) if start > 0 => {
-                self.document_start = Some(0);
-                self.statement_start = self.statement_start.and_then(|at| at.checked_sub(start));
-                buffer.extend_from_slice(&self.out[start..]);
-                self.out.truncate(start);
-            }
-            _ => (self.document_start, self.statement_start) = (None, None),
-        }
-        std::mem::replace(&mut self.out, buffer)
-    }
-
-    /// Why the answer cannot be finished, although its beginning was already taken.
-    pub fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
-    /// Begins the results of statement `number`; its times are shown in `zone`.
-    pub fn begin_statement(&mut self, number: usize, zone: Option<Zone>) {
-        self.statement = number;
-        self.zone = zone;
-        if number > 0 {
-            // Cached times may be of another zone.
-            self.times = CachedTimes::default();
-        }
-        self.has_series = false;
-        self.statement_start = Some(self.out.len());
-        if !self.is_chunked() {
-            self.push_statement_head();
         }
     }
 
@@ -240,22 +197,60 @@ impl JsonAnswer {
         }
         self.document_start = Some(self.out.len());
     }
+}
 
-    /// Ends the results of a statement.
-    pub fn end_statement(&mut self) {
-        self.cells = None;
-        self.close_series(false);
-        if self.has_series {
-            self.out.push(b']');
-        } else if self.is_chunked() {
-            self.push_statement_head();
-        }
-        self.has_series = false;
-        self.end_result();
+impl ResultWriter for JsonAnswer {
+    fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks) {
+        self.write(frame, rows, chunks);
     }
 
-    /// Ends the results of a statement with a message for people.
-    pub fn end_statement_with_warning(&mut self, text: &str) {
+    fn cut(&mut self, frame: &Frame) {
+        self.cut_series(frame);
+    }
+
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Takes what was written so far: finished documents, or else the beginning of one. Continues in an empty buffer.
+    fn take(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
+        match self.document_start {
+            Some(start) if start > 0 => {
+                self.document_start = Some(0);
+                self.statement_start = self.statement_start.and_then(|at| at.checked_sub(start));
+                buffer.extend_from_slice(&self.out[start..]);
+                self.out.truncate(start);
+            }
+            _ => (self.document_start, self.statement_start) = (None, None),
+        }
+        std::mem::replace(&mut self.out, buffer)
+    }
+
+    fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+}
+
+impl AnswerWriter for JsonAnswer {
+    fn is_chunked(&self) -> bool {
+        self.options.chunk_rows.is_some()
+    }
+
+    fn begin_statement(&mut self, number: usize, zone: Option<Zone>) {
+        self.statement = number;
+        self.zone = zone;
+        if number > 0 {
+            // Cached times may be of another zone.
+            self.times = CachedTimes::default();
+        }
+        self.has_series = false;
+        self.statement_start = Some(self.out.len());
+        if !self.is_chunked() {
+            self.push_statement_head();
+        }
+    }
+
+    fn end_statement(&mut self, warning: Option<&str>) {
         self.cells = None;
         self.close_series(false);
         if self.has_series {
@@ -264,15 +259,17 @@ impl JsonAnswer {
             self.push_statement_head();
         }
         self.has_series = false;
-        self.out.extend_from_slice(b",\"messages\":[{\"level\":\"warning\",\"text\":");
-        push_string(&mut self.out, text);
-        self.out.extend_from_slice(b"}]");
+        if let Some(text) = warning {
+            self.out.extend_from_slice(b",\"messages\":[{\"level\":\"warning\",\"text\":");
+            push_string(&mut self.out, text);
+            self.out.extend_from_slice(b"}]");
+        }
         self.end_result();
     }
 
     /// Replaces what the statement wrote since the last chunk with an error. If some of that was already taken, the
     /// answer is broken.
-    pub fn fail_statement(&mut self, message: &str) {
+    fn fail_statement(&mut self, message: &str) {
         let start = if self.is_chunked() { self.document_start } else { self.statement_start };
         let Some(start) = start else {
             self.broken = Some(message.to_owned());
@@ -289,8 +286,7 @@ impl JsonAnswer {
         self.end_result();
     }
 
-    /// Ends the answer.
-    pub fn finish(&mut self) {
+    fn finish(&mut self) {
         if self.is_chunked() {
             return;
         }

@@ -5,21 +5,22 @@
 
 use super::series::{SeriesName, SeriesWriter};
 use super::time::Epoch;
+use super::{AnswerWriter, ResultWriter};
 use arrow_array::Array;
 use nyala_exec::column::list;
-use nyala_exec::{Column, Frame, Scalar};
+use nyala_exec::{Chunks, Column, Frame, Scalar, Zone};
 use std::ops::Range;
 
 /// The extension that holds a time: seconds (i64) and nanoseconds (i32), big-endian.
 const TIME_EXTENSION: u8 = 5;
 
-/// Writes an answer; for its calls see [`super::Writer`].
+/// Writes an answer; for its calls see [`AnswerWriter`].
 pub struct MessagePackAnswer {
     epoch: Option<Epoch>,
     /// Rows of each chunk of a chunked answer.
     chunk_rows: Option<usize>,
     /// Complete documents.
-    pub(super) done: Vec<u8>,
+    done: Vec<u8>,
     /// The results of the current document, without the lengths in `holes`.
     out: Vec<u8>,
     holes: Vec<Hole>,
@@ -74,31 +75,6 @@ impl MessagePackAnswer {
             statement: 0,
             result: None,
             series: None,
-        }
-    }
-
-    pub(super) fn is_chunked(&self) -> bool {
-        self.chunk_rows.is_some()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.done.len()
-    }
-
-    /// Bytes of the document that is not complete yet.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.out.len() + self.holes.len() * size_of::<Hole>()
-    }
-
-    pub(super) fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
-        std::mem::replace(&mut self.done, buffer)
-    }
-
-    pub(super) fn begin_statement(&mut self, number: usize) {
-        self.statement = number;
-        self.statement_start = (self.out.len(), self.holes.len());
-        if !self.is_chunked() {
-            self.open_result();
         }
     }
 
@@ -157,41 +133,6 @@ impl MessagePackAnswer {
         self.statement_start = (0, 0);
     }
 
-    pub(super) fn end_statement(&mut self) {
-        self.close_series(false);
-        if self.is_chunked() && self.result.is_none() {
-            self.open_result();
-        }
-        self.end_result();
-    }
-
-    /// The message comes before the series.
-    pub(super) fn end_statement_with_warning(&mut self, text: &str) {
-        self.close_series(false);
-        if self.result.is_none() {
-            self.open_result();
-        }
-        let result = self.result.as_ref().expect("just opened");
-        let mut message = Vec::with_capacity(text.len() + 32);
-        push_text(&mut message, "messages");
-        push_length(&mut message, Kind::List, 1);
-        push_length(&mut message, Kind::Map, 2);
-        for word in ["level", "warning", "text", text] {
-            push_text(&mut message, word);
-        }
-        self.holes[result.members].length += 1;
-        self.holes[result.series..].iter_mut().for_each(|hole| hole.at += message.len());
-        let before_series = result.before_series;
-        self.out.splice(before_series..before_series, message);
-        self.end_result();
-    }
-
-    pub(super) fn fail_statement(&mut self, message: &str) {
-        self.restart_result();
-        push_error(&mut self.out, message);
-        self.end_result();
-    }
-
     /// Removes the current result, so that another can replace it.
     fn restart_result(&mut self) {
         self.out.truncate(self.statement_start.0);
@@ -201,8 +142,68 @@ impl MessagePackAnswer {
         }
         self.series = None;
     }
+}
 
-    pub(super) fn finish(&mut self) {
+impl ResultWriter for MessagePackAnswer {
+    fn frame(&mut self, frame: &Frame, rows: Range<usize>, chunks: Chunks) {
+        self.write(frame, rows, chunks);
+    }
+
+    fn cut(&mut self, frame: &Frame) {
+        self.cut_series(frame);
+    }
+
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.done
+    }
+
+    /// Bytes of the document that is not complete yet.
+    fn held_bytes(&self) -> usize {
+        self.out.len() + self.holes.len() * size_of::<Hole>()
+    }
+}
+
+impl AnswerWriter for MessagePackAnswer {
+    fn is_chunked(&self) -> bool {
+        self.chunk_rows.is_some()
+    }
+
+    fn begin_statement(&mut self, number: usize, _zone: Option<Zone>) {
+        self.statement = number;
+        self.statement_start = (self.out.len(), self.holes.len());
+        if !self.is_chunked() {
+            self.open_result();
+        }
+    }
+
+    /// A warning comes before the series.
+    fn end_statement(&mut self, warning: Option<&str>) {
+        self.close_series(false);
+        if self.result.is_none() {
+            self.open_result();
+        }
+        if let (Some(text), Some(result)) = (warning, &self.result) {
+            let mut message = Vec::with_capacity(text.len() + 32);
+            push_text(&mut message, "messages");
+            push_length(&mut message, Kind::List, 1);
+            push_length(&mut message, Kind::Map, 2);
+            for word in ["level", "warning", "text", text] {
+                push_text(&mut message, word);
+            }
+            self.holes[result.members].length += 1;
+            self.holes[result.series..].iter_mut().for_each(|hole| hole.at += message.len());
+            self.out.splice(result.before_series..result.before_series, message);
+        }
+        self.end_result();
+    }
+
+    fn fail_statement(&mut self, message: &str) {
+        self.restart_result();
+        push_error(&mut self.out, message);
+        self.end_result();
+    }
+
+    fn finish(&mut self) {
         if !self.is_chunked() {
             self.end_document();
         }
@@ -441,9 +442,9 @@ mod tests {
     #[test]
     fn a_failed_statement_takes_back_only_its_own_part() {
         let mut answer = MessagePackAnswer::new(None, None);
-        answer.begin_statement(0);
-        answer.end_statement();
-        answer.begin_statement(1);
+        answer.begin_statement(0, None);
+        answer.end_statement(None);
+        answer.begin_statement(1, None);
         answer.fail_statement("x");
         answer.finish();
         assert_eq!(

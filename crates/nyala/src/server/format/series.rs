@@ -39,7 +39,7 @@ pub(super) trait SeriesWriter {
     fn end_chunk(&mut self, partial: bool);
 
     /// Writes some rows of a frame.
-    fn frame(&mut self, frame: &Frame, mut rows: Range<usize>, chunks: Chunks) {
+    fn write(&mut self, frame: &Frame, mut rows: Range<usize>, chunks: Chunks) {
         let same = self.open().is_some_and(|open| open.is_of(frame));
         // Several frames of a SELECT may belong to one series. A frame of another statement is a whole series, of which
         // parts may be written one after the other.
@@ -69,7 +69,7 @@ pub(super) trait SeriesWriter {
     }
 
     /// Ends the series of a frame although it has more rows, and marks it as partial, if it is the current one.
-    fn cut(&mut self, frame: &Frame) {
+    fn cut_series(&mut self, frame: &Frame) {
         if self.open().is_some_and(|open| open.is_of(frame)) {
             self.close_series(true);
         }

@@ -55,6 +55,7 @@ type TimeText = [u8; TIME_BYTES];
 
 impl CachedTimes {
     /// Appends a time as [`push_rfc3339`] does, in quotes. All times must be of one zone.
+    #[inline]
     pub(super) fn push(&mut self, out: &mut Vec<u8>, time_ns: i64, zone: Option<Zone>) {
         if self.entries.is_empty() {
             if self.uncached < CACHED_TIMES {

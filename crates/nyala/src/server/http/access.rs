@@ -66,12 +66,9 @@ pub(super) async fn rights_of(
 }
 
 /// Refuses a request of a user who is no administrator.
-pub(super) async fn check_admin(
-    context: &Context,
-    of_url: &Params,
-    headers: &HeaderMap,
-) -> Result<(), Failure> {
-    require_admin(&rights_of(context, of_url, headers).await?)
+pub(super) async fn check_admin(context: &Context, head: &Parts) -> Result<(), Failure> {
+    let of_url = Params::parse(head.uri.query().unwrap_or(""));
+    require_admin(&rights_of(context, &of_url, &head.headers).await?)
 }
 
 /// Refuses a user who is no administrator.

@@ -2,7 +2,7 @@
 //! names another profiler.
 
 use super::response::{Answer, Failure, failure, with_body};
-use super::{Context, access, params::Params};
+use super::{Context, access};
 use crate::server::statistics::shown;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
@@ -13,8 +13,7 @@ use serde_json::{Map, Value, json};
 
 /// `GET /debug/vars`
 pub(super) async fn vars(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
-    let of_url = Params::parse(head.uri.query().unwrap_or(""));
-    access::check_admin(context, &of_url, &head.headers).await?;
+    access::check_admin(context, head).await?;
     let databases = context.databases()?;
     let mut vars = Map::new();
     let now_ns = context.clock.now_ns();
@@ -39,8 +38,7 @@ pub(super) async fn vars(context: &Context, head: &Parts) -> Result<Response<Ans
 
 /// `/debug/pprof`: profiles of a Go program, which this is not.
 pub(super) async fn profile(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
-    let of_url = Params::parse(head.uri.query().unwrap_or(""));
-    access::check_admin(context, &of_url, &head.headers).await?;
+    access::check_admin(context, head).await?;
     let words = format!(
         "{}: nyala takes no profiles of itself; `perf record -g -p {}` does on its machine, and SHOW STATS and /metrics \
          tell where memory is",

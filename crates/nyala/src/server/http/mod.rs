@@ -42,12 +42,15 @@ use nyala_exec::running::RunningQueries;
 use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;
 use request_watch::RequestWatch;
-use response::{Answer, Failure, TrackedBody, empty, failure, in_format, with_body, without_sniffing};
+use response::{
+    Answer, Failure, TrackedBody, empty, failure, in_format, status_of, with_body, without_sniffing,
+};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
+use write::Protocol;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -270,11 +273,14 @@ async fn route(
     if head.method == Method::OPTIONS {
         return Ok(empty(StatusCode::OK));
     }
+    if shows_data(head.uri.path()) {
+        follow(context).await?;
+    }
     match head.uri.path() {
-        "/write" => write::handle(context, head, incoming).await,
+        "/write" => write::handle(context, head, incoming, Protocol::V1).await,
         "/query" => query::handle(context, head, incoming, format, client).await,
-        "/api/v2/write" => write::handle_v2(context, head, incoming).await,
-        "/api/v1/prom/write" => write::handle_prometheus(context, head, incoming).await,
+        "/api/v2/write" => write::handle(context, head, incoming, Protocol::V2).await,
+        "/api/v1/prom/write" => write::handle(context, head, incoming, Protocol::Prometheus).await,
         "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming).await,
         "/api/v2/delete" => v2::delete::handle(context, head, incoming).await,
         "/api/v2/buckets" => v2::buckets::handle(context, head, incoming).await,
@@ -288,8 +294,7 @@ async fn route(
         "/debug/requests" => request_watch::handle(context, head).await,
         path if is_profile(path) => debug::profile(context, head).await,
         "/metrics" => {
-            let of_url = params::Params::parse(head.uri.query().unwrap_or(""));
-            access::check_admin(context, &of_url, &head.headers).await?;
+            access::check_admin(context, head).await?;
             let kind = "text/plain; version=0.0.4; charset=utf-8";
             Ok(with_body(StatusCode::OK, kind, context.metrics.text()))
         }
@@ -298,6 +303,16 @@ async fn route(
             Ok(without_sniffing(with_body(StatusCode::FORBIDDEN, TEXT, words)))
         }
     }
+}
+
+/// Whether the answer must show what all servers of a shared store acknowledged before. Writers look by themselves.
+fn shows_data(path: &str) -> bool {
+    matches!(path, "/query" | "/api/v1/prom/read" | "/api/v2/delete") || path.starts_with("/api/v2/buckets")
+}
+
+async fn follow(context: &Context) -> Result<(), Failure> {
+    let followed = context.databases()?.catalog.follow().await;
+    followed.map_err(|error| failure(status_of(&error), error.message()))
 }
 
 /// An id in the form of a UUID, unique within a run of the server.

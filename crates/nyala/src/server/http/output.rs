@@ -33,11 +33,11 @@ const SEGMENTS_MAX: usize = 2;
 const BUFFER_BYTES: usize = 1 << 20;
 /// An answer of this size will probably become long, so it continues in a pooled buffer.
 const LONG_BYTES: usize = 256 << 10;
-/// How much is written between two checks of the size: rows, ...
+/// The most rows that are written between two checks of the size (a stride).
 const STRIDE_ROWS: usize = 1_024;
-/// ... cells, ...
+/// The most cells of a stride.
 const STRIDE_CELLS: usize = 64 << 10;
-/// ... and bytes of text in them.
+/// The most bytes of text in the cells of a stride.
 const STRIDE_TEXT_BYTES: usize = 256 << 10;
 /// The memory of frames with fewer rows is not measured.
 const FEW_ROWS: usize = 64;
@@ -64,19 +64,20 @@ impl From<Error> for Stop {
 }
 
 /// An answer that is being sent.
-pub(super) struct Output<Text> {
-    pub(super) answer: Text,
+pub(super) struct Output<Text: ?Sized> {
+    pub(super) answer: Box<Text>,
     indenter: Option<Indenter>,
     compressor: Option<Compressor>,
     segments: mpsc::Sender<Result<Segment, AbortedAnswer>>,
-    /// Charges what the answer holds, so far `held_bytes`.
+    /// Charges what the answer holds.
     held: QueryMemory,
+    /// How much is charged so far.
     held_bytes: usize,
     /// The memory of the frame that is being written.
     frame_bytes: usize,
     /// Buffers for long answers.
     buffers: Arc<BufferPool>,
-    /// How many rows may still be shown; `None`: any number.
+    /// How many rows may still be shown. `None`: any number.
     rows_left: Option<usize>,
     /// The thread pool for heavy queries.
     work: Handle,
@@ -92,10 +93,10 @@ pub(super) struct OutputOptions {
     pub(super) rows_max: Option<usize>,
 }
 
-impl<Text: ResultWriter> Output<Text> {
-    /// An output, and the receiver of its segments.
+impl<Text: ResultWriter + ?Sized> Output<Text> {
+    /// An output for the answer of a query, and the receiver of its segments.
     pub(super) fn of(
-        answer: Text,
+        answer: Box<Text>,
         options: &OutputOptions,
         held: QueryMemory,
         buffers: Arc<BufferPool>,
@@ -205,7 +206,7 @@ impl<Text: ResultWriter> Output<Text> {
     /// it is put together, and segments and rows that a slow client has not read.
     fn charge_held(&mut self) -> Result<(), Error> {
         let when_whole_bytes = 2 * self.answer.held_bytes();
-        let segments_bytes = match self.answer.len() {
+        let segments_bytes = match self.answer.buffer().len() {
             few_bytes @ 0..BUFFER_BYTES => few_bytes,
             length_bytes => SEGMENTS_HELD * length_bytes,
         };
@@ -223,9 +224,12 @@ impl<Text: ResultWriter> Output<Text> {
 
     /// Sends what was written, if it is long enough or the last segment.
     async fn send(&mut self, last: bool) -> Result<(), Stop> {
-        if !last && self.answer.len() < BUFFER_BYTES {
-            if self.answer.len() >= LONG_BYTES && self.answer.capacity_bytes() < BUFFER_BYTES {
-                self.answer.continue_in(self.buffers.take());
+        let written = self.answer.buffer();
+        if !last && written.len() < BUFFER_BYTES {
+            if written.len() >= LONG_BYTES && written.capacity() < BUFFER_BYTES {
+                let mut larger = self.buffers.take();
+                larger.extend_from_slice(written);
+                *written = larger;
             }
             return Ok(());
         }
@@ -345,29 +349,8 @@ mod tests {
             self.cuts += 1;
         }
 
-        fn len(&self) -> usize {
-            self.out.len()
-        }
-
-        fn held_bytes(&self) -> usize {
-            0
-        }
-
-        fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
-            std::mem::replace(&mut self.out, buffer)
-        }
-
-        fn capacity_bytes(&self) -> usize {
-            self.out.capacity()
-        }
-
-        fn continue_in(&mut self, mut buffer: Vec<u8>) {
-            buffer.extend_from_slice(&self.out);
-            self.out = buffer;
-        }
-
-        fn broken(&self) -> Option<&str> {
-            None
+        fn buffer(&mut self) -> &mut Vec<u8> {
+            &mut self.out
         }
     }
 
@@ -379,7 +362,7 @@ mod tests {
             let Some(left) = self.0.checked_sub(1) else { return Ok(None) };
             self.0 = left;
             let names: Arc<[String]> = Arc::new(["v".to_owned()]);
-            let sheet = ResultBatch {
+            let batch = ResultBatch {
                 name: "m".into(),
                 time_column: Some("time".into()),
                 column_names: names.clone(),
@@ -388,7 +371,7 @@ mod tests {
                 columns: vec![Column::Integer((0..1_000).collect::<Vec<_>>().into())],
                 instead: None,
             };
-            Ok(Some(Frame::of(GroupTags::none(), sheet)))
+            Ok(Some(Frame::of(GroupTags::none(), batch)))
         }
 
         async fn next_list(&mut self) -> nyala_core::Result<Vec<Frame>> {
@@ -400,7 +383,7 @@ mod tests {
         let memory = MemoryBudget::new(1 << 30);
         let held = QueryMemory::new(256 << 20, &memory);
         let options = OutputOptions { indented: false, compressed: false, rows_max };
-        Output::of(Lines::default(), &options, held, BufferPool::for_answers(&memory), &Handle::current())
+        Output::of(Box::default(), &options, held, BufferPool::for_answers(&memory), &Handle::current())
     }
 
     fn running() -> Arc<RunningQueries> {
@@ -428,16 +411,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_rows_are_shown_than_may_be() {
+    async fn no_more_rows_are_shown_than_the_limit() {
         let (mut output, _received) = output(Some(2_500));
         let entered = running().enter(|| "lines".to_owned(), "", &Rights::Open).expect("the first");
         let shown = output.show_stream(Box::new(Thousands(4)), &entered.query(), Chunks::BySize).await;
         assert!(matches!(shown, Err(Stop::Enough)) && output.is_full());
-        assert_eq!((output.answer.len(), output.answer.cuts), (4 * 2_500, 1));
+        assert_eq!((output.answer.out.len(), output.answer.cuts), (4 * 2_500, 1));
     }
 
     #[tokio::test]
-    async fn whoever_leaves_or_is_told_to_stop_ends_it() {
+    async fn a_query_ends_when_its_client_leaves_or_it_is_killed() {
         let running = running();
         let entered = running.enter(|| "lines".to_owned(), "", &Rights::Open).expect("the first");
         let (mut left, received) = output(None);

@@ -56,27 +56,25 @@ impl Params {
     }
 }
 
-/// A part of a form: `+` is a space, `%XX` is decoded; `None` where a `%` begins no escape. One pass, because every light
-/// query goes through it: looking for broken escapes first and decoding by an iterator cost 6 % of such a query.
+/// A part of a form: `+` is a space, `%XX` is decoded; `None` where a `%` begins no escape.
+///
+/// Every light query goes through it. A query has an escape every few bytes, so a search for the next one costs more than
+/// a look at each byte.
 fn form_decoded(text: &str) -> Option<String> {
+    let digit = |digit: &u8| char::from(*digit).to_digit(16);
     let mut rest = text.as_bytes();
-    let mut decoded = Vec::with_capacity(rest.len());
-    while let Some(place) = memchr::memchr2(b'%', b'+', rest) {
-        decoded.extend_from_slice(&rest[..place]);
-        rest = match &rest[place..] {
-            [b'%', high, low, after @ ..] => {
-                let digit = |digit: &u8| char::from(*digit).to_digit(16);
-                decoded.push((digit(high)? * 16 + digit(low)?) as u8);
-                after
-            }
-            [b'+', after @ ..] => {
-                decoded.push(b' ');
-                after
-            }
-            _ => return None,
+    let mut decoded = vec![0; rest.len()];
+    let mut length = 0;
+    while let [first, after @ ..] = rest {
+        (decoded[length], rest) = match (first, after) {
+            (b'%', [high, low, after @ ..]) => ((digit(high)? * 16 + digit(low)?) as u8, after),
+            (b'%', _) => return None,
+            (b'+', _) => (b' ', after),
+            _ => (*first, after),
         };
+        length += 1;
     }
-    decoded.extend_from_slice(rest);
+    decoded.truncate(length);
     // It may be kept for long.
     decoded.shrink_to_fit();
     let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();

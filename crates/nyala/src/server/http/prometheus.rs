@@ -212,7 +212,7 @@ fn too_large() -> Error {
 
 /// Appends text with a backslash before each special letter. Line protocol can write neither a line break nor a
 /// backslash at the end: a line break becomes a space, and a space is added after the backslash.
-fn push_text(line: &mut String, text: &str, specials: &[char]) {
+fn push_text(line: &mut String, text: &str, specials: &[u8]) {
     let mut parts = text.split('\n');
     push_escaped(line, parts.next().unwrap_or(""), specials);
     for part in parts {

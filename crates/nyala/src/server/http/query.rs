@@ -8,7 +8,7 @@ use super::gzip;
 use super::output::{Output, OutputOptions};
 use super::response::{Answer, Failure, empty, failure, indented};
 use super::{Context, access, multipart, params::Params};
-use crate::server::format::{Epoch, Format, JsonOptions, Writer};
+use crate::server::format::{Epoch, Format, JsonOptions, writer_of};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -124,7 +124,7 @@ async fn answer(
         compressed,
         rows_max: Some(context.limits.rows).filter(|rows| *rows > 0 && chunk_rows.is_none()),
     };
-    let writer = Writer::new(answer_format.format, options);
+    let writer = writer_of(answer_format.format, options);
     let (output, received) =
         Output::of(writer, &output_options, held, databases.answer_buffers.clone(), &context.work);
     let job = Job {

@@ -21,15 +21,15 @@ use std::time::{Duration, Instant};
 const DEFAULT_SECONDS: i64 = 10;
 /// The longest time to count: 6 hours.
 const SECONDS_MAX: i64 = 6 * 3600;
-/// The most requests that watch at once, ...
+/// The most requests that watch at once.
 const WATCHERS_MAX: usize = 16;
-/// ... and the most clients that each counts separately; others are counted together.
+/// The most clients that each of them counts separately. Other clients are counted together, under the name below.
 const CLIENTS_MAX: usize = 10_000;
 const FURTHER_CLIENTS: &str = "others";
 /// How often a watcher checks whether the server stops.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The address of a request's client; set only while somebody watches.
+/// The address of a request's client. A request carries it only while somebody watches.
 #[derive(Clone, Copy)]
 struct Client(IpAddr);
 
@@ -64,18 +64,19 @@ impl RequestWatch {
     }
 
     /// Counts a request after authentication.
-    pub(super) fn count(&self, path: &str, marks: &Extensions, rights: &Rights) {
-        let Some(Client(address)) = marks.get().filter(|_| matches!(path, "/query" | "/write")) else {
+    pub(super) fn count(&self, path: &str, extensions: &Extensions, rights: &Rights) {
+        let Some(Client(address)) = extensions.get().filter(|_| matches!(path, "/query" | "/write")) else {
             return;
         };
         let client = match rights {
             Rights::User(user) => format!("{}:{address}", user.name()),
             Rights::Open | Rights::FirstAdmin => address.to_string(),
         };
-        for seen in &mut *self.lock() {
-            let is_separate = seen.by_client.len() < CLIENTS_MAX || seen.by_client.contains_key(&client);
+        for watcher in &mut *self.lock() {
+            let is_separate =
+                watcher.by_client.len() < CLIENTS_MAX || watcher.by_client.contains_key(&client);
             let client = if is_separate { &client } else { FURTHER_CLIENTS };
-            let counts = seen.by_client.entry(client.to_owned()).or_default();
+            let counts = watcher.by_client.entry(client.to_owned()).or_default();
             match path {
                 "/query" => counts.queries += 1,
                 _ => counts.writes += 1,
@@ -86,10 +87,10 @@ impl RequestWatch {
     fn begin(&self) -> Result<WatchGuard<'_>, Failure> {
         let mut all = self.lock();
         if all.len() >= WATCHERS_MAX {
-            let words = format!("{WATCHERS_MAX} clients watch requests already: ask again later");
-            return Err(failure(StatusCode::SERVICE_UNAVAILABLE, words));
+            let message = format!("{WATCHERS_MAX} clients watch requests already: ask again later");
+            return Err(failure(StatusCode::SERVICE_UNAVAILABLE, message));
         }
-        let number = all.iter().map(|seen| seen.number + 1).max().unwrap_or(0);
+        let number = all.iter().map(|watcher| watcher.number + 1).max().unwrap_or(0);
         all.push(Watcher { number, by_client: BTreeMap::new() });
         self.watchers.store(all.len(), Ordering::Relaxed);
         Ok(WatchGuard { watch: self, number })
@@ -97,10 +98,10 @@ impl RequestWatch {
 
     fn end(&self, number: u64) -> BTreeMap<String, Counts> {
         let mut all = self.lock();
-        let place = all.iter().position(|seen| seen.number == number);
-        let seen = place.map(|place| all.swap_remove(place)).unwrap_or_default();
+        let position = all.iter().position(|watcher| watcher.number == number);
+        let watcher = position.map(|position| all.swap_remove(position)).unwrap_or_default();
         self.watchers.store(all.len(), Ordering::Relaxed);
-        seen.by_client
+        watcher.by_client
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Watcher>> {
@@ -124,17 +125,17 @@ impl Drop for WatchGuard<'_> {
 /// `GET /debug/requests`
 pub(super) async fn handle(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    access::check_admin(context, &params, &head.headers).await?;
+    access::check_admin(context, head).await?;
     let watching = context.watch.begin()?;
     let until = Instant::now() + seconds(params.get("seconds"))?;
     while let Some(left) = until.checked_duration_since(Instant::now())
-        && context.lifecycle.describe().0
+        && is_answering(context)
     {
         tokio::time::sleep(left.min(POLL_INTERVAL)).await;
     }
     let mut body = b"{\n".to_vec();
-    for (number, (client, counts)) in context.watch.end(watching.number).iter().enumerate() {
-        if number > 0 {
+    for (index, (client, counts)) in context.watch.end(watching.number).iter().enumerate() {
+        if index > 0 {
             body.extend_from_slice(b",\n");
         }
         push_string(&mut body, client);
@@ -147,19 +148,24 @@ pub(super) async fn handle(context: &Context, head: &Parts) -> Result<Response<A
     Ok(response)
 }
 
-/// How long to watch.
+fn is_answering(context: &Context) -> bool {
+    let (is_answering, _message) = context.lifecycle.describe();
+    is_answering
+}
+
+/// How long to watch, from the parameter `seconds`.
 fn seconds(text: &str) -> Result<Duration, Failure> {
     let seconds = match text {
         "" => DEFAULT_SECONDS,
         text => text.parse().map_err(|_| {
-            let words = format!("strconv.ParseInt: parsing {}: invalid syntax", nyala_db::quoted(text));
-            failure(StatusCode::BAD_REQUEST, words)
+            let message = format!("strconv.ParseInt: parsing {}: invalid syntax", nyala_db::quoted(text));
+            failure(StatusCode::BAD_REQUEST, message)
         })?,
     };
     if seconds > SECONDS_MAX {
         let shown = |seconds: i64| format_duration(seconds.saturating_mul(1_000_000_000));
-        let words = format!("exceeded maximum interval time: {} > {}", shown(seconds), shown(SECONDS_MAX));
-        return Err(failure(StatusCode::BAD_REQUEST, words));
+        let message = format!("exceeded maximum interval time: {} > {}", shown(seconds), shown(SECONDS_MAX));
+        return Err(failure(StatusCode::BAD_REQUEST, message));
     }
     Ok(Duration::from_secs(seconds.max(0) as u64))
 }

@@ -109,6 +109,11 @@ pub(crate) fn failure(status: StatusCode, message: impl AsRef<str>) -> Failure {
     failure_with(status, message.as_ref(), b"")
 }
 
+/// The failure of what the database was asked for.
+pub(crate) fn failed(error: &Error) -> Failure {
+    failure(status_of(error), error.to_string())
+}
+
 /// A failure whose body has further members, written as `,"name":value…`.
 pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) -> Failure {
     let body = Format::Json.error(message, members);

@@ -9,10 +9,9 @@ pub(super) mod delete;
 
 use super::Context;
 use super::body::{self, RequestBody};
-use super::response::{Failure, failure, status_of};
+use super::response::{Failure, failed, failure};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
-use nyala_core::Error;
 use nyala_db::users::Rights;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql::Statement;
@@ -60,10 +59,6 @@ async fn perform(
             Ok(())
         }
     }
-}
-
-fn failed(error: &Error) -> Failure {
-    failure(status_of(error), error.to_string())
 }
 
 fn invalid(words: String) -> Failure {

@@ -22,36 +22,37 @@ struct WriteTarget {
     precision: Precision,
 }
 
+/// The protocol of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// `/write`
+    V1,
+    /// `/api/v2/write`
+    V2,
+    /// `/api/v1/prom/write`
+    Prometheus,
+}
+
 impl WriteTarget {
-    /// From the parameters of `/write`.
-    fn of_params(params: &Params) -> Result<Self, Failure> {
+    fn of(params: &Params, protocol: Protocol) -> Result<Self, Failure> {
         let text = params.get("precision");
-        let precision = Precision::from_parameter(text).ok_or_else(|| {
-            let words = format!("invalid precision {} (use n, u, ms, s, m or h)", quoted(text));
+        let (precision, units) = match (protocol, text) {
+            // The lines that are made of samples have times in nanoseconds.
+            (Protocol::Prometheus, _) | (Protocol::V2, "" | "ns") => (Some(Precision::Nanosecond), ""),
+            (Protocol::V2, "us") => (Some(Precision::Microsecond), ""),
+            (Protocol::V2, "ms") => (Some(Precision::Millisecond), ""),
+            (Protocol::V2, "s") => (Some(Precision::Second), ""),
+            (Protocol::V2, _) => (None, "ns, us, ms or s"),
+            (Protocol::V1, text) => (Precision::from_parameter(text), "n, u, ms, s, m or h"),
+        };
+        let precision = precision.ok_or_else(|| {
+            let words = format!("invalid precision {} (use {units})", quoted(text));
             failure(StatusCode::BAD_REQUEST, words)
         })?;
-        Ok(Self { database: params.get("db").into(), policy: params.get("rp").into(), precision })
-    }
-
-    /// From the parameters of Prometheus; the lines made of its samples have times in nanoseconds.
-    fn of_prometheus(params: &Params) -> Result<Self, Failure> {
-        let precision = Precision::Nanosecond;
-        Ok(Self { database: params.get("db").into(), policy: params.get("rp").into(), precision })
-    }
-
-    /// From the parameters of `/api/v2/write`.
-    fn of_bucket(params: &Params) -> Result<Self, Failure> {
-        let precision = match params.get("precision") {
-            "" | "ns" => Precision::Nanosecond,
-            "us" => Precision::Microsecond,
-            "ms" => Precision::Millisecond,
-            "s" => Precision::Second,
-            text => {
-                let words = format!("invalid precision {} (use ns, us, ms or s)", quoted(text));
-                return Err(failure(StatusCode::BAD_REQUEST, words));
-            }
+        let (database, policy) = match protocol {
+            Protocol::V2 => bucket(params.get("bucket"))?,
+            Protocol::V1 | Protocol::Prometheus => (params.get("db"), params.get("rp")),
         };
-        let (database, policy) = bucket(params.get("bucket"))?;
         Ok(Self { database: database.into(), policy: policy.into(), precision })
     }
 }
@@ -68,49 +69,15 @@ pub(super) fn bucket(text: &str) -> Result<(&str, &str), Failure> {
     }
 }
 
-/// `POST /write`
+/// Writes the points in the body of a request.
 pub(super) async fn handle(
     context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
-) -> Result<Response<Answer>, Failure> {
-    write(context, head, incoming, WriteTarget::of_params, Form::Lines).await
-}
-
-/// `POST /api/v2/write`
-pub(super) async fn handle_v2(
-    context: &Context,
-    head: &Parts,
-    incoming: &mut RequestBody,
-) -> Result<Response<Answer>, Failure> {
-    write(context, head, incoming, WriteTarget::of_bucket, Form::Lines).await
-}
-
-/// `POST /api/v1/prom/write`
-pub(super) async fn handle_prometheus(
-    context: &Context,
-    head: &Parts,
-    incoming: &mut RequestBody,
-) -> Result<Response<Answer>, Failure> {
-    write(context, head, incoming, WriteTarget::of_prometheus, Form::Prometheus).await
-}
-
-/// What a body holds.
-#[derive(Clone, Copy)]
-enum Form {
-    Lines,
-    Prometheus,
-}
-
-async fn write(
-    context: &Context,
-    head: &Parts,
-    incoming: &mut RequestBody,
-    target: impl FnOnce(&Params) -> Result<WriteTarget, Failure>,
-    form: Form,
+    protocol: Protocol,
 ) -> Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
-    let WriteTarget { database, policy, precision } = check(context, head, target).await?;
+    let WriteTarget { database, policy, precision } = check(context, head, protocol).await?;
     let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
     let writer = databases.writer.clone();
@@ -120,9 +87,9 @@ async fn write(
         .work
         .spawn(async move {
             let mut body = body.decompressed()?;
-            let of_prometheus = match form {
-                Form::Lines => None,
-                Form::Prometheus => {
+            let of_prometheus = match protocol {
+                Protocol::V1 | Protocol::V2 => None,
+                Protocol::Prometheus => {
                     let own_tables = writer.catalog().own_tables(&database, &policy);
                     let lines = Lines::of(&body.bytes, limit_bytes, own_tables, &mut body.charge);
                     Some(lines.map_err(prometheus::refused)?)
@@ -162,20 +129,21 @@ async fn write_samples(
 }
 
 /// Checks all that can be known before the body is read: credentials, target, rights.
-async fn check(
-    context: &Context,
-    head: &Parts,
-    target: impl FnOnce(&Params) -> Result<WriteTarget, Failure>,
-) -> Result<WriteTarget, Failure> {
+async fn check(context: &Context, head: &Parts, protocol: Protocol) -> Result<WriteTarget, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let rights = access::rights_of(context, &params, &head.headers).await?;
     context.watch.count(head.uri.path(), &head.extensions, &rights);
-    let target = target(&params)?;
+    let target = WriteTarget::of(&params, protocol)?;
     let database = &target.database;
     if database.is_empty() {
         return Err(failure(StatusCode::BAD_REQUEST, "database is required"));
     }
-    if context.databases()?.catalog.database(database).is_none() {
+    let catalog = &context.databases()?.catalog;
+    if catalog.database(database).is_none() {
+        // Another server may just have created it.
+        super::follow(context).await?;
+    }
+    if catalog.database(database).is_none() {
         return Err(failure(StatusCode::NOT_FOUND, format!("database not found: {}", quoted(database))));
     }
     access::check_write(&rights, database)?;

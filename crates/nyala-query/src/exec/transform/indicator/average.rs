@@ -40,16 +40,6 @@ impl Average {
         self.last
     }
 
-    /// The average.
-    pub fn last(&self) -> f64 {
-        self.last
-    }
-
-    /// The number of values before the one that makes it warm.
-    pub fn warm_count(&self) -> u64 {
-        self.period as u64 - 1
-    }
-
     fn is_warm(&self) -> bool {
         self.count == self.period
     }
@@ -73,7 +63,7 @@ impl Indicator for Average {
         Ok(self.add(value))
     }
     fn warm_count(&self) -> u64 {
-        Average::warm_count(self)
+        self.period as u64 - 1
     }
 }
 

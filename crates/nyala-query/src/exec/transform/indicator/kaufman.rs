@@ -22,28 +22,24 @@ impl EfficiencyRatio {
         Self { steps: Ring::new(period, memory), way: 0.0, count: 0 }
     }
 
-    fn add(&mut self, value: f64) -> Result<f64> {
+    fn is_warm(&self) -> bool {
+        self.count == self.steps.length + 1
+    }
+}
+
+impl Indicator for EfficiencyRatio {
+    fn next(&mut self, value: f64) -> Result<f64> {
         let oldest = self.steps.oldest()?;
         let distance = (value - oldest.value).abs();
         let step = (value - self.steps.newest().value).abs();
         self.way -= oldest.step;
         self.way += step;
         self.steps.replace_oldest(value, step);
-        self.count = (self.count + 1).min(self.steps.length() + 1);
+        self.count = (self.count + 1).min(self.steps.length + 1);
         Ok(if distance == 0.0 || self.way == 0.0 { 0.0 } else { distance / self.way })
     }
-
-    fn is_warm(&self) -> bool {
-        self.count == self.steps.length() + 1
-    }
-}
-
-impl Indicator for EfficiencyRatio {
-    fn next(&mut self, value: f64) -> Result<f64> {
-        self.add(value)
-    }
     fn warm_count(&self) -> u64 {
-        self.steps.length() as u64
+        self.steps.length as u64
     }
 }
 
@@ -70,7 +66,7 @@ impl Indicator for AdaptiveAverage {
         if !self.ratio.is_warm() {
             self.last = self.ratio.steps.newest().value;
         }
-        let weight = pow(self.ratio.add(value)? * SPAN + SLOW, 2.0);
+        let weight = pow(self.ratio.next(value)? * SPAN + SLOW, 2.0);
         self.last += weight * (value - self.last);
         Ok(self.last)
     }

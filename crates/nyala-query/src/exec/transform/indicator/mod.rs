@@ -9,7 +9,7 @@ use super::{Series, Transform};
 use crate::plan::{self, IndicatorKind};
 use average::{Average, DoubleAverage, RateOfChange, TripleAverage};
 use kaufman::{AdaptiveAverage, EfficiencyRatio};
-use momentum::{MomentumOscillator, Movement, RelativeStrength, SmoothedOscillator};
+use momentum::{MomentumOscillator, Movement, relative_strength, smoothed_oscillator};
 use nyala_core::Result;
 use nyala_exec::QueryMemory;
 use std::marker::PhantomData;
@@ -38,19 +38,19 @@ impl<T: Number> Followed<T> {
     pub fn new(asked: plan::Indicator, memory: &QueryMemory) -> Self {
         let warm_up = asked.warm_up.unwrap_or(plan::WarmUp::Exponential);
         let average = Average::new(asked.period, warm_up);
-        let movement = || Movement::new(asked.period, warm_up);
+        let movement = |compute| Box::new(Movement::new(asked.period, warm_up, compute));
         let indicator: Box<dyn Indicator> = match asked.kind {
             IndicatorKind::Exponential => Box::new(average),
             IndicatorKind::DoubleExponential => Box::new(DoubleAverage::new(average)),
             IndicatorKind::TripleExponential => Box::new(TripleAverage::new(average)),
             IndicatorKind::TripleExponentialDerivative => Box::new(RateOfChange::new(average)),
-            IndicatorKind::RelativeStrength => Box::new(RelativeStrength(movement())),
+            IndicatorKind::RelativeStrength => movement(relative_strength),
             IndicatorKind::EfficiencyRatio => Box::new(EfficiencyRatio::new(asked.period, memory)),
             IndicatorKind::AdaptiveAverage => Box::new(AdaptiveAverage::new(asked.period, memory)),
             IndicatorKind::MomentumOscillator if asked.warm_up.is_none() => {
                 Box::new(MomentumOscillator::new(asked.period, memory))
             }
-            IndicatorKind::MomentumOscillator => Box::new(SmoothedOscillator(movement())),
+            IndicatorKind::MomentumOscillator => movement(smoothed_oscillator),
         };
         let shows_infinite = !matches!(
             asked.kind,

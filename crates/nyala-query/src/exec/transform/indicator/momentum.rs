@@ -16,7 +16,7 @@ pub struct Step {
 
 /// The last steps, zeros before there were any. Memory is taken and charged when steps arrive.
 pub struct Ring {
-    length: usize,
+    pub length: usize,
     steps: Vec<Step>,
     newest: usize,
     held: MemoryCharge,
@@ -26,10 +26,6 @@ impl Ring {
     /// That many steps, at least one.
     pub fn new(length: usize, memory: &QueryMemory) -> Self {
         Self { length, steps: vec![Step::default()], newest: 0, held: memory.hold() }
-    }
-
-    pub fn length(&self) -> usize {
-        self.length
     }
 
     pub fn newest(&self) -> Step {
@@ -95,55 +91,44 @@ impl Indicator for MomentumOscillator {
         Ok(result)
     }
     fn warm_count(&self) -> u64 {
-        self.steps.length() as u64
+        self.steps.length as u64
     }
 }
 
-/// Smoothed averages of the upward and of the downward steps.
+/// Computed from smoothed averages of the upward and of the downward steps.
 pub struct Movement {
     up: Average,
     down: Average,
     last: f64,
+    compute: fn(f64, f64) -> f64,
 }
 
 impl Movement {
     /// Over that many values.
-    pub fn new(period: usize, warm_up: WarmUp) -> Self {
+    pub fn new(period: usize, warm_up: WarmUp, compute: fn(f64, f64) -> f64) -> Self {
         let average = Average::with_weight(period.saturating_add(1), 1.0 / period as f64, warm_up);
-        Self { up: average, down: average, last: 0.0 }
+        Self { up: average, down: average, last: 0.0, compute }
     }
+}
 
-    /// Both averages after one more value.
-    fn add(&mut self, value: f64) -> (f64, f64) {
+impl Indicator for Movement {
+    fn next(&mut self, value: f64) -> Result<f64> {
         let last = std::mem::replace(&mut self.last, value);
-        self.up.add(if value > last { value - last } else { 0.0 });
-        self.down.add(if value < last { last - value } else { 0.0 });
-        (self.up.last(), self.down.last())
+        let up = self.up.add(if value > last { value - last } else { 0.0 });
+        let down = self.down.add(if value < last { last - value } else { 0.0 });
+        Ok((self.compute)(up, down))
+    }
+    fn warm_count(&self) -> u64 {
+        self.up.warm_count()
     }
 }
 
 /// Which part of the smoothed movement was upward, per cent.
-pub struct RelativeStrength(pub Movement);
-
-impl Indicator for RelativeStrength {
-    fn next(&mut self, value: f64) -> Result<f64> {
-        let (up, down) = self.0.add(value);
-        Ok(100.0 - (100.0 / (1.0 + up / down)))
-    }
-    fn warm_count(&self) -> u64 {
-        self.0.up.warm_count()
-    }
+pub fn relative_strength(up: f64, down: f64) -> f64 {
+    100.0 - (100.0 / (1.0 + up / down))
 }
 
 /// Chande's oscillator of smoothed averages.
-pub struct SmoothedOscillator(pub Movement);
-
-impl Indicator for SmoothedOscillator {
-    fn next(&mut self, value: f64) -> Result<f64> {
-        let (up, down) = self.0.add(value);
-        Ok(100.0 * ((up - down) / (up + down)))
-    }
-    fn warm_count(&self) -> u64 {
-        self.0.up.warm_count()
-    }
+pub fn smoothed_oscillator(up: f64, down: f64) -> f64 {
+    100.0 * ((up - down) / (up + down))
 }

@@ -6,7 +6,7 @@
 //! answer is held in memory, within the query's share.
 
 use super::super::body::{self, DecompressedBody, RequestBody};
-use super::super::response::{Answer, Failure, failure, status_of, with_body};
+use super::super::response::{Answer, Failure, failed, failure, with_body};
 use super::super::{Context, access, params::Params};
 use super::{NAME_LABEL, broken, decompressed, refused};
 use arrow_array::cast::AsArray;
@@ -136,10 +136,6 @@ pub(in super::super) async fn handle(
     let mut response = with_body(StatusCode::OK, "application/x-protobuf", compressed);
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("snappy"));
     Ok(response)
-}
-
-fn failed(error: &Error) -> Failure {
-    failure(status_of(error), error.to_string())
 }
 
 /// Decodes a body into a selection, and releases the body.

@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::super::output::{self, Output, Stop};
 use crate::server::audit::Audit;
-use crate::server::format::Writer;
+use crate::server::format::AnswerWriter;
 use nyala_core::memory::MemoryBudget;
 use nyala_exec::running::Query;
 use nyala_exec::{Chunks, QueryMemory};
@@ -30,7 +30,7 @@ pub(super) struct Job {
     pub(super) hint: Option<String>,
     pub(super) memory_bytes: usize,
     pub(super) memory: Arc<MemoryBudget>,
-    pub(super) output: Output<Writer>,
+    pub(super) output: Output<dyn AnswerWriter>,
 }
 
 impl Job {
@@ -84,19 +84,19 @@ impl Job {
             }
             let deprecated = changes.as_ref().filter(|statement| self.by_get && warns_of_get(statement));
             match executed {
-                Ok(()) => match (deprecated, self.hint.take()) {
-                    (Some(statement), _) => {
+                Ok(()) => {
+                    let hint = self.hint.take();
+                    let warning = deprecated.map(|statement| {
                         let statement = statement::with_full_names(statement, &self.context);
-                        self.output.answer.end_statement_with_warning(&format!(
+                        format!(
                             "deprecated use of '{statement}' in a read only context, please use a POST request instead"
-                        ));
-                    }
-                    (None, Some(hint)) => self.output.answer.end_statement_with_warning(&hint),
-                    (None, None) => self.output.answer.end_statement(),
-                },
+                        )
+                    });
+                    self.output.answer.end_statement(warning.or(hint).as_deref());
+                }
                 Err(End::Stopped(Stop::ClientGone)) => return Err(ClientGone),
                 Err(End::Stopped(Stop::Enough)) => {
-                    self.output.answer.end_statement();
+                    self.output.answer.end_statement(None);
                     break;
                 }
                 Err(End::Refused(error)) => self.output.answer.fail_statement(&error.to_string()),

@@ -12,9 +12,7 @@ use hyper::{Method, Response, StatusCode};
 use nyala_db::catalog::DEFAULT_POLICY_NAME;
 use nyala_db::quoted;
 use nyala_db::users::{Privilege, Rights};
-use nyala_query::influxql::{
-    CreateDatabase, CreateRetentionPolicy, DatabaseRetentionPolicy, Statement, WriteLimits,
-};
+use nyala_query::influxql::{CreateDatabase, PolicyClauses, RetentionPolicy, Statement};
 use serde::Deserialize;
 
 /// The path of a bucket begins with this.
@@ -79,27 +77,21 @@ fn creation(
     });
     let (duration_ns, shard_duration_ns) =
         lengths.ok_or_else(|| invalid("bucket: no such duration".into()))?;
-    let (limits, name) = (WriteLimits::default(), policy.to_owned());
+    let mut clauses = PolicyClauses {
+        duration_ns: Some(duration_ns),
+        shard_duration_ns: Some(shard_duration_ns).filter(|width_ns| *width_ns != 0),
+        ..PolicyClauses::default()
+    };
+    let (database, name) = (database.to_owned(), policy.to_owned());
     Ok(match database_exists {
         false => Statement::CreateDatabase(CreateDatabase {
-            name: database.into(),
-            retention_policy: Some(DatabaseRetentionPolicy {
-                duration_ns: Some(duration_ns),
-                replication: None,
-                shard_duration_ns,
-                limits,
-                name: Some(name),
-            }),
+            name: database,
+            retention_policy: Some((clauses, Some(name))),
         }),
-        true => Statement::CreateRetentionPolicy(CreateRetentionPolicy {
-            name,
-            database: database.into(),
-            duration_ns,
-            replication: 1,
-            shard_duration_ns,
-            limits,
-            default: false,
-        }),
+        true => {
+            clauses.replication = Some(1);
+            Statement::CreateRetentionPolicy(RetentionPolicy { name, database, clauses })
+        }
     })
 }
 

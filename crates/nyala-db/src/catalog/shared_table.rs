@@ -1,0 +1,204 @@
+//! A table of points that several servers write to: how this server follows the others' changes of series and names, and
+//! tells them of its own (`records::ChangeLog`).
+//!
+//! An id means the same tag set for ever. A series without points is only *hidden*: its records stay, and it is shown
+//! again under its id when somebody writes to it. So a server that does not know yet that a series was hidden writes
+//! points that are not lost. It reads the log before it acknowledges them, finds the series hidden, and shows it again.
+//! Before that a series is *doubted*, so that it is known whether somebody writes to it while another one looks for points.
+//!
+//! Whether a series is hidden is in the log, and in marks: records that say since which entry (`record`). They are written
+//! after their entry, at the latest before the log loses it.
+
+use super::record::{
+    HiddenMarks, hidden_key, hidden_prefix, is_type_key, read_tags, series_key, type_prefixes,
+};
+use super::series_table::SeriesTable;
+use crate::records::{Applied, ChangeLog, Entry, Follower, SeriesChange};
+use async_trait::async_trait;
+use nyala_core::{Result, SeriesId};
+use roaring::RoaringBitmap;
+
+#[async_trait]
+impl Follower for SeriesTable {
+    async fn apply(&self, number: i64, change: &SeriesChange) -> Result<()> {
+        if !self.is_loaded() {
+            return Ok(());
+        }
+        match change {
+            SeriesChange::Shown { ids, .. } => {
+                self.show(ids).await?;
+                self.no_longer_doubted(ids);
+            }
+            SeriesChange::Doubted(ids) => self.doubt(ids, number),
+            SeriesChange::Hidden(ids) => self.forget_hidden(ids),
+            SeriesChange::Names => self.read_types().await?,
+            SeriesChange::Everything(recent) => {
+                let read = Self::read(&[self]).await?.remove(0);
+                let mut series = read.series;
+                series.remove(&read.hidden.hidden(recent));
+                *self.loaded().series.write() = series;
+                self.loaded().doubted.lock().clone_from(&recent.doubted);
+                self.table_lock().note_removal();
+                self.read_types().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn mark(&self, ids: &RoaringBitmap, number: i64, is_hidden: bool) -> Result<()> {
+        let value = [u8::from(is_hidden)];
+        let mut left = ids.iter().peekable();
+        while left.peek().is_some() {
+            let some = left.by_ref().take(MARKED_AT_ONCE);
+            let keys: Vec<Vec<u8>> = some.map(|id| hidden_key(self.table(), id, number)).collect();
+            let records = keys.iter().map(|key| (key.as_slice(), &value[..]));
+            self.records().write(vec![self.records().put(records)]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Marks that are written together.
+const MARKED_AT_ONCE: usize = 1 << 14;
+
+impl SeriesTable {
+    /// Adds series to the index.
+    async fn show(&self, ids: &RoaringBitmap) -> Result<()> {
+        let unknown = ids - self.series().all();
+        let mut found: Vec<(u32, Vec<u8>)> = Vec::with_capacity(unknown.len() as usize);
+        let mut rest = unknown.iter().peekable();
+        while let Some(first) = rest.next() {
+            let mut last = first;
+            while rest.next_if(|id| *id == last + 1).is_some() {
+                last += 1;
+            }
+            let (from, to) =
+                (series_key(self.table(), SeriesId(first)), series_key(self.table(), SeriesId(last)));
+            let take = |key: &[u8], record: &[u8]| {
+                if let Some(id) = key.last_chunk::<4>() {
+                    found.push((u32::from_be_bytes(*id), record.to_vec()));
+                }
+            };
+            self.records().visit_between(&from, &to, take).await?;
+        }
+        let mut series = self.loaded().series.write();
+        for (id, record) in &found {
+            let tags = read_tags(record).ok_or_else(|| self.malformed("a series"))?;
+            if !series.contains(SeriesId(*id)) {
+                series.insert_with_id(SeriesId(*id), &tags);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes series from the index. Writers that use their ids find out before they acknowledge.
+    fn forget_hidden(&self, ids: &RoaringBitmap) {
+        self.loaded().series.write().remove(ids);
+        self.no_longer_doubted(ids);
+        self.table_lock().note_removal();
+    }
+
+    /// Makes whoever writes to series say so.
+    fn doubt(&self, ids: &RoaringBitmap, number: i64) {
+        let mut doubted = self.loaded().doubted.lock();
+        for id in ids {
+            doubted.entry(id).or_insert(number);
+        }
+        self.table_lock().note_removal();
+    }
+
+    /// Notes that series were shown or hidden since they were doubted.
+    pub(super) fn no_longer_doubted(&self, ids: &RoaringBitmap) {
+        let mut doubted = self.loaded().doubted.lock();
+        if !doubted.is_empty() {
+            doubted.retain(|id, _| !ids.contains(*id));
+        }
+    }
+
+    /// Asks all servers whether series have points. A point that was acknowledged before this returns is in the next
+    /// snapshot. Of one that is acknowledged later its writer says in the log that its series is there. Returns the number
+    /// of the last entry.
+    pub(crate) async fn doubt_series(&self, log: &ChangeLog, ids: &RoaringBitmap) -> Result<i64> {
+        let mut last = 0;
+        for (entry, ids) in Entry::doubted(self.table(), ids) {
+            last = log.append(&entry, |number| self.doubt(&ids, number)).await?;
+        }
+        Ok(last)
+    }
+
+    /// Hides those of some series that nobody has written to since they were doubted, the last of them by entry `doubt`. A
+    /// snapshot taken since then has no points of them.
+    pub(crate) async fn hide_doubted(&self, log: &ChangeLog, ids: &RoaringBitmap, doubt: i64) -> Result<()> {
+        let still_doubted = |_: &Applied| {
+            let doubted = self.loaded().doubted.lock();
+            // A later number is of somebody else's doubt: the series was written in between.
+            let is_doubted = |id: &u32| doubted.get(id).is_some_and(|number| *number <= doubt);
+            Entry::hidden(self.table(), &ids.iter().filter(is_doubted).collect())
+                .next()
+                .map(|(entry, _)| entry)
+        };
+        loop {
+            let mut hidden = RoaringBitmap::new();
+            let hide = |entry: &Entry, _: i64| {
+                hidden = entry.hidden_ids();
+                self.forget_hidden(&hidden);
+            };
+            let Some(number) = log.append_if(still_doubted, hide).await? else { return Ok(()) };
+            self.mark(&hidden, number, true).await?;
+        }
+    }
+
+    /// The marks of all series of this table (`record`).
+    pub(super) async fn hidden_marks(&self) -> Result<HiddenMarks> {
+        let mut marks = HiddenMarks::default();
+        let mut is_broken = false;
+        let take = |key: &[u8], value: &[u8]| is_broken |= marks.take(key, value).is_none();
+        self.records().visit(&hidden_prefix(self.table()), take).await?;
+        match is_broken {
+            true => Err(self.malformed("a hidden series")),
+            false => Ok(marks),
+        }
+    }
+
+    /// Registers the types of fields, and the members of a group, that this server has just given. Returns false if
+    /// another server has given a field another type: the other's type counts, and rows have to be checked again.
+    pub(crate) async fn register_names(&self, log: &ChangeLog) -> Result<bool> {
+        let names: Vec<(Vec<u8>, u8)> =
+            self.unsaved().lock().names.iter().map(|(key, code)| (key.clone(), *code)).collect();
+        if names.is_empty() {
+            return Ok(true);
+        }
+        let offered = names.iter().map(|(key, code)| (key.as_slice(), std::slice::from_ref(code)));
+        let mut agreed = true;
+        for taken in self.records().insert(offered).await? {
+            let (key, code) = &names[taken];
+            if is_type_key(key) && agreed {
+                agreed = self.records().find(key).await?.is_some_and(|found| found == [*code]);
+            }
+        }
+        // Whoever was faster may have died before it said so.
+        log.append(&Entry::names(self.table()), |_| ()).await?;
+        if !agreed {
+            self.read_types().await?;
+            // Other writers here may have checked their rows by the type that lost.
+            self.table_lock().note_removal();
+        }
+        for (key, _) in &names {
+            self.unsaved().lock().names.remove(key);
+        }
+        Ok(agreed)
+    }
+
+    /// Reads the types of fields. Those that this server has given and not registered yet stay.
+    pub(crate) async fn read_types(&self) -> Result<()> {
+        let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for prefix in type_prefixes(self.table()) {
+            let take = |key: &[u8], value: &[u8]| records.push((key.to_vec(), value.to_vec()));
+            self.records().visit(&prefix, take).await?;
+        }
+        match self.set_types(&records) {
+            true => Ok(()),
+            false => Err(self.malformed("a type of a field")),
+        }
+    }
+}
