@@ -29,11 +29,14 @@ use arrow_buffer::BooleanBuffer;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{Atomicity, CellColumn, Operation, Upsert, WriteBatch, WriteMode};
-use nyala_core::{ColumnId, Error, Result};
+use nyala_core::{ColumnId, Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// How often a batch is written again because what it needs was dropped meanwhile.
+const TRIES_MAX: u32 = 100;
 
 /// What the lines of a request contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,10 +152,11 @@ impl LineWriter {
         };
         let mut locks = TableLocks::default();
         let mut names = NewNames::default();
+        let mut tries = 0;
         loop {
             let start = request.mark();
             // In a shared store a batch is written again if its tables or series were dropped meanwhile.
-            let before = self.catalog.is_shared().then(|| report.clone());
+            let before = self.catalog.is_shared().then(|| (report.clone(), names.clone()));
             let (mut lease, batch) = writer_cache.lease().await;
             let cache = lease.cache();
             if !request.next_batch(cache, batch) {
@@ -168,6 +172,8 @@ impl LineWriter {
                 // Somebody is removing series there. Requests that use the same cache for other tables need not wait
                 // for that.
                 drop(lease);
+                // Released first: one of them may have been dropped since it was locked.
+                drop(std::mem::take(&mut locks));
                 locks = TableLocks::lock(&existing).await;
                 request.rewind(&start);
                 continue;
@@ -192,7 +198,9 @@ impl LineWriter {
                         return Err(error);
                     }
                     locks = TableLocks::default();
+                    (report, names) = before.unwrap_or_default();
                     request.rewind(&start);
+                    tries = count_try(tries)?;
                     continue;
                 }
             }
@@ -213,10 +221,11 @@ impl LineWriter {
             // Its database may have been dropped, and a table of it created since.
             self.policy(database, &policy.name)?;
             match existing.iter().zip(&generations).all(is_same) {
-                true if written? => {}
+                true if written? => tries = 0,
                 _ => {
-                    report = before;
+                    (report, names) = before;
                     request.rewind(&start);
+                    tries = count_try(tries)?;
                 }
             }
         }
@@ -250,6 +259,13 @@ impl LineWriter {
             feed.offer(&database.name, policy, options, body, points);
         }
     }
+}
+
+/// Counts that a batch must be written once more. Each time another server has dropped something that it needs.
+fn count_try(tries: u32) -> Result<u32> {
+    let words =
+        || Error::new(ErrorKind::Retry, "its series are dropped again and again: send it again later");
+    (tries < TRIES_MAX).then_some(tries + 1).ok_or_else(words)
 }
 
 /// A batch that is being written.
@@ -290,41 +306,42 @@ impl BatchWrite<'_> {
         }
         let text = |group| String::from_utf8_lossy(RowGroup::measurement(group));
         let named: Vec<Cow<'_, str>> = batch.groups().map(text).collect();
-        let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
-        names.why_full = self.is_full().then(|| self.no_memory());
-        if found.iter().all(Option::is_some) {
-            return Ok(found);
-        }
         let writable_ns = self.policy.writable_ns(self.now_ns);
         let is_writable = |time_ns: &i64| {
             writable_ns.is_none_or(|(first_ns, last_ns)| (first_ns..=last_ns).contains(time_ns))
         };
-        let (mut new, mut taken): (HashSet<&str>, Vec<(usize, &RowGroup)>) = Default::default();
-        let unknown = |index: &usize| found[*index].is_none();
-        for (index, (group, name)) in
-            batch.groups().zip(&named).enumerate().filter(|(index, _)| unknown(index))
-        {
-            let is_new = !new.contains(&**name) && group.times_ns.iter().any(is_writable);
-            // Without its fields a new measurement would be useless.
-            if is_new && names.take(1 + group.columns.len()) {
-                new.insert(name);
-                taken.push((index, group));
+        let (mut counted, mut taken): (HashSet<&str>, Vec<(usize, &RowGroup)>) = Default::default();
+        let mut tries = 0;
+        loop {
+            let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
+            names.why_full = self.is_full().then(|| self.no_memory());
+            let mut new: Vec<String> = Vec::new();
+            let groups = batch.groups().zip(&named).enumerate();
+            for (index, (group, name)) in groups.filter(|(index, _)| found[*index].is_none()) {
+                let is_new = !counted.contains(&**name) && group.times_ns.iter().any(is_writable);
+                // Without its fields a new measurement would be useless.
+                if is_new && names.take(1 + group.columns.len()) {
+                    counted.insert(name);
+                    taken.push((index, group));
+                }
+                if counted.contains(&**name) {
+                    new.push(name.clone().into_owned());
+                }
             }
+            if new.is_empty() {
+                for (measurement, group) in
+                    taken.iter().filter_map(|(index, group)| Some((found[*index].as_ref()?, group)))
+                {
+                    group.columns.iter().map(field_of).for_each(|(name, field_type)| {
+                        names.admit(measurement, name, field_type);
+                    });
+                }
+                return Ok(found);
+            }
+            self.catalog.create_measurements(self.database, self.policy, new).await?;
+            // They are looked up, and may have been dropped again.
+            tries = count_try(tries)?;
         }
-        if new.is_empty() {
-            return Ok(found);
-        }
-        let new = new.into_iter().map(str::to_owned).collect();
-        self.catalog.create_measurements(self.database, self.policy, new).await?;
-        let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
-        for (index, group) in taken {
-            let Some(measurement) = &found[index] else { continue };
-            group.columns.iter().for_each(|column| {
-                let (name, field_type) = field_of(column);
-                names.admit(measurement, name, field_type);
-            });
-        }
-        Ok(found)
     }
 
     /// Whether there is no memory for another series or name.
@@ -517,82 +534,4 @@ fn upsert_of(group: &mut RowGroup, kept: &KeptRows<'_>, ids: Vec<ColumnId>) -> U
 }
 
 #[cfg(test)]
-mod tests {
-    use super::writer_cache::OWN_SERIES_MAX;
-    use super::*;
-    use nyala_core::SeriesId;
-    use nyala_core::store::memory::MemoryStore;
-
-    async fn named(catalog: &Catalog) -> Arc<Measurement> {
-        catalog.measurement("d", "autogen", "m").await.unwrap().unwrap()
-    }
-
-    #[tokio::test]
-    async fn writers_of_very_many_series_share_a_cache() {
-        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
-        catalog.create_database("d", None).await.unwrap();
-        let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
-        let body = |first: usize, count: usize, time: i64| -> String {
-            (first..first + count).map(|host| format!("m,host={host} f=1 {time}\n")).collect()
-        };
-        let write = async |body: String| {
-            let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
-            report.written
-        };
-        let many = OWN_SERIES_MAX + 10;
-        assert_eq!(write(body(0, many, 1)).await, many as u64);
-        // Two at once, both with new series: they do not deadlock, and ids stay as they were.
-        let (one, two) = tokio::join!(write(body(many - 5, 10, 2)), write(body(many, 10, 2)));
-        assert_eq!((one, two), (10, 10));
-        let measurement = named(&catalog).await;
-        assert_eq!(measurement.series().len(), many + 10);
-        for host in [0, many - 1, many, many + 9] {
-            let id = measurement.series().find(&[("host", &host.to_string())]);
-            assert!(id.is_some_and(|id| host >= many || id == SeriesId(host as u32)), "{host}");
-        }
-        // Dropped series are no longer cached.
-        catalog.drop_measurement("d", "m").await.unwrap();
-        assert_eq!(write(body(0, 20, 3)).await, 20);
-        let measurement = named(&catalog).await;
-        assert_eq!(measurement.series().len(), 20);
-    }
-
-    #[tokio::test]
-    async fn a_batch_writes_the_records_it_needs_even_if_another_unfinished_batch_has_them() {
-        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
-        catalog.create_database("d", None).await.unwrap();
-        let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
-        catalog.create_measurements("d", &policy, vec!["m".to_owned()]).await.unwrap();
-        let measurement = named(&catalog).await;
-        let ids: Vec<u32> = ["a", "b", "c"]
-            .iter()
-            .map(|host| measurement.stored().new_series_id(&[("host", host)]).unwrap().0.0)
-            .collect();
-        let count = |used: &[u32]| measurement.stored().unsaved_records(used.iter().copied()).series.len();
-        assert_eq!(count(&[ids[0]]), 3, "all that nobody has taken");
-        assert_eq!(count(&[ids[1], ids[1], 77]), 1, "the first batch may fail");
-        assert_eq!(count(&[]), 0);
-        measurement.stored().saved(&measurement.stored().unsaved_records(ids.iter().copied()));
-        assert_eq!(count(&ids), 0);
-    }
-
-    #[tokio::test]
-    async fn a_batch_reuses_the_memory_of_the_last_one() {
-        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
-        catalog.create_database("d", None).await.unwrap();
-        let writer = LineWriter::new(catalog, MemoryBudget::new(1 << 40), usize::MAX);
-        let mut held = Vec::new();
-        for round in 0..3 {
-            let lines = (0..1000).map(|row| format!("m,host=a f={row}.5,g={row}i {}\n", round * 1000 + row));
-            let body: String = lines.collect();
-            let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
-            assert_eq!(report.written, 1000);
-            let mut writer_cache = writer.caches.take("d", "autogen", Form::Lines);
-            let group = &mut writer_cache.batch.groups_mut()[0];
-            held.push((group.series_ids.as_ptr(), group.times_ns.as_ptr(), group.lines.as_ptr()));
-            assert!(group.times_ns.capacity() >= 1000);
-            writer.caches.give_back(writer_cache);
-        }
-        assert!(held.iter().all(|places| *places == held[0]));
-    }
-}
+mod tests;

@@ -55,26 +55,30 @@ impl Catalog {
             let table_name = format!("{database}{SEPARATOR}{}{SEPARATOR}{name}", policy.name);
             TableSchema::measurement(table_name, policy.shard_duration_ns)
         };
+        let retain_unknown = |names: &mut Vec<String>| {
+            let state = self.state.read();
+            let all = state.measurements.get(&key);
+            names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
+        };
+        retain_unknown(&mut names);
         loop {
-            {
-                let state = self.state.read();
-                let all = state.measurements.get(&key);
-                names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
-            }
             let schemas: Vec<TableSchema> = names.iter().map(schema).collect();
             match self.store.create_tables(schemas.clone()).await {
+                // They may have been dropped already, and created again by another server.
+                Ok(_) if self.is_shared() => {
+                    self.follow_tables();
+                    return Ok(());
+                }
                 Ok(tables) => {
                     let made = names.iter().zip(tables).zip(&schemas);
-                    self.add_created(key, made.map(|((name, table), schema)| (&**name, table, schema)));
+                    self.add_created(&key, made.map(|((name, table), schema)| (&**name, table, schema)));
                     return Ok(());
                 }
                 // Another server has created one of them.
                 Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared() => {
                     let before = names.len();
                     self.follow_tables();
-                    let state = self.state.read();
-                    let all = state.measurements.get(&key);
-                    names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
+                    retain_unknown(&mut names);
                     if names.len() == before {
                         return Err(error);
                     }
@@ -84,22 +88,17 @@ impl Catalog {
         }
     }
 
-    /// Adds measurements whose tables were just created.
+    /// Adds measurements whose tables were just created in a store of one's own.
     fn add_created<'a>(
         &self,
-        key: PolicyKey,
+        key: &PolicyKey,
         made: impl Iterator<Item = (&'a str, TableId, &'a TableSchema)>,
     ) {
         let mut state = self.state.write();
-        let all = state.measurements.entry(key).or_default();
+        let all = state.measurements.entry(key.clone()).or_default();
         let mut bytes = 0;
         for (name, table, schema) in made {
-            // It is there if this server was following others just now.
-            if all.get(name).is_some_and(|known| known.table() == table) {
-                continue;
-            }
             let stored = Arc::new(self.series_table(name, table, schema).just_created());
-            self.add_follower(&stored);
             bytes += stored.memory_bytes();
             all.insert(Arc::new(Measurement::whole(name.to_owned(), stored)));
         }
@@ -128,8 +127,9 @@ impl Catalog {
             added => added?,
         }
         to_write.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
+        let columns = to_write.iter().map(|(measurement, fields)| measurement.stored().columns_of(fields));
         let words = || Error::new(ErrorKind::Retry, "the measurement is being changed by other servers");
-        known().ok_or_else(words)
+        columns.collect::<Option<_>>().ok_or_else(words)
     }
 
     /// Adds the columns that some fields lack. The caller holds `altering`.

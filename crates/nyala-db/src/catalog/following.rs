@@ -92,8 +92,9 @@ impl Catalog {
             let dropped: Vec<_> =
                 all.tables().filter(|table| !existing.contains(&table.table())).cloned().collect();
             for table in dropped {
-                table.table_lock().mark_dropped();
-                self.give_back_series_memory(table.memory_bytes());
+                if table.table_lock().mark_dropped() {
+                    self.give_back_series_memory(table.memory_bytes());
+                }
                 all.remove_table(&table);
             }
             known.extend(all.tables().map(|table| (table.table(), table.clone())));

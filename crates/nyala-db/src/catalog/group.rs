@@ -52,21 +52,19 @@ impl Catalog {
         let table_name = format!("{}{SEPARATOR}{}{SEPARATOR}{GROUP_NAME}", key.0, key.1);
         let schema = TableSchema::measurement(table_name, policy.shard_duration_ns);
         let created = self.store.create_table(schema.clone()).await;
-        if matches!(&created, Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared()) {
-            self.follow_tables();
-        }
-        let mut state = self.state.write();
-        let all = state.measurements.entry(key).or_default();
-        // Another server has created it, or this server was following others just now.
-        let known =
-            all.group.as_ref().filter(|known| created.as_ref().map_or(true, |id| *id == known.table()));
-        if let Some(known) = known {
-            return Ok(known.clone());
+        if self.is_shared() {
+            // It may be another server's: that one was faster, or has dropped this one already.
+            match created {
+                Err(error) if error.kind() != ErrorKind::Conflict => return Err(error),
+                _ => self.follow_tables(),
+            }
+            let state = self.state.read();
+            let group = state.measurements.get(&key).and_then(|all| all.group.clone());
+            return group.ok_or_else(|| Error::new(ErrorKind::Retry, "the group of metrics was dropped"));
         }
         let stored = Arc::new(self.series_table(GROUP_NAME, created?, &schema).just_created());
-        self.add_follower(&stored);
         let group = Arc::new(Measurement::group(stored));
-        all.group = Some(group.clone());
+        self.state.write().measurements.entry(key).or_default().group = Some(group.clone());
         Ok(group)
     }
 

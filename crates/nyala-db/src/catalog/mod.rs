@@ -376,8 +376,10 @@ impl Catalog {
             }
         };
         for (_, table) in &dropped {
-            table.table_lock().mark_dropped();
-            self.give_back_series_memory(table.memory_bytes());
+            // Unless this server has just followed itself.
+            if table.table_lock().mark_dropped() {
+                self.give_back_series_memory(table.memory_bytes());
+            }
         }
         let mut state = self.state.write();
         for (key, table) in dropped {

@@ -68,13 +68,13 @@ impl PolicyMeasurements {
 
     /// Removes the measurements of a table that was dropped.
     pub(super) fn remove_table(&mut self, table: &SeriesTable) {
-        match self.group.as_ref().is_some_and(|group| group.table() == table.table()) {
-            true => {
-                (self.group, self.unreadable) = (None, None);
-                self.members.clear();
-            }
-            // It has the name of its measurement.
-            false => drop(self.own.remove(table.name())),
+        let is_its = |measurement: &Arc<Measurement>| measurement.table() == table.table();
+        if self.group.as_ref().is_some_and(is_its) {
+            (self.group, self.unreadable) = (None, None);
+            self.members.clear();
+        } else if self.own.get(table.name()).is_some_and(is_its) {
+            // Otherwise another server has created a measurement of the same name since.
+            self.own.remove(table.name());
         }
     }
 }

@@ -113,11 +113,6 @@ pub(super) fn hidden_key(table: TableId, id: u32, number: i64) -> Vec<u8> {
     record_key(table, HIDDEN, &[&id.to_be_bytes()[..], &number.to_be_bytes()].concat())
 }
 
-/// The prefix of the keys of these records.
-pub(super) fn hidden_prefix(table: TableId) -> Vec<u8> {
-    record_key(table, HIDDEN, &[])
-}
-
 /// Since which entries of the log series are hidden, or shown again.
 #[derive(Debug, Default)]
 pub(super) struct HiddenMarks(HashMap<u32, (i64, bool)>);

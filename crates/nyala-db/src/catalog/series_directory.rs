@@ -9,9 +9,9 @@
 //! A store with one server needs none of this: its ids are consecutive, and their records are written with the points
 //! (`unsaved`).
 
-use super::record::{BLOCK_IDS, HiddenMarks, id_block_key, series_key, tag_set_key, tags_record};
+use super::record::{BLOCK_IDS, id_block_key, series_key, tag_set_key, tags_record};
 use super::series_table::SeriesTable;
-use crate::records::{Applied, ChangeLog, Entry, Follower, Recent};
+use crate::records::{Applied, ChangeLog, Entry, Follower};
 use crate::series::Tags;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use nyala_core::{Error, ErrorKind, Result, SeriesId};
@@ -73,29 +73,25 @@ impl SeriesTable {
         let records = entries.iter().map(|entry| entry.record.as_slice());
         let put = self.records().put(keys.iter().map(<[u8; 9]>::as_slice).zip(records));
         self.records().write(vec![put]).await?;
-        self.announce(log, &entries, &taken).await
+        self.announce(log, &entries).await
     }
 
-    /// Tells all servers of series, and adds them to the index. `taken`: those that had ids before.
-    async fn announce(&self, log: &ChangeLog, entries: &[NewSeries], taken: &[usize]) -> Result<()> {
-        let taken: RoaringBitmap = taken.iter().map(|place| entries[*place].id).collect();
-        let mut marked = RoaringBitmap::new();
-        if !taken.is_empty() {
-            marked = self.hidden_marks().await?.hidden(&Recent::default()) & &taken;
-        }
+    /// Tells all servers of series, and adds them to the index.
+    async fn announce(&self, log: &ChangeLog, entries: &[NewSeries]) -> Result<()> {
         let of_id: HashMap<u32, &NewSeries> = entries.iter().map(|entry| (entry.id, entry)).collect();
         let all: RoaringBitmap = of_id.keys().copied().collect();
         for (entry, ids) in Entry::series(self.table(), &all) {
             let hidden = Mutex::new(RoaringBitmap::new());
-            let decide = |applied: &Applied| {
-                let recent = HiddenMarks::default().hidden(&applied.recent(self.table()));
+            // Also a series that nobody had registered before: another server may have found the id that this one has
+            // just given it, and its series may have been hidden since.
+            let decide = |_: &Applied| {
                 let mut hidden = hidden.lock();
-                *hidden = (&marked | recent) & &taken & &ids;
+                *hidden = &*self.loaded().hidden.lock() & &ids;
                 Some(if hidden.is_empty() { entry.clone() } else { entry.shown_again() })
             };
             let insert = |_: &Entry, _: i64| {
                 let mut series = self.loaded().series.write();
-                self.no_longer_doubted(&ids);
+                self.note_shown(&ids);
                 for id in &ids {
                     if !series.contains(SeriesId(id)) {
                         series.insert_with_id(SeriesId(id), &of_id[&id].tags);

@@ -6,7 +6,7 @@ use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_p
 use super::table_lock::TableLock;
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
-use crate::records::{ChangeLog, Recent, Records};
+use crate::records::{ChangeLog, Doubts, Recent, Records};
 use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
 use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
 use nyala_core::{Error, Result, SeriesId, TableId, TableSchema, TimeRange};
@@ -45,9 +45,10 @@ pub(super) struct Loaded {
     /// The ids that this server has reserved and not given out (`series_directory`). Locked while series are
     /// registered.
     pub(super) reserved_ids: tokio::sync::Mutex<Range<u32>>,
-    /// Series of which somebody looks whether they have points, with the number of the first entry that said so. They are
-    /// registered again when they are written.
-    pub(super) doubted: Mutex<HashMap<u32, i64>>,
+    /// Series of which somebody looks whether they have points. They are registered again when they are written.
+    pub(super) doubted: Mutex<HashMap<u32, Doubts>>,
+    /// Series that are hidden, after all entries of the log that were applied.
+    pub(super) hidden: Mutex<RoaringBitmap>,
     activity: RwLock<Activity>,
     presence: RwLock<Presence>,
     pub(super) shard_types: RwLock<ShardTypes>,
@@ -81,12 +82,9 @@ impl SeriesTable {
         }
     }
 
-    /// The same table, which was just created: there is nothing to load, unless other servers have written to it since.
+    /// The same table, which was just created, in a store of one's own: there is nothing to load.
     pub(crate) fn just_created(self) -> Self {
-        match self.is_shared() {
-            true => self,
-            false => Self { loaded: OnceCell::new_with(Some(Loaded::default())), ..self },
-        }
+        Self { loaded: OnceCell::new_with(Some(Loaded::default())), ..self }
     }
 
     /// Its name in error messages.
@@ -284,9 +282,10 @@ impl SeriesTable {
     /// `recent`: what the log of changes still says, which comes after the records.
     fn loaded_from(&self, read: ReadRecords, recent: Recent) -> Loaded {
         let fields = present_fields(&self.columns.read(), read.types.values());
-        let mut series = read.series;
-        series.remove(&read.hidden.hidden(&recent));
+        let (mut series, hidden) = (read.series, read.hidden.hidden(&recent));
+        series.remove(&hidden);
         Loaded {
+            hidden: Mutex::new(hidden),
             doubted: Mutex::new(recent.doubted),
             series: RwLock::new(series),
             idle: Mutex::new(read.idle),

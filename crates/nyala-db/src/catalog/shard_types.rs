@@ -9,7 +9,7 @@ use super::field::{Field, FieldType, ShardTypes, fields_of, find, present_fields
 use super::record::{ReadRecords, is_type_key, own_type_key, shard_type_key};
 use super::series_table::SeriesTable;
 use nyala_core::store::Operation;
-use nyala_core::{Result, TableSchema};
+use nyala_core::{ColumnId, Result, TableSchema};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -57,8 +57,16 @@ impl SeriesTable {
     /// Recomputes the fields after shards or columns have changed.
     fn update_fields(&self) {
         let loaded = self.loaded();
-        let fields = present_fields(&self.columns.read(), loaded.shard_types.read().values());
-        *loaded.fields.write() = Arc::new(fields);
+        // All three are locked, so that no later field is lost.
+        let (shard_types, columns) = (loaded.shard_types.read(), self.columns.read());
+        let mut fields = loaded.fields.write();
+        *fields = Arc::new(present_fields(&columns, shard_types.values()));
+    }
+
+    /// The columns of some fields; `None` if one has no column.
+    pub(crate) fn columns_of(&self, wanted: &[(String, FieldType)]) -> Option<Vec<ColumnId>> {
+        let columns = self.columns.read();
+        wanted.iter().map(|(name, field_type)| find(&columns, name, *field_type)).collect()
     }
 
     /// Those of some fields that have no column.
@@ -105,17 +113,21 @@ impl SeriesTable {
 
     /// Notes the columns of its table, which another server may have added.
     pub(crate) fn follow_columns(&self, schema: &TableSchema) {
-        if self.columns.read().len() != fields_of(schema).len() {
-            self.set_columns(schema);
-            if self.is_loaded() {
-                self.update_fields();
-            }
+        if self.set_columns(schema) && self.is_loaded() {
+            self.update_fields();
         }
     }
 
-    /// Notes the columns of its table.
-    pub(crate) fn set_columns(&self, schema: &TableSchema) {
-        *self.columns.write() = fields_of(schema);
+    /// Notes the columns of its table. Columns are never dropped, so a schema with fewer of them is older. Returns whether
+    /// there are more columns now.
+    pub(crate) fn set_columns(&self, schema: &TableSchema) -> bool {
+        let fields = fields_of(schema);
+        let mut columns = self.columns.write();
+        let are_more = fields.len() > columns.len();
+        if are_more {
+            *columns = fields;
+        }
+        are_more
     }
 
     /// Notes that some shard has these fields, which have columns.

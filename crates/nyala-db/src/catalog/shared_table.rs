@@ -9,11 +9,9 @@
 //! Whether a series is hidden is in the log, and in marks: records that say since which entry (`record`). They are written
 //! after their entry, at the latest before the log loses it.
 
-use super::record::{
-    HiddenMarks, hidden_key, hidden_prefix, is_type_key, read_tags, series_key, type_prefixes,
-};
+use super::record::{hidden_key, is_type_key, read_tags, series_key, type_prefixes};
 use super::series_table::SeriesTable;
-use crate::records::{Applied, ChangeLog, Entry, Follower, SeriesChange};
+use crate::records::{Applied, ChangeLog, Doubts, Entry, Follower, SeriesChange};
 use async_trait::async_trait;
 use nyala_core::{Result, SeriesId};
 use roaring::RoaringBitmap;
@@ -27,16 +25,17 @@ impl Follower for SeriesTable {
         match change {
             SeriesChange::Shown { ids, .. } => {
                 self.show(ids).await?;
-                self.no_longer_doubted(ids);
+                self.note_shown(ids);
             }
             SeriesChange::Doubted(ids) => self.doubt(ids, number),
             SeriesChange::Hidden(ids) => self.forget_hidden(ids),
             SeriesChange::Names => self.read_types().await?,
             SeriesChange::Everything(recent) => {
                 let read = Self::read(&[self]).await?.remove(0);
-                let mut series = read.series;
-                series.remove(&read.hidden.hidden(recent));
+                let (mut series, hidden) = (read.series, read.hidden.hidden(recent));
+                series.remove(&hidden);
                 *self.loaded().series.write() = series;
+                *self.loaded().hidden.lock() = hidden;
                 self.loaded().doubted.lock().clone_from(&recent.doubted);
                 self.table_lock().note_removal();
                 self.read_types().await?;
@@ -94,21 +93,25 @@ impl SeriesTable {
     /// Removes series from the index. Writers that use their ids find out before they acknowledge.
     fn forget_hidden(&self, ids: &RoaringBitmap) {
         self.loaded().series.write().remove(ids);
+        *self.loaded().hidden.lock() |= ids;
         self.no_longer_doubted(ids);
         self.table_lock().note_removal();
     }
 
     /// Makes whoever writes to series say so.
     fn doubt(&self, ids: &RoaringBitmap, number: i64) {
-        let mut doubted = self.loaded().doubted.lock();
-        for id in ids {
-            doubted.entry(id).or_insert(number);
-        }
+        Doubts::note(&mut self.loaded().doubted.lock(), ids, number);
         self.table_lock().note_removal();
     }
 
+    /// Notes that series were shown.
+    pub(super) fn note_shown(&self, ids: &RoaringBitmap) {
+        *self.loaded().hidden.lock() -= ids;
+        self.no_longer_doubted(ids);
+    }
+
     /// Notes that series were shown or hidden since they were doubted.
-    pub(super) fn no_longer_doubted(&self, ids: &RoaringBitmap) {
+    fn no_longer_doubted(&self, ids: &RoaringBitmap) {
         let mut doubted = self.loaded().doubted.lock();
         if !doubted.is_empty() {
             doubted.retain(|id, _| !ids.contains(*id));
@@ -116,26 +119,30 @@ impl SeriesTable {
     }
 
     /// Asks all servers whether series have points. A point that was acknowledged before this returns is in the next
-    /// snapshot. Of one that is acknowledged later its writer says in the log that its series is there. Returns the number
-    /// of the last entry.
-    pub(crate) async fn doubt_series(&self, log: &ChangeLog, ids: &RoaringBitmap) -> Result<i64> {
-        let mut last = 0;
+    /// snapshot. Of one that is acknowledged later its writer says in the log that its series is there. Returns the entries.
+    pub(crate) async fn doubt_series(&self, log: &ChangeLog, ids: &RoaringBitmap) -> Result<Doubts> {
+        let mut doubts: Option<Doubts> = None;
         for (entry, ids) in Entry::doubted(self.table(), ids) {
-            last = log.append(&entry, |number| self.doubt(&ids, number)).await?;
+            let last = log.append(&entry, |number| self.doubt(&ids, number)).await?;
+            doubts = Some(Doubts { first: doubts.map_or(last, |doubts| doubts.first), last });
         }
-        Ok(last)
+        Ok(doubts.expect("there are series"))
     }
 
-    /// Hides those of some series that nobody has written to since they were doubted, the last of them by entry `doubt`. A
-    /// snapshot taken since then has no points of them.
-    pub(crate) async fn hide_doubted(&self, log: &ChangeLog, ids: &RoaringBitmap, doubt: i64) -> Result<()> {
-        let still_doubted = |_: &Applied| {
+    /// Hides those of some series that nobody has written to since they were doubted by some entries. A snapshot taken
+    /// since then has no points of them. Hides none if servers may have forgotten the entries.
+    pub(crate) async fn hide_doubted(
+        &self,
+        log: &ChangeLog,
+        ids: &RoaringBitmap,
+        doubt: Doubts,
+    ) -> Result<()> {
+        let still_doubted = |applied: &Applied| {
             let doubted = self.loaded().doubted.lock();
-            // A later number is of somebody else's doubt: the series was written in between.
-            let is_doubted = |id: &u32| doubted.get(id).is_some_and(|number| *number <= doubt);
-            Entry::hidden(self.table(), &ids.iter().filter(is_doubted).collect())
-                .next()
-                .map(|(entry, _)| entry)
+            // If the first is later, it is somebody else's doubt: the series was written in between.
+            let is_doubted = |id: &u32| doubted.get(id).is_some_and(|doubts| doubts.first <= doubt.last);
+            let ids = ids.iter().filter(|id| applied.has_doubt(doubt.first) && is_doubted(id)).collect();
+            Entry::hidden(self.table(), &ids).next().map(|(entry, _)| entry)
         };
         loop {
             let mut hidden = RoaringBitmap::new();
@@ -145,18 +152,6 @@ impl SeriesTable {
             };
             let Some(number) = log.append_if(still_doubted, hide).await? else { return Ok(()) };
             self.mark(&hidden, number, true).await?;
-        }
-    }
-
-    /// The marks of all series of this table (`record`).
-    pub(super) async fn hidden_marks(&self) -> Result<HiddenMarks> {
-        let mut marks = HiddenMarks::default();
-        let mut is_broken = false;
-        let take = |key: &[u8], value: &[u8]| is_broken |= marks.take(key, value).is_none();
-        self.records().visit(&hidden_prefix(self.table()), take).await?;
-        match is_broken {
-            true => Err(self.malformed("a hidden series")),
-            false => Ok(marks),
         }
     }
 

@@ -53,7 +53,8 @@ impl TableLock {
     }
 
     /// Marks the table as dropped. The caller holds the lock exclusively, unless it applies what another server did.
-    pub(crate) fn mark_dropped(&self) {
-        self.dropped.store(true, Ordering::Release);
+    /// Returns whether it was not marked before.
+    pub(crate) fn mark_dropped(&self) -> bool {
+        !self.dropped.swap(true, Ordering::AcqRel)
     }
 }

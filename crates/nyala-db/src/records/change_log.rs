@@ -71,8 +71,25 @@ pub(crate) enum SeriesChange {
 pub(crate) struct Recent {
     /// Those that hide series, or show hidden ones, with their numbers.
     pub(crate) hiding: Vec<(i64, SeriesChange)>,
-    /// The series that were doubted and neither shown nor hidden since, with the number of the first doubt.
-    pub(crate) doubted: HashMap<u32, i64>,
+    /// The series that were doubted and neither shown nor hidden since.
+    pub(crate) doubted: HashMap<u32, Doubts>,
+}
+
+/// The entries that doubted a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Doubts {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+}
+
+impl Doubts {
+    /// Notes that an entry doubts series.
+    pub(crate) fn note(doubted: &mut HashMap<u32, Self>, ids: &RoaringBitmap, number: i64) {
+        for id in ids {
+            let first = Self { first: number, last: number };
+            doubted.entry(id).and_modify(|doubts| doubts.last = number).or_insert(first);
+        }
+    }
 }
 
 /// A table whose series follow the log.
@@ -133,29 +150,23 @@ impl Applied {
                 recent.doubted.retain(|id, _| !ids.contains(*id));
             }
             SeriesChange::Doubted(ids) => {
-                let recent = self.recent.entry(table).or_default();
-                for id in ids {
-                    recent.doubted.entry(id).or_insert(number);
-                }
+                Doubts::note(&mut self.recent.entry(table).or_default().doubted, ids, number);
             }
             SeriesChange::Shown { .. } | SeriesChange::Names | SeriesChange::Everything(_) => {}
         }
         if number % REMOVED_AT_ONCE == 0 {
             for recent in self.recent.values_mut() {
-                recent.hiding.retain(|(old, _)| *old > number - KEPT);
-                recent.doubted.retain(|_, old| *old > number - KEPT);
+                // Whoever removes these entries may still be writing their marks, or fail.
+                recent.hiding.retain(|(old, _)| *old > number - 2 * KEPT);
+                recent.doubted.retain(|_, doubts| doubts.last > number - KEPT);
             }
             self.recent.retain(|_, recent| !recent.hiding.is_empty() || !recent.doubted.is_empty());
         }
     }
 
-    /// What the entries up to a number say of hidden series.
-    fn hiding_until(&self, last: i64) -> Vec<(TableId, i64, SeriesChange)> {
-        let of_table = |(table, recent): (&TableId, &Recent)| -> Vec<_> {
-            let old = recent.hiding.iter().filter(|(number, _)| *number <= last);
-            old.map(|(number, change)| (*table, *number, change.clone())).collect()
-        };
-        self.recent.iter().flat_map(of_table).collect()
+    /// Whether every server knows of a doubt, also one that has just started.
+    pub(crate) fn has_doubt(&self, number: i64) -> bool {
+        number > self.number - KEPT
     }
 }
 
@@ -168,28 +179,22 @@ impl ChangeLog {
         }
         let records = Records::open(store.clone(), TABLE).await?;
         let mut applied = Applied::default();
-        let mut broken = None;
-        let mut note = |key: &[u8], value: &[u8]| match read_entry(key, value) {
-            Ok((number, entry)) => {
-                applied.number = number;
-                if let Some((table, change)) = entry.of_series() {
-                    applied.note(number, table, &change);
-                }
+        let mut read = ReadEntries::default();
+        records.visit(b"", |key, value| read.take(key, value)).await?;
+        for (number, entry) in read.finish()? {
+            applied.number = number;
+            if let Some((table, change)) = entry.of_series() {
+                applied.note(number, table, &change);
             }
-            Err(error) => broken = Some(error),
-        };
-        records.visit(b"", &mut note).await?;
-        match broken {
-            Some(error) => Err(error),
-            None => Ok(Some(Arc::new(Self {
-                records,
-                store: store.clone(),
-                look: SharedLook::default(),
-                applied: tokio::sync::Mutex::new(applied),
-                followers: Mutex::default(),
-                news: Mutex::default(),
-            }))),
         }
+        Ok(Some(Arc::new(Self {
+            records,
+            store: store.clone(),
+            look: SharedLook::default(),
+            applied: tokio::sync::Mutex::new(applied),
+            followers: Mutex::default(),
+            news: Mutex::default(),
+        })))
     }
 
     /// Makes a table follow the log from now on. It is read from the store after this call.
@@ -248,18 +253,16 @@ impl ChangeLog {
                 }
                 continue;
             }
-            let old = applied.hiding_until(number - KEPT);
             apply(&entry, number);
             applied.number = number;
             applied.seen = Some(Instant::now());
             if let Some((table, change)) = entry.of_series() {
                 applied.note(number, table, &change);
             }
-            drop(applied);
-            let is_turn = number > KEPT && number % REMOVED_AT_ONCE == 0;
-            if is_turn && self.mark_all(old).await.is_ok() {
+            if number > KEPT && number % REMOVED_AT_ONCE == 0 {
+                drop(applied);
                 // If this fails, the next one does it.
-                let _ = self.records.remove_between(&key(0), &key(number - KEPT)).await;
+                let _ = self.remove_until(number - KEPT).await;
             }
             return Ok(Some(number));
         }
@@ -272,17 +275,25 @@ impl ChangeLog {
         Ok(number > 1 && !is_fresh && self.records.find(&key(number - 1)).await?.is_none())
     }
 
-    /// Whoever appended these entries may have died before it marked their series.
-    async fn mark_all(&self, entries: Vec<(TableId, i64, SeriesChange)>) -> Result<()> {
-        for (table, number, change) in entries {
+    /// Removes the oldest entries, when what they say of hidden series is marked: whoever appended them may have died
+    /// before it did that.
+    async fn remove_until(&self, last: i64) -> Result<()> {
+        let mut read = ReadEntries::default();
+        self.records.visit_between(&key(0), &key(last), |key, value| read.take(key, value)).await?;
+        for (number, entry) in read.finish()? {
+            let (table, ids, is_hidden) = match entry.of_series() {
+                Some((table, SeriesChange::Hidden(ids))) => (table, ids, true),
+                Some((table, SeriesChange::Shown { ids, again: true })) => (table, ids, false),
+                _ => continue,
+            };
             let follower = self.followers.lock().get(&table).and_then(Weak::upgrade);
-            match (follower, change) {
-                (Some(table), SeriesChange::Hidden(ids)) => table.mark(&ids, number, true).await?,
-                (Some(table), SeriesChange::Shown { ids, .. }) => table.mark(&ids, number, false).await?,
-                _ => {}
+            match follower {
+                Some(follower) => follower.mark(&ids, number, is_hidden).await?,
+                None if self.store.schema(table).is_err() => {}
+                None => return Err(Error::new(ErrorKind::Retry, "a new table is not followed yet")),
             }
         }
-        Ok(())
+        self.records.remove_between(&key(0), &key(last)).await
     }
 
     /// What the catalog has to apply.
@@ -319,16 +330,10 @@ impl ChangeLog {
 
     /// Applies some of the next entries. Returns how many there were.
     async fn read_some(&self, applied: &mut Applied) -> Result<usize> {
-        let mut entries = Vec::new();
-        let mut broken = None;
-        let take = |key: &[u8], value: &[u8]| match read_entry(key, value) {
-            Ok(entry) => entries.push(entry),
-            Err(error) => broken = Some(error),
-        };
-        self.records.visit_first(&key(applied.number + 1), READ_AT_ONCE, take).await?;
-        if let Some(error) = broken {
-            return Err(error);
-        }
+        let mut read = ReadEntries::default();
+        let first = key(applied.number + 1);
+        self.records.visit_first(&first, READ_AT_ONCE, |key, value| read.take(key, value)).await?;
+        let entries = read.finish()?;
         let count = entries.len();
         if entries.iter().zip(applied.number + 1..).any(|((number, _), expected)| *number != expected) {
             self.read_everything(applied, &entries).await?;
@@ -464,6 +469,26 @@ fn set_of(ranges: &[(u32, u32)]) -> RoaringBitmap {
         ids.insert_range(*first..=*last);
     }
     ids
+}
+
+/// Entries that are being read.
+#[derive(Default)]
+struct ReadEntries {
+    entries: Vec<(i64, Entry)>,
+    broken: Option<Error>,
+}
+
+impl ReadEntries {
+    fn take(&mut self, key: &[u8], value: &[u8]) {
+        match read_entry(key, value) {
+            Ok(entry) => self.entries.push(entry),
+            Err(error) => self.broken = Some(error),
+        }
+    }
+
+    fn finish(self) -> Result<Vec<(i64, Entry)>> {
+        self.broken.map_or(Ok(self.entries), Err)
+    }
 }
 
 fn key(number: i64) -> [u8; 8] {

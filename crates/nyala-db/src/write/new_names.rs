@@ -9,7 +9,7 @@ use std::collections::HashSet;
 const NEW_NAMES_MAX: usize = 1 << 14;
 
 /// The new names of a request.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct NewNames {
     /// How many measurements and fields the request creates.
     count: usize,

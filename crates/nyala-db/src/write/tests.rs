@@ -1,0 +1,77 @@
+use super::writer_cache::OWN_SERIES_MAX;
+use super::*;
+use nyala_core::SeriesId;
+use nyala_core::store::memory::MemoryStore;
+
+async fn named(catalog: &Catalog) -> Arc<Measurement> {
+    catalog.measurement("d", "autogen", "m").await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn writers_of_very_many_series_share_a_cache() {
+    let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+    catalog.create_database("d", None).await.unwrap();
+    let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
+    let body = |first: usize, count: usize, time: i64| -> String {
+        (first..first + count).map(|host| format!("m,host={host} f=1 {time}\n")).collect()
+    };
+    let write = async |body: String| {
+        let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
+        report.written
+    };
+    let many = OWN_SERIES_MAX + 10;
+    assert_eq!(write(body(0, many, 1)).await, many as u64);
+    // Two at once, both with new series: they do not deadlock, and ids stay as they were.
+    let (one, two) = tokio::join!(write(body(many - 5, 10, 2)), write(body(many, 10, 2)));
+    assert_eq!((one, two), (10, 10));
+    let measurement = named(&catalog).await;
+    assert_eq!(measurement.series().len(), many + 10);
+    for host in [0, many - 1, many, many + 9] {
+        let id = measurement.series().find(&[("host", &host.to_string())]);
+        assert!(id.is_some_and(|id| host >= many || id == SeriesId(host as u32)), "{host}");
+    }
+    // Dropped series are no longer cached.
+    catalog.drop_measurement("d", "m").await.unwrap();
+    assert_eq!(write(body(0, 20, 3)).await, 20);
+    let measurement = named(&catalog).await;
+    assert_eq!(measurement.series().len(), 20);
+}
+
+#[tokio::test]
+async fn a_batch_writes_the_records_it_needs_even_if_another_unfinished_batch_has_them() {
+    let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+    catalog.create_database("d", None).await.unwrap();
+    let policy = catalog.database("d").unwrap().existing_policy("").unwrap().clone();
+    catalog.create_measurements("d", &policy, vec!["m".to_owned()]).await.unwrap();
+    let measurement = named(&catalog).await;
+    let ids: Vec<u32> = ["a", "b", "c"]
+        .iter()
+        .map(|host| measurement.stored().new_series_id(&[("host", host)]).unwrap().0.0)
+        .collect();
+    let count = |used: &[u32]| measurement.stored().unsaved_records(used.iter().copied()).series.len();
+    assert_eq!(count(&[ids[0]]), 3, "all that nobody has taken");
+    assert_eq!(count(&[ids[1], ids[1], 77]), 1, "the first batch may fail");
+    assert_eq!(count(&[]), 0);
+    measurement.stored().saved(&measurement.stored().unsaved_records(ids.iter().copied()));
+    assert_eq!(count(&ids), 0);
+}
+
+#[tokio::test]
+async fn a_batch_reuses_the_memory_of_the_last_one() {
+    let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+    catalog.create_database("d", None).await.unwrap();
+    let writer = LineWriter::new(catalog, MemoryBudget::new(1 << 40), usize::MAX);
+    let mut held = Vec::new();
+    for round in 0..3 {
+        let lines = (0..1000).map(|row| format!("m,host=a f={row}.5,g={row}i {}\n", round * 1000 + row));
+        let body: String = lines.collect();
+        let report = writer.write("d", "", ParseOptions::default(), body.as_bytes()).await.unwrap();
+        assert_eq!(report.written, 1000);
+        let mut writer_cache = writer.caches.take("d", "autogen", Form::Lines);
+        let group = &mut writer_cache.batch.groups_mut()[0];
+        held.push((group.series_ids.as_ptr(), group.times_ns.as_ptr(), group.lines.as_ptr()));
+        assert!(group.times_ns.capacity() >= 1000);
+        writer.caches.give_back(writer_cache);
+    }
+    assert!(held.iter().all(|places| *places == held[0]));
+}
