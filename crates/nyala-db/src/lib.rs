@@ -5,6 +5,7 @@
 //! of databases.
 
 pub mod catalog;
+pub mod daemons;
 mod delete;
 pub mod feed;
 pub mod idle;

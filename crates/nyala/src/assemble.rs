@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::descriptors;
+use crate::lead::Lead;
 use crate::resident_memory;
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
@@ -63,6 +64,8 @@ pub struct Running {
     work: tokio::runtime::Runtime,
     storage: Arc<dyn Storage>,
     context: Arc<Context>,
+    lead: Arc<Lead>,
+    lead_kept: tokio::task::JoinHandle<()>,
 }
 
 impl Running {
@@ -79,12 +82,10 @@ impl Running {
         let memory = MemoryBudget::new(data_memory_bytes(config) as u64);
         let opened: Arc<OnceLock<Opened>> = Arc::default();
         let checks = checks(opened.clone());
-        let indexed: Arc<OnceLock<Arc<Catalog>>> = Arc::default();
         let memory_bytes = data_memory_bytes(config);
         let most = descriptors::connections_max();
         let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
-        let metrics =
-            Arc::new(Metrics::new(metric_sources(&opened, &indexed, &checks, &memory, &connections)));
+        let metrics = Arc::new(Metrics::new(metric_sources(&opened, &checks, &memory, &connections)));
         let continuous: Arc<ContinuousCounts> = Arc::default();
         let subscriptions: Arc<OnceLock<Arc<Subscriptions>>> = Arc::default();
         let started_ns = clock.now_ns();
@@ -127,22 +128,24 @@ impl Running {
             certificates,
         )
         .map_err(|error| Error::from(error).context(format!("listening on {}", config.http_bind)))?;
-        let (storage, catalog, damaged_places) = match open_databases(config, &work, &context, &memory) {
-            Ok(opened) => opened,
+        let now_open = match open_databases(config, &work, &context, &memory) {
+            Ok(now_open) => now_open,
             Err(error) => {
                 server.stop();
                 return Err(error);
             }
         };
-        // Both cells were empty.
-        let _ = opened.set(Opened { storage: storage.clone(), damaged_places });
-        let _ = indexed.set(catalog.clone());
+        let Opened { storage, catalog, lead, .. } = now_open.clone();
+        // The cell was empty.
+        let _ = opened.set(now_open);
         let upkeep_interval = match config.series_idle_after.0 {
             Duration::ZERO => UPKEEP_INTERVAL,
             idle_after => (idle_after / 2).clamp(UPKEEP_INTERVAL_MIN, UPKEEP_INTERVAL),
         };
+        let keeper = lead.clone();
+        let lead_kept = work.spawn(async move { keeper.keep().await });
         work.spawn(follow_others(catalog.clone()));
-        work.spawn(upkeep(catalog.clone(), memory.clone(), clock, upkeep_interval));
+        work.spawn(upkeep(catalog.clone(), lead.clone(), memory.clone(), clock, upkeep_interval));
         work.spawn(watch_health(storage.clone(), checks));
         let (feed, written) = Feed::new(memory.clone());
         let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), memory.clone());
@@ -156,9 +159,9 @@ impl Running {
         let pools = [answer_buffers.clone(), body_buffers.clone()];
         work.spawn(resident_memory::watch(memory.clone(), PROCESS_BYTES as u64, pools));
         let _ = context.databases.set(Databases { catalog, writer, memory, answer_buffers, body_buffers });
-        work.spawn(run_continuous_queries(context.clone(), continuous));
+        work.spawn(run_continuous_queries(context.clone(), lead.clone(), continuous));
         context.lifecycle.ready();
-        Ok(Self { shutdown_timeout, server, work, storage, context })
+        Ok(Self { shutdown_timeout, server, work, storage, context, lead, lead_kept })
     }
 
     /// Lets requests end, then flushes and closes the store.
@@ -166,20 +169,21 @@ impl Running {
         let begun = Instant::now();
         self.context.lifecycle.stopping();
         self.server.stop();
+        self.lead_kept.abort();
+        self.work.block_on(self.lead.leave());
         let left = self.shutdown_timeout.saturating_sub(begun.elapsed());
         self.work.shutdown_timeout(left.max(WORK_TIMEOUT_MIN));
         self.storage.stop()
     }
 }
 
-/// Opens store and databases, and reports the progress of the recovery. The number says how many places are damaged or
-/// lost.
+/// Opens store and databases, and reports the progress of the recovery.
 fn open_databases(
     config: &Config,
     work: &tokio::runtime::Runtime,
     context: &Context,
     memory: &Arc<MemoryBudget>,
-) -> Result<(Arc<dyn Storage>, Arc<Catalog>, u64)> {
+) -> Result<Opened> {
     let mut watch = |replayed_bytes| context.lifecycle.recovering(replayed_bytes);
     let storage = storage::open(config, memory, work.handle(), &mut watch)?;
     let losses = storage.losses();
@@ -203,7 +207,8 @@ fn open_databases(
         );
     }
     let damaged_places = losses.len() as u64 + u64::from(catalog.damage().is_some());
-    Ok((storage, catalog, damaged_places))
+    let lead = Arc::new(work.block_on(Lead::open(catalog.store(), config, context.started_ns))?);
+    Ok(Opened { storage, catalog, lead, damaged_places })
 }
 
 /// The memory limit without the process's own memory.
@@ -235,12 +240,21 @@ async fn follow_others(catalog: Arc<Catalog>) {
 }
 
 /// Drops expired partitions, moves idle series out of memory, and charges the memory of series indexes.
-async fn upkeep(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, clock: ClockRef, interval: Duration) {
+async fn upkeep(
+    catalog: Arc<Catalog>,
+    lead: Arc<Lead>,
+    memory: Arc<MemoryBudget>,
+    clock: ClockRef,
+    interval: Duration,
+) {
     let mut ticks = tokio::time::interval(interval);
     let mut index_memory = memory.charge(Component::SeriesIndex, 0);
     loop {
         ticks.tick().await;
-        let RetentionOutcome { dropped, failed, error } = catalog.enforce_retention(clock.now_ns()).await;
+        let RetentionOutcome { dropped, failed, error } = match lead.is_held() {
+            true => catalog.enforce_retention(clock.now_ns()).await,
+            false => RetentionOutcome::default(),
+        };
         if dropped > 0 {
             tracing::info!(dropped, "dropped partitions older than their retention policy");
         }
@@ -257,16 +271,20 @@ async fn upkeep(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, clock: ClockRe
     }
 }
 
-/// An open store, and how many places of it are damaged or lost.
+/// What is there once the store is open.
+#[derive(Clone)]
 struct Opened {
     storage: Arc<dyn Storage>,
+    catalog: Arc<Catalog>,
+    lead: Arc<Lead>,
+    /// How many places of the store are damaged or lost.
     damaged_places: u64,
 }
 
 /// Lists the problems of the store.
 fn checks(opened: Arc<OnceLock<Opened>>) -> Checks {
     Arc::new(move || {
-        let Some(Opened { storage, damaged_places }) = opened.get() else { return Vec::new() };
+        let Some(Opened { storage, damaged_places, .. }) = opened.get() else { return Vec::new() };
         let mut checks = storage.checks();
         if *damaged_places > 0 {
             let message = format!(
@@ -318,7 +336,7 @@ async fn renew_certificates(certificates: Option<Arc<Certificates>>) {
 }
 
 /// Runs continuous queries when they are due.
-async fn run_continuous_queries(context: Arc<Context>, counts: Arc<ContinuousCounts>) {
+async fn run_continuous_queries(context: Arc<Context>, lead: Arc<Lead>, counts: Arc<ContinuousCounts>) {
     let Some(databases) = context.databases.get() else { return };
     let mut ticks = tokio::time::interval(CONTINUOUS_INTERVAL);
     // After a long query, missed ticks are not made up.
@@ -326,11 +344,25 @@ async fn run_continuous_queries(context: Arc<Context>, counts: Arc<ContinuousCou
     let mut runner = Runner::default();
     loop {
         ticks.tick().await;
+        if !lead.is_held() {
+            // Another server runs them: how far they have come is read again.
+            runner = Runner::default();
+            continue;
+        }
         // The user who created the query had the rights it needs.
         let query = context.query(databases, String::new(), String::new(), Rights::Open);
         let memory = || QueryMemory::new(context.limits.query_bytes, &databases.memory);
         // A query that panics must not end the others. The panic itself was logged.
-        let ran = AssertUnwindSafe(runner.run(&query, memory)).catch_unwind().await;
+        let run = AssertUnwindSafe(runner.run(&query, memory)).catch_unwind();
+        let ran = tokio::select! {
+            ran = run => Some(ran),
+            // Its results would replace newer ones of the new leader.
+            () = lead.lost() => None,
+        };
+        let Some(ran) = ran else {
+            runner = Runner::default();
+            continue;
+        };
         let Ok(outcomes) = ran else {
             counts.failed.fetch_add(1, Ordering::Relaxed);
             continue;
@@ -353,16 +385,19 @@ async fn run_continuous_queries(context: Arc<Context>, counts: Arc<ContinuousCou
 /// What `/metrics` shows beside requests: metrics of the store, once it is open, and of the process.
 fn metric_sources(
     opened: &Arc<OnceLock<Opened>>,
-    indexed: &Arc<OnceLock<Arc<Catalog>>>,
     checks: &Checks,
     memory: &Arc<MemoryBudget>,
     connections: &Arc<Connections>,
 ) -> Vec<MetricSource> {
-    let (opened, indexed, checks) = (opened.clone(), indexed.clone(), checks.clone());
+    let (opened, checks) = (opened.clone(), checks.clone());
     let (memory, connections) = (memory.clone(), connections.clone());
     let of_storage = move || {
-        let Some(Opened { storage, damaged_places }) = opened.get() else { return Vec::new() };
+        let Some(Opened { storage, catalog, lead, damaged_places }) = opened.get() else {
+            return Vec::new();
+        };
         let mut metrics = storage.metrics();
+        metrics.extend(series_metrics(catalog));
+        metrics.extend(lead.metrics());
         metrics.extend(memory_metrics(&memory));
         let damaged = "What is damaged or lost, and not accepted yet.";
         metrics.push(Metric::gauge("nyala_recovery_damaged_places", damaged, *damaged_places));
@@ -371,7 +406,6 @@ fn metric_sources(
     };
     vec![
         Box::new(of_storage),
-        Box::new(move || indexed.get().map_or_else(Vec::new, |catalog| series_metrics(catalog).into())),
         Box::new(|| resident_memory::metric().into_iter().collect()),
         Box::new(move || connections.metrics()),
     ]
@@ -426,6 +460,7 @@ fn reporter(
         Topic::Diagnostics => {
             let mut facts = statistics::facts(&clock, started_ns);
             facts.push(statistics::settings(&settings));
+            facts.extend(opened.get().into_iter().flat_map(|opened| opened.lead.reports()));
             facts
         }
     }))

@@ -5,6 +5,7 @@ mod assemble;
 mod cli;
 mod config;
 mod descriptors;
+mod lead;
 mod resident_memory;
 mod server;
 mod storage;

@@ -123,6 +123,61 @@ fn what_is_written_to_a_cluster_is_read_from_it() {
     assert_eq!(rows(&again, "SELECT * FROM m"), Value::Null);
 }
 
+/// The daemons that a daemon knows: the address of each, and whether it leads.
+fn daemons(server: &Process) -> Vec<(String, bool)> {
+    let answer = server.query("SHOW DIAGNOSTICS FOR 'daemons'");
+    let series = answer["results"][0]["series"].as_array().cloned().unwrap_or_default();
+    let value = |series: &Value, name: &str| {
+        let columns = series["columns"].as_array().expect("columns");
+        let place = columns.iter().position(|column| column == name).expect("the column is there");
+        series["values"][0][place].clone()
+    };
+    let known = |series: &Value| {
+        let id = series["tags"]["id"].as_str().expect("an id").to_owned();
+        (id, value(series, "leads") == json!(true))
+    };
+    series.iter().map(known).collect()
+}
+
+#[test]
+fn one_daemon_runs_continuous_queries_and_another_takes_over() {
+    let Some(cluster) = cluster::start(1, 1) else { return };
+    let directories = [(); 3].map(|()| tempfile::tempdir().expect("a directory"));
+    let first = daemon(&cluster, &directories[0]);
+    let second = daemon(&cluster, &directories[1]);
+    let third = daemon(&cluster, &directories[2]);
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let begun = std::time::Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:?}", daemons(&third));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    let leaders = || daemons(&third).iter().filter(|(_, leads)| *leads).count();
+    until("all are known", &|| daemons(&third).len() == 3 && leaders() == 1);
+    assert_eq!(first.metric("nyala_leads"), 1, "it was alone when it began");
+    assert_eq!(second.metric("nyala_leads"), 0);
+    third.query("CREATE DATABASE d");
+    third.query(
+        "CREATE CONTINUOUS QUERY c ON d BEGIN SELECT sum(v) INTO n FROM m GROUP BY time(1s) END",
+    );
+    let runs = |server: &Process| {
+        assert_eq!(server.write("m v=1").status, 204);
+        rows(server, "SELECT count(sum) FROM n")[0][1].as_i64().unwrap_or(0)
+    };
+    until("the leader runs what another created", &|| runs(&third) > 0);
+    // One that stops lets another lead at once, one that is killed after a while.
+    assert!(first.stop().success());
+    until("another leads", &|| daemons(&third).len() == 2 && leaders() == 1);
+    let before = runs(&third);
+    until("it runs continuous queries", &|| runs(&third) > before);
+    drop(second);
+    until("the last leads", &|| third.metric("nyala_leads") == 1);
+    assert_eq!(daemons(&third).len(), 1);
+    let before = runs(&third);
+    until("it runs continuous queries", &|| runs(&third) > before);
+}
+
 #[test]
 fn a_ticket_of_kerberos_logs_in() {
     if let Err(why) = have_kerberos() {

@@ -65,7 +65,6 @@ pub fn facts(clock: &ClockRef, started_ns: i64) -> Vec<Report> {
         other => other,
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let uptime = std::time::Duration::from_nanos((now_ns - started_ns).max(0) as u64);
     vec![
         Report::new(
@@ -79,7 +78,7 @@ pub fn facts(clock: &ClockRef, started_ns: i64) -> Vec<Report> {
                 ("nyala", text(env!("CARGO_PKG_VERSION"))),
             ],
         ),
-        Report::new("network", [("hostname", text(hostname.trim()))]),
+        Report::new("network", [("hostname", text(&hostname()))]),
         Report::new(
             "runtime",
             [
@@ -98,6 +97,12 @@ pub fn facts(clock: &ClockRef, started_ns: i64) -> Vec<Report> {
             ],
         ),
     ]
+}
+
+/// The name of this machine.
+pub fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 /// Settings by name as `nyala config` prints them, so without secrets.
