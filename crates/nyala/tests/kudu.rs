@@ -158,9 +158,7 @@ fn one_daemon_runs_continuous_queries_and_another_takes_over() {
     assert_eq!(first.metric("nyala_leads"), 1, "it was alone when it began");
     assert_eq!(second.metric("nyala_leads"), 0);
     third.query("CREATE DATABASE d");
-    third.query(
-        "CREATE CONTINUOUS QUERY c ON d BEGIN SELECT sum(v) INTO n FROM m GROUP BY time(1s) END",
-    );
+    third.query("CREATE CONTINUOUS QUERY c ON d BEGIN SELECT sum(v) INTO n FROM m GROUP BY time(1s) END");
     let runs = |server: &Process| {
         assert_eq!(server.write("m v=1").status, 204);
         rows(server, "SELECT count(sum) FROM n")[0][1].as_i64().unwrap_or(0)
