@@ -14,7 +14,7 @@ use tracing::Instrument;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::concurrency_limit::ConcurrencyLimit;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::masters::Masters;
 use crate::metrics::Metrics;
 use crate::pb::master::{
@@ -92,10 +92,20 @@ impl Cluster {
         let deadline = Instant::now() + self.rpc_timeout;
         let options = CallOptions { deadline, features: Vec::new(), request_id: None };
         let asked = addresses.iter().map(async |address| {
-            let (token, request) = (Login::Token, ServerClockRequest {});
-            let call =
-                self.messenger.call::<ServerClockResponse>(address, token, SERVER_CLOCK, &request, &options);
-            Ok::<_, Error>(call.await?.0.timestamp)
+            let (request, mut backoff) = (ServerClockRequest {}, Backoff::default());
+            loop {
+                let call = self.messenger.call::<ServerClockResponse>(
+                    address,
+                    Login::Token,
+                    SERVER_CLOCK,
+                    &request,
+                    &options,
+                );
+                match call.await {
+                    Err(error) if error.kind() == ErrorKind::Busy && backoff.wait(deadline).await => {}
+                    answer => return Ok::<_, Error>(answer?.0.timestamp),
+                }
+            }
         });
         for timestamp in futures::future::try_join_all(asked).await? {
             self.clock.observe(timestamp);

@@ -203,6 +203,8 @@ impl Error {
         use master::*;
         let (status, message) = status_of(error);
         let kind = match error.code {
+            // A column that is there.
+            INVALID_SCHEMA if status == status::ALREADY_PRESENT => AlreadyPresent,
             INVALID_SCHEMA | EVEN_REPLICATION_FACTOR | ILLEGAL_REPLICATION_FACTOR => InvalidArgument,
             TABLE_NOT_FOUND => NotFound,
             TABLE_ALREADY_PRESENT => AlreadyPresent,

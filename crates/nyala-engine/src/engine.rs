@@ -411,7 +411,9 @@ impl Store for Engine {
         let mut needed =
             changes.iter().flat_map(|(_, alterations)| alterations).filter_map(Alteration::feature);
         needed.try_for_each(|feature| self.capabilities().need(feature))?;
-        let is_added = |alteration: &Alteration| matches!(alteration, Alteration::AddColumn { .. });
+        let is_added = |alteration: &Alteration| {
+            matches!(alteration, Alteration::AddColumn(_) | Alteration::EnsureColumn(..))
+        };
         let only_adds = changes.iter().flat_map(|(_, alterations)| alterations).all(is_added);
         let alone = || changes.iter().map(|(table, _)| (*table, LockMode::Exclusive)).collect();
         let _alone = match only_adds {

@@ -19,9 +19,14 @@ use nyala_core::{ColumnId, Result, TableId, TimeRange};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A column that never holds anything: an update that sets nothing else sets it, to learn whether its row is there.
 const TOUCHED: &str = "touched";
+
+/// How long to wait for what another daemon is changing, before looking again.
+const ALTERED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Columns a table has beside those of its schema.
 pub(crate) const OWN_COLUMNS: usize = 1;
@@ -212,21 +217,16 @@ impl PhysicalTables {
             Err(error) if error.kind() == KuduKind::NotFound => return Ok(None),
             other => other.map_err(of_read)?,
         };
-        loop {
-            let Some(alter) = missing_of(&table, state, follows) else { break };
+        let deadline = Instant::now() + self.options.write_timeout;
+        while let Some(alter) = missing_of(&table, state, follows) {
             match alter.apply().await {
                 Ok(altered) => table = altered,
-                Err(error) => {
-                    let columns = table.schema().columns().len();
+                // Another daemon is adding the same columns. The masters show them when all tablets have them.
+                Err(error) if error.kind() == KuduKind::AlreadyPresent && Instant::now() < deadline => {
+                    tokio::time::sleep(ALTERED_PAUSE).await;
                     table = self.client.open_table(&self.table_name(id)).await.map_err(of_read)?;
-                    // Another daemon added the same columns meanwhile. A master calls that an invalid argument, too.
-                    let is_done = error.kind() == KuduKind::AlreadyPresent
-                        || error.kind() == KuduKind::InvalidArgument
-                            && table.schema().columns().len() > columns;
-                    if !is_done {
-                        return Err(of_write(error));
-                    }
                 }
+                Err(error) => return Err(of_write(error)),
             }
         }
         let opened = Arc::new(Physical::new(table, &state.schema));

@@ -75,13 +75,14 @@ impl KuduStore {
     async fn check_nulls(&self, state: &State, changes: &[(TableId, Vec<Alteration>)]) -> Result<()> {
         let mut added: Vec<(TableId, ColumnId, bool)> = Vec::new();
         for (table, alterations) in changes {
-            let before = &state.table(*table)?.schema;
+            let mut before = TableSchema::clone(&state.table(*table)?.schema);
             for alteration in alterations {
+                let next = before.next_column;
+                before.apply(alteration.clone(), &|_| false)?;
                 match alteration {
-                    Alteration::AddColumn(column) => {
-                        let earlier = added.iter().filter(|(other, ..)| other == table).count() as u32;
-                        let id = ColumnId(before.next_column.0 + earlier);
-                        added.push((*table, id, column.default.is_some()));
+                    Alteration::AddColumn(column) => added.push((*table, next, column.default.is_some())),
+                    Alteration::EnsureColumn(..) if before.next_column != next => {
+                        added.push((*table, next, false));
                     }
                     Alteration::SetNullable(column, false) if !before.is_key(*column) => {
                         let new = added.iter().find(|(other, id, _)| other == table && id == column);
@@ -357,14 +358,13 @@ fn altered(state: &State, changes: &[(TableId, Vec<Alteration>)]) -> Result<Vec<
             .chain(done.iter().map(|altered| altered.schema.name.as_str()))
             .collect();
         let mut added = Vec::new();
-        let mut next = schema.next_column;
         for alteration in alterations {
             if let Alteration::AddColumn(column) = alteration {
-                added.extend(column.default.clone().map(|value| (next, value)));
-                next = ColumnId(next.0 + 1);
+                added.extend(column.default.clone().map(|value| (schema.next_column, value)));
             }
+            schema.apply(alteration.clone(), &|name| names.contains(&name))?;
         }
-        schema.alter(alterations.iter().cloned(), |name| names.contains(&name))?;
+        schema.validate()?;
         check_columns(&schema)?;
         done.push(Altered { table: *table, schema: Arc::new(schema), added });
     }

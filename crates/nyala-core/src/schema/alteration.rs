@@ -11,6 +11,9 @@ pub enum Alteration {
     /// Adds a column. The store chooses its id ([`TableSchema::next_column`]) and ignores the given one. Existing rows
     /// get its default. A column that is not nullable needs a default.
     AddColumn(ColumnSchema),
+    /// Adds a nullable column without a default, unless there is a column of this name and type. So several servers that
+    /// add the same column at once add one.
+    EnsureColumn(String, ColumnType),
     /// Drops a column with its values.
     DropColumn(ColumnId),
     /// Renames a column.
@@ -39,7 +42,11 @@ pub enum Alteration {
 impl Alteration {
     /// Whether rows that were staged before this alteration are valid after it; see stages in the store contract.
     pub fn suits_staged_rows(&self) -> bool {
-        matches!(self, Alteration::AddColumn(column) if column.nullable && column.default.is_none())
+        match self {
+            Alteration::AddColumn(column) => column.nullable && column.default.is_none(),
+            Alteration::EnsureColumn(..) => true,
+            _ => false,
+        }
     }
 
     /// Adds a nullable column without a default.
@@ -61,7 +68,7 @@ impl TableSchema {
     }
 
     /// Applies one alteration without validating the resulting schema.
-    pub(crate) fn apply(&mut self, alteration: Alteration, is_taken: &dyn Fn(&str) -> bool) -> Result<()> {
+    pub fn apply(&mut self, alteration: Alteration, is_taken: &dyn Fn(&str) -> bool) -> Result<()> {
         let table = self.shown_name();
         match alteration {
             Alteration::AddColumn(column) => {
@@ -75,6 +82,12 @@ impl TableSchema {
                 self.next_column = ColumnId(id.0 + 1);
                 // No column has a larger id.
                 self.columns.push(ColumnSchema { id, ..column });
+            }
+            Alteration::EnsureColumn(name, column_type) => {
+                let is_it = |column: &ColumnSchema| column.name == name && column.column_type == column_type;
+                if !self.columns.iter().any(is_it) {
+                    return self.apply(Alteration::add_column(name, column_type), is_taken);
+                }
             }
             Alteration::DropColumn(id) if self.is_key(id) => {
                 return Err(Error::invalid(format!("table {table}: column {id} is part of the key")));

@@ -118,14 +118,7 @@ impl Catalog {
             return Ok(columns);
         }
         let _altering = self.altering.lock().await;
-        match self.add_columns(to_write).await {
-            // Another server has added one of them.
-            Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared() => {
-                self.follow_tables();
-                self.add_columns(to_write).await?;
-            }
-            added => added?,
-        }
+        self.add_columns(to_write).await?;
         to_write.iter().for_each(|(measurement, fields)| measurement.show_fields(fields));
         let columns = to_write.iter().map(|(measurement, fields)| measurement.stored().columns_of(fields));
         let words = || Error::new(ErrorKind::Retry, "the measurement is being changed by other servers");
@@ -150,8 +143,10 @@ impl Catalog {
                     measurement.name()
                 )));
             }
-            let add = |(name, field_type): &(&str, FieldType)| {
-                Alteration::add_column(*name, field_type.column_type())
+            let add = |(name, field_type): &(&str, FieldType)| match self.is_shared() {
+                // Another server may be adding it.
+                true => Alteration::EnsureColumn((*name).to_owned(), field_type.column_type()),
+                false => Alteration::add_column(*name, field_type.column_type()),
             };
             changes.push((*table, fields.iter().map(add).collect()));
         }

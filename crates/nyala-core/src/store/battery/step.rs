@@ -145,7 +145,16 @@ impl Generator {
         };
         match self.below(15) {
             0..4 => vec![add(self, next)],
-            4 => vec![add(self, next), add(self, ColumnId(next.0 + 1))],
+            4 if self.chance(2) => vec![add(self, next), add(self, ColumnId(next.0 + 1))],
+            4 => {
+                // One that is there, or its name with another type, or a new one.
+                let name =
+                    table.schema.column(any(self)).map(|column| (column.name.clone(), column.column_type));
+                let (name, column_type) = name.expect("it is one of them");
+                let column_type = if self.chance(2) { column_type } else { self.column_type() };
+                let name = if self.chance(3) { format!("ensured {}", self.below(5)) } else { name };
+                vec![Alteration::EnsureColumn(name, column_type), add(self, next)]
+            }
             10 => {
                 let id = any(self);
                 let column_type =
