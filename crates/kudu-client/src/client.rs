@@ -350,15 +350,17 @@ impl Client {
         self.cluster.masters.cluster_id()
     }
 
-    /// A point in the cluster's time at which everything is there that any client was told of before this call: the
-    /// latest of the tablet servers' clocks.
+    /// A point in the cluster's time at which everything is there that any client was told of before this call, in tables
+    /// of at least so many replicas: the latest of the tablet servers' clocks.
     ///
-    /// Servers that the masters have not heard of for half a minute are not asked.
+    /// A write was acknowledged when a majority of its tablet's replicas had it, and their clocks are not behind its time.
+    /// So not every server has to answer: of three replicas one may be missing. Servers that the masters have not heard of
+    /// for half a minute are not asked.
     ///
     /// # Errors
-    /// When a server does not answer within the time of a call: what it acknowledged might be later.
-    pub async fn server_time(&self) -> Result<Timestamp> {
-        self.cluster.observe_server_clocks().await?;
+    /// When too few servers answer within the time of a call: what the others acknowledged might be later.
+    pub async fn server_time(&self, replicas: usize) -> Result<Timestamp> {
+        self.cluster.observe_server_clocks(replicas).await?;
         self.last_timestamp().ok_or_else(|| Error::protocol("no server has a clock"))
     }
 

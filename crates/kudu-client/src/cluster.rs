@@ -2,6 +2,7 @@
 //!
 //! All handles of a client (tables, sessions, scanners) share one [`Cluster`].
 
+use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,15 @@ pub(crate) struct Cluster {
     pub(crate) admin_timeout: Duration,
     pub(crate) write_limits: Mutex<HashMap<Address, Arc<ConcurrencyLimit>>>,
     /// Where the tablet servers are, and since when that is known.
-    pub(crate) servers: tokio::sync::Mutex<Option<(Instant, Arc<[Address]>)>>,
+    pub(crate) servers: tokio::sync::Mutex<Option<(Instant, Servers)>>,
+}
+
+/// The tablet servers that the masters know.
+#[derive(Debug, Clone)]
+pub(crate) struct Servers {
+    addresses: Arc<[Address]>,
+    /// How many others were not heard of for [`SILENT`].
+    silent: usize,
 }
 
 const SERVER_CLOCK: (&str, &str) = ("kudu.server.GenericService", "ServerClock");
@@ -86,9 +95,11 @@ impl Cluster {
         call.instrument(span).await
     }
 
-    /// Asks all tablet servers for their time.
-    pub(crate) async fn observe_server_clocks(&self) -> Result<()> {
-        let addresses = self.server_addresses().await?;
+    /// Asks the tablet servers for their time until a majority of every tablet's replicas has answered, of which each has
+    /// at least so many.
+    pub(crate) async fn observe_server_clocks(&self, replicas: usize) -> Result<()> {
+        let Servers { addresses, silent } = self.servers().await?;
+        let mut dispensable = (replicas.saturating_sub(1) / 2).saturating_sub(silent);
         let deadline = Instant::now() + self.rpc_timeout;
         let options = CallOptions { deadline, features: Vec::new(), request_id: None };
         let asked = addresses.iter().map(async |address| {
@@ -107,23 +118,29 @@ impl Cluster {
                 }
             }
         });
-        for timestamp in futures::future::try_join_all(asked).await? {
-            self.clock.observe(timestamp);
+        let mut answers: FuturesUnordered<_> = asked.collect();
+        while answers.len() > dispensable {
+            match answers.next().await {
+                Some(Ok(timestamp)) => self.clock.observe(timestamp),
+                Some(Err(error)) if dispensable == 0 => return Err(error),
+                Some(Err(_)) => dispensable -= 1,
+                None => break,
+            }
         }
         Ok(())
     }
 
-    async fn server_addresses(&self) -> Result<Arc<[Address]>> {
+    async fn servers(&self) -> Result<Servers> {
         let mut known = self.servers.lock().await;
-        if let Some((since, addresses)) = &*known
+        if let Some((since, servers)) = &*known
             && since.elapsed() < SERVERS_KNOWN_FOR
         {
-            return Ok(addresses.clone());
+            return Ok(servers.clone());
         }
         let request = ListTabletServersRequest {};
         let answer: ListTabletServersResponse =
             self.call_master("ListTabletServers", &request, &[], self.admin_deadline()).await?;
-        let mut addresses = Vec::new();
+        let (mut addresses, all) = (Vec::new(), answer.servers.len());
         for server in answer.servers {
             let is_silent =
                 server.millis_since_heartbeat.is_some_and(|silent| silent > SILENT.as_millis() as i32);
@@ -132,9 +149,9 @@ impl Cluster {
                 addresses.push(Address::from_pb(address)?);
             }
         }
-        let addresses: Arc<[Address]> = addresses.into();
-        *known = Some((Instant::now(), addresses.clone()));
-        Ok(addresses)
+        let servers = Servers { silent: all - addresses.len(), addresses: addresses.into() };
+        *known = Some((Instant::now(), servers.clone()));
+        Ok(servers)
     }
 
     /// Polls until the masters have carried out a change of a table: they answer before it has taken effect.

@@ -3,6 +3,9 @@
 use kudu_client::ClientBuilder;
 use std::time::Duration;
 
+/// How long to wait for what another daemon is changing in the cluster, before looking again.
+pub(crate) const CHANGED_PAUSE: Duration = Duration::from_millis(50);
+
 /// How a store uses its cluster.
 #[derive(Debug, Clone)]
 pub struct KuduOptions {

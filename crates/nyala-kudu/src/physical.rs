@@ -8,7 +8,7 @@
 
 use crate::cells::Stored;
 use crate::error::{of_read, of_write};
-use crate::options::KuduOptions;
+use crate::options::{CHANGED_PAUSE, KuduOptions};
 use crate::state::{RangeState, TableState};
 use kudu_client::{
     Client, Column, ColumnChange, Compression, DataType, ErrorKind as KuduKind, HashPartition, Predicate,
@@ -19,14 +19,11 @@ use nyala_core::{ColumnId, Result, TableId, TimeRange};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 
 /// A column that never holds anything: an update that sets nothing else sets it, to learn whether its row is there.
 const TOUCHED: &str = "touched";
-
-/// How long to wait for what another daemon is changing, before looking again.
-const ALTERED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Columns a table has beside those of its schema.
 pub(crate) const OWN_COLUMNS: usize = 1;
@@ -46,6 +43,7 @@ pub(crate) struct PhysicalTables {
     client: Client,
     options: KuduOptions,
     opened: Mutex<HashMap<TableId, Arc<Slot>>>,
+    least_replicas: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -67,6 +65,11 @@ impl Physical {
         Self { places, touched: touched.unwrap_or(usize::MAX), next_column, table }
     }
 
+    /// The number of replicas of its tablets.
+    pub(crate) fn replicas(&self) -> usize {
+        usize::try_from(self.table.replicas()).unwrap_or(1)
+    }
+
     /// Where a column stands; `None`: it is not there, so no row has it.
     pub(crate) fn place(&self, id: ColumnId) -> Option<usize> {
         self.places.get(&id).copied()
@@ -84,7 +87,20 @@ pub(crate) fn name_of(column: ColumnId) -> String {
 
 impl PhysicalTables {
     pub(crate) fn new(client: Client, options: KuduOptions) -> Self {
-        Self { client, options, opened: Mutex::default() }
+        let least_replicas = AtomicUsize::new(usize::try_from(options.replicas).unwrap_or(1));
+        Self { client, options, opened: Mutex::default(), least_replicas }
+    }
+
+    /// The least number of replicas that a table has which this daemon has opened, or makes.
+    pub(crate) fn least_replicas(&self) -> usize {
+        self.least_replicas.load(Ordering::Acquire)
+    }
+
+    fn opened(&self, table: Table, schema: &TableSchema, slot: &Slot) -> Arc<Physical> {
+        let opened = Arc::new(Physical::new(table, schema));
+        self.least_replicas.fetch_min(opened.replicas(), Ordering::AcqRel);
+        *slot.current.lock() = Some(opened.clone());
+        opened
     }
 
     fn table_name(&self, table: TableId) -> String {
@@ -223,15 +239,13 @@ impl PhysicalTables {
                 Ok(altered) => table = altered,
                 // Another daemon is adding the same columns. The masters show them when all tablets have them.
                 Err(error) if error.kind() == KuduKind::AlreadyPresent && Instant::now() < deadline => {
-                    tokio::time::sleep(ALTERED_PAUSE).await;
+                    tokio::time::sleep(CHANGED_PAUSE).await;
                     table = self.client.open_table(&self.table_name(id)).await.map_err(of_read)?;
                 }
                 Err(error) => return Err(of_write(error)),
             }
         }
-        let opened = Arc::new(Physical::new(table, &state.schema));
-        *slot.current.lock() = Some(opened.clone());
-        Ok(Some(opened))
+        Ok(Some(self.opened(table, &state.schema, slot)))
     }
 
     async fn create(
@@ -263,15 +277,18 @@ impl PhysicalTables {
             }
         }
         match creator.create().await {
-            Ok(table) => {
-                let made = Arc::new(Physical::new(table, schema));
-                *slot.current.lock() = Some(made.clone());
-                Ok(made)
-            }
+            Ok(table) => Ok(self.opened(table, schema, slot)),
             // Another daemon was quicker, perhaps with other ranges.
             Err(error) if error.kind() == KuduKind::AlreadyPresent => {
-                let opened = self.open(id, state, slot, Follows::NewColumns).await?;
-                let opened = opened.ok_or_else(|| of_write(error))?;
+                let deadline = Instant::now() + self.options.write_timeout;
+                let opened = loop {
+                    match self.open(id, state, slot, Follows::NewColumns).await? {
+                        Some(opened) => break opened,
+                        // For a moment its name is taken and it is not there.
+                        None if Instant::now() < deadline => tokio::time::sleep(CHANGED_PAUSE).await,
+                        None => return Err(of_write(error)),
+                    }
+                };
                 self.add_ranges(&opened, schema, ranges).await?;
                 Ok(opened)
             }

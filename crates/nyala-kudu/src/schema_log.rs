@@ -9,7 +9,7 @@
 
 use crate::entry::{Change, Entry};
 use crate::error::{of_read, of_write};
-use crate::options::KuduOptions;
+use crate::options::{CHANGED_PAUSE, KuduOptions};
 use crate::state::State;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
@@ -20,6 +20,7 @@ use nyala_core::{Error, Result, SharedLook};
 use parking_lot::RwLock;
 use rand::Rng;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Bytes of a change that a row holds; a cell has room for 64 KiB.
 const TEXT_BYTES: usize = 60_000;
@@ -269,17 +270,20 @@ async fn open_or_create(
     columns: Vec<Column>,
 ) -> Result<Table> {
     let name = format!("{}.{name}", options.prefix);
-    match client.open_table(&name).await {
-        Err(error) if error.kind() == KuduKind::NotFound => {}
-        other => return other.map_err(of_read),
-    }
     let schema = Schema::new(columns).map_err(of_write)?;
-    match client.create_table(&name, schema).replicas(options.replicas).create().await {
-        // Another daemon was quicker.
-        Err(error) if error.kind() == KuduKind::AlreadyPresent => {
-            client.open_table(&name).await.map_err(of_read)
+    let deadline = Instant::now() + options.write_timeout;
+    loop {
+        match client.open_table(&name).await {
+            Err(error) if error.kind() == KuduKind::NotFound => {}
+            other => return other.map_err(of_read),
         }
-        other => other.map_err(of_write),
+        match client.create_table(&name, schema.clone()).replicas(options.replicas).create().await {
+            // Another daemon is creating it. For a moment it is neither there nor free.
+            Err(error) if error.kind() == KuduKind::AlreadyPresent && Instant::now() < deadline => {
+                tokio::time::sleep(CHANGED_PAUSE).await;
+            }
+            other => return other.map_err(of_write),
+        }
     }
 }
 

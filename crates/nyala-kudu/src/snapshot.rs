@@ -12,18 +12,30 @@ use kudu_client::Timestamp;
 use nyala_core::schema::TableSchema;
 use nyala_core::store::aggregate::aggregate_by_scan;
 use nyala_core::store::{AggregateRequest, PartialAggregates, RowStream, ScanRequest, Snapshot};
-use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
+use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TimeRange};
 use std::sync::Arc;
 
 pub(crate) struct KuduSnapshot {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) state: Arc<State>,
     pub(crate) at: Timestamp,
+    /// Tables of fewer replicas may have newer rows.
+    pub(crate) least_replicas: usize,
 }
 
 impl KuduSnapshot {
     fn reader<'a>(&'a self, physical: &'a Physical, table: &'a TableState) -> Reader<'a> {
         Reader { physical, table, at: self.at, options: &self.cluster.options }
+    }
+
+    /// The table to read; `None`: it was never written to.
+    async fn open(&self, id: TableId, table: &TableState) -> Result<Option<Arc<Physical>>> {
+        let found = self.cluster.tables.to_read(id, table).await?;
+        match found.as_ref().is_some_and(|found| found.replicas() < self.least_replicas) {
+            // From now on it is taken into account.
+            true => Err(Error::new(ErrorKind::Retry, "a table has fewer replicas than others: ask again")),
+            false => Ok(found),
+        }
     }
 }
 
@@ -40,7 +52,7 @@ impl Snapshot for KuduSnapshot {
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
         let table = self.state.table(request.table)?;
         request.validate(&table.schema)?;
-        match self.cluster.tables.to_read(request.table, table).await? {
+        match self.open(request.table, table).await? {
             Some(physical) => self.reader(&physical, table).rows(&request).await,
             None => Ok(Box::new(NoRows)),
         }
@@ -55,7 +67,7 @@ impl Snapshot for KuduSnapshot {
                 return Err(Error::missing(format!("table {name} has no column {}", predicate.column)));
             }
         }
-        let Some(physical) = self.cluster.tables.to_read(request.table, table).await? else {
+        let Some(physical) = self.open(request.table, table).await? else {
             return request.empty_states(&table.schema);
         };
         let request = Arc::new(request);

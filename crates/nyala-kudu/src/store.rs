@@ -107,7 +107,7 @@ impl KuduStore {
 impl Cluster {
     /// A moment at which everything is there that was acknowledged before this call.
     async fn now(&self) -> Result<Timestamp> {
-        self.client.server_time().await.map_err(of_read)
+        self.client.server_time(self.tables.least_replicas()).await.map_err(of_read)
     }
 
     /// Whether a table has a row, or one that lacks a column.
@@ -313,6 +313,7 @@ impl Store for KuduStore {
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
+        let least_replicas = self.cluster.tables.least_replicas();
         let (at, state) = match freshness {
             Freshness::Past(_) => return Err(Feature::History.refused()),
             Freshness::Latest => {
@@ -331,7 +332,7 @@ impl Store for KuduStore {
                 (at, self.cluster.log.state())
             }
         };
-        Ok(Arc::new(KuduSnapshot { cluster: self.cluster.clone(), state, at }))
+        Ok(Arc::new(KuduSnapshot { cluster: self.cluster.clone(), state, at, least_replicas }))
     }
 }
 

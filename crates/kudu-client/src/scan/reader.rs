@@ -17,11 +17,11 @@ use crate::error::Result;
 /// Servers expire a scanner after 60 s without a call.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// What is left to read.
+/// The ranges that no reader has begun yet.
 #[derive(Debug)]
 pub(super) struct RangeQueue {
     ranges: Mutex<VecDeque<TabletRange>>,
-    /// How many rows of the limit no reader has received yet. No reader asks a server for more.
+    /// How many rows of the limit are left. No reader asks a server for more.
     rows_left: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! Strings ↔ numbers. The bytes of a string are stored once.
+//! Gives strings numbers, and finds either by the other. The bytes of a string are stored once.
 
 use super::runs::Runs;
 use foldhash::fast::FixedState;
@@ -66,7 +66,7 @@ impl<T: Default> Dictionary<T> {
         shrink(numbers, |number| hasher.hash_one(text(texts, *number)));
     }
 
-    /// The number above all that were ever given out.
+    /// One more than the largest number that was ever given out.
     pub(crate) fn end(&self) -> usize {
         self.texts.next as usize
     }

@@ -5,7 +5,7 @@ use super::buffer::{BodyCharge, Buffer};
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer};
 
-/// Line protocol rarely compresses better than by this factor, so no more is reserved in advance.
+/// Line protocol rarely compresses better than by this factor, so no more is reserved for gzip in advance.
 const USUAL_FACTOR: usize = 16;
 /// The buffer grows by at least this much.
 const STEP_BYTES: usize = 64 << 10;
