@@ -136,13 +136,18 @@ fn select(
     Some(scan)
 }
 
-/// A condition for the servers. Floats are compared here: of NaN and zeros Kudu has an order of its own.
+/// A condition for the servers, which no row fails that meets the given one. Servers take NaN for equal to every number; such
+/// rows are left out here.
 fn pushed(schema: &TableSchema, predicate: &Predicate) -> Option<KuduPredicate> {
     let column = schema.column(predicate.column)?;
     let stored = stored(schema, column);
-    let is_float = matches!(column.column_type, ColumnType::Float32 | ColumnType::Float64);
     let name = name_of(column.id);
-    let value = |value: &Value| stored.value(value).filter(|_| !is_float);
+    // A number may have no exact counterpart of 32 bits.
+    let can_be_compared = |value: &Value| match value {
+        Value::Float(number) => !number.is_nan() && column.column_type != ColumnType::Float32,
+        _ => true,
+    };
+    let value = |value: &Value| stored.value(value).filter(|_| can_be_compared(value));
     Some(match &predicate.comparison {
         Comparison::IsNull if !stored.is_key => KuduPredicate::is_null(&name),
         Comparison::IsNotNull if !stored.is_key => KuduPredicate::is_not_null(&name),

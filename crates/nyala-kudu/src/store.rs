@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::entry::{Change, Scalar, Table as TableEntry};
 use crate::error::of_read;
 use crate::options::{KuduLogin, KuduOptions};
-use crate::physical::{PhysicalTables, name_of, time_column};
+use crate::physical::{PhysicalTables, name_of};
 use crate::schema_log::SchemaLog;
 use crate::snapshot::KuduSnapshot;
 use crate::state::{State, TableState};
@@ -120,49 +120,6 @@ impl Cluster {
         }
         Ok(scan.count().await.map_err(of_read)? > 0)
     }
-
-    /// The partitions with rows that lie wholly within a range of times.
-    async fn partitions_within(
-        &self,
-        table: TableId,
-        state: &TableState,
-        within: TimeRange,
-    ) -> Result<Vec<PartitionInfo>> {
-        let undivided = (UNDIVIDED | u64::from(table.0), TimeRange::ALL);
-        let is_divided = state.schema.partitioning.time_width_ns().is_some();
-        let ranges = state.ranges.iter().map(|range| (u64::from(range.number), range.time));
-        let all = (!is_divided).then_some(undivided).into_iter().chain(ranges);
-        let mut partitions = Vec::new();
-        for (id, time) in all.filter(|(_, time)| within.covers(*time)) {
-            let partition = self.partition(id, table, state, time).await?;
-            partitions.extend((partition.rows > 0).then_some(partition));
-        }
-        Ok(partitions)
-    }
-
-    async fn partition(
-        &self,
-        id: u64,
-        table: TableId,
-        state: &TableState,
-        time: TimeRange,
-    ) -> Result<PartitionInfo> {
-        let rows = match self.tables.to_read(table, state).await? {
-            None => 0,
-            Some(physical) => {
-                let mut scan = physical.table.scan();
-                if let Some(column) = time_column(&state.schema) {
-                    let name = name_of(column);
-                    scan = scan.filter(KuduPredicate::ge(&name, time.start_ns));
-                    if time.end_ns != i64::MAX {
-                        scan = scan.filter(KuduPredicate::lt(&name, time.end_ns));
-                    }
-                }
-                scan.count().await.map_err(of_read)?
-            }
-        };
-        Ok(PartitionInfo { id, range: time, keys: None, rows, disk_bytes: 0, memory_bytes: 0 })
-    }
 }
 
 /// Numbers of tables that are not divided, among those of ranges.
@@ -269,13 +226,13 @@ impl Store for KuduStore {
 
     async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
         let state = self.cluster.log.refresh().await?;
-        self.cluster.partitions_within(table, state.table(table)?, TimeRange::ALL).await
+        Ok(partitions_within(table, state.table(table)?, TimeRange::ALL))
     }
 
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
         let state = self.cluster.log.refresh().await?;
         let table_state = state.table(table)?;
-        let dropped = self.cluster.partitions_within(table, table_state, range).await?;
+        let dropped = partitions_within(table, table_state, range);
         if table_state.schema.partitioning.time_width_ns().is_none() {
             // The rows of an undivided table go one by one.
             if !dropped.is_empty() {
@@ -334,6 +291,17 @@ impl Store for KuduStore {
         };
         Ok(Arc::new(KuduSnapshot { cluster: self.cluster.clone(), state, at, least_replicas }))
     }
+}
+
+/// The partitions that lie wholly within a range of times.
+fn partitions_within(table: TableId, state: &TableState, within: TimeRange) -> Vec<PartitionInfo> {
+    let undivided = (UNDIVIDED | u64::from(table.0), TimeRange::ALL);
+    let is_divided = state.schema.partitioning.time_width_ns().is_some();
+    let ranges = state.ranges.iter().map(|range| (u64::from(range.number), range.time));
+    let all = (!is_divided).then_some(undivided).into_iter().chain(ranges);
+    let partition =
+        |(id, range)| PartitionInfo { id, range, keys: None, rows: None, disk_bytes: 0, memory_bytes: 0 };
+    all.filter(|(_, time)| within.covers(*time)).map(partition).collect()
 }
 
 /// What alterations make of a table.

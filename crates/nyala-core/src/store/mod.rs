@@ -152,8 +152,9 @@ pub struct PartitionInfo {
     pub range: TimeRange,
     /// The keys it holds, if the table is partitioned by ranges of keys.
     pub keys: Option<KeySpan>,
-    /// The number of rows. Versions that are not merged yet are counted separately, so it is never too small.
-    pub rows: u64,
+    /// The number of rows; `None`: they would have to be counted. Versions that are not merged yet are counted separately,
+    /// so it is never too small.
+    pub rows: Option<u64>,
     /// Approximate bytes on disk.
     pub disk_bytes: u64,
     /// Approximate bytes in memory.

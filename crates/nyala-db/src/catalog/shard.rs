@@ -22,7 +22,7 @@ pub struct Shard {
     /// The times it holds.
     pub range: TimeRange,
     /// The number of rows. Versions that are not merged yet are counted separately.
-    pub rows: u64,
+    pub rows: Option<u64>,
     /// Bytes on disk.
     pub disk_bytes: u64,
     /// Bytes in memory.
@@ -46,13 +46,13 @@ impl Catalog {
                                 database: database.name.clone(),
                                 policy: policy.clone(),
                                 range,
-                                rows: 0,
+                                rows: Some(0),
                                 disk_bytes: 0,
                                 memory_bytes: 0,
                             }),
                         };
                         shard.id = shard.id.min(partition.id);
-                        shard.rows += partition.rows;
+                        shard.rows = shard.rows.zip(partition.rows).map(|(all, more)| all + more);
                         shard.disk_bytes += partition.disk_bytes;
                         shard.memory_bytes += partition.memory_bytes;
                     }

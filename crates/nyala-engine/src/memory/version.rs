@@ -115,8 +115,10 @@ impl PartitionVersion {
             id: self.id,
             range: self.range,
             keys: None,
-            rows: rowsets().map(|meta| meta.rows).sum::<u64>()
-                + self.memtables().map(|memtable| memtable.rows()).sum::<u64>(),
+            rows: Some(
+                rowsets().map(|meta| meta.rows).sum::<u64>()
+                    + self.memtables().map(|memtable| memtable.rows()).sum::<u64>(),
+            ),
             disk_bytes: rowsets().map(|meta| meta.length_bytes).sum(),
             memory_bytes: self.memtables().map(|memtable| memtable.memory_bytes()).sum(),
         }

@@ -55,11 +55,11 @@ pub async fn statistics(context: &QueryContext) -> Vec<Report> {
         all.push(Report::new("database", values).with_tags(vec![("database", database.name.clone())]));
     }
     for shard in context.catalog.shards().await {
-        let values = [
+        let sizes = [
             ("diskBytes", Datum::count(shard.disk_bytes)),
             ("memoryBytes", Datum::count(shard.memory_bytes)),
-            ("rows", Datum::count(shard.rows)),
         ];
+        let values = sizes.into_iter().chain(shard.rows.map(|rows| ("rows", Datum::count(rows))));
         let tags = vec![
             ("database", shard.database),
             ("id", shard.id.to_string()),

@@ -189,8 +189,14 @@ impl Table {
     }
 
     pub(super) fn partitions(&self) -> Vec<PartitionInfo> {
-        let info =
-            |range, keys, rows| PartitionInfo { id: 0, range, keys, rows, disk_bytes: 0, memory_bytes: 0 };
+        let info = |range, keys, rows| PartitionInfo {
+            id: 0,
+            range,
+            keys,
+            rows: Some(rows),
+            disk_bytes: 0,
+            memory_bytes: 0,
+        };
         let mut partitions = Vec::new();
         if let Ranges::Keys { spans, .. } = &self.schema.partitioning.ranges {
             let rows = |span: &KeySpan| {
