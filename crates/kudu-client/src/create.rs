@@ -5,14 +5,20 @@ use std::sync::Arc;
 
 use crate::backoff::Backoff;
 use crate::client::Client;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Code, Error, ErrorKind, Result};
 use crate::partition::{HashPartition, RangePartition, encode_split_row, identifiers, row_operations};
 use crate::pb;
+use crate::pb::codes::master::REPLICATION_FACTOR_TOO_HIGH;
 use crate::pb::master::*;
 use crate::row::EncodedRows;
 use crate::schema::Schema;
 use crate::table::Table;
 use crate::value::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Tablet servers report to a master that starts to lead within a second or two. Before that it knows of none.
+const SERVERS_REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A table to be created; from [`Client::create_table`].
 ///
@@ -126,7 +132,7 @@ impl TableCreator {
         let schema = Arc::new(self.schema.clone());
         let (request, features) = self.request(&schema)?;
         let cluster = &self.client.cluster;
-        let deadline = cluster.admin_deadline();
+        let (began, deadline) = (Instant::now(), cluster.admin_deadline());
         let mut repeated = false;
         let mut backoff = Backoff::default();
         loop {
@@ -150,7 +156,13 @@ impl TableCreator {
                     }
                     break;
                 }
-                // Too few tablet servers have registered yet, or a table of this name is just being deleted.
+                Err(error) if lacks_servers(&error) => {
+                    let error = error.with_kind(ErrorKind::Unavailable);
+                    if !backoff.wait(deadline.min(began + SERVERS_REGISTER_WITHIN)).await {
+                        return Err(error);
+                    }
+                }
+                // A table of this name is just being deleted.
                 Err(error) if error.can_retry() => {
                     if !backoff.wait(deadline).await {
                         return Err(error);
@@ -221,4 +233,9 @@ impl TableCreator {
         };
         Ok((request, features))
     }
+}
+
+/// Whether fewer tablet servers are alive than a table is to have replicas.
+fn lacks_servers(error: &Error) -> bool {
+    matches!(error.code(), Some(Code::Master(REPLICATION_FACTOR_TOO_HIGH, _)))
 }

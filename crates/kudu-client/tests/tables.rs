@@ -334,6 +334,8 @@ fn refusals_of_the_masters_become_the_right_errors() {
         small_table(&client, "taken", 1, 1).await;
         let create = |name: &str| client.create_table(name, small_schema()).replicas(1);
         assert_eq!(kind(create("taken")).await, ErrorKind::AlreadyPresent);
+        // Servers may be missing for a while only.
+        assert_eq!(kind(create("three").replicas(3)).await, ErrorKind::Unavailable);
         assert_eq!(kind(create("even").replicas(2)).await, ErrorKind::InvalidArgument);
         assert_eq!(
             kind(create("hash").hash(HashPartition::new(["value"], 2))).await,
