@@ -6,25 +6,33 @@ use tokio::sync::Mutex;
 
 /// Lets callers share a look at something that others change. A look counts for a caller only if it began after the
 /// call, so that the caller sees everything that was there before.
-#[derive(Debug, Default)]
-pub struct SharedLook {
-    looking: Mutex<()>,
+#[derive(Debug)]
+pub struct SharedLook<Seen> {
     begun: AtomicU64,
-    done: AtomicU64,
+    /// The number of the last look that succeeded, and what it saw. Locked by whoever looks.
+    last: Mutex<Option<(u64, Seen)>>,
 }
 
-impl SharedLook {
-    /// Returns after a look that began after this call has succeeded. `look` is called unless another caller's look
-    /// did.
-    pub async fn run(&self, look: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+impl<Seen> Default for SharedLook<Seen> {
+    fn default() -> Self {
+        Self { begun: AtomicU64::new(0), last: Mutex::new(None) }
+    }
+}
+
+impl<Seen: Clone> SharedLook<Seen> {
+    /// What a look saw that began after this call. `look` is called unless another caller's look did.
+    pub async fn run(&self, look: impl AsyncFnOnce() -> Result<Seen>) -> Result<Seen> {
         let begun_before = self.begun.load(Ordering::SeqCst);
-        let _looking = self.looking.lock().await;
-        if self.done.load(Ordering::SeqCst) <= begun_before {
-            let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
-            look().await?;
-            self.done.store(number, Ordering::SeqCst);
+        let mut last = self.last.lock().await;
+        if let Some((number, seen)) = &*last
+            && *number > begun_before
+        {
+            return Ok(seen.clone());
         }
-        Ok(())
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let seen = look().await?;
+        *last = Some((number, seen.clone()));
+        Ok(seen)
     }
 }
 
@@ -43,9 +51,9 @@ mod tests {
             let (shared, looks, go_on) = (shared.clone(), looks.clone(), go_on.clone());
             tokio::spawn(async move {
                 let look = async || {
-                    looks.fetch_add(1, Ordering::SeqCst);
+                    let number = looks.fetch_add(1, Ordering::SeqCst);
                     go_on.notified().await;
-                    Ok(())
+                    Ok(number)
                 };
                 shared.run(look).await
             })
@@ -58,13 +66,13 @@ mod tests {
         let others: Vec<_> = (0..5).map(|_| call()).collect();
         tokio::task::yield_now().await;
         go_on.notify_one();
-        first.await.unwrap().unwrap();
+        assert_eq!(first.await.unwrap().unwrap(), 0);
         while looks.load(Ordering::SeqCst) == 1 {
             tokio::task::yield_now().await;
         }
         go_on.notify_one();
         for other in others {
-            other.await.unwrap().unwrap();
+            assert_eq!(other.await.unwrap().unwrap(), 1);
         }
         assert_eq!(looks.load(Ordering::SeqCst), 2);
     }

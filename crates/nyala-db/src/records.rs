@@ -10,10 +10,12 @@ pub(crate) use versioned::{Change, VersionedRecords};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryArray};
 use nyala_core::store::{
-    CellColumn, DeleteMode, Freshness, Operation, RowSelection, RowStream, ScanRequest, StoreRef, Upsert,
-    WriteBatch, WriteMode,
+    CellColumn, DeleteMode, Freshness, Operation, RowSelection, RowStream, ScanRequest, SnapshotRef,
+    StoreRef, Upsert, WriteBatch, WriteMode,
 };
-use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema, Value};
+use nyala_core::{
+    ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, Sequence, TableId, TableSchema, Value,
+};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -84,11 +86,17 @@ impl Records {
         last: &[u8],
         visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<()> {
-        self.visit_keys((Bound::Included(first.to_vec()), end_of(last)), None, visit).await
+        self.visit_keys((Bound::Included(first.to_vec()), end_of(last)), None, visit).await.map(drop)
     }
 
-    /// Calls `visit` with the first records whose keys do not come before `key`, at most `limit`, in key order.
-    pub async fn visit_first(&self, key: &[u8], limit: usize, visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
+    /// Calls `visit` with the first records whose keys do not come before `key`, at most `limit`, in key order. Returns the
+    /// sequence of the snapshot that was read.
+    pub async fn visit_first(
+        &self,
+        key: &[u8],
+        limit: usize,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<Sequence> {
         self.visit_keys((Bound::Included(key.to_vec()), Bound::Unbounded), Some(limit), visit).await
     }
 
@@ -124,7 +132,8 @@ impl Records {
         let mut start = Some(first.to_vec());
         while let Some(from) = start.take() {
             let mut wanted: Option<Vec<u8>> = None;
-            let mut rows = self.scan((Bound::Included(from), end_of(last)), None).await?;
+            let snapshot = self.snapshot().await?;
+            let mut rows = self.scan(&snapshot, (Bound::Included(from), end_of(last)), None).await?;
             while let Some(batch) = rows.next().await? {
                 let (keys, values) =
                     (batch.columns[0].as_binary::<i32>(), batch.columns[1].as_binary::<i32>());
@@ -149,19 +158,25 @@ impl Records {
         range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
         limit: Option<usize>,
         mut visit: impl FnMut(&[u8], &[u8]),
-    ) -> Result<()> {
-        let mut rows = self.scan(range, limit).await?;
+    ) -> Result<Sequence> {
+        let snapshot = self.snapshot().await?;
+        let mut rows = self.scan(&snapshot, range, limit).await?;
         while let Some(batch) = rows.next().await? {
             let (keys, values) = (batch.columns[0].as_binary::<i32>(), batch.columns[1].as_binary::<i32>());
             for row in 0..batch.rows {
                 visit(keys.value(row), values.value(row));
             }
         }
-        Ok(())
+        Ok(snapshot.sequence())
+    }
+
+    async fn snapshot(&self) -> Result<SnapshotRef> {
+        self.store.snapshot(Freshness::Latest).await
     }
 
     async fn scan(
         &self,
+        snapshot: &SnapshotRef,
         (start, end): (Bound<Vec<u8>>, Bound<Vec<u8>>),
         limit: Option<usize>,
     ) -> Result<Box<dyn RowStream>> {
@@ -169,7 +184,7 @@ impl Records {
         let rows = RowSelection::Keys { start: key(start), end: key(end) };
         let mut request = ScanRequest::by_key(self.table, rows, vec![KEY, VALUE]);
         request.limit = limit;
-        self.store.snapshot(Freshness::Latest).await?.scan(request).await
+        snapshot.scan(request).await
     }
 }
 

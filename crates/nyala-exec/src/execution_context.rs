@@ -2,6 +2,7 @@
 
 use crate::running::{Query, RunningQueries};
 use nyala_core::Result;
+use nyala_core::store::{Freshness, SnapshotRef};
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 pub struct ExecutionContext {
     /// All databases.
     pub catalog: Arc<Catalog>,
+    /// What the query must show.
+    pub freshness: Freshness,
     /// The time that `now()` means in the query, ns.
     pub now_ns: i64,
     /// The rights of the user who sent the request.
@@ -22,6 +25,11 @@ pub struct ExecutionContext {
 }
 
 impl ExecutionContext {
+    /// The rows that the query shows.
+    pub async fn snapshot(&self) -> Result<SnapshotRef> {
+        self.catalog.store().snapshot(self.freshness).await
+    }
+
     /// Fails if the query must stop. Long computations that never wait call this.
     pub fn check_running(&self) -> Result<()> {
         self.query.as_ref().map_or(Ok(()), |query| query.check())

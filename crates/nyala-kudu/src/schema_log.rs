@@ -33,7 +33,7 @@ pub(crate) struct SchemaLog {
     texts: Table,
     timeout: std::time::Duration,
     state: RwLock<Arc<State>>,
-    look: SharedLook,
+    look: SharedLook<Arc<State>>,
 }
 
 impl SchemaLog {
@@ -69,8 +69,7 @@ impl SchemaLog {
     /// The state with everything that was acknowledged before this call, by any daemon. Calls that wait for a look at the
     /// log share the next one.
     pub(crate) async fn refresh(&self) -> Result<Arc<State>> {
-        self.look.run(async || self.read_on().await).await?;
-        Ok(self.state())
+        self.look.run(async || self.read_on().await).await
     }
 
     /// Makes the next change: what `decide` makes of the state, if anything. It is asked again when another daemon was
@@ -150,7 +149,7 @@ impl SchemaLog {
     }
 
     /// Reads what came after the last entry that is known.
-    async fn read_on(&self) -> Result<()> {
+    async fn read_on(&self) -> Result<Arc<State>> {
         let mut state = State::clone(&self.state());
         let known = state.version;
         let scan = self.changes.scan().filter(Predicate::gt("number", known));
@@ -170,10 +169,11 @@ impl SchemaLog {
         for (number, entry) in entries.into_iter().rev() {
             state = state.after(number, &entry)?;
         }
+        let state = Arc::new(state);
         if state.version > known {
-            *self.state.write() = Arc::new(state);
+            *self.state.write() = state.clone();
         }
-        Ok(())
+        Ok(state)
     }
 
     async fn entry_of(&self, row: Row) -> Result<Entry> {

@@ -5,6 +5,7 @@ use super::record::{member_key, member_of};
 use super::series_table::SeriesTable;
 use super::{Catalog, Measurement, SEPARATOR, State};
 use crate::records::{ChangeLog, Entry};
+use nyala_core::store::Freshness;
 use nyala_core::{Result, TableId, TableSchema};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,17 +13,18 @@ use std::sync::atomic::Ordering;
 
 impl Catalog {
     /// Learns everything that was acknowledged by other servers before this call. Does nothing in a store that no other
-    /// server uses.
-    pub async fn follow(&self) -> Result<()> {
+    /// server uses. A snapshot of the returned freshness has everything that was acknowledged before this call; in a shared
+    /// store it costs less than the latest.
+    pub async fn follow(&self) -> Result<Freshness> {
         match &self.change_log {
             // Boxed, so that requests to a store of one's own carry nothing of it.
             Some(log) => Box::pin(self.follow_log(log)).await,
-            None => Ok(()),
+            None => Ok(Freshness::Latest),
         }
     }
 
-    async fn follow_log(&self, log: &ChangeLog) -> Result<()> {
-        log.follow().await?;
+    async fn follow_log(&self, log: &ChangeLog) -> Result<Freshness> {
+        let sequence = log.follow().await?;
         let mut applied = self.applied_news.lock().await;
         let version = log.tables_version();
         let news = log.news();
@@ -44,12 +46,12 @@ impl Catalog {
             self.users.read_again().await?;
             applied.users = news.users;
         }
-        Ok(())
+        Ok(Freshness::AtLeast(sequence))
     }
 
     /// Like [`Self::follow`]. It also finds changes that have no entry, because their server died before it appended one.
     /// For background work.
-    pub async fn follow_thoroughly(&self) -> Result<()> {
+    pub async fn follow_thoroughly(&self) -> Result<Freshness> {
         if let Some(log) = &self.change_log {
             log.doubt_records();
             let state = self.state.read();

@@ -12,7 +12,7 @@
 use super::Records;
 use async_trait::async_trait;
 use nyala_core::store::StoreRef;
-use nyala_core::{Error, ErrorKind, Result, SharedLook, TableId};
+use nyala_core::{Error, ErrorKind, Result, Sequence, SharedLook, TableId};
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -115,7 +115,7 @@ pub(crate) struct News {
 pub(crate) struct ChangeLog {
     records: Records,
     store: StoreRef,
-    look: SharedLook,
+    look: SharedLook<Sequence>,
     applied: tokio::sync::Mutex<Applied>,
     followers: Mutex<HashMap<TableId, Weak<dyn Follower>>>,
     news: Mutex<News>,
@@ -208,8 +208,9 @@ impl ChangeLog {
         }
     }
 
-    /// Applies all entries that were acknowledged before this call.
-    pub(crate) async fn follow(&self) -> Result<()> {
+    /// Applies all entries that were acknowledged before this call. A snapshot of the returned sequence has everything that
+    /// was acknowledged before this call.
+    pub(crate) async fn follow(&self) -> Result<Sequence> {
         let look = async || {
             let mut applied = self.applied.lock().await;
             self.read_on(&mut applied).await
@@ -321,23 +322,28 @@ impl ChangeLog {
         news.users += 1;
     }
 
-    async fn read_on(&self, applied: &mut Applied) -> Result<()> {
+    async fn read_on(&self, applied: &mut Applied) -> Result<Sequence> {
         let began = Instant::now();
-        while self.read_some(applied).await? == READ_AT_ONCE {}
-        applied.seen = Some(began);
-        Ok(())
+        loop {
+            let (count, sequence) = self.read_some(applied).await?;
+            if count < READ_AT_ONCE {
+                applied.seen = Some(began);
+                return Ok(sequence);
+            }
+        }
     }
 
-    /// Applies some of the next entries. Returns how many there were.
-    async fn read_some(&self, applied: &mut Applied) -> Result<usize> {
+    /// Applies some of the next entries. Returns how many there were, and the sequence of the snapshot that has them.
+    async fn read_some(&self, applied: &mut Applied) -> Result<(usize, Sequence)> {
         let mut read = ReadEntries::default();
         let first = key(applied.number + 1);
-        self.records.visit_first(&first, READ_AT_ONCE, |key, value| read.take(key, value)).await?;
+        let take = |key: &[u8], value: &[u8]| read.take(key, value);
+        let sequence = self.records.visit_first(&first, READ_AT_ONCE, take).await?;
         let entries = read.finish()?;
         let count = entries.len();
         if entries.iter().zip(applied.number + 1..).any(|((number, _), expected)| *number != expected) {
             self.read_everything(applied, &entries).await?;
-            return Ok(count);
+            return Ok((count, sequence));
         }
         for (number, entry) in entries {
             match entry.of_series() {
@@ -349,7 +355,7 @@ impl ChangeLog {
             }
             applied.number = number;
         }
-        Ok(count)
+        Ok((count, sequence))
     }
 
     /// Entries are missing between the last that was applied and these.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<Answer> {
     let plan = plan_of(select.clone(), context).await?;
-    let snapshot = context.catalog.snapshot().await?;
+    let snapshot = context.snapshot().await?;
     let mut reads = Vec::new();
     describe(&plan, &snapshot, &mut reads).await;
     let mut lines = reads.join(&[String::new()][..]);
@@ -109,7 +109,7 @@ pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: Que
     let begun = Instant::now();
     let plan = plan_of(select.clone(), context).await?;
     let planned = begun.elapsed();
-    let mut stream = SelectStream::open(Arc::new(plan), context.catalog.snapshot().await?, memory).await?;
+    let mut stream = SelectStream::open(Arc::new(plan), context.snapshot().await?, memory).await?;
     let (mut rows, mut series, mut last) = (0, 0, None);
     while let Some(frame) = stream.next().await? {
         rows += frame.rows();

@@ -36,7 +36,7 @@ pub async fn select_into(select: &Select, context: &QueryContext, memory: QueryM
     let mut held = memory.hold();
     // The text grows by doubling.
     held.charge(2 * points.text_max)?;
-    let mut rows = SelectStream::open(plan, context.catalog.snapshot().await?, memory.clone()).await?;
+    let mut rows = SelectStream::open(plan, context.snapshot().await?, memory.clone()).await?;
     // Reading may be cancelled anywhere, writing only between batches.
     while let Some(frame) = next_frame(&mut rows, context).await? {
         points.add(&frame.alone(), context).await?;

@@ -76,7 +76,7 @@ pub async fn execute(statement: Statement, context: &QueryContext, memory: Query
     match statement {
         Statement::Select(select) if select.target.is_none() => {
             let plan = plan_of(*select, context).await?;
-            let snapshot = context.catalog.snapshot().await?;
+            let snapshot = context.snapshot().await?;
             SelectStream::open(Arc::new(plan), snapshot, memory)
                 .await
                 .map(|stream| Answer::Stream(Box::new(stream)))

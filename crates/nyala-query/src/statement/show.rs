@@ -130,7 +130,7 @@ async fn find(show: &Show, rules: Rules, context: &QueryContext) -> Result<BTree
         let mut series = measurement.series().select(&tags);
         if time != TimeRange::ALL {
             let ids = SeriesSet::Ids(series.iter().map(SeriesId).collect());
-            let snapshot = context.catalog.snapshot().await?;
+            let snapshot = context.snapshot().await?;
             series = measurement.series_with_points(&snapshot, ids, shards).await?;
         }
         if !series.is_empty() {

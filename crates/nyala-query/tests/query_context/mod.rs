@@ -1,5 +1,6 @@
 //! The context that test queries run in.
 
+use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
@@ -16,7 +17,14 @@ pub fn query_context(
 ) -> QueryContext {
     let (rights, running) = (Rights::Open, Arc::default());
     QueryContext {
-        around: ExecutionContext { catalog, now_ns, rights, running, query: None },
+        around: ExecutionContext {
+            catalog,
+            freshness: Freshness::Latest,
+            now_ns,
+            rights,
+            running,
+            query: None,
+        },
         database: database.to_owned(),
         retention_policy: String::new(),
         writer,

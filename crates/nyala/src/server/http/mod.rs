@@ -34,6 +34,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
+use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Rights;
 use nyala_db::write::LineWriter;
@@ -131,6 +132,7 @@ impl Context {
         QueryContext {
             around: ExecutionContext {
                 catalog: databases.catalog.clone(),
+                freshness: Freshness::Latest,
                 now_ns: self.clock.now_ns(),
                 rights,
                 running: self.running.clone(),
@@ -273,15 +275,16 @@ async fn route(
     if head.method == Method::OPTIONS {
         return Ok(empty(StatusCode::OK));
     }
-    if shows_data(head.uri.path()) {
-        follow(context).await?;
-    }
+    let freshness = match shows_data(head.uri.path()) {
+        true => follow(context).await?,
+        false => Freshness::Latest,
+    };
     match head.uri.path() {
         "/write" => write::handle(context, head, incoming, Protocol::V1).await,
-        "/query" => query::handle(context, head, incoming, format, client).await,
+        "/query" => query::handle(context, head, incoming, freshness, format, client).await,
         "/api/v2/write" => write::handle(context, head, incoming, Protocol::V2).await,
         "/api/v1/prom/write" => write::handle(context, head, incoming, Protocol::Prometheus).await,
-        "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming).await,
+        "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming, freshness).await,
         "/api/v2/delete" => v2::delete::handle(context, head, incoming).await,
         "/api/v2/buckets" => v2::buckets::handle(context, head, incoming).await,
         path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, head).await,
@@ -310,7 +313,7 @@ fn shows_data(path: &str) -> bool {
     matches!(path, "/query" | "/api/v1/prom/read" | "/api/v2/delete") || path.starts_with("/api/v2/buckets")
 }
 
-async fn follow(context: &Context) -> Result<(), Failure> {
+async fn follow(context: &Context) -> Result<Freshness, Failure> {
     let followed = context.databases()?.catalog.follow().await;
     followed.map_err(|error| failure(status_of(&error), error.message()))
 }

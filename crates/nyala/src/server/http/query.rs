@@ -13,6 +13,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use job::Job;
+use nyala_core::store::Freshness;
 use nyala_db::users::Rights;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql;
@@ -29,6 +30,7 @@ pub(super) async fn handle(
     context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
+    freshness: Freshness,
     format: Format,
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
@@ -42,7 +44,8 @@ pub(super) async fn handle(
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
             _ => (of_url, None),
         };
-        answer(context, head, params, AnswerFormat { format, pretty }, rights, client).await
+        let answer_format = AnswerFormat { format, pretty };
+        answer(context, head, params, freshness, answer_format, rights, client).await
     };
     answered.await.map_err(|failure| if pretty { indented(failure) } else { failure })
 }
@@ -105,6 +108,7 @@ async fn answer(
     context: &Context,
     head: &Parts,
     mut params: Params,
+    freshness: Freshness,
     answer_format: AnswerFormat,
     rights: Rights,
     client: Option<IpAddr>,
@@ -127,10 +131,13 @@ async fn answer(
     let writer = writer_of(answer_format.format, options);
     let (output, received) =
         Output::of(writer, &output_options, held, databases.answer_buffers.clone(), &context.work);
+    let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
+    let mut query = context.query(databases, database, policy, rights);
+    query.around.freshness = freshness;
     let job = Job {
         statements,
         written: SubmittedQuery { query: params.take("q"), values: params.take("params") },
-        context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
+        context: query,
         by_get: head.method == Method::GET,
         audit: context.audit.clone(),
         client,

@@ -15,6 +15,7 @@ use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_core::schema::TIME_COLUMN;
+use nyala_core::store::Freshness;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Catalog, Field, FieldType, Measurement};
 use nyala_db::series::TagFilter;
@@ -106,6 +107,7 @@ pub(in super::super) async fn handle(
     context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
+    freshness: Freshness,
 ) -> std::result::Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
     let params = Params::parse(head.uri.query().unwrap_or(""));
@@ -124,7 +126,7 @@ pub(in super::super) async fn handle(
         let selection = read_selection(body, &memory)?;
         let query = entered.query();
         let answered = tokio::select! {
-            answered = answer(&catalog, &database, &policy, &selection, &memory) => answered,
+            answered = answer(&catalog, freshness, &database, &policy, &selection, &memory) => answered,
             error = query.stopped() => Err(error),
         };
         answered.map_err(|error| failed(&error))
@@ -218,6 +220,7 @@ impl LabelMatcher {
 /// The compressed answer to a query.
 async fn answer(
     catalog: &Catalog,
+    freshness: Freshness,
     database: &str,
     policy: &str,
     selection: &Selection,
@@ -233,7 +236,7 @@ async fn answer(
         Some(name) => catalog.measurement(database, &policy.name, name).await?.into_iter().collect(),
         None => catalog.measurements(database, &policy.name).await?,
     };
-    let snapshot = catalog.snapshot().await?;
+    let snapshot = catalog.store().snapshot(freshness).await?;
     let mut all = Vec::new();
     for measurement in candidates {
         if !selection.names.iter().all(|name| name.matches(measurement.name())) {
