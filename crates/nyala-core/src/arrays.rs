@@ -11,7 +11,7 @@ use arrow_array::types::{
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
     Int8Array, Int16Array, Int32Array, Int64Array, PrimitiveArray, StringArray, TimestampNanosecondArray,
-    UInt32Array, UInt64Array,
+    UInt32Array, UInt64Array, new_null_array,
 };
 use arrow_schema::{DataType, TimeUnit};
 use std::sync::Arc;
@@ -102,6 +102,12 @@ pub fn array_of_values(column_type: ColumnType, values: &[Option<&Value>]) -> Re
 pub fn take_rows(array: &ArrayRef, rows: &[u32]) -> ArrayRef {
     let rows = rows.iter().map(|row| *row as usize);
     collect_like(array, rows.map(|row| (array, row)))
+}
+
+/// Some rows of an array; NULL where there is none. Panics on an array type that no column has.
+pub fn take_rows_or_null(array: &ArrayRef, rows: &[Option<u32>]) -> ArrayRef {
+    let null = new_null_array(array.data_type(), 1);
+    collect_like(array, rows.iter().map(|row| row.map_or((&null, 0), |row| (array, row as usize))))
 }
 
 /// The rows of several arrays of one type, concatenated. There is at least one array.

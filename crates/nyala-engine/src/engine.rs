@@ -26,7 +26,7 @@ use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, PartitionInfo,
     Predicate, RowSelection, ScanRequest, SnapshotRef, Store, Update, WriteBatch, WriteOutcome,
 };
-use nyala_core::{ColumnId, Error, Ranges, Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -388,9 +388,7 @@ impl Store for Engine {
 
     async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
         schemas.iter().try_for_each(TableSchema::validate)?;
-        if schemas.iter().any(|schema| matches!(schema.partitioning.ranges, Ranges::Keys { .. })) {
-            self.capabilities().need(Feature::KeyRanges)?;
-        }
+        schemas.iter().try_for_each(|schema| self.capabilities().need_for(schema))?;
         self.versions.change_tables(|catalog, version| {
             let (mut edits, mut changed, mut ids) = (Vec::new(), version.clone(), Vec::new());
             let mut given: HashSet<String> = HashSet::new();

@@ -39,6 +39,8 @@ pub(crate) enum Change {
     },
     /// A table's ranges of time from now on.
     Ranges { table: u32, ranges: Vec<Bounds> },
+    /// More sheets may have rows in ranges of a table: pairs of a range's number and a sheet's.
+    Sheets { table: u32, sheets: Vec<(u32, u32)> },
     /// A table is gone.
     Drop { table: u32 },
 }
@@ -49,6 +51,9 @@ pub(crate) struct WholeTable {
     pub(crate) table: u32,
     pub(crate) schema: Table,
     pub(crate) ranges: Vec<Bounds>,
+    /// Sheets after the first that may have rows in ranges: pairs of a range's number and a sheet's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sheets: Vec<(u32, u32)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) added: Vec<(u32, Scalar)>,
 }

@@ -9,7 +9,8 @@
 //! - `store`: the verbs of the contract; `write`: rows on their way to the cluster.
 //! - `snapshot`: reading. `scan`: what is asked of the servers; `rows`, `aggregate`: what becomes of their answers.
 //! - `schema_log`, `state`, `entry`: which tables there are, agreed on by all daemons.
-//! - `physical`: the Kudu table of a table: its columns and ranges, made when they are needed.
+//! - `physical`: the Kudu tables of a table: their columns and ranges, made when they are needed. `sheets`: which columns
+//!   stand in which of them; `merge`: their rows put together.
 //! - `cluster`: what these work with. `cells`: values and arrays, between the contract's types and Kudu's.
 
 mod aggregate;
@@ -17,11 +18,13 @@ mod cells;
 mod cluster;
 mod entry;
 mod error;
+mod merge;
 mod options;
 mod physical;
 mod rows;
 mod scan;
 mod schema_log;
+mod sheets;
 mod snapshot;
 mod state;
 mod store;

@@ -1,4 +1,4 @@
-//! The Kudu table of a table: named by the table's id, its columns by theirs.
+//! The Kudu tables of a table, one for each sheet ([`crate::sheets`]): named by the table's id, their columns by theirs.
 //!
 //! It follows the log of schema changes: what a change needs of it is made after the change is in the log, by whoever needs
 //! it first, and making it twice does no harm. So a daemon that dies in between leaves nothing to repair. Tables that are
@@ -9,6 +9,7 @@
 use crate::cells::Stored;
 use crate::error::{of_read, of_write};
 use crate::options::{CHANGED_PAUSE, KuduOptions};
+use crate::sheets::{self, Sheet};
 use crate::state::{RangeState, TableState};
 use kudu_client::{
     Client, Column, ColumnChange, Compression, DataType, ErrorKind as KuduKind, HashPartition, Predicate,
@@ -42,7 +43,7 @@ pub(crate) struct Physical {
 pub(crate) struct PhysicalTables {
     client: Client,
     options: KuduOptions,
-    opened: Mutex<HashMap<TableId, Arc<Slot>>>,
+    opened: Mutex<HashMap<Sheet, Arc<Slot>>>,
     least_replicas: AtomicUsize,
 }
 
@@ -103,16 +104,19 @@ impl PhysicalTables {
         opened
     }
 
-    fn table_name(&self, table: TableId) -> String {
-        format!("{}.t{table}", self.options.prefix)
+    fn table_name(&self, Sheet { table, number }: Sheet) -> String {
+        match number {
+            0 => format!("{}.t{table}", self.options.prefix),
+            _ => format!("{}.t{table}_{number}", self.options.prefix),
+        }
     }
 
-    fn slot(&self, table: TableId) -> Arc<Slot> {
-        self.opened.lock().entry(table).or_default().clone()
+    fn slot(&self, sheet: Sheet) -> Arc<Slot> {
+        self.opened.lock().entry(sheet).or_default().clone()
     }
 
-    /// The table with all columns of a schema; `None`: it was never written to.
-    pub(crate) async fn to_read(&self, id: TableId, state: &TableState) -> Result<Option<Arc<Physical>>> {
+    /// The sheet with all its columns of a schema; `None`: it was never written to.
+    pub(crate) async fn to_read(&self, id: Sheet, state: &TableState) -> Result<Option<Arc<Physical>>> {
         let slot = self.slot(id);
         let mut found = slot.covering(&state.schema);
         if found.is_none() {
@@ -123,16 +127,22 @@ impl PhysicalTables {
             };
         }
         if let Some(known) = &found {
-            self.look_for_ranges(known, state, &slot).await?;
+            self.look_for_ranges(known, id, state, &slot).await?;
         }
         Ok(found)
     }
 
     /// Asks the masters for ranges of the log that this daemon has not seen. What the client remembers is not believed:
     /// another daemon may have made them since, and a scan would pass over them.
-    async fn look_for_ranges(&self, known: &Physical, state: &TableState, slot: &Slot) -> Result<()> {
+    async fn look_for_ranges(
+        &self,
+        known: &Physical,
+        id: Sheet,
+        state: &TableState,
+        slot: &Slot,
+    ) -> Result<()> {
         let Some(column) = time_column(&state.schema) else { return Ok(()) };
-        let unseen = slot.unseen(&state.ranges);
+        let unseen = slot.unseen(id.ranges(&state.ranges));
         if unseen.is_empty() {
             return Ok(());
         }
@@ -148,19 +158,21 @@ impl PhysicalTables {
         Ok(())
     }
 
-    /// The table with all columns of a schema and ranges for these times.
+    /// The sheet with all its columns of a schema, and these ranges.
     pub(crate) async fn to_write(
         &self,
-        id: TableId,
+        id: Sheet,
         state: &TableState,
         ranges: &[RangeState],
     ) -> Result<Arc<Physical>> {
         let slot = self.slot(id);
-        if let (Some(known), true) = (slot.covering(&state.schema), slot.unseen(ranges).is_empty()) {
+        if let (Some(known), true) =
+            (slot.covering(&state.schema), slot.unseen(ranges.iter().copied()).is_empty())
+        {
             return Ok(known);
         }
         let _changing = slot.changing.lock().await;
-        let missing = slot.unseen(ranges);
+        let missing = slot.unseen(ranges.iter().copied());
         let known = match slot.covering(&state.schema) {
             Some(known) => Some(known),
             None => self.open(id, state, &slot, Follows::NewColumns).await?,
@@ -177,7 +189,7 @@ impl PhysicalTables {
     }
 
     /// What was taken for made may be gone: another daemon dropped it.
-    pub(crate) fn forget_ranges(&self, id: TableId) {
+    pub(crate) fn forget_ranges(&self, id: Sheet) {
         let slot = self.slot(id);
         slot.ranges.lock().clear();
         if let Some(known) = &*slot.current.lock() {
@@ -188,10 +200,20 @@ impl PhysicalTables {
     /// Drops ranges with their rows.
     pub(crate) async fn drop_ranges(
         &self,
-        id: TableId,
+        table: TableId,
         state: &TableState,
         ranges: &[RangeState],
     ) -> Result<()> {
+        for sheet in sheets::all(table, &state.schema) {
+            let its: Vec<RangeState> = sheet.ranges(ranges).collect();
+            if !its.is_empty() {
+                self.drop_ranges_of(sheet, state, &its).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn drop_ranges_of(&self, id: Sheet, state: &TableState, ranges: &[RangeState]) -> Result<()> {
         let slot = self.slot(id);
         let schema = &*state.schema;
         let _changing = slot.changing.lock().await;
@@ -216,15 +238,18 @@ impl PhysicalTables {
     }
 
     /// Brings defaults and encodings to what a schema says.
-    pub(crate) async fn follow(&self, id: TableId, state: &TableState) -> Result<()> {
-        let slot = self.slot(id);
-        let _changing = slot.changing.lock().await;
-        self.open(id, state, &slot, Follows::Everything).await.map(drop)
+    pub(crate) async fn follow(&self, table: TableId, state: &TableState) -> Result<()> {
+        for sheet in sheets::all(table, &state.schema) {
+            let slot = self.slot(sheet);
+            let _changing = slot.changing.lock().await;
+            self.open(sheet, state, &slot, Follows::Everything).await?;
+        }
+        Ok(())
     }
 
     async fn open(
         &self,
-        id: TableId,
+        id: Sheet,
         state: &TableState,
         slot: &Slot,
         follows: Follows,
@@ -234,7 +259,7 @@ impl PhysicalTables {
             other => other.map_err(of_read)?,
         };
         let deadline = Instant::now() + self.options.write_timeout;
-        while let Some(alter) = missing_of(&table, state, follows) {
+        while let Some(alter) = missing_of(&table, id, state, follows) {
             match alter.apply().await {
                 Ok(altered) => table = altered,
                 // Another daemon is adding the same columns. The masters show them when all tablets have them.
@@ -250,7 +275,7 @@ impl PhysicalTables {
 
     async fn create(
         &self,
-        id: TableId,
+        id: Sheet,
         state: &TableState,
         ranges: &[RangeState],
         slot: &Slot,
@@ -258,8 +283,8 @@ impl PhysicalTables {
         let schema = &*state.schema;
         let name = self.table_name(id);
         let keys = schema.key.iter().filter_map(|id| schema.column(*id));
-        let others = schema.columns.iter().filter(|column| !schema.is_key(column.id));
-        let mut columns: Vec<Column> = keys.chain(others).map(|column| column_of(schema, column)).collect();
+        let mut columns: Vec<Column> =
+            keys.chain(columns_of(schema, id)).map(|column| column_of(schema, column)).collect();
         columns.push(Column::new(TOUCHED, DataType::Int8).nullable());
         let physical = Schema::new(columns).map_err(of_write)?;
         let mut creator = self.client.create_table(&name, physical).replicas(self.options.replicas);
@@ -321,9 +346,9 @@ enum Follows {
 
 impl Slot {
     /// Those of some ranges that this daemon neither made nor saw.
-    fn unseen(&self, ranges: &[RangeState]) -> Vec<RangeState> {
+    fn unseen(&self, ranges: impl Iterator<Item = RangeState>) -> Vec<RangeState> {
         let seen = self.ranges.lock();
-        ranges.iter().filter(|range| !seen.contains(&range.number)).copied().collect()
+        ranges.filter(|range| !seen.contains(&range.number)).collect()
     }
 
     /// The open table, if it has all columns of a schema.
@@ -386,12 +411,17 @@ fn compression(column: &ColumnSchema) -> Compression {
     }
 }
 
-/// What a table lacks of a schema.
-fn missing_of(table: &Table, state: &TableState, follows: Follows) -> Option<TableAlterer> {
+/// The columns of a sheet outside the key.
+fn columns_of(schema: &TableSchema, sheet: Sheet) -> impl Iterator<Item = &ColumnSchema> {
+    schema.columns.iter().filter(move |column| !schema.is_key(column.id) && sheet.has(schema, column.id))
+}
+
+/// What a sheet lacks of a schema.
+fn missing_of(table: &Table, id: Sheet, state: &TableState, follows: Follows) -> Option<TableAlterer> {
     let schema = &*state.schema;
     let mut alter = table.alter();
     let mut is_needed = false;
-    for column in schema.columns.iter().filter(|column| !schema.is_key(column.id)) {
+    for column in columns_of(schema, id) {
         let wanted = column_of(schema, column);
         let name = name_of(column.id);
         let Some(found) = table.schema().columns().iter().find(|found| found.name() == name) else {

@@ -39,6 +39,15 @@ pub(crate) enum Read {
     Absent(ColumnType),
 }
 
+impl Read {
+    pub(crate) fn column_type(&self) -> ColumnType {
+        match self {
+            Self::Stored(stored) => stored.column_type,
+            Self::Absent(column_type) => *column_type,
+        }
+    }
+}
+
 /// What rows become, and which of them stay.
 pub(crate) struct RowFilter {
     pub(crate) schema: Arc<TableSchema>,
@@ -115,7 +124,7 @@ impl RowFilter {
     }
 
     /// The first rows that stay, at most `limit`.
-    fn kept(&self, columns: &[ArrayRef], rows: usize, limit: usize) -> Option<Batch> {
+    pub(crate) fn kept(&self, columns: &[ArrayRef], rows: usize, limit: usize) -> Option<Batch> {
         let kept = self.kept_rows(columns, rows, limit);
         let count = kept.as_ref().map_or(rows, Vec::len);
         if count == 0 {

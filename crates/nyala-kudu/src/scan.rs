@@ -2,14 +2,17 @@
 
 use crate::cells::series_value;
 use crate::error::of_read;
+use crate::merge::MergedRows;
 use crate::options::KuduOptions;
 use crate::physical::{Physical, name_of, stored};
 use crate::rows::{NoRows, Read, RowFilter, Rows, SERIES_LISTED, Source};
+use crate::sheets::Sheet;
 use crate::state::TableState;
 use kudu_client::{Predicate as KuduPredicate, ReadMode, ScanBuilder, TabletScanner, Timestamp};
 use nyala_core::schema::{ColumnType, TableSchema};
 use nyala_core::store::{Comparison, KeyBound, Predicate, RowSelection, RowStream, ScanRequest, SeriesSet};
 use nyala_core::{ColumnId, Result, Value};
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -30,6 +33,37 @@ impl Reader<'_> {
         Ok(Box::new(Rows::new(Source::Table(scanner), filter, request.limit)))
     }
 
+    /// The same of several sheets of a table of series.
+    pub(crate) async fn merged(
+        sheets: &[(Sheet, Self)],
+        request: &ScanRequest,
+    ) -> Result<Box<dyn RowStream>> {
+        let [(_, Self { table, .. }), ..] = sheets else { return Ok(Box::new(NoRows)) };
+        let schema = &table.schema;
+        let mut columns: Vec<ColumnId> = request.columns.clone();
+        columns.extend(request.predicates.iter().map(|predicate| predicate.column));
+        columns.retain(|id| !schema.is_key(*id));
+        columns.sort_unstable();
+        columns.dedup();
+        let mut places = vec![None; columns.len()];
+        let mut opened = Vec::with_capacity(sheets.len());
+        for (number, (sheet, reader)) in sheets.iter().enumerate() {
+            let mut read = schema.key.clone();
+            for (place, column) in places.iter_mut().zip(&columns) {
+                if sheet.has(schema, *column) {
+                    *place = Some((number, read.len()));
+                    read.push(*column);
+                }
+            }
+            let part = ScanRequest::by_key(request.table, request.rows.clone(), read);
+            let Some((scan, filter)) = reader.plan(&part) else { return Ok(Box::new(NoRows)) };
+            let scanner = scan.sorted().open().await.map_err(of_read)?;
+            opened.push(Rows::new(Source::Table(scanner), filter, None));
+        }
+        let filter = sheets[0].1.filter_over(request, &[schema.key.clone(), columns].concat());
+        Ok(Box::new(MergedRows::open(opened, filter, places, request.limit).await?))
+    }
+
     /// The same by tablet: the rows of each are in the order of their keys. With the tablets' hash buckets.
     pub(crate) async fn tablets(self, request: &ScanRequest) -> Result<Vec<(Vec<u32>, Rows)>> {
         let Some((scan, filter)) = self.plan(request) else { return Ok(Vec::new()) };
@@ -44,39 +78,39 @@ impl Reader<'_> {
     /// What the servers are asked, and what becomes of their rows; `None`: no row is selected.
     fn plan(self, request: &ScanRequest) -> Option<(ScanBuilder, Arc<RowFilter>)> {
         let Self { physical, table, at, options } = self;
-        let schema = &table.schema;
-        let mut columns: Vec<ColumnId> = schema.key.clone();
-        let mut place = |id: ColumnId| {
-            columns.iter().position(|known| *known == id).unwrap_or_else(|| {
-                columns.push(id);
-                columns.len() - 1
-            })
-        };
-        let wanted: Vec<usize> = request.columns.iter().map(|id| place(*id)).collect();
-        let predicates: Vec<(usize, Comparison)> = request
-            .predicates
-            .iter()
-            .map(|predicate| (place(predicate.column), predicate.comparison.clone()))
-            .collect();
-        let fields = request.columns.iter().zip(&wanted).filter(|(id, _)| !schema.is_key(**id));
-        let not_all_null = request.skip_empty_rows.then(|| fields.map(|(_, place)| *place).collect());
-        let read: Vec<Read> = columns
-            .iter()
-            .map(|id| {
-                let column = schema.column(*id).expect("requests are validated");
-                match physical.place(*id) {
-                    Some(_) => Read::Stored(stored(schema, column)),
-                    None => Read::Absent(column.column_type),
-                }
-            })
-            .collect();
+        let mut columns: Vec<ColumnId> = table.schema.key.clone();
+        let mut known: HashSet<ColumnId> = columns.iter().copied().collect();
+        let judged = request.predicates.iter().map(|predicate| &predicate.column);
+        columns.extend(request.columns.iter().chain(judged).filter(|id| known.insert(**id)));
         let names = columns.iter().filter(|id| physical.place(**id).is_some()).map(|id| name_of(*id));
         let scan = physical.table.scan().project(names);
         let scan = scan.read_mode(ReadMode::Snapshot(Some(at))).timeout(options.read_timeout);
-        let scan = select(scan, schema, physical, request)?;
+        let scan = select(scan, &table.schema, physical, request)?;
+        Some((scan, Arc::new(self.filter_over(request, &columns))))
+    }
+
+    /// What becomes of rows of these columns, of which the first are the key.
+    fn filter_over(self, request: &ScanRequest, columns: &[ColumnId]) -> RowFilter {
+        let schema = &self.table.schema;
+        let places: HashMap<ColumnId, usize> =
+            columns.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+        let place = |id: ColumnId| places[&id];
+        let wanted: Vec<usize> = request.columns.iter().map(|id| place(*id)).collect();
+        let judged = request.predicates.iter();
+        let predicates =
+            judged.map(|predicate| (place(predicate.column), predicate.comparison.clone())).collect();
+        let fields = request.columns.iter().zip(&wanted).filter(|(id, _)| !schema.is_key(**id));
+        let not_all_null = request.skip_empty_rows.then(|| fields.map(|(_, place)| *place).collect());
+        let read = |id: &ColumnId| {
+            let column = schema.column(*id).expect("requests are validated");
+            match self.physical.place(*id) {
+                Some(_) => Read::Stored(stored(schema, column)),
+                None => Read::Absent(column.column_type),
+            }
+        };
+        let read = columns.iter().map(read).collect();
         let (schema, rows) = (schema.clone(), request.rows.clone());
-        let filter = RowFilter { schema, read, wanted, predicates, not_all_null, rows };
-        Some((scan, Arc::new(filter)))
+        RowFilter { schema, read, wanted, predicates, not_all_null, rows }
     }
 }
 

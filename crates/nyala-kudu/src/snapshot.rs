@@ -6,6 +6,7 @@ use crate::error::of_read;
 use crate::physical::Physical;
 use crate::rows::NoRows;
 use crate::scan::Reader;
+use crate::sheets::{self, Sheet};
 use crate::state::{State, TableState};
 use async_trait::async_trait;
 use kudu_client::Timestamp;
@@ -28,9 +29,9 @@ impl KuduSnapshot {
         Reader { physical, table, at: self.at, options: &self.cluster.options }
     }
 
-    /// The table to read; `None`: it was never written to.
-    async fn open(&self, id: TableId, table: &TableState) -> Result<Option<Arc<Physical>>> {
-        let found = self.cluster.tables.to_read(id, table).await?;
+    /// A sheet to read; `None`: it was never written to.
+    async fn open(&self, sheet: Sheet, table: &TableState) -> Result<Option<Arc<Physical>>> {
+        let found = self.cluster.tables.to_read(sheet, table).await?;
         match found.as_ref().is_some_and(|found| found.replicas() < self.least_replicas) {
             // From now on it is taken into account.
             true => Err(Error::new(ErrorKind::Retry, "a table has fewer replicas than others: ask again")),
@@ -52,9 +53,19 @@ impl Snapshot for KuduSnapshot {
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
         let table = self.state.table(request.table)?;
         request.validate(&table.schema)?;
-        match self.open(request.table, table).await? {
-            Some(physical) => self.reader(&physical, table).rows(&request).await,
-            None => Ok(Box::new(NoRows)),
+        let mut opened = Vec::new();
+        for number in sheets::read_by_scan(&table.schema, &request) {
+            let sheet = Sheet { table: request.table, number };
+            opened.extend(self.open(sheet, table).await?.map(|physical| (sheet, physical)));
+        }
+        match &*opened {
+            [] => Ok(Box::new(NoRows)),
+            [(_, physical)] => self.reader(physical, table).rows(&request).await,
+            _ => {
+                let readers: Vec<(Sheet, Reader<'_>)> =
+                    opened.iter().map(|(sheet, physical)| (*sheet, self.reader(physical, table))).collect();
+                Reader::merged(&readers, &request).await
+            }
         }
     }
 
@@ -67,14 +78,28 @@ impl Snapshot for KuduSnapshot {
                 return Err(Error::missing(format!("table {name} has no column {}", predicate.column)));
             }
         }
-        let Some(physical) = self.open(request.table, table).await? else {
-            return request.empty_states(&table.schema);
+        let Some(sheets) = sheets::read_by_measures(&table.schema, &request) else {
+            return aggregate_by_scan(self, &request).await;
         };
-        let request = Arc::new(request);
-        match aggregate(self.reader(&physical, table), request.clone()).await? {
-            Some(states) => Ok(states),
-            None => aggregate_by_scan(self, &request).await,
+        let mut states = request.empty_states(&table.schema)?;
+        let mut numbers = sheets.clone();
+        numbers.sort_unstable();
+        numbers.dedup();
+        for number in numbers {
+            let sheet = Sheet { table: request.table, number };
+            let Some(physical) = self.open(sheet, table).await? else { continue };
+            let places: Vec<usize> = (0..sheets.len()).filter(|place| sheets[*place] == number).collect();
+            let measures = places.iter().map(|place| request.measures[*place]).collect();
+            let part = Arc::new(AggregateRequest { measures, ..request.clone() });
+            let found = match aggregate(self.reader(&physical, table), part.clone()).await? {
+                Some(found) => found,
+                None => aggregate_by_scan(self, &part).await?,
+            };
+            for (place, state) in places.into_iter().zip(found.measures) {
+                states.measures[place] = state;
+            }
         }
+        Ok(states)
     }
 
     async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {
@@ -87,7 +112,9 @@ impl Snapshot for KuduSnapshot {
 
     async fn estimate_rows(&self, id: TableId, within: TimeRange) -> Result<u64> {
         let table = self.state.table(id)?;
-        let Some(physical) = self.cluster.tables.to_read(id, table).await? else { return Ok(0) };
+        let Some(physical) = self.cluster.tables.to_read(Sheet::first(id), table).await? else {
+            return Ok(0);
+        };
         let rows = physical.table.statistics().await.map_err(of_read)?.live_rows.unwrap_or(0);
         Ok((rows as f64 * share(table, within)) as u64)
     }

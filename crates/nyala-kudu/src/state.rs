@@ -34,6 +34,15 @@ pub(crate) struct RangeState {
     /// No other range has it, nor had it.
     pub(crate) number: u32,
     pub(crate) time: TimeRange,
+    /// A bit for each sheet after the first that may have rows in it.
+    sheets: u32,
+}
+
+impl RangeState {
+    /// Whether a sheet may have rows in the range.
+    pub(crate) fn has_sheet(&self, number: u32) -> bool {
+        number == 0 || self.sheets & (1 << number) != 0
+    }
 }
 
 impl State {
@@ -60,10 +69,11 @@ impl State {
                     state.next_range = *next_range;
                     state.tables = tables
                         .iter()
-                        .map(|WholeTable { table, schema, ranges, added }| {
+                        .map(|WholeTable { table, schema, ranges, sheets, added }| {
                             let schema = Arc::new(schema.clone().try_into()?);
                             let added = Arc::new(values_of(added)?);
-                            Ok((TableId(*table), TableState { schema, ranges: ranges_of(ranges), added }))
+                            let ranges = ranges_of(ranges, |number| bits_of(number, sheets));
+                            Ok((TableId(*table), TableState { schema, ranges, added }))
                         })
                         .collect::<Result<_>>()?;
                 }
@@ -86,9 +96,20 @@ impl State {
                 Change::Ranges { table, ranges } => {
                     let known = state.tables.get_mut(&TableId(*table));
                     let known = known.ok_or_else(|| damaged("divides a table that is not there"))?;
-                    known.ranges = ranges_of(ranges);
+                    let before = known.ranges.clone();
+                    let kept = |number| before.iter().find(|range| range.number == number);
+                    known.ranges = ranges_of(ranges, |number| kept(number).map_or(0, |range| range.sheets));
                     let numbers = ranges.iter().map(|(number, ..)| number + 1);
                     state.next_range = numbers.fold(state.next_range, u32::max);
+                }
+                Change::Sheets { table, sheets } => {
+                    let known = state.tables.get_mut(&TableId(*table));
+                    let known = known.ok_or_else(|| damaged("widens a table that is not there"))?;
+                    let with = |range: &RangeState| RangeState {
+                        sheets: range.sheets | bits_of(range.number, sheets),
+                        ..*range
+                    };
+                    known.ranges = known.ranges.iter().map(with).collect();
                 }
                 Change::Drop { table } => drop(state.tables.remove(&TableId(*table))),
             }
@@ -101,10 +122,19 @@ fn values_of(added: &[(u32, Scalar)]) -> Result<BTreeMap<ColumnId, Value>> {
     added.iter().map(|(id, value)| Ok((ColumnId(*id), value.clone().try_into()?))).collect()
 }
 
-fn ranges_of(bounds: &[Bounds]) -> Arc<[RangeState]> {
-    let range =
-        |(number, start, end): &Bounds| RangeState { number: *number, time: TimeRange::new(*start, *end) };
+fn ranges_of(bounds: &[Bounds], sheets: impl Fn(u32) -> u32) -> Arc<[RangeState]> {
+    let range = |(number, start, end): &Bounds| RangeState {
+        number: *number,
+        time: TimeRange::new(*start, *end),
+        sheets: sheets(*number),
+    };
     bounds.iter().map(range).collect()
+}
+
+/// The bits of the sheets of a range, out of pairs of ranges and sheets.
+fn bits_of(range: u32, sheets: &[(u32, u32)]) -> u32 {
+    let numbers = sheets.iter().filter(|(other, _)| *other == range).map(|(_, sheet)| *sheet);
+    numbers.fold(0, |bits, sheet| bits | 1_u32.checked_shl(sheet).unwrap_or(0))
 }
 
 impl TableState {
@@ -130,7 +160,7 @@ impl TableState {
                 let time = with.new_range(*time_ns);
                 let mut ranges = with.ranges.to_vec();
                 let place = ranges.partition_point(|range| range.time.end_ns <= time.start_ns);
-                ranges.insert(place, RangeState { number: next_number, time });
+                ranges.insert(place, RangeState { number: next_number, time, sheets: 0 });
                 next_number += 1;
                 with.ranges = ranges.into();
             }
@@ -141,7 +171,12 @@ impl TableState {
     /// All that is known of the table, as the log has it.
     pub(crate) fn whole(&self, table: TableId) -> WholeTable {
         let added = self.added.iter().map(|(id, value)| (id.0, Scalar::from(value))).collect();
-        WholeTable { table: table.0, schema: (&*self.schema).into(), ranges: self.bounds(), added }
+        let sheets = self.ranges.iter().flat_map(|range| {
+            let numbers = (1..u32::BITS).filter(|number| range.has_sheet(*number));
+            numbers.map(|number| (range.number, number))
+        });
+        let (schema, ranges, sheets) = ((&*self.schema).into(), self.bounds(), sheets.collect());
+        WholeTable { table: table.0, schema, ranges, sheets, added }
     }
 
     /// The table's ranges as the log has them.
@@ -159,7 +194,7 @@ mod tests {
         let schema = Arc::new(TableSchema::measurement("m", 100));
         let of = |ranges: &[(i64, i64)]| {
             let ranges: Vec<Bounds> = ranges.iter().map(|(start, end)| (0, *start, *end)).collect();
-            TableState { schema: schema.clone(), ranges: ranges_of(&ranges), added: Arc::default() }
+            TableState { schema: schema.clone(), ranges: ranges_of(&ranges, |_| 0), added: Arc::default() }
         };
         let width = of(&[]).new_range(150);
         assert!(width.contains(150));

@@ -6,12 +6,13 @@ use crate::error::of_read;
 use crate::options::{KuduLogin, KuduOptions};
 use crate::physical::{PhysicalTables, name_of};
 use crate::schema_log::SchemaLog;
+use crate::sheets::{self, Sheet};
 use crate::snapshot::KuduSnapshot;
 use crate::state::{State, TableState};
 use crate::write::{CELL_BYTES_MAX, COLUMNS_MAX, KEY_BYTES_MAX};
 use async_trait::async_trait;
 use kudu_client::{Client, MetricsSnapshot, Predicate as KuduPredicate, Timestamp};
-use nyala_core::schema::{Ranges, TableSchema};
+use nyala_core::schema::TableSchema;
 use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Delete, Feature, Features, Freshness, PartitionInfo, RowSelection,
     SnapshotRef, Store, StoreRef, Update, WriteBatch, WriteOutcome, emulate,
@@ -20,12 +21,13 @@ use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange, Value};
 use std::sync::Arc;
 
 /// What the store cannot do, or leaves to [`nyala_core::store::emulate`].
-const MISSING: [Feature; 10] = [
+const MISSING: [Feature; 11] = [
     Feature::ReverseScans,
     Feature::TimeOrder,
     Feature::PrefixLimits,
     Feature::ChangesByPredicate,
     Feature::KeyRanges,
+    Feature::SeriesDefaults,
     Feature::WiderTypes,
     Feature::History,
     Feature::StagedWrites,
@@ -113,7 +115,9 @@ impl Cluster {
     /// Whether a table has a row, or one that lacks a column.
     async fn has_rows(&self, state: &State, table: TableId, lacking: Option<ColumnId>) -> Result<bool> {
         let table_state = state.table(table)?;
-        let Some(physical) = self.tables.to_read(table, table_state).await? else { return Ok(false) };
+        let Some(physical) = self.tables.to_read(Sheet::first(table), table_state).await? else {
+            return Ok(false);
+        };
         let mut scan = physical.table.scan().limit(1);
         if let Some(column) = lacking {
             scan = scan.filter(KuduPredicate::is_null(&name_of(column)));
@@ -132,7 +136,7 @@ impl Store for KuduStore {
             atomicity: Atomicity::Row,
             features: MISSING.into_iter().fold(Features::ALL, Features::without),
             is_shared: true,
-            columns_max: COLUMNS_MAX,
+            columns_max: sheets::COLUMNS_OF_SERIES_MAX,
             cell_bytes_max: CELL_BYTES_MAX,
             key_bytes_max: KEY_BYTES_MAX,
         }
@@ -153,9 +157,7 @@ impl Store for KuduStore {
 
     async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
         for schema in &schemas {
-            if matches!(schema.partitioning.ranges, Ranges::Keys { .. }) {
-                return Err(Feature::KeyRanges.refused());
-            }
+            self.capabilities().need_for(schema)?;
             schema.validate()?;
             check_columns(schema)?;
         }
@@ -178,7 +180,7 @@ impl Store for KuduStore {
             if schema.partitioning.time_width_ns().is_none()
                 && let Ok(table) = state.table(*id)
             {
-                self.cluster.tables.to_write(*id, table, &[]).await?;
+                self.cluster.tables.to_write(Sheet::first(*id), table, &[]).await?;
             }
         }
         Ok(ids)
@@ -190,10 +192,13 @@ impl Store for KuduStore {
         needed.try_for_each(|feature| capabilities.need(feature))?;
         let state = self.cluster.log.refresh().await?;
         // What is wrong with schemas is said before what is wrong with rows.
-        altered(&state, &changes)?;
+        for changed in altered(&state, &changes)? {
+            capabilities.need_for(&changed.schema)?;
+        }
         self.check_nulls(&state, &changes).await?;
         let decide = |state: &State| {
             let schemas = altered(state, &changes)?;
+            schemas.iter().try_for_each(|changed| capabilities.need_for(&changed.schema))?;
             let entry = |altered: &Altered| Change::Alter {
                 table: altered.table.0,
                 schema: TableEntry::from(&*altered.schema),
@@ -341,6 +346,9 @@ fn altered(state: &State, changes: &[(TableId, Vec<Alteration>)]) -> Result<Vec<
 }
 
 fn check_columns(schema: &TableSchema) -> Result<()> {
+    if schema.is_series_keyed() {
+        return sheets::check(schema);
+    }
     match schema.columns.len() > COLUMNS_MAX {
         true => Err(Error::limit(format!(
             "table {}: more than {COLUMNS_MAX} columns, the most that a table of Kudu has",

@@ -7,6 +7,7 @@ use crate::cells::Stored;
 use crate::cluster::Cluster;
 use crate::error::of_write;
 use crate::physical::{OWN_COLUMNS, Physical, stored, time_column};
+use crate::sheets::{self, Sheet};
 use crate::state::{RangeState, State, TableState};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -14,10 +15,12 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBuffer;
 use kudu_client::{Cell, Error as KuduError, ErrorKind as KuduKind, Operation as KuduOperation, Row};
 use nyala_core::schema::{Ranges, TableSchema};
-use nyala_core::store::{DeleteMode, Operation, RowPosition, WriteBatch, WriteMode, WriteOutcome};
+use nyala_core::store::{
+    CellColumn, DeleteMode, Operation, RowPosition, WriteBatch, WriteMode, WriteOutcome,
+};
 use nyala_core::time::partition_time;
-use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
-use std::collections::BTreeMap;
+use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// Limits of Kudu, of 1.18: <https://kudu.apache.org/docs/known_issues.html>.
@@ -40,7 +43,20 @@ impl Cluster {
         }
         let mut conflicts = Vec::new();
         for (table, numbers) in by_table {
-            self.write_table(table, &batch, &numbers, &mut conflicts).await?;
+            let known = self.log.state();
+            match sheets::all(table, &known.table(table)?.schema).count() {
+                1 => {
+                    let rows = rows_of(&batch, &numbers);
+                    let part = Part { sheet: Sheet::first(table), batch: &batch, operations: &numbers };
+                    self.write_part(part, rows, &mut conflicts).await?;
+                }
+                // A row that is written and deleted must be so in every sheet.
+                _ => {
+                    for number in numbers {
+                        self.write_sheets(table, &batch, number, &mut conflicts).await?;
+                    }
+                }
+            }
         }
         conflicts.sort_unstable();
         let rows: usize = batch.operations.iter().map(Operation::rows).sum();
@@ -48,39 +64,72 @@ impl Cluster {
         Ok(WriteOutcome { sequence, affected: (rows - conflicts.len()) as u64, conflicts })
     }
 
-    /// Writes those operations of a batch that are of one table.
-    async fn write_table(
+    /// Writes an operation of a batch to all sheets of its table. The first sheet says which rows meet the demand of their
+    /// mode. A row leaves it last, so that a deletion that breaks off can be repeated.
+    async fn write_sheets(
         &self,
-        id: TableId,
+        table: TableId,
         batch: &WriteBatch,
-        numbers: &[usize],
+        number: usize,
         conflicts: &mut Vec<RowPosition>,
     ) -> Result<()> {
-        let operations = || numbers.iter().map(|number| (*number, &batch.operations[*number]));
-        let mut left: Vec<RowPosition> = operations()
-            .flat_map(|(number, operation)| {
-                (0..operation.rows()).map(move |row| RowPosition { operation: number, row })
-            })
-            .collect();
+        let schema = self.log.state().table(table)?.schema.clone();
+        let part = |sheet| Part { sheet, batch, operations: std::slice::from_ref(&number) };
+        let mut rows = rows_of(batch, &[number]);
+        match &batch.operations[number] {
+            Operation::DeleteKeys { .. } => {
+                for sheet in sheets::all(table, &schema).rev() {
+                    self.write_part(part(sheet), rows.clone(), conflicts).await?;
+                }
+            }
+            Operation::Upsert(upsert) => {
+                let known = conflicts.len();
+                self.write_part(part(Sheet::first(table)), rows.clone(), conflicts).await?;
+                let refused: HashSet<usize> = conflicts[known..].iter().map(|place| place.row).collect();
+                rows.retain(|place| !refused.contains(&place.row));
+                for sheet in sheets::all(table, &schema).skip(1) {
+                    let cells = || upsert.columns.iter().filter(|cells| is_of(sheet, &schema, cells.column));
+                    let is_set = |cells: &CellColumn, row: usize| {
+                        cells.values.is_valid(row)
+                            || cells.null_cells.as_ref().is_some_and(|nulls| nulls.value(row))
+                    };
+                    let mut set = rows.clone();
+                    set.retain(|place| cells().any(|cells| is_set(cells, place.row)));
+                    self.write_part(part(sheet), set, conflicts).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the cells of rows that are of one sheet.
+    async fn write_part(
+        &self,
+        part: Part<'_>,
+        mut left: Vec<RowPosition>,
+        conflicts: &mut Vec<RowPosition>,
+    ) -> Result<()> {
+        let Part { sheet, batch, operations } = part;
         for _ in 0..ATTEMPTS {
             if left.is_empty() {
                 return Ok(());
             }
-            let (state, ranges) = self.ranges_for(id, operations().map(|(_, operation)| operation)).await?;
-            let table = state.table(id)?;
+            let operations = operations.iter().map(|number| &batch.operations[*number]);
+            let (state, ranges) = self.ranges_for(sheet, operations).await?;
+            let table = state.table(sheet.table)?;
             let physical = match (&table.schema.partitioning.ranges, ranges.is_empty()) {
                 // Nothing is made for rows that make nothing.
-                (Ranges::Time { .. }, true) => self.tables.to_read(id, table).await?,
-                _ => Some(self.tables.to_write(id, table, &ranges).await?),
+                (Ranges::Time { .. }, true) => self.tables.to_read(sheet, table).await?,
+                _ => Some(self.tables.to_write(sheet, table, &ranges).await?),
             };
             let failed = match physical {
-                Some(physical) => self.send(&physical, &table.schema, batch, &left).await?,
+                Some(physical) => self.send(&physical, &table.schema, part, &left).await?,
                 None => left.iter().map(|place| (*place, no_range())).collect(),
             };
             left.clear();
             for (place, error) in failed {
                 let operation = &batch.operations[place.operation];
-                match outcome_of(operation, &error) {
+                match outcome_of(sheet, operation, &error) {
                     RowOutcome::Done => {}
                     RowOutcome::Conflict => conflicts.push(place),
                     RowOutcome::Again => left.push(place),
@@ -88,17 +137,47 @@ impl Cluster {
                 }
             }
             if !left.is_empty() {
-                self.tables.forget_ranges(id);
+                self.tables.forget_ranges(sheet);
             }
         }
-        Err(Error::retry(format!("the ranges of table {id} are being dropped by others")))
+        Err(Error::retry(format!("the ranges of table {} are being dropped by others", sheet.table)))
     }
 
-    /// Makes sure that the log has a range for every row that may come into being; returns these ranges.
-    async fn ranges_for(
+    /// Makes sure that the log has a range for every row that may come into being, and says that the sheet is in it; returns
+    /// these ranges.
+    async fn ranges_for<'a>(
+        &self,
+        sheet: Sheet,
+        operations: impl Iterator<Item = &'a Operation>,
+    ) -> Result<(Arc<State>, Vec<RangeState>)> {
+        let (state, mut ranges) = self.ranges_of_table(sheet.table, operations).await?;
+        let lacks = |range: &RangeState| !range.has_sheet(sheet.number);
+        if !ranges.iter().any(lacks) {
+            return Ok((state, ranges));
+        }
+        let (state, ()) = self
+            .log
+            .change(|state| {
+                let known = state.table(sheet.table)?.ranges.iter();
+                let lacking =
+                    known.filter(|range| lacks(range) && ranges.iter().any(|its| its.time == range.time));
+                let sheets: Vec<_> = lacking.map(|range| (range.number, sheet.number)).collect();
+                let is_needed = !sheets.is_empty();
+                let change = crate::entry::Change::Sheets { table: sheet.table.0, sheets };
+                Ok((is_needed.then_some(change).into_iter().collect(), ()))
+            })
+            .await?;
+        // Another daemon may have made one anew.
+        let known = &state.table(sheet.table)?.ranges;
+        ranges =
+            known.iter().filter(|range| ranges.iter().any(|its| its.time == range.time)).copied().collect();
+        Ok((state, ranges))
+    }
+
+    async fn ranges_of_table<'a>(
         &self,
         id: TableId,
-        operations: impl Iterator<Item = &Operation>,
+        operations: impl Iterator<Item = &'a Operation>,
     ) -> Result<(Arc<State>, Vec<RangeState>)> {
         let state = self.log.state();
         let table = state.table(id)?;
@@ -153,14 +232,14 @@ impl Cluster {
         &self,
         physical: &Physical,
         schema: &TableSchema,
-        batch: &WriteBatch,
+        Part { sheet, batch, .. }: Part<'_>,
         rows: &[RowPosition],
     ) -> Result<Vec<(RowPosition, KuduError)>> {
         let mut call = physical.table.write(self.options.write_timeout);
         for of_operation in rows.chunk_by(|a, b| a.operation == b.operation) {
             let operation = &batch.operations[of_operation[0].operation];
-            let cells = Cells::of(operation, schema, physical)?;
-            let mut row = physical.table.row(code(operation));
+            let cells = Cells::of(sheet, operation, schema, physical)?;
+            let mut row = physical.table.row(code(sheet, operation));
             for place in of_operation {
                 cells.fill(&mut row, place.row).map_err(of_write)?;
                 call.add(&row).await.map_err(of_write)?;
@@ -171,6 +250,29 @@ impl Cluster {
     }
 }
 
+/// What of a batch goes to a sheet.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    sheet: Sheet,
+    batch: &'a WriteBatch,
+    /// The numbers of the operations, all of one table.
+    operations: &'a [usize],
+}
+
+/// All rows of some operations.
+fn rows_of(batch: &WriteBatch, operations: &[usize]) -> Vec<RowPosition> {
+    let rows = |operation: &usize| {
+        let operation = *operation;
+        (0..batch.operations[operation].rows()).map(move |row| RowPosition { operation, row })
+    };
+    operations.iter().flat_map(rows).collect()
+}
+
+/// Whether a column outside the key stands in a sheet.
+fn is_of(sheet: Sheet, schema: &TableSchema, column: ColumnId) -> bool {
+    !schema.is_key(column) && sheet.has(schema, column)
+}
+
 /// What becomes of a row that was not written.
 enum RowOutcome {
     Done,
@@ -179,9 +281,11 @@ enum RowOutcome {
     Failed,
 }
 
-fn outcome_of(operation: &Operation, error: &KuduError) -> RowOutcome {
+fn outcome_of(sheet: Sheet, operation: &Operation, error: &KuduError) -> RowOutcome {
     let is_row = error.code().is_some();
     match (operation, error.kind()) {
+        (Operation::Upsert(_), KuduKind::NotFound) if !is_row && sheet.number > 0 => RowOutcome::Again,
+        (Operation::DeleteKeys { .. }, KuduKind::NotFound) if sheet.number > 0 => RowOutcome::Done,
         (Operation::Upsert(upsert), KuduKind::NotFound) if !is_row && upsert.mode.makes_rows() => {
             RowOutcome::Again
         }
@@ -202,8 +306,11 @@ fn no_range() -> KuduError {
 }
 
 /// What rows are sent as. Ignoring kinds are not used, since servers do not say which rows they passed over.
-fn code(operation: &Operation) -> KuduOperation {
+fn code(sheet: Sheet, operation: &Operation) -> KuduOperation {
     match operation {
+        // The first sheet has decided.
+        Operation::Upsert(_) if sheet.number > 0 => KuduOperation::Upsert,
+        Operation::DeleteKeys { .. } if sheet.number > 0 => KuduOperation::DeleteIgnore,
         Operation::Upsert(upsert) => match upsert.mode {
             WriteMode::Upsert => KuduOperation::Upsert,
             WriteMode::Insert | WriteMode::InsertIgnore => KuduOperation::Insert,
@@ -266,7 +373,7 @@ struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    fn of(operation: &'a Operation, schema: &TableSchema, physical: &Physical) -> Result<Self> {
+    fn of(sheet: Sheet, operation: &'a Operation, schema: &TableSchema, physical: &Physical) -> Result<Self> {
         let place = |id| {
             let place = physical.place(id).zip(schema.column(id));
             let place = place.map(|(place, column)| (place, stored(schema, column)));
@@ -276,6 +383,7 @@ impl<'a> Cells<'a> {
             Operation::Upsert(upsert) => upsert
                 .columns
                 .iter()
+                .filter(|cells| sheet.has(schema, cells.column))
                 .map(|cells| {
                     let (place, stored) = place(cells.column)?;
                     Ok((place, stored, &cells.values, cells.null_cells.as_ref()))
@@ -291,7 +399,7 @@ impl<'a> Cells<'a> {
                 })
                 .collect(),
         };
-        let is_update = matches!(code(operation), KuduOperation::Update);
+        let is_update = matches!(code(sheet, operation), KuduOperation::Update);
         Ok(Self { columns: columns?, touched: is_update.then_some(physical.touched) })
     }
 

@@ -123,6 +123,44 @@ fn what_is_written_to_a_cluster_is_read_from_it() {
     assert_eq!(rows(&again, "SELECT * FROM m"), Value::Null);
 }
 
+/// A table of Kudu has 300 columns at most.
+#[test]
+fn a_measurement_has_a_thousand_fields() {
+    let Some(cluster) = cluster::start(1, 1) else { return };
+    let directories = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let [first, second] = directories.each_ref().map(|directory| daemon(&cluster, directory));
+    first.query("CREATE DATABASE d");
+    let fields = |factor: i64| -> String {
+        let fields = (0..1000).map(|number| format!("f{number}={}i", factor * number));
+        fields.collect::<Vec<_>>().join(",")
+    };
+    let lines =
+        format!("m,host=a {} 1\nm,host=b {} 2\nm,host=b f999=7i 3\nm,host=b f5=8i 4", fields(1), fields(10));
+    assert_eq!(first.write(&lines).status, 204);
+    let both = |statement: &str, expected: Value| {
+        for server in [&first, &second] {
+            assert_eq!(rows(server, statement), expected, "{statement}");
+        }
+    };
+    both("SELECT f1, f300, f999 FROM m", json!([[1, 1, 300, 999], [2, 10, 3000, 9990], [3, null, null, 7]]));
+    both("SELECT sum(f5), sum(f600), count(f999), max(f999) FROM m", json!([[0, 63, 6600, 3, 9990]]));
+    both("SELECT f2 FROM m WHERE f700 > 700", json!([[2, 20]]));
+    both("SELECT sum(f2) FROM m WHERE f700 > 0 AND host = 'a'", json!([[0, 2]]));
+    both("SELECT f999 FROM m WHERE host = 'b' ORDER BY time DESC LIMIT 1", json!([[3, 7]]));
+    both("SELECT count(f998) FROM m WHERE f5 = 8", Value::Null);
+    // A part of a point is overwritten, then a point is deleted, in a shard of its own too.
+    assert_eq!(second.write("m,host=a f998=0i 1\nm,host=a f998=1i,f0=1i 1700000000000000000").status, 204);
+    both("SELECT f997, f998, f999 FROM m WHERE time = 1", json!([[1, 997, 0, 999]]));
+    first.query("DELETE FROM m WHERE time = 2");
+    both(
+        "SELECT f0, f999 FROM m",
+        json!([[1, 0, 999], [3, null, 7], [1_700_000_000_000_000_000_i64, 1, null]]),
+    );
+    let keys = rows(&second, "SHOW FIELD KEYS FROM m");
+    assert_eq!(keys.as_array().map(Vec::len), Some(1000));
+    assert_eq!(rows(&first, "SELECT * FROM m")[0].as_array().map(Vec::len), Some(1 + 1000 + 1));
+}
+
 /// The daemons that a daemon knows: the address of each, and whether it leads.
 fn daemons(server: &Process) -> Vec<(String, bool)> {
     let answer = server.query("SHOW DIAGNOSTICS FOR 'daemons'");

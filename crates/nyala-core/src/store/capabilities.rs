@@ -3,7 +3,7 @@
 //! A missing feature is either emulated above the store ([`super::emulate`]), once for all stores, or refused by name.
 
 use crate::error::{Error, Result};
-use crate::schema::Alteration;
+use crate::schema::{Alteration, Ranges, TableSchema};
 use std::fmt;
 
 /// What a store says about itself.
@@ -54,6 +54,8 @@ pub enum Feature {
     KeyRanges,
     /// Adding a column with a default, which existing rows get too.
     AddedDefaults,
+    /// Columns of tables of series that have a default or are required.
+    SeriesDefaults,
     /// [`super::Alteration::Widen`].
     WiderTypes,
     /// Snapshots of the past.
@@ -67,7 +69,7 @@ pub enum Feature {
 }
 
 /// All features, with their names in error messages.
-const FEATURES: [(Feature, &str); 14] = [
+const FEATURES: [(Feature, &str); 15] = [
     (Feature::ReverseScans, "scans by descending key"),
     (Feature::TimeOrder, "scans in order of time"),
     (Feature::PrefixLimits, "limits of rows per series"),
@@ -77,6 +79,7 @@ const FEATURES: [(Feature, &str); 14] = [
     (Feature::ConditionalRows, "writes on condition that a row is there, or not"),
     (Feature::KeyRanges, "partitions by ranges of keys"),
     (Feature::AddedDefaults, "columns added with a default"),
+    (Feature::SeriesDefaults, "columns of series with a default, or required"),
     (Feature::WiderTypes, "wider types for columns"),
     (Feature::History, "reads of the past"),
     (Feature::StagedWrites, "staged writes"),
@@ -160,5 +163,17 @@ impl Capabilities {
             true => Ok(()),
             false => Err(feature.refused()),
         }
+    }
+
+    /// Fails with unsupported, naming the feature, if the store lacks what a table's schema needs.
+    pub fn need_for(&self, schema: &TableSchema) -> Result<()> {
+        if matches!(schema.partitioning.ranges, Ranges::Keys { .. }) {
+            self.need(Feature::KeyRanges)?;
+        }
+        let mut fields = schema.columns.iter().filter(|column| !schema.is_key(column.id));
+        if schema.is_series_keyed() && fields.any(|field| field.default.is_some() || !field.nullable) {
+            self.need(Feature::SeriesDefaults)?;
+        }
+        Ok(())
     }
 }

@@ -123,8 +123,10 @@ impl Generator {
         if self.tables.is_empty() || self.chance(2) {
             let widths_ns = [300, 1000, TIME_SPAN_NS * 2];
             let mut schema = TableSchema::measurement(name, widths_ns[self.below(3) as usize]);
-            for id in 2..4 + self.below(4) {
-                let (id, column_type) = (ColumnId(id as u32), self.column_type());
+            // Ids far apart, as if many columns had been dropped: a store may keep such columns in different places.
+            let step = if self.chance(3) { 130 } else { 1 };
+            for number in 0..2 + self.below(4) {
+                let (id, column_type) = (ColumnId(2 + (number * step) as u32), self.column_type());
                 schema.columns.push(ColumnSchema::new(id, format!("column {id}"), column_type));
                 schema.next_column = ColumnId(id.0 + 1);
             }

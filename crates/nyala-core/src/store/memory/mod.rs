@@ -11,7 +11,6 @@ mod table;
 use super::*;
 use crate::env::ClockRef;
 use crate::error::Error;
-use crate::schema::Ranges;
 use changes::MemoryChanges;
 use snapshot::MemorySnapshot;
 use stage::MemoryStage;
@@ -239,11 +238,7 @@ impl Store for MemoryStore {
     }
 
     async fn create_tables(&self, schemas: Vec<TableSchema>) -> Result<Vec<TableId>> {
-        for schema in &schemas {
-            if matches!(schema.partitioning.ranges, Ranges::Keys { .. }) {
-                self.capabilities.need(Feature::KeyRanges)?;
-            }
-        }
+        schemas.iter().try_for_each(|schema| self.capabilities.need_for(schema))?;
         self.change(|state| schemas.into_iter().map(|schema| state.create(schema)).collect())
     }
 
@@ -252,7 +247,9 @@ impl Store for MemoryStore {
         self.change(|state| {
             // Errors of schemas come before errors of rows.
             let mut schemas = state.clone();
-            changes.iter().cloned().try_for_each(|change| schemas.alter(change, false).map(drop))?;
+            for change in changes.iter().cloned() {
+                self.capabilities.need_for(&*schemas.alter(change, false)?)?;
+            }
             changes.into_iter().map(|change| state.alter(change, true)).collect()
         })
     }
