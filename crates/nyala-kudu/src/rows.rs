@@ -10,11 +10,14 @@ use async_trait::async_trait;
 use kudu_client::{Scanner, TabletScanner};
 use nyala_core::arrays::{take_rows, value_at};
 use nyala_core::schema::{ColumnType, TableSchema};
-use nyala_core::store::{Batch, Comparison, KeyBound, RowSelection, RowStream, SeriesRun, SeriesSet};
+use nyala_core::store::{
+    Batch, Comparison, KeyBound, RowSelection, RowStream, SeriesRun, SeriesSet, ServerReads,
+};
 use nyala_core::{Result, SeriesId, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So many series are named to the servers; of more they return a range, and it is chosen here.
 pub(crate) const SERIES_LISTED: usize = 4096;
@@ -73,6 +76,28 @@ pub(crate) struct Rows {
     filter: Arc<RowFilter>,
     rows_left: usize,
     ready: VecDeque<Batch>,
+    reads: Arc<CountedReads>,
+}
+
+/// What servers were asked.
+#[derive(Debug, Default)]
+pub(crate) struct CountedReads {
+    tablets: AtomicU64,
+    scans: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl CountedReads {
+    /// Counts scans of so many tablets.
+    pub(crate) fn add(&self, tablets: usize, scans: usize) {
+        self.tablets.fetch_add(tablets as u64, Ordering::Relaxed);
+        self.scans.fetch_add(scans as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn so_far(&self) -> ServerReads {
+        let number = |counted: &AtomicU64| counted.load(Ordering::Relaxed);
+        ServerReads { tablets: number(&self.tablets), scans: number(&self.scans), bytes: number(&self.bytes) }
+    }
 }
 
 #[async_trait]
@@ -90,6 +115,8 @@ impl RowStream for Rows {
                 Source::Tablet(scanner) => scanner.next_batch().await,
             };
             let Some(batch) = next.map_err(of_read)? else { return Ok(None) };
+            let bytes = batch.get_array_memory_size() as u64;
+            self.reads.bytes.fetch_add(bytes, Ordering::Relaxed);
             let columns = self.filter.columns_of(&batch)?;
             let mut begin = 0;
             while begin < batch.num_rows() {
@@ -106,8 +133,13 @@ impl RowStream for Rows {
 }
 
 impl Rows {
-    pub(crate) fn new(source: Source, filter: Arc<RowFilter>, limit: Option<usize>) -> Self {
-        Self { source, filter, rows_left: limit.unwrap_or(usize::MAX), ready: VecDeque::new() }
+    pub(crate) fn new(
+        source: Source,
+        filter: Arc<RowFilter>,
+        limit: Option<usize>,
+        reads: Arc<CountedReads>,
+    ) -> Self {
+        Self { source, filter, rows_left: limit.unwrap_or(usize::MAX), ready: VecDeque::new(), reads }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::of_read;
 use crate::merge::MergedRows;
 use crate::options::KuduOptions;
 use crate::physical::{Physical, name_of, stored};
-use crate::rows::{NoRows, Read, RowFilter, Rows, SERIES_LISTED, Source};
+use crate::rows::{CountedReads, NoRows, Read, RowFilter, Rows, SERIES_LISTED, Source};
 use crate::sheets::Sheet;
 use crate::state::TableState;
 use kudu_client::{Predicate as KuduPredicate, ReadMode, ScanBuilder, TabletScanner, Timestamp};
@@ -23,14 +23,15 @@ pub(crate) struct Reader<'a> {
     pub(crate) table: &'a TableState,
     pub(crate) at: Timestamp,
     pub(crate) options: &'a KuduOptions,
+    pub(crate) reads: &'a Arc<CountedReads>,
 }
 
 impl Reader<'_> {
     /// Opens a scan of a validated request forwards by key.
     pub(crate) async fn rows(self, request: &ScanRequest) -> Result<Box<dyn RowStream>> {
         let Some((scan, filter)) = self.plan(request) else { return Ok(Box::new(NoRows)) };
-        let scanner = scan.sorted().open().await.map_err(of_read)?;
-        Ok(Box::new(Rows::new(Source::Table(scanner), filter, request.limit)))
+        let source = self.opened(scan).await?;
+        Ok(Box::new(Rows::new(source, filter, request.limit, self.reads.clone())))
     }
 
     /// The same of several sheets of a table of series.
@@ -57,11 +58,16 @@ impl Reader<'_> {
             }
             let part = ScanRequest::by_key(request.table, request.rows.clone(), read);
             let Some((scan, filter)) = reader.plan(&part) else { return Ok(Box::new(NoRows)) };
-            let scanner = scan.sorted().open().await.map_err(of_read)?;
-            opened.push(Rows::new(Source::Table(scanner), filter, None));
+            opened.push(Rows::new(reader.opened(scan).await?, filter, None, reader.reads.clone()));
         }
         let filter = sheets[0].1.filter_over(request, &[schema.key.clone(), columns].concat());
         Ok(Box::new(MergedRows::open(opened, filter, places, request.limit).await?))
+    }
+
+    async fn opened(self, scan: ScanBuilder) -> Result<Source> {
+        let scanner = scan.sorted().open().await.map_err(of_read)?;
+        self.reads.add(scanner.tablets(), scanner.tablets());
+        Ok(Source::Table(scanner))
     }
 
     /// The same by tablet: the rows of each are in the order of their keys. With the tablets' hash buckets.
@@ -70,14 +76,14 @@ impl Reader<'_> {
         let tablets = scan.fault_tolerant().into_tablets().await.map_err(of_read)?;
         let rows = |tablet: TabletScanner| {
             let buckets = tablet.hash_buckets().to_vec();
-            (buckets, Rows::new(Source::Tablet(tablet), filter.clone(), request.limit))
+            (buckets, Rows::new(Source::Tablet(tablet), filter.clone(), request.limit, self.reads.clone()))
         };
         Ok(tablets.into_iter().map(rows).collect())
     }
 
     /// What the servers are asked, and what becomes of their rows; `None`: no row is selected.
     fn plan(self, request: &ScanRequest) -> Option<(ScanBuilder, Arc<RowFilter>)> {
-        let Self { physical, table, at, options } = self;
+        let Self { physical, table, at, options, .. } = self;
         let mut columns: Vec<ColumnId> = table.schema.key.clone();
         let mut known: HashSet<ColumnId> = columns.iter().copied().collect();
         let judged = request.predicates.iter().map(|predicate| &predicate.column);

@@ -1,10 +1,10 @@
 //! What the cluster was at a moment: a timestamp, and the tables as the log knew them then.
 
-use crate::aggregate::aggregate;
+use crate::aggregate::{aggregate, count_reads};
 use crate::cluster::Cluster;
 use crate::error::of_read;
 use crate::physical::Physical;
-use crate::rows::NoRows;
+use crate::rows::{CountedReads, NoRows};
 use crate::scan::Reader;
 use crate::sheets::{self, Sheet};
 use crate::state::{State, TableState};
@@ -12,7 +12,10 @@ use async_trait::async_trait;
 use kudu_client::Timestamp;
 use nyala_core::schema::TableSchema;
 use nyala_core::store::aggregate::aggregate_by_scan;
-use nyala_core::store::{AggregateRequest, PartialAggregates, RowStream, ScanRequest, Snapshot};
+use nyala_core::store::{
+    AggregateRequest, PartialAggregates, RowSelection, RowStream, ScanRequest, SeriesSet, ServerReads,
+    Snapshot,
+};
 use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TimeRange};
 use std::sync::Arc;
 
@@ -22,11 +25,13 @@ pub(crate) struct KuduSnapshot {
     pub(crate) at: Timestamp,
     /// Tables of fewer replicas may have newer rows.
     pub(crate) least_replicas: usize,
+    /// What its readers asked of servers.
+    pub(crate) reads: Arc<CountedReads>,
 }
 
 impl KuduSnapshot {
     fn reader<'a>(&'a self, physical: &'a Physical, table: &'a TableState) -> Reader<'a> {
-        Reader { physical, table, at: self.at, options: &self.cluster.options }
+        Reader { physical, table, at: self.at, options: &self.cluster.options, reads: &self.reads }
     }
 
     /// A sheet to read; `None`: it was never written to.
@@ -117,6 +122,37 @@ impl Snapshot for KuduSnapshot {
         };
         let rows = physical.table.statistics().await.map_err(of_read)?.live_rows.unwrap_or(0);
         Ok((rows as f64 * share(table, within)) as u64)
+    }
+
+    async fn estimate_reads(&self, scan: &ScanRequest, aggregated: bool) -> Result<Option<ServerReads>> {
+        let table = self.state.table(scan.table)?;
+        let mut reads = ServerReads::default();
+        for number in sheets::read_by_scan(&table.schema, scan) {
+            let sheet = Sheet { table: scan.table, number };
+            let Some(physical) = self.open(sheet, table).await? else { continue };
+            let counted = Arc::default();
+            let reader = Reader { reads: &counted, ..self.reader(&physical, table) };
+            match &scan.rows {
+                RowSelection::Series { series: SeriesSet::Ids(ids), time } if aggregated => {
+                    count_reads(reader, scan, ids, *time).await?;
+                }
+                _ => {
+                    let tablets = reader.tablets(scan).await?.len();
+                    counted.add(tablets, tablets);
+                }
+            }
+            let asked = counted.so_far();
+            let all = physical.table.tablet_count().await.map_err(of_read)?.max(1) as u64;
+            let bytes = physical.table.statistics().await.map_err(of_read)?.on_disk_bytes.unwrap_or(0);
+            reads.tablets += asked.tablets;
+            reads.scans += asked.scans;
+            reads.bytes += bytes / all * asked.tablets;
+        }
+        Ok(Some(reads))
+    }
+
+    fn reads(&self) -> Option<ServerReads> {
+        Some(self.reads.so_far())
     }
 }
 

@@ -294,7 +294,8 @@ impl Store for KuduStore {
                 (at, self.cluster.log.state())
             }
         };
-        Ok(Arc::new(KuduSnapshot { cluster: self.cluster.clone(), state, at, least_replicas }))
+        let (cluster, reads) = (self.cluster.clone(), Arc::default());
+        Ok(Arc::new(KuduSnapshot { cluster, state, at, least_replicas, reads }))
     }
 }
 

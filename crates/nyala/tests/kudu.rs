@@ -93,6 +93,21 @@ fn what_is_written_to_a_cluster_is_read_from_it() {
         ])
     );
     assert_eq!(rows(&server, "SELECT last(v) FROM m WHERE host = 'b'"), json!([[2_000_000_000_i64, 2]]));
+    // One tablet has the series; another shard is not asked.
+    let plan = rows(&server, "EXPLAIN SELECT sum(v) FROM m WHERE host = 'a' AND time < 4s");
+    let lines: Vec<&str> =
+        plan.as_array().into_iter().flatten().filter_map(|line| line[0].as_str()).collect();
+    assert_eq!(
+        lines[3..6],
+        [
+            "COMPUTED BY: the store, from rows as tablets send them",
+            "NUMBER OF TABLETS: 1",
+            "NUMBER OF SCANS: 1"
+        ]
+    );
+    let cost =
+        rows(&server, "EXPLAIN ANALYZE SELECT sum(v) FROM m WHERE host = 'a' AND time < 4s").to_string();
+    assert!(cost.contains("tablets: 1\"") && cost.contains("scans: 1\""), "{cost}");
     // A point that is written again, and one that is deleted.
     assert_eq!(server.write("m,host=b v=7 2000000000").status, 204);
     server.query("DELETE FROM m WHERE time = 3s");

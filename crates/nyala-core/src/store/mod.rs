@@ -259,4 +259,28 @@ pub trait Snapshot: Send + Sync + 'static {
 
     /// Approximately how many rows a table of series has `within` a range of times, from statistics.
     async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64>;
+
+    /// Approximately what servers are asked for the rows of a scan, or for aggregates of them. `None` if the store asks no
+    /// servers.
+    async fn estimate_reads(&self, _scan: &ScanRequest, _aggregated: bool) -> Result<Option<ServerReads>> {
+        Ok(None)
+    }
+
+    /// What servers were asked for rows of this snapshot so far. `None` if the store asks no servers.
+    fn reads(&self) -> Option<ServerReads> {
+        None
+    }
+}
+
+/// What a store that keeps its rows on servers asks of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServerReads {
+    /// Parts of a table, each on a server of its own at a time, that are read. Each is counted once for each scan of the
+    /// store.
+    pub tablets: u64,
+    /// Scans of single tablets.
+    pub scans: u64,
+    /// Of an estimate: the encoded bytes of these tablets; servers read a part of them. Else the decoded bytes that were
+    /// received.
+    pub bytes: u64,
 }

@@ -16,7 +16,7 @@ use nyala_core::store::{
     AggregateRequest, PartialAggregates, RowSelection, RowStream, ScanRequest, SeriesSet,
 };
 use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -70,7 +70,14 @@ async fn aggregate_ranges(
     }
     let empty = AggregateRequest { groups: 0, ..(*request).clone() }.empty_states(schema)?;
     let accumulator = || Accumulator::new(request.clone(), empty.clone());
-    let tablets = tablets_by_part(reader, &request, ranges).await?;
+    let mut columns = vec![TIME_COLUMN];
+    columns.extend(request.measures.iter().map(|measure| measure.column));
+    let all = ScanRequest {
+        predicates: request.predicates.clone(),
+        ..ScanRequest::by_key(request.table, RowSelection::All, columns)
+    };
+    let ids: Vec<SeriesId> = request.series.iter().map(|(series, _)| *series).collect();
+    let tablets = tablets_by_part(reader, &all, &ids, ranges).await?;
     let mut parts: Vec<Part> =
         tablets.into_iter().map(|tablets| Part { tablets, open: None, accumulator: accumulator() }).collect();
     let mut total = Total { request: &request, states: &mut states };
@@ -84,32 +91,43 @@ async fn aggregate_ranges(
 /// The tablets of a part: of ascending times, each with the start of the next range.
 type Tablets = VecDeque<(Option<i64>, Rows)>;
 
+/// The scans of some series and ranges of times; `all` is the same for all rows.
 async fn tablets_by_part(
     reader: Reader<'_>,
-    request: &AggregateRequest,
+    all: &ScanRequest,
+    ids: &[SeriesId],
     ranges: &[TimeRange],
 ) -> Result<Vec<Tablets>> {
-    let mut columns = vec![TIME_COLUMN];
-    columns.extend(request.measures.iter().map(|measure| measure.column));
-    let ids: Vec<SeriesId> = request.series.iter().map(|(series, _)| *series).collect();
     let sets: Vec<Arc<[SeriesId]>> = match ids.len() {
         ..=SERIES_ALONE => ids.iter().map(|series| [*series].into()).collect(),
         _ => vec![ids.into()],
     };
+    let mut distinct: HashSet<(usize, Vec<u32>)> = HashSet::new();
+    let mut scans = 0;
     let mut parts: BTreeMap<(usize, Vec<u32>), Tablets> = BTreeMap::new();
     for (number, range) in ranges.iter().enumerate() {
         let next_start_ns = ranges.get(number + 1).map(|next| next.start_ns);
         for (set, series) in sets.iter().enumerate() {
             let rows = RowSelection::Series { series: SeriesSet::Ids(series.clone()), time: *range };
-            let predicates = request.predicates.clone();
-            let scan =
-                ScanRequest { predicates, ..ScanRequest::by_key(request.table, rows, columns.clone()) };
-            for (buckets, rows) in reader.tablets(&scan).await? {
+            for (buckets, rows) in reader.tablets(&ScanRequest { rows, ..all.clone() }).await? {
+                distinct.insert((number, buckets.clone()));
+                scans += 1;
                 parts.entry((set, buckets)).or_default().push_back((next_start_ns, rows));
             }
         }
     }
+    reader.reads.add(distinct.len(), scans);
     Ok(parts.into_values().collect())
+}
+
+/// Counts in the reader what aggregates of some series in a range of times would ask.
+pub(crate) async fn count_reads(
+    reader: Reader<'_>,
+    all: &ScanRequest,
+    ids: &[SeriesId],
+    time: TimeRange,
+) -> Result<()> {
+    tablets_by_part(reader, all, ids, &ranges_within(reader, time)).await.map(drop)
 }
 
 /// A part that is read.

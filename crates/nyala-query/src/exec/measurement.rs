@@ -4,9 +4,11 @@ use super::order::{SeriesOrder, TimeOrder};
 use super::reader::{ColumnSource, MeasurementReader, ScanColumns, Tags};
 use super::row_batch::{Projection, RowBatch};
 use super::series_numbers::SeriesNumbers;
-use crate::plan::{MeasurementPlan, Plan, PointLimit, RowCondition};
+use crate::plan::{MeasurementPlan, Plan, PointLimit, Reference, RowCondition};
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Direction, Order, Predicate, RowSelection, ScanRequest, SeriesSet, SnapshotRef};
+use nyala_core::store::{
+    Direction, Order, Predicate, RowSelection, ScanRequest, SeriesSet, ServerReads, SnapshotRef,
+};
 use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::GroupValues;
@@ -174,6 +176,31 @@ impl MeasurementRows {
         }
         let nothing = || RowBatch { times_ns: Vec::new().into(), columns: Vec::new() };
         Ok((if parts.is_empty() { nothing() } else { RowBatch::concatenate(&parts) }, spans))
+    }
+
+    /// Approximately what servers are asked for these references of all groups, or for aggregates of them; `None` if the
+    /// store asks no servers.
+    pub async fn estimate_reads(
+        &self,
+        references: &[Reference],
+        aggregated: bool,
+    ) -> Result<Option<ServerReads>> {
+        let Some(schema) = self.schema.as_deref() else { return Ok(None) };
+        let mut scan_columns = ScanColumns::of(&self.measurement, Some(schema));
+        let condition = self.rows_condition.iter().flat_map(|condition| &condition.references);
+        references.iter().chain(condition).for_each(|reference| drop(scan_columns.source(reference)));
+        let mut columns = vec![TIME_COLUMN];
+        columns.extend(scan_columns.columns.into_list());
+        let mut members: Vec<SeriesId> =
+            (0..self.group_values.len()).flat_map(|group| self.group_series[group].to_vec()).collect();
+        members.sort_unstable();
+        let rows = RowSelection::Series { series: SeriesSet::Ids(members.into()), time: self.time };
+        let scan = ScanRequest {
+            predicates: self.predicates.clone(),
+            skip_empty_rows: true,
+            ..ScanRequest::by_key(self.measurement.table(), rows, columns)
+        };
+        self.snapshot.estimate_reads(&scan, aggregated).await
     }
 
     async fn open(

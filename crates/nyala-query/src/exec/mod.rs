@@ -28,4 +28,5 @@ mod series_numbers;
 mod transform;
 mod windows;
 
+pub use measurement::MeasurementRows;
 pub use select::{SelectStream, is_pushed_down};

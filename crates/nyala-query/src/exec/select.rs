@@ -10,7 +10,7 @@ use super::measurement::MeasurementRows;
 use super::push_down::{Computed, PushDown};
 use super::raw::RawGroup;
 use super::windows::windows_of;
-use crate::plan::{Fill, MeasurementPlan, Plan, PlanSource};
+use crate::plan::{Fill, Plan, PlanSource};
 use arrow_array::Float64Array;
 use arrow_buffer::ScalarBuffer;
 use nyala_core::store::{SnapshotRef, Windows};
@@ -345,9 +345,8 @@ impl FrameStream for SelectStream {
 }
 
 /// Whether the store computes the calls of a plan on its own blocks of a measurement.
-pub async fn is_pushed_down(plan: &Plan, source: &MeasurementPlan, snapshot: &SnapshotRef) -> bool {
-    let rows = MeasurementRows::find(plan, source, snapshot.clone()).await;
-    !plan.calls.is_empty() && plan.sources.len() == 1 && PushDown::of(plan, &rows).is_some()
+pub fn is_pushed_down(plan: &Plan, rows: &MeasurementRows) -> bool {
+    !plan.calls.is_empty() && plan.sources.len() == 1 && PushDown::of(plan, rows).is_some()
 }
 
 /// NaN is shown as NULL.

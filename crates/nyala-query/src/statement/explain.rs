@@ -2,12 +2,12 @@
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks, plan_of};
-use crate::exec::{SelectStream, is_pushed_down};
+use crate::exec::{MeasurementRows, SelectStream, is_pushed_down};
 use crate::influxql::{DataType, Select};
 use crate::plan::{
     CallPlan, Function, MeasurementPlan, Plan, PlanSource, QueryContext, Reference, ReferenceKind,
 };
-use nyala_core::store::SnapshotRef;
+use nyala_core::store::{ServerReads, SnapshotRef};
 use nyala_core::{Result, TimeRange};
 use nyala_exec::{QueryMemory, TimeBounds};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<A
     let plan = plan_of(select.clone(), context).await?;
     let snapshot = context.snapshot().await?;
     let mut reads = Vec::new();
-    describe(&plan, &snapshot, &mut reads).await;
+    describe(&plan, &snapshot, &mut reads).await?;
     let mut lines = reads.join(&[String::new()][..]);
     if lines.is_empty() {
         lines.push(String::new());
@@ -26,29 +26,31 @@ pub(super) async fn explain(select: &Select, context: &QueryContext) -> Result<A
 }
 
 /// The lines about each read of a measurement, including those of inner queries.
-async fn describe(plan: &Plan, snapshot: &SnapshotRef, reads: &mut Vec<Vec<String>>) {
+async fn describe(plan: &Plan, snapshot: &SnapshotRef, reads: &mut Vec<Vec<String>>) -> Result<()> {
     for source in &plan.sources {
         match source {
-            PlanSource::Subquery(inner) => Box::pin(describe(inner, snapshot, reads)).await,
+            PlanSource::Subquery(inner) => Box::pin(describe(inner, snapshot, reads)).await?,
             PlanSource::Measurement(source) => {
-                let pushed_down = is_pushed_down(plan, source, snapshot).await;
+                let rows = MeasurementRows::find(plan, source, snapshot.clone()).await;
                 if plan.calls.is_empty() {
-                    reads.push(describe_read(None, pushed_down, plan, source).await);
+                    reads.push(describe_read(None, plan, source, &rows).await?);
                 }
                 for call in &plan.calls {
-                    reads.push(describe_read(Some(call), pushed_down, plan, source).await);
+                    reads.push(describe_read(Some(call), plan, source, &rows).await?);
                 }
             }
         }
     }
+    Ok(())
 }
 
 async fn describe_read(
     call: Option<&CallPlan>,
-    pushed_down: bool,
     plan: &Plan,
     source: &MeasurementPlan,
-) -> Vec<String> {
+    rows: &MeasurementRows,
+) -> Result<Vec<String>> {
+    let pushed_down = is_pushed_down(plan, rows);
     let mut lines = Vec::new();
     let expression = match call {
         None => "<nil>".to_owned(),
@@ -68,9 +70,20 @@ async fn describe_read(
     let shards = shards.iter().filter(|shard| !shard.range.intersect(time).is_empty()).count();
     lines.push(format!("NUMBER OF SHARDS: {shards}"));
     lines.push(format!("NUMBER OF SERIES: {}", source.measurement.series().select(&source.tags).len()));
-    let computed_by = if pushed_down { "the store, from encoded blocks" } else { "the query, from rows" };
+    let references = call.map_or(&*plan.references, |call| std::slice::from_ref(&call.argument));
+    let asked = rows.estimate_reads(references, pushed_down).await?;
+    let computed_by = match (pushed_down, asked) {
+        (false, _) => "the query, from rows",
+        (true, None) => "the store, from encoded blocks",
+        (true, Some(_)) => "the store, from rows as tablets send them",
+    };
     lines.push(format!("COMPUTED BY: {computed_by}"));
-    lines
+    if let Some(ServerReads { tablets, scans, bytes }) = asked {
+        lines.push(format!("NUMBER OF TABLETS: {tablets}"));
+        lines.push(format!("NUMBER OF SCANS: {scans}"));
+        lines.push(format!("SIZE OF TABLETS: {bytes}"));
+    }
+    Ok(lines)
 }
 
 fn with_type(reference: &Reference) -> String {
@@ -109,7 +122,8 @@ pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: Que
     let begun = Instant::now();
     let plan = plan_of(select.clone(), context).await?;
     let planned = begun.elapsed();
-    let mut stream = SelectStream::open(Arc::new(plan), context.snapshot().await?, memory).await?;
+    let snapshot = context.snapshot().await?;
+    let mut stream = SelectStream::open(Arc::new(plan), snapshot.clone(), memory).await?;
     let (mut rows, mut series, mut last) = (0, 0, None);
     while let Some(frame) = stream.next().await? {
         rows += frame.rows();
@@ -118,7 +132,7 @@ pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: Que
         last = current;
     }
     let total = begun.elapsed();
-    let lines = [
+    let mut lines = vec![
         ".".to_owned(),
         "└── select".to_owned(),
         format!("    ├── execution_time: {}", shown(total - planned)),
@@ -126,9 +140,13 @@ pub(super) async fn analyze(select: &Select, context: &QueryContext, memory: Que
         format!("    ├── total_time: {}", shown(total)),
         format!("    ├── statement: {}", super::select_with_full_names(select, context)),
         format!("    ├── series: {series}"),
-        format!("    └── rows: {rows}"),
-        String::new(),
     ];
+    if let Some(ServerReads { tablets, scans, bytes }) = snapshot.reads() {
+        lines.push(format!("    ├── tablets: {tablets}"));
+        lines.push(format!("    ├── scans: {scans}"));
+        lines.push(format!("    ├── bytes_received: {bytes}"));
+    }
+    lines.extend([format!("    └── rows: {rows}"), String::new()]);
     Ok(Answer::Rows(vec![table("", vec![("EXPLAIN ANALYZE", text_column(lines))])], Chunks::Whole))
 }
 

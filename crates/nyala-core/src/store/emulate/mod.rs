@@ -219,6 +219,14 @@ impl Snapshot for EmulatedSnapshot {
     async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {
         self.snapshot.estimate_rows(table, within).await
     }
+
+    async fn estimate_reads(&self, scan: &ScanRequest, aggregated: bool) -> Result<Option<ServerReads>> {
+        self.snapshot.estimate_reads(scan, aggregated).await
+    }
+
+    fn reads(&self) -> Option<ServerReads> {
+        self.snapshot.reads()
+    }
 }
 
 fn is_inequality(predicate: &Predicate) -> bool {
