@@ -110,6 +110,11 @@ pub fn take_rows_or_null(array: &ArrayRef, rows: &[Option<u32>]) -> ArrayRef {
     collect_like(array, rows.iter().map(|row| row.map_or((&null, 0), |row| (array, row as usize))))
 }
 
+/// Some rows of several arrays of one type, in any order: each an array and a row of it. There is at least one array.
+pub fn interleave(arrays: &[ArrayRef], rows: &[(usize, usize)]) -> ArrayRef {
+    collect_like(&arrays[0], rows.iter().map(|(array, row)| (&arrays[*array], *row)))
+}
+
 /// The rows of several arrays of one type, concatenated. There is at least one array.
 pub fn concat(arrays: &[ArrayRef]) -> ArrayRef {
     match arrays {

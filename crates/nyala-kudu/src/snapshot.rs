@@ -1,6 +1,6 @@
 //! What the cluster was at a moment: a timestamp, and the tables as the log knew them then.
 
-use crate::aggregate::{aggregate, count_reads};
+use crate::aggregate::{SERIES_ALONE, aggregate, count_reads, newest_suffices};
 use crate::cluster::Cluster;
 use crate::error::of_read;
 use crate::physical::Physical;
@@ -12,11 +12,12 @@ use async_trait::async_trait;
 use kudu_client::Timestamp;
 use nyala_core::schema::TableSchema;
 use nyala_core::store::aggregate::aggregate_by_scan;
+use nyala_core::store::newest::NewestRows;
 use nyala_core::store::{
     AggregateRequest, PartialAggregates, RowSelection, RowStream, ScanRequest, SeriesSet, ServerReads,
     Snapshot,
 };
-use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TimeRange};
+use nyala_core::{Error, ErrorKind, Result, Sequence, SeriesId, TableId, TimeRange};
 use std::sync::Arc;
 
 pub(crate) struct KuduSnapshot {
@@ -32,6 +33,16 @@ pub(crate) struct KuduSnapshot {
 impl KuduSnapshot {
     fn reader<'a>(&'a self, physical: &'a Physical, table: &'a TableState) -> Reader<'a> {
         Reader { physical, table, at: self.at, options: &self.cluster.options, reads: &self.reads }
+    }
+
+    /// Where the newest rows are, if only these are asked for, and of many series. All others need not be decoded then.
+    async fn newest_rows(&self, request: &AggregateRequest) -> Result<Option<NewestRows>> {
+        if request.series.len() <= SERIES_ALONE || !newest_suffices(request) {
+            return Ok(None);
+        }
+        let ids: Vec<SeriesId> = request.series.iter().map(|(series, _)| *series).collect();
+        let time = request.time.intersect(request.windows.span());
+        NewestRows::find(self, request.table, &ids, time).await
     }
 
     /// A sheet to read; `None`: it was never written to.
@@ -96,7 +107,8 @@ impl Snapshot for KuduSnapshot {
             let places: Vec<usize> = (0..sheets.len()).filter(|place| sheets[*place] == number).collect();
             let measures = places.iter().map(|place| request.measures[*place]).collect();
             let part = Arc::new(AggregateRequest { measures, ..request.clone() });
-            let found = match aggregate(self.reader(&physical, table), part.clone()).await? {
+            let newest = self.newest_rows(&part).await?;
+            let found = match aggregate(self.reader(&physical, table), part.clone(), newest).await? {
                 Some(found) => found,
                 None => aggregate_by_scan(self, &part).await?,
             };

@@ -94,6 +94,7 @@ pub mod capabilities;
 pub mod changes;
 pub mod emulate;
 pub mod memory;
+pub mod newest;
 pub mod predicate;
 pub mod scan;
 pub mod stage;

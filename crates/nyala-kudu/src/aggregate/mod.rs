@@ -8,10 +8,13 @@
 mod accumulate;
 mod newest;
 
+pub(crate) use newest::suffices as newest_suffices;
+
 use crate::rows::Rows;
 use crate::scan::Reader;
 use accumulate::{Accumulator, Chunk, NanFound};
 use nyala_core::schema::TIME_COLUMN;
+use nyala_core::store::newest::NewestRows;
 use nyala_core::store::{
     AggregateRequest, PartialAggregates, RowSelection, RowStream, ScanRequest, SeriesSet,
 };
@@ -22,7 +25,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// So many series at most are read one by one.
-const SERIES_ALONE: usize = 16;
+pub(crate) const SERIES_ALONE: usize = 16;
+/// The newest rows of series are taken to be so far apart where nothing is known of them: an hour has four.
+const STEP_NS: i64 = 900_000_000_000;
 /// Chunks that a part may be ahead.
 const CHUNKS_AHEAD: usize = 2;
 
@@ -31,16 +36,24 @@ const CHUNKS_AHEAD: usize = 2;
 pub(crate) async fn aggregate(
     reader: Reader<'_>,
     request: Arc<AggregateRequest>,
+    newest_rows: Option<NewestRows>,
 ) -> Result<Option<PartialAggregates>> {
     let ranges = ranges_within(reader, request.time.intersect(request.windows.span()));
-    if !newest::suffice(&request) {
+    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
+        return request.empty_states(&reader.table.schema).map(Some);
+    };
+    if !newest_suffices(&request) {
         return aggregate_ranges(reader, request, &ranges).await;
     }
-    let now_ns = i64::try_from(reader.at.micros()).map_or(i64::MAX, |micros| micros.saturating_mul(1000));
     let mut states = request.empty_states(&reader.table.schema)?;
-    for slice in newest::slices(&ranges, now_ns) {
+    let now_ns = i64::try_from(reader.at.micros()).map_or(i64::MAX, |micros| micros.saturating_mul(1000));
+    let end_ns = if last.contains(now_ns) { now_ns } else { last.end_ns };
+    let newest_rows = newest_rows.unwrap_or(NewestRows { end_ns, step_ns: STEP_NS });
+    for slice in newest_rows.slices(TimeRange::new(first.start_ns, last.end_ns)) {
         let Some(rest) = newest::rest(&request, &states) else { break };
-        let Some(more) = aggregate_ranges(reader, Arc::new(rest), &[slice]).await? else { return Ok(None) };
+        let parts = ranges.iter().map(|range| range.intersect(slice)).filter(|part| !part.is_empty());
+        let parts: Vec<TimeRange> = parts.collect();
+        let Some(more) = aggregate_ranges(reader, Arc::new(rest), &parts).await? else { return Ok(None) };
         for ((state, more), measure) in states.measures.iter_mut().zip(&more.measures).zip(&request.measures)
         {
             (0..request.groups).for_each(|slot| state.add_slot(slot, measure.function, more, slot));

@@ -67,7 +67,7 @@ impl Filter {
     }
 
     /// The rows of a batch that pass the filter.
-    fn kept(&mut self, batch: &Batch) -> Vec<u32> {
+    pub(super) fn kept(&mut self, batch: &Batch) -> Vec<u32> {
         let mut kept = Vec::new();
         let mut series =
             batch.series.iter().flat_map(|run| std::iter::repeat_n(run.series, run.rows as usize));

@@ -7,7 +7,8 @@
 //! |---|---|
 //! | not-equal conditions | a scan with the other conditions, filtered |
 //! | limits per first key column | a scan of all rows, counted |
-//! | backward scans | a scan of the keys, which finds chunks of bounded size; then a scan of each chunk, the last one
+//! | backward scans of a few rows of each series | scans of slices of time, the newest first |
+//! | other backward scans | a scan of the keys, which finds chunks of bounded size; then a scan of each chunk, the last one
 //! first |
 //! | order of time | a scan of the times, which finds time ranges of bounded size; then a scan of each range, sorted |
 //! | aggregates | a scan, [`aggregate_by_scan`] |
@@ -18,6 +19,7 @@
 
 mod changes;
 mod filter;
+mod newest;
 mod read_all;
 mod reverse;
 mod time_order;
@@ -25,6 +27,7 @@ mod time_order;
 use super::aggregate::aggregate_by_scan;
 use super::*;
 use filter::Filter;
+use newest::NewestRowsScan;
 
 /// The default number of rows that are held at once to sort them.
 const PIECE_ROWS: usize = 1 << 13;
@@ -183,6 +186,9 @@ impl Snapshot for EmulatedSnapshot {
         match request.order {
             Order::Key(Direction::Backward) if missing(Feature::ReverseScans) => {
                 let (forward, outer) = self.split(&request, &schema);
+                if let Some(scan) = self.newest_rows(&request, &schema) {
+                    return Ok(Box::new(outer.over(Box::new(scan))));
+                }
                 let scan = reverse::ReverseScan::begin(snapshot, schema, forward, self.chunk_rows).await?;
                 Ok(Box::new(outer.over(Box::new(scan))))
             }
@@ -244,6 +250,14 @@ impl EmulatedSnapshot {
     }
 
     /// A forward scan in key order that the store can do, and the filter for its rows.
+    /// A backward scan of a few rows of each series, if it is one.
+    fn newest_rows(&self, request: &ScanRequest, schema: &TableSchema) -> Option<NewestRowsScan> {
+        let rows = request.limit_per_prefix?;
+        let unlimited = ScanRequest { limit: None, limit_per_prefix: None, ..request.clone() };
+        let (forward, filter) = self.split(&unlimited, schema);
+        NewestRowsScan::begin(self.snapshot.clone(), schema, forward, filter, rows, self.chunk_rows)
+    }
+
     fn split(&self, request: &ScanRequest, schema: &TableSchema) -> (ScanRequest, Filter) {
         let left_out: Vec<Predicate> = match self.features.has(Feature::NotEqual) {
             true => Vec::new(),
