@@ -245,18 +245,6 @@ impl TestCluster {
         &self.root
     }
 
-    /// The process ids of the daemons that run now.
-    pub fn daemon_pids(&self) -> Vec<u32> {
-        let shell = self.shell.id().to_string();
-        let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-        let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.filter(|pid| {
-            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|parent| parent.trim() == shell))
-        })
-        .collect()
-    }
-
     fn request(&mut self, command: Value) -> Result<Value, String> {
         let input = self.input.as_mut().ok_or("the cluster shell was closed")?;
         writeln!(input, "{command}")
