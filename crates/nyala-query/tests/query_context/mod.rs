@@ -1,7 +1,7 @@
 //! The context that test queries run in.
 
 use nyala_db::catalog::Catalog;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::ExecutionContext;
 use nyala_query::plan::QueryContext;
@@ -14,9 +14,9 @@ pub fn query_context(
     database: &str,
     now_ns: i64,
 ) -> QueryContext {
-    let (rights, running) = (Rights::Open, Arc::default());
+    let (principal, running) = (Principal::Open, Arc::default());
     QueryContext {
-        around: ExecutionContext { catalog, now_ns, rights, running, query: None },
+        around: ExecutionContext { catalog, now_ns, principal, running, query: None },
         database: database.to_owned(),
         retention_policy: String::new(),
         writer,

@@ -35,7 +35,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_db::catalog::Catalog;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::ExecutionContext;
 use nyala_exec::running::RunningQueries;
@@ -126,13 +126,13 @@ impl Context {
         databases: &Databases,
         database: String,
         retention_policy: String,
-        rights: Rights,
+        principal: Principal,
     ) -> QueryContext {
         QueryContext {
             around: ExecutionContext {
                 catalog: databases.catalog.clone(),
                 now_ns: self.clock.now_ns(),
-                rights,
+                principal,
                 running: self.running.clone(),
                 query: None,
             },

@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use job::Job;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql;
 use nyala_query::statement::SubmittedQuery;
@@ -36,13 +36,13 @@ pub(super) async fn handle(
     let pretty = of_url.is_true("pretty");
     let answered = async {
         // Credentials are checked before the body is read.
-        let rights = access::rights_of(context, &of_url, &head.headers).await?;
-        context.watch.count(head.uri.path(), &head.extensions, &rights);
+        let principal = access::authenticate(context, &of_url, &head.headers).await?;
+        context.watch.count(head.uri.path(), &head.extensions, &principal);
         let (params, _held) = match head.method {
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
             _ => (of_url, None),
         };
-        answer(context, head, params, AnswerFormat { format, pretty }, rights, client).await
+        answer(context, head, params, AnswerFormat { format, pretty }, principal, client).await
     };
     answered.await.map_err(|failure| if pretty { indented(failure) } else { failure })
 }
@@ -106,14 +106,14 @@ async fn answer(
     head: &Parts,
     mut params: Params,
     answer_format: AnswerFormat,
-    rights: Rights,
+    principal: Principal,
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let text = QueryText::of(&params)?;
     let databases = context.databases()?;
     let held = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let is_short = text.is_short();
-    let statements = text.statements(context, &rights, &held).await?;
+    let statements = text.statements(context, &principal, &held).await?;
     let chunk_rows = params.is_true("chunked").then(|| {
         params.get("chunk_size").parse().ok().filter(|rows| *rows > 0).unwrap_or(DEFAULT_CHUNK_ROWS)
     });
@@ -130,7 +130,12 @@ async fn answer(
     let job = Job {
         statements,
         written: SubmittedQuery { query: params.take("q"), values: params.take("params") },
-        context: context.query(databases, params.get("db").to_owned(), params.get("rp").to_owned(), rights),
+        context: context.query(
+            databases,
+            params.get("db").to_owned(),
+            params.get("rp").to_owned(),
+            principal,
+        ),
         by_get: head.method == Method::GET,
         audit: context.audit.clone(),
         client,
