@@ -95,14 +95,14 @@ impl Cluster {
         call.instrument(span).await
     }
 
-    /// Asks the tablet servers for their time until a majority of every tablet's replicas has answered, of which each has
-    /// at least so many.
+    /// Asks the tablet servers for their clocks until a majority of the replicas of every tablet has answered. Every
+    /// tablet has at least `replicas` of them.
     pub(crate) async fn observe_server_clocks(&self, replicas: usize) -> Result<()> {
         let Servers { addresses, silent } = self.servers().await?;
-        let mut dispensable = (replicas.saturating_sub(1) / 2).saturating_sub(silent);
+        let mut may_fail = (replicas.saturating_sub(1) / 2).saturating_sub(silent);
         let deadline = Instant::now() + self.rpc_timeout;
         let options = CallOptions { deadline, features: Vec::new(), request_id: None };
-        let asked = addresses.iter().map(async |address| {
+        let calls = addresses.iter().map(async |address| {
             let (request, mut backoff) = (ServerClockRequest {}, Backoff::default());
             loop {
                 let call = self.messenger.call::<ServerClockResponse>(
@@ -118,12 +118,12 @@ impl Cluster {
                 }
             }
         });
-        let mut answers: FuturesUnordered<_> = asked.collect();
-        while answers.len() > dispensable {
+        let mut answers: FuturesUnordered<_> = calls.collect();
+        while answers.len() > may_fail {
             match answers.next().await {
                 Some(Ok(timestamp)) => self.clock.observe(timestamp),
-                Some(Err(error)) if dispensable == 0 => return Err(error),
-                Some(Err(_)) => dispensable -= 1,
+                Some(Err(error)) if may_fail == 0 => return Err(error),
+                Some(Err(_)) => may_fail -= 1,
                 None => break,
             }
         }
@@ -131,8 +131,8 @@ impl Cluster {
     }
 
     async fn servers(&self) -> Result<Servers> {
-        let mut known = self.servers.lock().await;
-        if let Some((since, servers)) = &*known
+        let mut cached = self.servers.lock().await;
+        if let Some((since, servers)) = &*cached
             && since.elapsed() < SERVERS_KNOWN_FOR
         {
             return Ok(servers.clone());
@@ -150,7 +150,7 @@ impl Cluster {
             }
         }
         let servers = Servers { silent: all - addresses.len(), addresses: addresses.into() };
-        *known = Some((Instant::now(), servers.clone()));
+        *cached = Some((Instant::now(), servers.clone()));
         Ok(servers)
     }
 

@@ -203,7 +203,7 @@ impl Error {
         use master::*;
         let (status, message) = status_of(error);
         let kind = match error.code {
-            // A column that is there.
+            // The column to be added exists.
             INVALID_SCHEMA if status == status::ALREADY_PRESENT => AlreadyPresent,
             INVALID_SCHEMA | EVEN_REPLICATION_FACTOR | ILLEGAL_REPLICATION_FACTOR => InvalidArgument,
             TABLE_NOT_FOUND => NotFound,
@@ -230,7 +230,7 @@ impl Error {
             NOT_THE_LEADER => NotLeader,
             THROTTLED | TXN_LOCKED_RETRY_OP => Busy,
             NOT_AUTHORIZED => NotAuthorized,
-            // So a follower refuses a write.
+            // A follower refuses a write in this way.
             UNKNOWN_ERROR if matches!(status, status::ILLEGAL_STATE | status::ABORTED) => NotLeader,
             _ => kind_of_status(status),
         };
@@ -319,10 +319,11 @@ mod tests {
 
     #[test]
     fn a_follower_is_recognised_by_its_status() {
+        const INVALID_SCHEMA: i32 = 2;
         let kind = |code, status| Error::from_tablet_server(&service_error(code, status)).kind();
         assert_eq!(kind(tserver::UNKNOWN_ERROR, status::ILLEGAL_STATE), ErrorKind::NotLeader);
         assert_eq!(kind(tserver::UNKNOWN_ERROR, status::SERVICE_UNAVAILABLE), ErrorKind::Unavailable);
-        assert_eq!(kind(2, status::ILLEGAL_STATE), ErrorKind::Server);
+        assert_eq!(kind(INVALID_SCHEMA, status::ILLEGAL_STATE), ErrorKind::Server);
     }
 
     #[test]

@@ -21,6 +21,9 @@ use crate::rpc::messenger::Address;
 /// The most tablets that one look-up returns.
 const TABLETS_PER_LOOKUP: u32 = 50;
 
+/// How long an answer is valid if the master does not say.
+const DEFAULT_TTL_MILLIS: u32 = 60_000;
+
 /// More than any tablet or location has. Without these bounds a few bytes of a broken master could become many.
 const MAX_REPLICAS: usize = 16;
 const MAX_LOCATION_BYTES: usize = 1024;
@@ -179,8 +182,8 @@ impl LocationCache {
     /// Removes a tablet, so that its next use asks the master.
     pub(crate) fn forget(&self, tablet: &Tablet) {
         let mut entries = self.entries.write();
-        if let Some(Entry::Tablet(known)) = entries.get(&tablet.start)
-            && known.id == tablet.id
+        if let Some(Entry::Tablet(cached)) = entries.get(&tablet.start)
+            && cached.id == tablet.id
         {
             entries.remove(&tablet.start);
         }
@@ -201,7 +204,7 @@ impl LocationCache {
         };
         let answer: GetTableLocationsResponse =
             cluster.call_master("GetTableLocations", &request, &[], deadline).await?;
-        let life = Duration::from_millis(answer.ttl_millis.unwrap_or(60_000).into());
+        let life = Duration::from_millis(answer.ttl_millis.unwrap_or(DEFAULT_TTL_MILLIS).into());
         self.insert(key, &tablets_from_pb(&answer, life)?, life);
         Ok(())
     }

@@ -217,7 +217,7 @@ impl Charge {
     /// Takes more. Fails with retry if this would exceed the limit.
     pub fn try_grow(&mut self, bytes: u64) -> Result<()> {
         let budget = &self.budget;
-        let full = !budget.has_room(bytes, budget.ceiling_bytes(self.component));
+        let beyond_limit = !budget.has_room(bytes, budget.ceiling_bytes(self.component));
         // A batch is charged before its size in log and memtable is known, which may be several times as large. So all
         // batches together get only a part of the limit; a single batch is always admitted.
         let in_flight = budget.used_bytes(Component::InFlight);
@@ -228,7 +228,7 @@ impl Charge {
         let beyond_share = self.component == Component::Subscribers
             && budget.used_bytes(Component::Subscribers).saturating_add(bytes)
                 > budget.subscribers_bytes_max();
-        if full || crowded || beyond_share {
+        if beyond_limit || crowded || beyond_share {
             return Err(Error::retry(format!(
                 "memory is full, try again ({} asks for {} KiB; {})",
                 self.component.name(),

@@ -1,12 +1,13 @@
 //! The servers of a shared store: which of them are alive, and which one leads.
 //!
 //! The leader does what one server should do for all: it runs continuous queries and drops expired points. Every server
-//! writes a record of itself again and again. The lead is the newest of some numbered records. Whoever inserts the record
-//! under the next number leads, or leads on; whoever finds the number taken does not.
+//! writes a record of itself again and again, as a heartbeat. The newest of some numbered records names the leader. The
+//! server that inserts the record with the next number leads, or continues to lead. A server that finds the number taken
+//! does not lead.
 //!
-//! No server compares its clock with that of another. A leader counts on its lead for [`LEASE`] from the moment before it
-//! renewed it. Another server takes the lead after it has seen the same record for [`TAKEN_AFTER`], which is longer. So
-//! there are never two, even if one was frozen, as long as a server asks [`Daemons::leads`] before each step.
+//! No server compares its clock with that of another. A leader may lead for [`LEASE`], counted from the moment before it
+//! renewed the lead. Another server takes the lead after it has seen the same record for [`TAKEN_AFTER`], which is longer.
+//! So there are never two leaders, even if one was frozen, as long as a server asks [`Daemons::leads`] before each step.
 
 use crate::records::Records;
 use nyala_core::store::StoreRef;
@@ -19,21 +20,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const TABLE: &str = "nyala.daemons";
-/// How often a server says that it is there.
-pub const BEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// How often a server shows that it is alive.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a leader leads without renewing it.
 const LEASE: Duration = Duration::from_secs(15);
-/// After what time a lead that is not renewed is taken over, and a server that says nothing counts as gone.
+/// After this time a lead that is not renewed is taken over, and a server without a heartbeat counts as gone.
 const TAKEN_AFTER: Duration = Duration::from_secs(20);
-/// After what time the record of a server that says nothing is removed.
+/// After this time without a heartbeat the record of a server is removed.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
-/// How many records of the lead are kept. One that inserts a number that was removed has been frozen for longer than its
-/// lease, counted from before it looked.
+/// How many records of the lead are kept. A server that inserts a removed number again has been frozen for longer than its
+/// lease, which is counted from before it read the records. So it does not lead.
 const LEADS_KEPT: i64 = 8;
 
 const DAEMON: u8 = b'd';
 const LEAD: u8 = b'l';
-/// Of a lead that was given up.
+/// The leader in the record of a lead that was given up.
 const NOBODY: u64 = 0;
 
 /// A server, as it describes itself.
@@ -62,9 +63,9 @@ pub struct KnownDaemon {
     pub silent: Duration,
 }
 
-/// Its record.
+/// The record of a server.
 #[derive(Serialize, Deserialize)]
-struct Beat {
+struct Heartbeat {
     #[serde(flatten)]
     daemon: Daemon,
     /// Another number each time.
@@ -119,20 +120,20 @@ impl Daemons {
         Ok(Some(Self { id: u64::from_ne_bytes(id).max(1), own, records, seen: Mutex::default() }))
     }
 
-    /// Says that this server is there, looks at the others, and renews or takes the lead. To be called every
-    /// [`BEAT_INTERVAL`].
-    pub async fn beat(&self) -> Result<()> {
+    /// Shows that this server is alive, reads the heartbeats of the others, and renews or takes the lead. To be called every
+    /// [`HEARTBEAT_INTERVAL`].
+    pub async fn heartbeat(&self) -> Result<()> {
         let began = Instant::now();
         let beat = {
             let mut seen = self.seen.lock();
             seen.own_beat += 1;
-            Beat { daemon: self.own.clone(), beat: seen.own_beat }
+            Heartbeat { daemon: self.own.clone(), beat: seen.own_beat }
         };
-        let text = serde_json::to_vec(&beat).expect("a beat is plain data");
+        let text = serde_json::to_vec(&beat).expect("a heartbeat is plain data");
         let key = daemon_key(self.id);
         self.records.write(vec![self.records.put([(key.as_slice(), text.as_slice())])]).await?;
-        self.look(began).await?;
-        self.lead(began).await
+        self.read_others(began).await?;
+        self.renew_or_take_lead(began).await
     }
 
     /// Whether this server leads at this moment.
@@ -155,7 +156,7 @@ impl Daemons {
         }
     }
 
-    /// The servers that are there.
+    /// The servers that are alive.
     pub fn all(&self) -> Vec<KnownDaemon> {
         let (now, seen) = (Instant::now(), self.seen.lock());
         let leader = seen.lead.filter(|lead| now - lead.seen < TAKEN_AFTER).map(|lead| lead.leader);
@@ -181,9 +182,9 @@ impl Daemons {
         self.records.write(vec![self.records.remove([daemon_key(self.id).as_slice()])]).await
     }
 
-    /// Reads what the other servers say.
-    async fn look(&self, now: Instant) -> Result<()> {
-        let mut found: Vec<(u64, Beat)> = Vec::new();
+    /// Reads the records of the other servers, and who leads.
+    async fn read_others(&self, now: Instant) -> Result<()> {
+        let mut found: Vec<(u64, Heartbeat)> = Vec::new();
         let take = |key: &[u8], value: &[u8]| found.extend(read_beat(key, value));
         self.records.visit(&[DAEMON], take).await?;
         let mut newest = None;
@@ -191,7 +192,7 @@ impl Daemons {
         self.records.visit(&[LEAD], take).await?;
         let mut seen = self.seen.lock();
         let mut before = std::mem::take(&mut seen.daemons);
-        for (id, Beat { daemon, beat }) in found {
+        for (id, Heartbeat { daemon, beat }) in found {
             let same = before.remove(&id).filter(|before| before.beat == beat);
             seen.daemons.insert(id, same.unwrap_or(SeenDaemon { daemon, beat, seen: now }));
         }
@@ -204,7 +205,7 @@ impl Daemons {
     }
 
     /// Renews the lead, or takes it if nobody has it.
-    async fn lead(&self, began: Instant) -> Result<()> {
+    async fn renew_or_take_lead(&self, began: Instant) -> Result<()> {
         let lead = self.seen.lock().lead;
         let is_free = |lead: SeenLead| {
             lead.leader == self.id || lead.leader == NOBODY || began - lead.seen >= TAKEN_AFTER
@@ -248,7 +249,7 @@ fn lead_key(number: i64) -> Vec<u8> {
 }
 
 /// Records that a later version may write differently are left out.
-fn read_beat(key: &[u8], value: &[u8]) -> Option<(u64, Beat)> {
+fn read_beat(key: &[u8], value: &[u8]) -> Option<(u64, Heartbeat)> {
     let id = u64::from_be_bytes(key.get(1..)?.try_into().ok()?);
     Some((id, serde_json::from_slice(value).ok()?))
 }
@@ -294,26 +295,26 @@ mod tests {
         let store = shared_store();
         let (a, b, c) = (daemon(&store, "a").await, daemon(&store, "b").await, daemon(&store, "c").await);
         for daemon in [&a, &b, &c, &a] {
-            daemon.beat().await.unwrap();
+            daemon.heartbeat().await.unwrap();
         }
         assert!(a.leads() && !b.leads() && !c.leads());
         assert_eq!(names(&a), expected(&[("a", true), ("b", false), ("c", false)]));
         assert_eq!(names(&c), names(&a));
         a.leave().await.unwrap();
-        b.beat().await.unwrap();
+        b.heartbeat().await.unwrap();
         assert!(!a.leads() && b.leads());
         assert_eq!(names(&b), expected(&[("b", true), ("c", false)]));
         // b is frozen.
         let (mut silent, began) = (Duration::ZERO, Instant::now());
         while !c.leads() {
-            assert!(silent < TAKEN_AFTER + 2 * BEAT_INTERVAL);
-            tokio::time::advance(BEAT_INTERVAL).await;
-            c.beat().await.unwrap();
+            assert!(silent < TAKEN_AFTER + 2 * HEARTBEAT_INTERVAL);
+            tokio::time::advance(HEARTBEAT_INTERVAL).await;
+            c.heartbeat().await.unwrap();
             silent = began.elapsed();
         }
         assert!(silent >= TAKEN_AFTER && !b.leads());
         b.lead_lost().await;
-        b.beat().await.unwrap();
+        b.heartbeat().await.unwrap();
         assert!(!b.leads() && c.leads(), "it finds out that it was replaced");
         assert_eq!(names(&b), expected(&[("b", false), ("c", true)]));
     }
@@ -334,7 +335,7 @@ mod tests {
                 match random.random_range(0..20) {
                     0 => daemons[place].leave().await.unwrap(),
                     1 => daemons[place] = daemon(&store, "new").await,
-                    _ => daemons[place].beat().await.unwrap(),
+                    _ => daemons[place].heartbeat().await.unwrap(),
                 }
                 tokio::time::advance(Duration::from_millis(random.random_range(0..6000))).await;
                 let leaders = daemons.iter().filter(|daemon| daemon.leads()).count();

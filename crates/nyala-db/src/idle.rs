@@ -44,19 +44,19 @@ impl Catalog {
     }
 
     /// The memory that reloaded series may still take.
-    pub(crate) fn idle_room_bytes(&self) -> usize {
+    pub(crate) fn idle_bytes_left(&self) -> usize {
         self.idle_rules().series_bytes_max.saturating_sub(self.series_memory_bytes())
     }
 
     /// Evicts idle series, and removes series whose points have expired. A failure in one measurement does not stop the
     /// work on the others; the first error is returned.
     pub async fn evict_idle_series(&self, now_ns: i64) -> Result<()> {
-        let mut rested = Ok(());
+        let mut result = Ok(());
         for table in self.loaded_tables() {
             let step = self.evict_series_of(&table, now_ns).await;
-            rested = rested.and(step.map_err(|error| error.context(table.name())));
+            result = result.and(step.map_err(|error| error.context(table.name())));
         }
-        rested
+        result
     }
 
     async fn evict_series_of(&self, table: &SeriesTable, now_ns: i64) -> Result<()> {

@@ -131,13 +131,13 @@ impl LineWriter {
         body: &[u8],
         form: Form,
     ) -> Result<WriteReport> {
-        let (known, policy) = match self.policy(database, policy) {
+        let (database_entry, policy) = match self.policy(database, policy) {
             // Another server may just have created it.
             Err(_) if self.catalog.is_shared() => {
                 self.catalog.follow().await?;
                 self.policy(database, policy)?
             }
-            known => known?,
+            found => found?,
         };
         let mut writer_cache = self.caches.take(database, &policy.name, form);
         let mut report = WriteReport::default();
@@ -164,7 +164,7 @@ impl LineWriter {
             }
             let measurements = batch_write.measurements_of(batch, &mut names).await?;
             let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
-            // After a wait and a rewind they are held already.
+            // After a wait and a rewind the locks are held already.
             if !locks.cover(&existing) {
                 locks = TableLocks::try_lock(&existing).unwrap_or_default();
             }
@@ -172,13 +172,13 @@ impl LineWriter {
                 // Somebody is removing series there. Requests that use the same cache for other tables need not wait
                 // for that.
                 drop(lease);
-                // Released first: one of them may have been dropped since it was locked.
+                // Released before the others are locked: one of their tables may have been dropped since.
                 drop(std::mem::take(&mut locks));
                 locks = TableLocks::lock(&existing).await;
                 request.rewind(&start);
                 continue;
             }
-            // Before cached ids are compared with it.
+            // Read before cached ids are compared with it.
             let generations: Vec<Generation> =
                 existing.iter().map(|measurement| measurement.stored().generation()).collect();
             if renew_series(cache, batch, &measurements) {
@@ -187,11 +187,11 @@ impl LineWriter {
                 request.rewind(&start);
                 continue;
             }
-            let (unknown, is_full) = (cache.pending().len() as u64, batch_write.is_full());
-            if unknown > 0 {
-                self.counts.looked_up.fetch_add(unknown, Ordering::Relaxed);
-                batch_write.create_members(cache, &measurements, is_full).await?;
-                if let Err(error) = reload_evicted(cache, batch, &measurements, is_full).await {
+            let (pending_count, was_full) = (cache.pending().len() as u64, batch_write.is_memory_full());
+            if pending_count > 0 {
+                self.counts.looked_up.fetch_add(pending_count, Ordering::Relaxed);
+                batch_write.create_members(cache, &measurements, was_full).await?;
+                if let Err(error) = reload_evicted(cache, batch, &measurements, was_full).await {
                     drop(lease);
                     self.catalog.follow().await?;
                     if !existing.iter().any(|measurement| measurement.was_dropped()) {
@@ -206,9 +206,10 @@ impl LineWriter {
             }
             // All writers know the series that get their ids here, and each writes their records until one succeeds. So
             // the cache is right even if this batch fails.
-            let why_full = batch_write.resolve_series(cache, batch, &measurements, is_full);
+            let no_series_reason = batch_write.resolve_series(cache, batch, &measurements, was_full);
             drop(lease);
-            let written = batch_write.write(batch, &measurements, why_full, &mut names, &mut report).await;
+            let written =
+                batch_write.write(batch, &measurements, no_series_reason, &mut names, &mut report).await;
             locks = TableLocks::default();
             let Some(before) = before else {
                 written?;
@@ -218,7 +219,7 @@ impl LineWriter {
             let is_same = |(measurement, generation): (&Arc<Measurement>, &Generation)| {
                 !measurement.was_dropped() && measurement.stored().generation() == *generation
             };
-            // Its database may have been dropped, and a table of it created since.
+            // The database may have been dropped, and one of its tables created again since.
             self.policy(database, &policy.name)?;
             match existing.iter().zip(&generations).all(is_same) {
                 true if written? => tries = 0,
@@ -231,8 +232,8 @@ impl LineWriter {
         }
         report.unreadable = request.errors().clone();
         self.caches.give_back(writer_cache);
-        if !known.subscriptions.is_empty() && report.written > 0 {
-            self.feed_subscribers(&known, &policy.name, options, body, report.written);
+        if !database_entry.subscriptions.is_empty() && report.written > 0 {
+            self.feed_subscribers(&database_entry, &policy.name, options, body, report.written);
         }
         Ok(report)
     }
@@ -240,9 +241,9 @@ impl LineWriter {
     /// A database and one of its policies.
     fn policy(&self, database: &str, policy: &str) -> Result<(Arc<Database>, RetentionPolicy)> {
         let missing = || Error::missing(format!("database not found: \"{database}\""));
-        let known = self.catalog.database(database).ok_or_else(missing)?;
-        let policy = known.existing_policy(policy)?.clone();
-        Ok((known, policy))
+        let entry = self.catalog.database(database).ok_or_else(missing)?;
+        let policy = entry.existing_policy(policy)?.clone();
+        Ok((entry, policy))
     }
 
     fn feed_subscribers(
@@ -279,15 +280,16 @@ struct BatchWrite<'a> {
 }
 
 impl BatchWrite<'_> {
-    /// Creates the members of the policy's group that the batch names for the first time.
+    /// Creates the measurements that the batch names for the first time, if it holds samples: they become members of the
+    /// policy's group.
     async fn create_members(
         &self,
         cache: &SeriesCache,
         measurements: &[Option<Arc<Measurement>>],
-        is_full: bool,
+        was_full: bool,
     ) -> Result<()> {
         let shared = measurements.iter().flatten().find(|measurement| measurement.is_group());
-        let Some(shared) = shared.filter(|_| !is_full) else { return Ok(()) };
+        let Some(shared) = shared.filter(|_| !was_full) else { return Ok(()) };
         let names = pending_members(cache);
         self.catalog.create_members(self.database, &self.policy.name, shared, &names).await
     }
@@ -314,7 +316,7 @@ impl BatchWrite<'_> {
         let mut tries = 0;
         loop {
             let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
-            names.why_full = self.is_full().then(|| self.no_memory());
+            names.memory_full_message = self.is_memory_full().then(|| self.memory_full_message());
             let mut new: Vec<String> = Vec::new();
             let groups = batch.groups().zip(&named).enumerate();
             for (index, (group, name)) in groups.filter(|(index, _)| found[*index].is_none()) {
@@ -344,8 +346,8 @@ impl BatchWrite<'_> {
         }
     }
 
-    /// Whether there is no memory for another series or name.
-    fn is_full(&self) -> bool {
+    /// Whether the memory for series and names is full.
+    fn is_memory_full(&self) -> bool {
         self.catalog.series_memory_bytes() > self.series_limit_bytes
     }
 
@@ -355,12 +357,12 @@ impl BatchWrite<'_> {
         &self,
         batch: &mut ParsedBatch,
         measurements: &[Option<Arc<Measurement>>],
-        why_full: Option<String>,
+        no_series_reason: Option<String>,
         names: &mut NewNames,
         report: &mut WriteReport,
     ) -> Result<bool> {
         let cell_bytes_max = self.catalog.store().capabilities().cell_bytes_max;
-        let mut rejected = RejectedRows::new(self.policy, self.now_ns, why_full, cell_bytes_max);
+        let mut rejected = RejectedRows::new(self.policy, self.now_ns, no_series_reason, cell_bytes_max);
         for (group, measurement) in batch.groups().zip(measurements) {
             match measurement {
                 Some(measurement) => rejected.check(group, measurement, names),
@@ -436,7 +438,7 @@ impl BatchWrite<'_> {
     }
 
     /// Why no series can be created when the indexes have taken all their memory.
-    fn no_memory(&self) -> String {
+    fn memory_full_message(&self) -> String {
         let limit_mib = self.series_limit_bytes >> 20;
         format!(
             "names and series take all of {limit_mib} MiB, half of memory-limit; DROP SERIES or DELETE those that are not \
@@ -444,20 +446,23 @@ impl BatchWrite<'_> {
         )
     }
 
-    /// Finds or makes the ids of the series that the cache lacks; when memory is full it only finds them. Returns why some
-    /// have none, if so.
+    /// Finds or makes the ids of the series that the cache lacks. If memory is full, or `was_full` when the batch began, it
+    /// makes none. If some series have no id, returns why.
     fn resolve_series(
         &self,
         cache: &mut SeriesCache,
         batch: &mut ParsedBatch,
         measurements: &[Option<Arc<Measurement>>],
-        is_full: bool,
+        was_full: bool,
     ) -> Option<String> {
-        let mut why_full = None;
+        let mut no_series_reason = None;
         for (handle, measurement) in pending_series(cache, batch, measurements) {
             let id = with_tags(cache, handle, measurement, |tags| {
-                if is_full || self.is_full() {
-                    return measurement.stored().find_and_reactivate(tags).ok_or_else(|| self.no_memory());
+                if was_full || self.is_memory_full() {
+                    return measurement
+                        .stored()
+                        .find_and_reactivate(tags)
+                        .ok_or_else(|| self.memory_full_message());
                 }
                 let (id, memory_bytes) = measurement.stored().new_series_id(tags)?;
                 self.catalog.add_series_memory(memory_bytes);
@@ -465,27 +470,27 @@ impl BatchWrite<'_> {
             });
             match id {
                 Some(Ok(id)) => cache.set_series_id(handle, id.0),
-                Some(Err(reason)) => why_full = Some(reason),
+                Some(Err(reason)) => no_series_reason = Some(reason),
                 None => {}
             }
         }
         batch.resolve(cache);
-        why_full
+        no_series_reason
     }
 }
 
-/// The rows of a group that are stored.
+/// The stored rows of one group of rows.
 struct KeptRows<'a> {
-    /// The group's position in the batch.
+    /// The position of their group of rows in the batch.
     index: usize,
     measurement: &'a Arc<Measurement>,
     /// The fields that occur in them.
     fields: Vec<(String, FieldType)>,
-    /// Which rows of the group they are; `None` means all.
+    /// Which rows of their group they are; `None` means all.
     keep: Option<BooleanBuffer>,
 }
 
-/// Whether a column of a group is stored. A field that occurs only in rejected rows must not be created.
+/// Whether a column of a group of rows is stored. A field that occurs only in rejected rows must not be created.
 fn is_stored(column: &FieldColumn, keep: Option<&BooleanBuffer>) -> bool {
     let any = || keep.is_none_or(|keep| keep.set_indices().any(|row| column.is_present(row)));
     column.name() != b"time" && any()
@@ -515,7 +520,7 @@ fn field_of(column: &FieldColumn) -> (String, FieldType) {
     (String::from_utf8_lossy(column.name()).into_owned(), field_type(column.kind()))
 }
 
-/// Moves the kept rows of a group into columns for the store.
+/// Moves the kept rows of a group of rows into columns for the store.
 fn upsert_of(group: &mut RowGroup, kept: &KeptRows<'_>, ids: Vec<ColumnId>) -> Upsert {
     let keep = kept.keep.as_ref();
     let cells = |column: ColumnId, values: ArrayRef| CellColumn { column, values, null_cells: None };

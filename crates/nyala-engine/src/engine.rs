@@ -9,7 +9,7 @@ use crate::files::rowset::{Rowset, RowsetSource};
 use crate::files::wal::{Progress, ReplayReport, Wal, WalOptions};
 use crate::maintenance::orphans::Orphans;
 use crate::maintenance::output::RowsetOutput;
-use crate::maintenance::{Maintenance, MaintenanceThreads, QueuedWork};
+use crate::maintenance::{Maintenance, MaintenanceThreads};
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::{PartitionVersion, TableVersion, Version};
 use crate::options::EngineOptions;
@@ -159,11 +159,6 @@ impl Engine {
         self.threads.lock().stop();
         self.maintenance.flush()?;
         self.writer.log.wal().sync()
-    }
-
-    /// What could be flushed or compacted now, most urgent first.
-    pub fn maintenance_queue(&self) -> Vec<QueuedWork> {
-        self.maintenance.queue()
     }
 
     /// Work that failed when it was last tried, by its name, and why.

@@ -38,7 +38,6 @@ pub use files::log_record::decode_record;
 pub use files::record_log::Damage;
 pub use files::wal::SyncPolicy;
 pub use files::{fs, manifest_log, wal};
-pub use maintenance::QueuedWork;
 pub use options::{EngineOptions, Preference};
 pub use runtime::block_on::block_on;
 pub use stats::EngineStats;

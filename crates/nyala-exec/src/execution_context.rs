@@ -1,10 +1,10 @@
-//! The catalog, the clock, the rights and the limits that a query of any language runs with.
+//! The catalog, the clock, the principal and the limits that a query of any language runs with.
 
 use crate::running::{Query, RunningQueries};
 use nyala_core::Result;
 use nyala_core::store::{Freshness, SnapshotRef};
 use nyala_db::catalog::Catalog;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use std::sync::Arc;
 
 /// What a query runs with.
@@ -16,8 +16,8 @@ pub struct ExecutionContext {
     pub freshness: Freshness,
     /// The time that `now()` means in the query, ns.
     pub now_ns: i64,
-    /// The rights of the user who sent the request.
-    pub rights: Rights,
+    /// Who sent the request.
+    pub principal: Principal,
     /// All running queries, and their limits.
     pub running: Arc<RunningQueries>,
     /// The query's own entry among them, if it can be listed and killed.

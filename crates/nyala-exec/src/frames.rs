@@ -30,7 +30,7 @@ pub trait FrameStream: Send + 'static {
 /// The frames of a stream. Prefetching stops at the next list when this is dropped.
 pub struct Frames<Stream> {
     state: State<Stream>,
-    work: Handle,
+    pool: Handle,
     /// Charged with what is prefetched.
     memory: QueryMemory,
     rows: usize,
@@ -44,16 +44,16 @@ enum State<Stream> {
 }
 
 impl<Stream: FrameStream> Frames<Stream> {
-    /// The frames of a stream that may be prefetched in the pool `work`.
-    pub fn of(stream: Box<Stream>, work: &Handle, memory: &QueryMemory) -> Self {
-        Self { state: State::InPlace(stream), work: work.clone(), memory: memory.clone(), rows: 0 }
+    /// The frames of a stream that may be prefetched in `pool`.
+    pub fn of(stream: Box<Stream>, pool: &Handle, memory: &QueryMemory) -> Self {
+        Self { state: State::InPlace(stream), pool: pool.clone(), memory: memory.clone(), rows: 0 }
     }
 
     /// The next frames; none at the end.
     pub async fn next(&mut self) -> Result<Vec<Frame>> {
         if self.rows >= ROWS_IN_PLACE {
             self.state = match std::mem::replace(&mut self.state, State::Ended) {
-                State::InPlace(stream) => State::Prefetch(prefetch(stream, &self.work, self.memory.clone())),
+                State::InPlace(stream) => State::Prefetch(prefetch(stream, &self.pool, self.memory.clone())),
                 state => state,
             };
         }
@@ -77,11 +77,11 @@ impl<Stream: FrameStream> Frames<Stream> {
 /// Computes the rest of a stream on another thread.
 fn prefetch(
     mut stream: Box<impl FrameStream>,
-    work: &Handle,
+    pool: &Handle,
     memory: QueryMemory,
 ) -> mpsc::Receiver<Result<Vec<Frame>>> {
     let (sender, lists) = mpsc::channel(LISTS_MAX);
-    work.spawn(async move {
+    pool.spawn(async move {
         let (mut is_last, mut charged_bytes) = (false, 0);
         while !is_last {
             // When the receiver is dropped, the list at hand is not finished.

@@ -4,7 +4,7 @@
 //! written only when somebody lists queries, by the language they are in.
 
 use nyala_core::{Error, ErrorKind, Result};
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -77,7 +77,7 @@ impl RunningQueries {
         self: &Arc<Self>,
         write_text: impl Fn() -> String + Send + Sync + 'static,
         database: &str,
-        rights: &Rights,
+        principal: &Principal,
     ) -> Result<QueryGuard> {
         let max = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
@@ -85,9 +85,9 @@ impl RunningQueries {
             let message = format!("max-concurrent-queries limit exceeded({}, {max})", queries.len());
             return Err(Error::limit(message));
         }
-        let user = match rights {
-            Rights::User(user) => Some(user.name().to_owned()),
-            Rights::Open | Rights::FirstAdmin => None,
+        let user = match principal {
+            Principal::User(user) => Some(user.name().to_owned()),
+            Principal::Open | Principal::FirstAdmin => None,
         };
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let query: Arc<Query> = Arc::new(Query {
@@ -222,7 +222,7 @@ mod tests {
     async fn queries_are_bounded_listed_and_killed() {
         let limits = QueryLimits { concurrent_queries_max: 2, ..QueryLimits::default() };
         let running = Arc::new(RunningQueries::new(limits));
-        let enter = || running.enter(|| "SHOW QUERIES".to_owned(), "x", &Rights::Open);
+        let enter = || running.enter(|| "SHOW QUERIES".to_owned(), "x", &Principal::Open);
         let (first, second) = (enter().unwrap(), enter().unwrap());
         assert_eq!(enter().unwrap_err().message(), "max-concurrent-queries limit exceeded(2, 2)");
         drop(second);
@@ -244,7 +244,7 @@ mod tests {
     async fn queries_end_after_their_timeout() {
         let limits = QueryLimits { timeout: Duration::from_millis(1), ..QueryLimits::default() };
         let running = Arc::new(RunningQueries::new(limits));
-        let entered = running.enter(|| "a read".to_owned(), "", &Rights::Open).unwrap();
+        let entered = running.enter(|| "a read".to_owned(), "", &Principal::Open).unwrap();
         assert_eq!(entered.query().stopped().await.message(), "query-timeout limit exceeded");
         assert_eq!(entered.query().check().unwrap_err().message(), "query-timeout limit exceeded");
     }

@@ -201,7 +201,7 @@ async fn execute(
     }
     select.condition = Some(condition);
     let shown = Statement::Select(Box::new(select.clone()));
-    let entered = context.running.enter(move || shown.to_string(), &context.database, &context.rights);
+    let entered = context.running.enter(move || shown.to_string(), &context.database, &context.principal);
     // With fewer other queries it may succeed.
     let entered = entered.map_err(|error| Error::new(ErrorKind::Retry, error.message()))?;
     let query = entered.query();

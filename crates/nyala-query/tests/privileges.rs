@@ -5,7 +5,7 @@
 
 use nyala_core::store::memory::MemoryStore;
 use nyala_db::catalog::Catalog;
-use nyala_db::users::{Privilege, Rights};
+use nyala_db::users::{Principal, Privilege};
 use nyala_query::influxql::{Params, parse_query};
 use nyala_query::statement::authorize;
 use rand::rngs::SmallRng;
@@ -135,8 +135,8 @@ impl Generator {
     }
 }
 
-/// The rights of a user with these grants.
-async fn rights(catalog: &Catalog, name: &str, grants: &[(&str, Privilege)]) -> Rights {
+/// A user with these grants, as the sender of a request.
+async fn user_with(catalog: &Catalog, name: &str, grants: &[(&str, Privilege)]) -> Principal {
     let users = catalog.users();
     if users.existing(name).is_err() {
         users.create(name, "p", false, false).await.unwrap();
@@ -146,7 +146,7 @@ async fn rights(catalog: &Catalog, name: &str, grants: &[(&str, Privilege)]) -> 
         let privilege = granted.map_or(Privilege::None, |(_, privilege)| *privilege);
         catalog.change_grant(name, database, |_| privilege).await.unwrap();
     }
-    Rights::User(users.existing(name).unwrap())
+    Principal::User(users.existing(name).unwrap())
 }
 
 async fn catalog() -> Catalog {
@@ -181,10 +181,10 @@ async fn every_database_that_a_statement_touches_is_checked() {
         let touched = generator.touched.clone();
         let statements =
             parse_query(&text, &Params::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let may = |rights: &Rights| authorize(&statements, rights, DEFAULT).is_ok();
-        assert!(may(&Rights::Open) && !may(&Rights::FirstAdmin), "{text}");
+        let may = |principal: &Principal| authorize(&statements, principal, DEFAULT).is_ok();
+        assert!(may(&Principal::Open) && !may(&Principal::FirstAdmin), "{text}");
         assert!(!touched.is_empty(), "{text}");
-        let enough = rights(&catalog, "u", &joined(&touched)).await;
+        let enough = user_with(&catalog, "u", &joined(&touched)).await;
         assert!(may(&enough), "{text}: {touched:?} is enough");
         for missing in &touched {
             // Everything else may be done, on every database.
@@ -193,7 +193,7 @@ async fn every_database_that_a_statement_touches_is_checked() {
                 (false, own) if own == database => (database, Privilege::Write),
                 _ => (database, Privilege::All),
             });
-            let too_little = rights(&catalog, "u", &all_but).await;
+            let too_little = user_with(&catalog, "u", &all_but).await;
             assert!(!may(&too_little), "{text}: {missing:?} is not checked");
         }
     }
@@ -202,9 +202,9 @@ async fn every_database_that_a_statement_touches_is_checked() {
 #[tokio::test]
 async fn statements_beyond_one_database_need_an_administrator() {
     let catalog = catalog().await;
-    let everything = rights(&catalog, "u", &DATABASES.map(|database| (database, Privilege::All))).await;
+    let everything = user_with(&catalog, "u", &DATABASES.map(|database| (database, Privilege::All))).await;
     catalog.users().create("a", "p", true, false).await.unwrap();
-    let admin = Rights::User(catalog.users().existing("a").unwrap());
+    let admin = Principal::User(catalog.users().existing("a").unwrap());
     for text in [
         "ALTER RETENTION POLICY p ON d0 DEFAULT",
         "CREATE DATABASE d9",
@@ -242,7 +242,7 @@ async fn statements_beyond_one_database_need_an_administrator() {
 #[tokio::test]
 async fn without_users_only_the_first_administrator_may_be_created() {
     let may = |text: &str| {
-        authorize(&parse_query(text, &Params::default()).unwrap(), &Rights::FirstAdmin, DEFAULT).is_ok()
+        authorize(&parse_query(text, &Params::default()).unwrap(), &Principal::FirstAdmin, DEFAULT).is_ok()
     };
     assert!(may("CREATE USER a WITH PASSWORD 'p' WITH ALL PRIVILEGES"));
     assert!(!may("CREATE USER a WITH PASSWORD 'p'"));

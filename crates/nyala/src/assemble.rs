@@ -25,7 +25,7 @@ use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
 use nyala_db::idle::IdleRules;
 use nyala_db::retention::RetentionOutcome;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::QueryMemory;
 use nyala_exec::running::RunningQueries;
@@ -350,7 +350,7 @@ async fn run_continuous_queries(context: Arc<Context>, lead: Arc<Lead>, counts: 
             continue;
         }
         // The user who created the query had the rights it needs.
-        let query = context.query(databases, String::new(), String::new(), Rights::Open);
+        let query = context.query(databases, String::new(), String::new(), Principal::Open);
         let memory = || QueryMemory::new(context.limits.query_bytes, &databases.memory);
         // A query that panics must not end the others. The panic itself was logged.
         let run = AssertUnwindSafe(runner.run(&query, memory)).catch_unwind();

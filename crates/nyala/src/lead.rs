@@ -6,14 +6,14 @@ use crate::server::metric::Metric;
 use crate::server::statistics::{hostname, shown};
 use nyala_core::Result;
 use nyala_core::store::StoreRef;
-use nyala_db::daemons::{BEAT_INTERVAL, Daemon, Daemons};
+use nyala_db::daemons::{Daemon, Daemons, HEARTBEAT_INTERVAL};
 use nyala_query::report::{Datum, Report};
 use std::time::Duration;
 
 /// How long a stop waits until the others know of it.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether this server leads.
+/// Whether this server leads; always if it has its store for itself.
 pub struct Lead(Option<Daemons>);
 
 impl Lead {
@@ -31,20 +31,20 @@ impl Lead {
     /// Tells the others again and again that this server is there.
     pub async fn keep(&self) {
         let Some(daemons) = &self.0 else { return };
-        let mut ticks = tokio::time::interval(BEAT_INTERVAL);
+        let mut ticks = tokio::time::interval(HEARTBEAT_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut has_failed, mut has_led) = (false, false);
         loop {
             ticks.tick().await;
-            let told = daemons.beat().await;
-            if let Some(error) = told.as_ref().err().filter(|_| !has_failed) {
+            let heartbeat = daemons.heartbeat().await;
+            if let Some(error) = heartbeat.as_ref().err().filter(|_| !has_failed) {
                 tracing::warn!(%error, "cannot tell other servers that this one is there: it runs no continuous queries");
             }
             let leads = daemons.leads();
             if leads != has_led {
                 tracing::info!(leads, "continuous queries and retention are the work of one server");
             }
-            (has_failed, has_led) = (told.is_err(), leads);
+            (has_failed, has_led) = (heartbeat.is_err(), leads);
         }
     }
 

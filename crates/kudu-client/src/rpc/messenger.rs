@@ -27,6 +27,9 @@ pub(crate) struct Address {
     pub(crate) port: u16,
 }
 
+/// The port of a master, unless it is configured otherwise.
+const MASTER_PORT: u16 = 7051;
+
 /// The longest name in DNS. Addresses are copied for each replica, so none may be large.
 const MAX_HOST_BYTES: usize = 255;
 
@@ -36,7 +39,7 @@ impl Address {
         let bad = || Error::invalid(format!("{text:?} is not an address (host:port)"));
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) => (host, port.parse().map_err(|_| bad())?),
-            None => (text, 7051),
+            None => (text, MASTER_PORT),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').trim();
         if host.is_empty() {
@@ -193,7 +196,7 @@ mod tests {
     fn addresses_are_read_with_and_without_port() {
         let address = |host: &str, port| Address { host: host.into(), port };
         assert_eq!(Address::parse("a.b:99").unwrap(), address("a.b", 99));
-        assert_eq!(Address::parse("a.b").unwrap(), address("a.b", 7051));
+        assert_eq!(Address::parse("a.b").unwrap(), address("a.b", MASTER_PORT));
         assert_eq!(Address::parse("[::1]:5").unwrap(), address("::1", 5));
         for bad in ["", ":1", "a:", "a:x", "a:70000"] {
             assert!(Address::parse(bad).is_err(), "{bad}");

@@ -31,6 +31,7 @@ pub use scanner::Scanner;
 pub use tablet_scanner::TabletScanner;
 pub use token::ScanToken;
 
+/// The number of the type `IS_DELETED` in Kudu's `DataType`: a virtual column of scans for changes.
 const IS_DELETED: i32 = 18;
 
 /// Which state of the table a scan sees.
@@ -261,7 +262,7 @@ impl ScanBuilder {
     pub async fn open(self) -> Result<Scanner> {
         let is_sorted = self.sorted;
         let (mut spec, filters) = self.spec()?;
-        let tablets = wanted_tablets(&spec.table, &filters, spec.timeout).await?;
+        let tablets = matching_tablets(&spec.table, &filters, spec.timeout).await?;
         if is_sorted {
             let groups = sorted::groups(&spec.table, tablets);
             spec.batch_bytes = sorted::batch_bytes(&spec, &groups);
@@ -272,8 +273,8 @@ impl ScanBuilder {
         Ok(Scanner::start(spec, ranges))
     }
 
-    /// A scanner of each tablet, for callers that read tablets side by side themselves. Tablets are asked when their
-    /// scanner is. A limit applies to each tablet separately.
+    /// A scanner of each tablet, for callers that read tablets side by side themselves. A tablet is
+    /// asked when its scanner is read. A limit applies to each tablet separately.
     ///
     /// # Errors
     /// As [`Self::open`]; and when the scan is [sorted](Self::sorted), because tablets are read independently.
@@ -282,7 +283,7 @@ impl ScanBuilder {
             return Err(Error::invalid("the tablets of a sorted scan cannot be read independently"));
         }
         let (spec, filters) = self.spec()?;
-        let tablets = wanted_tablets(&spec.table, &filters, spec.timeout).await?;
+        let tablets = matching_tablets(&spec.table, &filters, spec.timeout).await?;
         let spec = Arc::new(spec);
         Ok(tablets.into_iter().map(|tablet| TabletScanner::new(spec.clone(), tablet)).collect())
     }
@@ -318,7 +319,7 @@ impl ScanBuilder {
         }
         let split_bytes = self.split_bytes;
         let (spec, filters) = self.spec()?;
-        let tablets = wanted_tablets(&spec.table, &filters, spec.timeout).await?;
+        let tablets = matching_tablets(&spec.table, &filters, spec.timeout).await?;
         token::tokens(&spec, tablets, split_bytes).await
     }
 
@@ -332,7 +333,7 @@ impl ScanBuilder {
             Some(names) => names.iter().map(|name| schema.find(name)).collect::<Result<_>>()?,
             None => (0..schema.columns().len()).collect(),
         };
-        let wanted = indices.len();
+        let projected_count = indices.len();
         if self.sorted {
             let keys = 0..schema.key_columns().len();
             indices.extend(keys.filter(|key| !indices.contains(key)).collect::<Vec<_>>());
@@ -393,7 +394,7 @@ impl ScanBuilder {
             template.row_format_flags = Some(COLUMNAR_LAYOUT);
         }
         let arrow_schema = arrow_schema_of(&columns, self.strings_as_binary);
-        let hidden = wanted..indices.len();
+        let hidden = projected_count..indices.len();
         let spec = ScanSpec {
             hidden,
             uses_bloom_filters: filters.use_bloom_filters(),
@@ -476,7 +477,8 @@ impl TabletRange {
     }
 }
 
-async fn wanted_tablets(
+/// The tablets that may hold rows which pass the filters.
+async fn matching_tablets(
     table: &TableInner,
     filters: &Filters,
     timeout: Duration,

@@ -77,13 +77,15 @@ fn labelled_number(text: &str, label: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// `stat` counts blocks of this size, whatever the file system uses.
+const STAT_BLOCK_BYTES: u64 = 512;
 /// Depth of directories that are followed; data directories are far shallower.
 const DEPTH_LIMIT: usize = 64;
 
 /// Files come and go while a server works; a file that vanishes counts as empty.
 fn allocated_bytes(path: &Path, depth: usize) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
-    let own = metadata.blocks() * 512;
+    let own = metadata.blocks() * STAT_BLOCK_BYTES;
     if !metadata.is_dir() || depth == DEPTH_LIMIT {
         return own;
     }

@@ -148,8 +148,12 @@ fn check_count(answer: &[u8], config: &NarrowConfig) -> std::result::Result<u64,
         count = cells.get(1).cloned().map(|cell| format!("{cell:?}"));
         Ok(())
     })?;
-    let wanted = format!("{:?}", Cell::Integer(config.rows() as i64));
-    if count.as_deref() == Some(&wanted) { Ok(1) } else { Err(format!("{count:?} rows instead of {wanted}")) }
+    let expected = format!("{:?}", Cell::Integer(config.rows() as i64));
+    if count.as_deref() == Some(&expected) {
+        Ok(1)
+    } else {
+        Err(format!("{count:?} rows instead of {expected}"))
+    }
 }
 
 /// Counts the rows of each interval that pass a condition.

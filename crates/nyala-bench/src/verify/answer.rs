@@ -44,19 +44,19 @@ pub type EachRow<'r> = dyn FnMut(&SeriesHead, &[Cell<'_>]) -> Result<(), String>
 /// Calls `each_row` for every row of the answer, in order. Fails if the answer is malformed or has an `error` member.
 pub fn read_rows(json: &[u8], each_row: &mut EachRow<'_>) -> Result<(), String> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let mut reader = Reader { each_row, refusal: None, head: SeriesHead::default(), cells: 0 };
+    let mut reader = Reader { each_row, failure: None, head: SeriesHead::default(), cells: 0 };
     let read =
         Level(&mut reader, Part::Answer).deserialize(&mut deserializer).and_then(|()| deserializer.end());
-    match (reader.refusal, read) {
-        (Some(refusal), _) => Err(refusal),
+    match (reader.failure, read) {
+        (Some(failure), _) => Err(failure),
         (None, read) => read.map_err(|error| format!("not an answer of InfluxDB's form: {error}")),
     }
 }
 
 struct Reader<'r> {
     each_row: &'r mut EachRow<'r>,
-    /// What `each_row` said; serde's own error can only carry it as text with a position.
-    refusal: Option<String>,
+    /// The error of `each_row` or of the server. An error of serde could only carry it as text with a position.
+    failure: Option<String>,
     head: SeriesHead,
     cells: usize,
 }
@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
                 (Part::Result, "series") => map.next_value_seed(Level(reader, Part::SeriesList))?,
                 (Part::Answer | Part::Result, "error") => {
                     let message: String = map.next_value()?;
-                    reader.refusal = Some(format!("the server says: {message}"));
+                    reader.failure = Some(format!("the server says: {message}"));
                     return Err(A::Error::custom("an error"));
                 }
                 (Part::Series, "name") => reader.head.name = map.next_value()?,
@@ -147,8 +147,8 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
                     cells.push(cell);
                 }
                 reader.cells = cells.len();
-                if let Err(refusal) = (reader.each_row)(&reader.head, &cells) {
-                    reader.refusal = Some(refusal);
+                if let Err(failure) = (reader.each_row)(&reader.head, &cells) {
+                    reader.failure = Some(failure);
                     return Err(A::Error::custom("refused"));
                 }
             }

@@ -25,10 +25,14 @@ use crate::little_endian::{bit_width, push, signed_width, unsigned_width};
 use crate::narrow::{FrameOfReference, Offsets, with_narrow};
 use crate::preference::Preference;
 
-/// Vectors shorter than this are framed without looking further.
-const TINY: usize = 8;
+/// Vectors with fewer values are framed without looking further.
+const CHOICE_VALUES_MIN: usize = 8;
 /// Entropy coding has a header of some 16 bytes and more, so small vectors cannot win.
 const ENTROPY_BYTES_WORTH: usize = 48;
+
+/// Entropy coding must take at most this much of the best other encoding: reading takes several times as long, which a
+/// percent or two is not worth.
+const ENTROPY_PERCENT_MAX: usize = 97;
 
 /// What the directory keeps of an encoded vector.
 #[derive(Debug, Clone, Copy)]
@@ -181,8 +185,7 @@ fn encode_offsets(
     if preference == Preference::Size && out.len() - start > ENTROPY_BYTES_WORTH {
         scratch.trial.clear();
         offsets(values, profile, &mut scratch.packed);
-        // Reading takes several times as long, which a percent or two is not worth.
-        let most_bytes = (out.len() - start) * 97 / 100;
+        let most_bytes = (out.len() - start) * ENTROPY_PERCENT_MAX / 100;
         let mut trial = std::mem::take(&mut scratch.trial);
         if push_entropy(cpu, scratch, most_bytes, &mut trial) {
             out.truncate(start);
@@ -211,7 +214,7 @@ fn choose(
     let framed = plan(cpu, values, (profile.min, profile.max), &scratch.sample, preference);
     let anchor_bytes = signed_width(framed.low.wrapping_sub(profile.min));
     best.offer(Candidate::Frame { slope: 0, first: 0, plan: framed }, 3 + anchor_bytes + framed.cost);
-    if values.len() < TINY {
+    if values.len() < CHOICE_VALUES_MIN {
         return best.candidate.expect("a frame was offered");
     }
     best.offer(Candidate::Runs, runs_bytes(profile.changes + 1, values.len(), profile.range()));

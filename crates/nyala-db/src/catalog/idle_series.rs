@@ -97,7 +97,7 @@ impl SeriesTable {
         let _recalling = self.loaded().recalling.lock().await;
         // Another task may have reloaded them meanwhile.
         let (pin, lacking) = self.idle().lock().pin(time, is_wanted);
-        let room_bytes = memory.map_or(usize::MAX, Catalog::idle_room_bytes);
+        let bytes_left = memory.map_or(usize::MAX, Catalog::idle_bytes_left);
         let mut read = Vec::with_capacity(lacking.len());
         let mut evicted = RoaringBitmap::new();
         for set in lacking {
@@ -106,9 +106,9 @@ impl SeriesTable {
             read.push((set, series));
         }
         let series_bytes = self.bytes_of_series();
-        let are_all_wanted = series_bytes.saturating_mul(evicted.len() as usize) <= room_bytes;
+        let are_all_wanted = series_bytes.saturating_mul(evicted.len() as usize) <= bytes_left;
         if !are_all_wanted && matches!(filter, TagFilter::All) {
-            return Err(self.no_room(evicted.len(), room_bytes));
+            return Err(self.no_room(evicted.len(), bytes_left));
         }
         let filter = if are_all_wanted { &TagFilter::All } else { filter };
         let mut entered = 0;
@@ -121,8 +121,8 @@ impl SeriesTable {
                 if let Some(memory) = memory {
                     memory.add_series_memory(series_bytes.saturating_mul(came));
                 }
-                if series_bytes.saturating_mul(entered) > room_bytes {
-                    return Err(self.no_room(evicted.len(), room_bytes));
+                if series_bytes.saturating_mul(entered) > bytes_left {
+                    return Err(self.no_room(evicted.len(), bytes_left));
                 }
                 before_long_work().await;
             }
@@ -133,13 +133,13 @@ impl SeriesTable {
         Ok(pin)
     }
 
-    fn no_room(&self, series: u64, room_bytes: usize) -> Error {
+    fn no_room(&self, series: u64, bytes_left: usize) -> Error {
         Error::limit(format!(
             "measurement \"{}\" has {series} series in these times that got no points lately and are not in memory, and \
              those that are asked for do not fit into the {} MiB there are for them: ask for a shorter range of times or \
              for fewer series, or raise memory-limit",
             self.name(),
-            room_bytes >> 20,
+            bytes_left >> 20,
         ))
     }
 

@@ -133,11 +133,11 @@ impl SeriesTable {
     /// Notes that rows are about to be written.
     pub(crate) fn note_rows(&self, ids: &[u32], times_ns: &[i64]) {
         let activity = self.activity();
-        if !activity.read().has(ids) {
+        if !activity.read().has_all(ids) {
             activity.write().note(ids);
         }
         let presence = self.presence();
-        if !presence.read().has(ids, times_ns) {
+        if !presence.read().has_all(ids, times_ns) {
             presence.write().note(ids, times_ns);
         }
     }

@@ -1,6 +1,6 @@
 //! Which series were written lately, whatever the times of their points.
 //!
-//! Noted by whole spans of time: a series that was written neither in the current span nor in the one before is
+//! They are noted by whole spans of time: a series that was written neither in the current span nor in the one before is
 //! inactive.
 
 use crate::ingest::UNRESOLVED_SERIES;
@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 /// The series that were written in the current span, and in the span before.
 #[derive(Default)]
 pub(crate) struct Activity {
-    /// Whether nothing is noted, because the measurement has few series.
+    /// `None`: nothing is noted, because the measurement has few series.
     current: Option<RoaringBitmap>,
     /// `None` in the first span.
     previous: Option<RoaringBitmap>,
@@ -17,12 +17,12 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// Whether rows need not be noted.
-    pub(crate) fn has(&self, ids: &[u32]) -> bool {
+    /// Whether all these series are noted in the current span, or nothing is noted at all.
+    pub(crate) fn has_all(&self, ids: &[u32]) -> bool {
         let Some(current) = &self.current else { return true };
         let (least, most) =
             ids.iter().fold((u32::MAX, 0), |(least, most), id| (least.min(*id), most.max(*id)));
-        // Most batches have series between whose least and greatest id all are noted.
+        // In most batches all ids between the least and the greatest are noted.
         ids.is_empty() || current.contains_range(least..=most) || ids.iter().all(|id| current.contains(*id))
     }
 

@@ -30,8 +30,8 @@ impl Presence {
         self.shards.is_empty()
     }
 
-    /// Whether rows need not be noted.
-    pub(crate) fn has(&self, ids: &[u32], times_ns: &[i64]) -> bool {
+    /// Whether all these rows are noted, or need not be: nothing is known of their shards.
+    pub(crate) fn has_all(&self, ids: &[u32], times_ns: &[i64]) -> bool {
         if self.shards.is_empty() || ids.is_empty() {
             return true;
         }
@@ -44,7 +44,7 @@ impl Presence {
             let series = shard.map(|shard| &shard.series);
             let (least, most) =
                 ids.iter().fold((u32::MAX, 0), |(least, most), id| (least.min(*id), most.max(*id)));
-            // Most batches have series between whose least and greatest id all are noted.
+            // In most batches all ids between the least and the greatest are noted.
             return series.is_some_and(|series| {
                 series.contains_range(least..=most) || ids.iter().all(|id| series.contains(*id))
             });
@@ -147,12 +147,12 @@ mod tests {
     #[test]
     fn a_shard_has_its_earlier_series_and_those_noted_since() {
         let mut presence = Presence::default();
-        assert!(presence.has(&[1, 2], &[0, 5]), "nobody asks");
+        assert!(presence.has_all(&[1, 2], &[0, 5]), "nobody asks");
         presence.begin(range(0));
-        assert!(!presence.has(&[1, 2], &[0, 5]));
+        assert!(!presence.has_all(&[1, 2], &[0, 5]));
         presence.note(&[1, 2, 3], &[0, 5, 10]);
-        assert!(presence.has(&[1, 2], &[0, 5]) && presence.has(&[1, 3], &[0, 10]));
-        assert!(!presence.has(&[3], &[9]) && !presence.has(&[2, 3], &[10, 9]));
+        assert!(presence.has_all(&[1, 2], &[0, 5]) && presence.has_all(&[1, 3], &[0, 10]));
+        assert!(!presence.has_all(&[3], &[9]) && !presence.has_all(&[2, 3], &[10, 9]));
         assert_eq!(narrowed(&presence, &[1, 2, 3], &[0]), None, "what it had is not known");
         assert_eq!(presence.incomplete(), [range(0)]);
         presence.complete(range(0), &[7, 8].into());

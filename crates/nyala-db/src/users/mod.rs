@@ -1,7 +1,7 @@
 //! Users, their passwords and their rights.
 //!
 //! There is one record per user, which is only changed as a whole. Statements and writes are checked against
-//! the [`Rights`] of a request, which do not change while it runs. Only hashes of passwords are stored (`password`).
+//! the [`Principal`] of a request, which do not change while it runs. Only hashes of passwords are stored (`password`).
 //! Passwords and hashes are never printed, and hashes do not leave this module.
 
 mod password;
@@ -106,41 +106,41 @@ impl fmt::Debug for User {
     }
 }
 
-/// What a request may do: the rights of its sender.
+/// Who sends a request, as it matters for what the request may do.
 #[derive(Debug, Clone)]
-pub enum Rights {
-    /// Of anybody: authentication is off.
+pub enum Principal {
+    /// Anybody: authentication is off.
     Open,
-    /// Of somebody unknown, while there is no administrator: the only thing allowed is to create the first one.
+    /// Somebody unknown, while there is no administrator: the only thing allowed is to create the first one.
     FirstAdmin,
-    /// Of a user.
+    /// A user.
     User(Arc<User>),
 }
 
-impl Rights {
+impl Principal {
     /// Whether a privilege on a database is granted.
     pub fn may(&self, privilege: Privilege, database: &str) -> bool {
         match self {
-            Rights::Open => true,
-            Rights::FirstAdmin => false,
-            Rights::User(user) => user.may(privilege, database),
+            Principal::Open => true,
+            Principal::FirstAdmin => false,
+            Principal::User(user) => user.may(privilege, database),
         }
     }
 
     /// The user's name, if there is a user.
     pub fn user_name(&self) -> Option<&str> {
         match self {
-            Rights::Open | Rights::FirstAdmin => None,
-            Rights::User(user) => Some(user.name()),
+            Principal::Open | Principal::FirstAdmin => None,
+            Principal::User(user) => Some(user.name()),
         }
     }
 
     /// Whether everything is allowed.
     pub fn is_admin(&self) -> bool {
         match self {
-            Rights::Open => true,
-            Rights::FirstAdmin => false,
-            Rights::User(user) => user.admin,
+            Principal::Open => true,
+            Principal::FirstAdmin => false,
+            Principal::User(user) => user.admin,
         }
     }
 }
@@ -444,6 +444,6 @@ mod tests {
             grants: BTreeMap::new(),
             created: 0,
         };
-        assert!(!format!("{user:?} {:?}", Rights::User(Arc::new(user.clone()))).contains("canary"));
+        assert!(!format!("{user:?} {:?}", Principal::User(Arc::new(user.clone()))).contains("canary"));
     }
 }

@@ -15,14 +15,14 @@ pub(super) struct NewNames {
     count: usize,
     /// The fields among them. Their columns are created later.
     fields: HashSet<(TableId, String, FieldType)>,
-    /// Why no name may be created, if there is no memory.
-    pub(super) why_full: Option<String>,
+    /// Why no name may be created, if memory is full.
+    pub(super) memory_full_message: Option<String>,
 }
 
 impl NewNames {
     /// Counts this many more names if they may be created, and returns whether they may.
     pub(super) fn take(&mut self, count: usize) -> bool {
-        let may = self.why_full.is_none() && self.count + count <= NEW_NAMES_MAX;
+        let may = self.memory_full_message.is_none() && self.count + count <= NEW_NAMES_MAX;
         self.count += if may { count } else { 0 };
         may
     }
@@ -55,7 +55,7 @@ impl NewNames {
 
     /// Why a name may not be created. `what` names the thing.
     pub(super) fn message(&self, what: &str) -> String {
-        match &self.why_full {
+        match &self.memory_full_message {
             Some(reason) => format!("no new {what}: {reason}"),
             None => format!(
                 "no new {what}: one request may bring {NEW_NAMES_MAX} measurements and fields into being; write in several, and check that names hold no values"

@@ -44,7 +44,7 @@ pub(super) struct RejectedRows {
     /// The first and last time that may be written.
     writable_ns: Option<(i64, i64)>,
     /// Why rows without a series could get none, if memory or ids have run out. Otherwise their tags are invalid.
-    why_full: Option<String>,
+    no_series_reason: Option<String>,
     /// The most bytes that the store keeps in a cell.
     cell_bytes_max: usize,
     groups: Vec<Outcomes>,
@@ -67,13 +67,13 @@ impl RejectedRows {
     pub(super) fn new(
         policy: &RetentionPolicy,
         now_ns: i64,
-        why_full: Option<String>,
+        no_series_reason: Option<String>,
         cell_bytes_max: usize,
     ) -> Self {
         Self {
             width_ns: policy.shard_duration_ns,
             writable_ns: policy.writable_ns(now_ns),
-            why_full,
+            no_series_reason,
             cell_bytes_max,
             groups: Vec::new(),
             first: None,
@@ -109,10 +109,10 @@ impl RejectedRows {
     pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement, names: &mut NewNames) {
         self.begin(group);
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
-            let why_full = self.why_full.clone();
+            let no_series_reason = self.no_series_reason.clone();
             let message = || {
                 let place = described(measurement);
-                if let Some(reason) = &why_full {
+                if let Some(reason) = &no_series_reason {
                     return format!("no new series on {place}: {reason}");
                 }
                 format!("invalid tag key: input tag \"time\" on {place} is invalid")

@@ -45,16 +45,6 @@ const QUIET_SHARE: u64 = 8;
 const REST_AFTER: Duration = Duration::from_secs(2);
 /// … unless its segment is no longer than this.
 const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
-/// Work that could be done now, for the operator to see.
-#[derive(Debug, Clone, PartialEq)]
-pub struct QueuedWork {
-    /// What: "flush" or "compact".
-    pub kind: &'static str,
-    /// Table and partition of a compaction.
-    pub place: Option<(u32, u64)>,
-    /// How urgent: above 1 it is due.
-    pub score: f64,
-}
 
 /// What flushes and compactions share, in the background and on request.
 pub(crate) struct Maintenance {
@@ -127,17 +117,6 @@ impl Maintenance {
     /// Rowsets worth merging now, best first.
     pub(crate) fn merges(&self, fan_in: usize) -> Vec<Candidate> {
         compaction::pick(&self.versions.current(), fan_in, self.options.rowset_bytes_max)
-    }
-
-    /// Work that could be done now, most urgent first.
-    pub(crate) fn queue(&self) -> Vec<QueuedWork> {
-        let mut queue = vec![QueuedWork { kind: "flush", place: None, score: self.flush_score() }];
-        queue.extend(self.merges(compaction::FAN_IN_BUSY).into_iter().map(|candidate| QueuedWork {
-            kind: "compact",
-            place: Some((candidate.table.0, candidate.partition)),
-            score: 1.0 + candidate.score,
-        }));
-        queue
     }
 }
 

@@ -56,10 +56,17 @@ impl BinaryOperator {
         }
     }
 
-    /// The precedence: 1 (OR) to 5 (multiplication). All operators are left-associative.
+    /// The precedence of OR.
+    pub const LOWEST_PRECEDENCE: u8 = 1;
+    /// The precedence of comparisons.
+    pub const COMPARISON_PRECEDENCE: u8 = 3;
+    /// The precedence of multiplication.
+    pub const HIGHEST_PRECEDENCE: u8 = 5;
+
+    /// The precedence: higher ones bind more tightly. All operators are left-associative.
     pub fn precedence(self) -> u8 {
         match self {
-            BinaryOperator::Or => 1,
+            BinaryOperator::Or => Self::LOWEST_PRECEDENCE,
             BinaryOperator::And => 2,
             BinaryOperator::Add
             | BinaryOperator::Subtract
@@ -68,14 +75,14 @@ impl BinaryOperator {
             BinaryOperator::Multiply
             | BinaryOperator::Divide
             | BinaryOperator::Modulo
-            | BinaryOperator::BitwiseAnd => 5,
-            _ => 3,
+            | BinaryOperator::BitwiseAnd => Self::HIGHEST_PRECEDENCE,
+            _ => Self::COMPARISON_PRECEDENCE,
         }
     }
 
     /// Whether the result is a truth value rather than a number: `AND`, `OR` and the comparisons.
     pub fn is_logical(self) -> bool {
-        self.precedence() <= 3
+        self.precedence() <= Self::COMPARISON_PRECEDENCE
     }
 }
 

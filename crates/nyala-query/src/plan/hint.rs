@@ -5,11 +5,8 @@
 
 use super::rewritten::RewrittenSource;
 use super::types::type_in_measurement;
-use crate::influxql::{Expr, VarRef};
+use crate::influxql::{BinaryOperator, Expr, VarRef};
 use nyala_db::quoted;
-
-/// How tightly comparisons bind.
-const COMPARISON: u8 = 3;
 
 /// A warning about a name in a condition that is compared with another name and is no tag or field of any source. There is
 /// none without a source, or with inner queries, which may have columns of any name.
@@ -25,7 +22,7 @@ fn of_own(condition: &Expr, sources: &[RewrittenSource]) -> Option<String> {
     let mut found: Option<(&VarRef, &VarRef)> = None;
     condition.walk(&mut |part| {
         if let Expr::Binary(binary) = part
-            && binary.op.precedence() == COMPARISON
+            && binary.op.precedence() == BinaryOperator::COMPARISON_PRECEDENCE
             && let (Expr::VarRef(left), Expr::VarRef(right)) = (&binary.lhs, &binary.rhs)
         {
             // Types were resolved before: a name without a type is unknown.

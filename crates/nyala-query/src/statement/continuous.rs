@@ -55,7 +55,7 @@ fn each_place(select: &Select, visit: &mut dyn FnMut(&str, Option<&str>) -> Resu
 /// The continuous queries of the databases that the user may read.
 pub(super) fn show(context: &QueryContext) -> Answer {
     let mut databases = context.catalog.databases();
-    databases.retain(|database| context.rights.may(Privilege::Read, &database.name));
+    databases.retain(|database| context.principal.may(Privilege::Read, &database.name));
     let frames = databases.iter().map(|database| {
         let queries = &database.continuous_queries;
         let columns = vec![

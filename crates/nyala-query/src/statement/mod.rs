@@ -29,7 +29,7 @@ use crate::influxql::{self, CreateUser, MeasurementName, Select, Source, Stateme
 use crate::plan::rewrite::rewrite;
 use crate::plan::{Plan, QueryContext};
 use nyala_core::{Error, Result};
-use nyala_db::users::{Privilege, Rights};
+use nyala_db::users::{Principal, Privilege};
 use nyala_exec::{Chunks, ExecutionContext, Frame, QueryMemory};
 use std::sync::Arc;
 
@@ -88,10 +88,10 @@ pub async fn execute(statement: Statement, context: &QueryContext, memory: Query
 
 /// Executes all but a SELECT that only shows rows.
 async fn execute_other(statement: &Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
-    let ExecutionContext { catalog, running, rights, .. } = &**context;
+    let ExecutionContext { catalog, running, principal, .. } = &**context;
     let users = catalog.users();
     // The last administrator must stay, because authentication is on.
-    let keep_admin = !matches!(rights, Rights::Open);
+    let keep_admin = !matches!(principal, Principal::Open);
     match statement {
         Statement::CreateDatabase(create) => definition::create_database(create, context).await?,
         Statement::DropDatabase { name } => catalog.drop_database(name).await?,
@@ -104,7 +104,7 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         // As in InfluxDB, a shard that does not exist is no error.
         Statement::DropShard { id } => catalog.drop_shard(*id).await?,
         Statement::CreateUser(CreateUser { name, password, admin }) => {
-            users.create(name, password, *admin, matches!(rights, Rights::FirstAdmin)).await?;
+            users.create(name, password, *admin, matches!(principal, Principal::FirstAdmin)).await?;
         }
         Statement::DropUser { name } => users.drop_user(name, keep_admin).await?,
         Statement::SetPassword { user, password } => users.set_password(user, password).await?,

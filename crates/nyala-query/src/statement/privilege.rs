@@ -4,18 +4,18 @@
 //! sources of SHOW. A database is resolved as in the executor: the one that is named, or else the request's.
 
 use crate::influxql::{CreateContinuousQuery, Measurement, Select, ShowCardinality, Source, Statement};
-use nyala_db::users::{Privilege, Rights};
+use nyala_db::users::{Principal, Privilege};
 
 /// A right that a statement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need<'a> {
-    /// The rights of an administrator.
+    /// Those of an administrator.
     Admin,
     /// A privilege on a database; the empty name is the request's database.
     On(Privilege, &'a str),
 }
 
-/// All rights that a statement needs.
+/// All privileges that a statement needs.
 pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
     let mut needs = Vec::new();
     match statement {
@@ -89,7 +89,7 @@ fn of_select<'a>(select: &'a Select, database: &'a str, needs: &mut Vec<Need<'a>
     }
 }
 
-/// A continuous query runs with all rights, so its creator must have those that the query needs.
+/// A continuous query runs with all privileges, so its creator must have those that the query needs.
 fn of_continuous_query<'a>(create: &'a CreateContinuousQuery, needs: &mut Vec<Need<'a>>) {
     needs.push(Need::On(Privilege::Read, &create.database));
     of_select(&create.select, &create.database, needs);
@@ -102,25 +102,25 @@ fn of_show<'a>(database: Option<&'a str>, sources: &'a [Measurement], needs: &mu
 
 /// Checks that a user may execute all statements of a request whose database is `database`. The error is in InfluxDB's
 /// words.
-pub fn authorize(statements: &[Statement], rights: &Rights, database: &str) -> Result<(), String> {
-    let user = match rights {
-        Rights::Open => return Ok(()),
-        Rights::FirstAdmin => {
+pub fn authorize(statements: &[Statement], principal: &Principal, database: &str) -> Result<(), String> {
+    let user = match principal {
+        Principal::Open => return Ok(()),
+        Principal::FirstAdmin => {
             return match statements {
                 [Statement::CreateUser(create)] if create.admin => Ok(()),
                 _ => Err("create admin user first or disable authentication".into()),
             };
         }
-        Rights::User(user) => user,
+        Principal::User(user) => user,
     };
     for statement in statements {
         for need in needs(statement) {
             let wanted = match need {
-                Need::Admin if rights.is_admin() => continue,
+                Need::Admin if principal.is_admin() => continue,
                 Need::Admin => "admin privilege".to_owned(),
                 Need::On(privilege, named) => {
                     let database = if named.is_empty() { database } else { named };
-                    if rights.may(privilege, database) {
+                    if principal.may(privilege, database) {
                         continue;
                     }
                     format!("{} on {database}", privilege.name())

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The running queries; only administrators see those of other users.
 pub(super) fn show(context: &QueryContext) -> Answer {
     let mut all = context.running.all();
-    if let nyala_db::users::Rights::User(user) = &context.rights
+    if let nyala_db::users::Principal::User(user) = &context.principal
         && !user.is_admin()
     {
         all.retain(|query| query.user() == Some(user.name()));

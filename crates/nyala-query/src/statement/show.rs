@@ -54,7 +54,7 @@ fn page<T>(rows: Vec<T>, limit: u64, offset: u64) -> Vec<T> {
 pub(super) fn databases(context: &QueryContext) -> Answer {
     let names = context.catalog.databases().into_iter().map(|database| database.name.clone());
     let shown = |name: &String| {
-        context.rights.may(Privilege::Read, name) || context.rights.may(Privilege::Write, name)
+        context.principal.may(Privilege::Read, name) || context.principal.may(Privilege::Write, name)
     };
     let table = table("databases", vec![("name", text_column(names.filter(shown)))]);
     Answer::Rows(vec![table], Chunks::Whole)

@@ -2,7 +2,7 @@
 
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::ExecutionContext;
 use nyala_query::plan::QueryContext;
@@ -15,13 +15,13 @@ pub fn query_context(
     database: &str,
     now_ns: i64,
 ) -> QueryContext {
-    let (rights, running) = (Rights::Open, Arc::default());
+    let (principal, running) = (Principal::Open, Arc::default());
     QueryContext {
         around: ExecutionContext {
             catalog,
             freshness: Freshness::Latest,
             now_ns,
-            rights,
+            principal,
             running,
             query: None,
         },

@@ -41,13 +41,14 @@ pub const INFLUXDB_VERSION: &str = "1.8.10";
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest request header, and the most that is read of a body at once: about the longest URI that hyper accepts.
 const HEAD_MAX_BYTES: usize = 64 << 10;
+/// How long to wait after a connection could not be accepted: probably too many files are open.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long a client may read nothing of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most connections at once, however much memory there is; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 16_384;
 
-/// This fraction of them (1/8) is reserved for the Unix socket, so that its clients get in however many others there
-/// are.
+/// One of so many connections is reserved for the Unix socket, so that its clients get in however many others there are.
 const LOCAL_SHARE: usize = 8;
 
 /// The limits on open connections.
@@ -208,11 +209,10 @@ async fn distribute(
             match accept().await {
                 Ok(stream) => break stream,
                 Err(error) => {
-                    // Probably too many files are open: wait until some are closed.
                     if let Some(left_out) = warnings.next() {
                         tracing::warn!(%error, left_out, "cannot accept a connection");
                     }
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         };

@@ -17,13 +17,13 @@ use nyala_core::{Result, SeriesId, TimeRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Rows merged at once, about: what a step of a scan holds in memory.
+/// About how many rows are merged at once: a step of a scan holds them in memory.
 const MERGE_ROWS: u64 = 16_384;
 /// The same for strings, in bytes.
 const MERGE_BYTES: u64 = 32 << 20;
-/// Strings of one column in a group of a rowset, unless one alone is longer.
+/// The bytes of strings of one column in a group of a rowset, unless one string alone is longer.
 const PART_BYTES: u64 = crate::files::rowset::writer::GROUP_STRING_BYTES as u64;
-/// Strings of a memtable that are read at once, about.
+/// About how many bytes of strings of a memtable are read at once.
 const UNRESOLVED_BYTES: u64 = 4 << 20;
 
 /// Sources of a partition, from oldest to newest.
@@ -41,8 +41,8 @@ pub(crate) struct PartitionReader {
     ranges: Vec<TimeRange>,
     within: TimeRange,
     /// Where the cells of the newest rows of memtables are.
-    places: CellLocations,
-    /// Bytes of the strings of a part at most, about.
+    locations: CellLocations,
+    /// About how many bytes of strings a part has at most.
     part_bytes: u64,
     /// Buffers that are reused from series to series.
     items: Vec<Bounded>,
@@ -68,7 +68,7 @@ pub(crate) enum Segment {
 
 /// The newest row of a series in a range of times.
 pub(crate) enum Newest {
-    /// It, and its time.
+    /// The row, and its time.
     Row(Segment, i64),
     /// There is none.
     None,
@@ -93,7 +93,7 @@ enum Item {
         memtable: usize,
         rows: UnresolvedRows,
     },
-    /// Was made a segment.
+    /// It was made a segment.
     Taken,
 }
 
@@ -103,6 +103,7 @@ struct Bounded {
     rows: u64,
     /// About how many bytes of strings, at most.
     bytes: u64,
+    /// Whether the bounds are those of the rows, not of their group.
     exact: bool,
     item: Item,
 }
@@ -157,7 +158,7 @@ impl PartitionReader {
             memtable_series: None,
             ranges: Vec::new(),
             within,
-            places: CellLocations::default(),
+            locations: CellLocations::default(),
             items: Vec::new(),
             parts: Vec::new(),
         })
@@ -263,7 +264,7 @@ impl PartitionReader {
     ) -> bool {
         let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
         let Some(rows) = self.memtables[memtable].series() else { return false };
-        rows.append_at(series, time_ns, (&self.projection, &mut self.places), &visibility, batch)
+        rows.append_at(series, time_ns, (&self.projection, &mut self.locations), &visibility, batch)
     }
 
     /// The first series with rows (perhaps hidden ones) that is not below `least`.
@@ -329,8 +330,8 @@ impl PartitionReader {
                 continue;
             }
             let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
-            if let Some(places) = &self.projection.addresses {
-                let unresolved = rows.read_unresolved(series, time, places, &visibility);
+            if let Some(addresses) = &self.projection.addresses {
+                let unresolved = rows.read_unresolved(series, time, addresses, &visibility);
                 add_unresolved(number, unresolved, &self.projection.kinds, &mut items);
                 continue;
             }

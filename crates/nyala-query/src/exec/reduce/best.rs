@@ -110,16 +110,16 @@ impl<T: Datum> Best<T> {
                 }
                 return 0;
             }
-            Window::PerTagSet(known) => {
+            Window::PerTagSet(best) => {
                 let tags = tags.unwrap_or(0);
-                match known.get_mut(&tags) {
+                match best.get_mut(&tags) {
                     Some(old) => {
                         if rank(is_top, &item, old) == Ordering::Less {
                             *old = item;
                         }
                         return 0;
                     }
-                    None => drop(known.insert(tags, item)),
+                    None => drop(best.insert(tags, item)),
                 }
             }
             Window::Nothing | Window::Sampled(..) => return 0,
@@ -137,7 +137,7 @@ impl<T: Datum> Best<T> {
                     ranked.iter_mut().for_each(|ranked| visit(&mut ranked.item.row));
                     *heap = ranked.into();
                 }
-                Window::PerTagSet(known) => known.values_mut().for_each(|item| visit(&mut item.row)),
+                Window::PerTagSet(best) => best.values_mut().for_each(|item| visit(&mut item.row)),
                 Window::Sampled(items, _) => items.iter_mut().for_each(|item| visit(&mut item.row)),
             }
         }
@@ -189,9 +189,9 @@ fn selected<T: Datum>(kept: Window<T>, choice: Choice, ascending: bool) -> Vec<I
     let mut items = match (kept, choice) {
         (Window::Nothing, _) => Vec::new(),
         (Window::Ranked(heap), _) => heap.into_vec().into_iter().map(|ranked| ranked.item).collect(),
-        (Window::PerTagSet(known), Choice::Top(count) | Choice::Bottom(count)) => {
+        (Window::PerTagSet(best), Choice::Top(count) | Choice::Bottom(count)) => {
             // By number, so that the first of equal rows is always the same.
-            let mut by_tags: Vec<(u32, Item<T>)> = known.into_iter().collect();
+            let mut by_tags: Vec<(u32, Item<T>)> = best.into_iter().collect();
             by_tags.sort_unstable_by_key(|(tags, _)| *tags);
             let mut items: Vec<Item<T>> = by_tags.into_iter().map(|(_, item)| item).collect();
             items.sort_by(|a, b| rank(is_top, a, b));

@@ -62,7 +62,7 @@ const SHORT_CHAIN: usize = 16;
 
 impl<'a> Parser<'a> {
     pub(crate) fn expression(&mut self) -> Result<Expr> {
-        Ok(self.binary(1)?.expr)
+        Ok(self.binary(BinaryOperator::LOWEST_PRECEDENCE)?.expr)
     }
 
     /// Operations whose operators bind at least as tightly as `weakest`.
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
                 let regex = self.required_regex()?;
                 self.refuse_arithmetic_on_regex()?;
                 Tree::leaf(Expr::Regex(regex))
-            } else if op.precedence() == 5 {
+            } else if op.precedence() == BinaryOperator::HIGHEST_PRECEDENCE {
                 self.unary()?
             } else {
                 self.binary(op.precedence() + 1)?
@@ -110,7 +110,9 @@ impl<'a> Parser<'a> {
     fn refuse_arithmetic_on_regex(&mut self) -> Result<()> {
         let token = self.next();
         match token.kind.binary_operator() {
-            Some(op) if op.precedence() > 3 => Err(self.unexpected(&token, &["AND", "OR"])),
+            Some(op) if op.precedence() > BinaryOperator::COMPARISON_PRECEDENCE => {
+                Err(self.unexpected(&token, &["AND", "OR"]))
+            }
             _ => {
                 self.unscan();
                 Ok(())
@@ -165,7 +167,7 @@ impl<'a> Parser<'a> {
     }
 
     fn parenthesised(&mut self) -> Result<Tree> {
-        let inner = self.binary(1)?;
+        let inner = self.binary(BinaryOperator::LOWEST_PRECEDENCE)?;
         self.expect(Kind::RightParenthesis)?;
         if inner.height >= MAXIMUM_DEPTH {
             return Err(too_deep());
@@ -298,7 +300,7 @@ impl<'a> Parser<'a> {
                     return Ok(Tree { expr: Expr::call(lower_case(name), args), height });
                 }
                 self.unscan();
-                let arg = self.binary(1)?;
+                let arg = self.binary(BinaryOperator::LOWEST_PRECEDENCE)?;
                 height = height.max(1 + arg.height);
                 args.push(arg.expr);
             }
@@ -308,7 +310,7 @@ impl<'a> Parser<'a> {
                 args.push(Expr::Regex(regex));
                 continue;
             }
-            let arg = self.binary(1)?;
+            let arg = self.binary(BinaryOperator::LOWEST_PRECEDENCE)?;
             height = height.max(1 + arg.height);
             args.push(arg.expr);
         }

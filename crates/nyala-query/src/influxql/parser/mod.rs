@@ -29,10 +29,10 @@ pub(crate) struct Parser<'a> {
     ring: [Token<'a>; 3],
     newest: usize,
     put_back: usize,
-    /// Of parentheses and calls.
+    /// How deeply parentheses and calls are nested.
     depth: usize,
     subqueries: usize,
-    /// All that were read.
+    /// All regular expressions that were read.
     pub(crate) regexes: Vec<Regex>,
 }
 

@@ -22,9 +22,10 @@ pub struct CsvAnswer {
     statement_start: Option<usize>,
     /// The columns of the last line of names.
     names: Option<Names>,
-    /// Whether there are lines already, so that an empty line comes before the next names; and the same before the
-    /// current statement.
-    has_lines: (bool, bool),
+    /// Whether there are lines already, so that an empty line comes before the next names.
+    has_lines: bool,
+    /// Whether there were lines before the current statement.
+    had_lines: bool,
     broken: Option<String>,
 }
 
@@ -39,16 +40,17 @@ impl CsvAnswer {
             out: Vec::with_capacity(4096),
             statement_start: Some(0),
             names: None,
-            has_lines: (false, false),
+            has_lines: false,
+            had_lines: false,
             broken: None,
         }
     }
 
     fn names_line(&mut self, frame: &Frame) {
-        if self.has_lines.0 {
+        if self.has_lines {
             self.out.push(b'\n');
         }
-        self.has_lines.0 = true;
+        self.has_lines = true;
         self.out.extend_from_slice(b"name,tags");
         for name in
             frame.time_column.as_deref().into_iter().chain(frame.column_names.iter().map(|name| &**name))
@@ -103,7 +105,7 @@ impl AnswerWriter for CsvAnswer {
     fn begin_statement(&mut self, _number: usize, _zone: Option<Zone>) {
         self.statement_start = Some(self.out.len());
         self.names = None;
-        self.has_lines.1 = self.has_lines.0;
+        self.had_lines = self.has_lines;
     }
 
     fn fail_statement(&mut self, message: &str) {
@@ -111,7 +113,7 @@ impl AnswerWriter for CsvAnswer {
             None => self.broken = Some(message.to_owned()),
             Some(start) => {
                 self.out.truncate(start);
-                self.has_lines.0 = self.has_lines.1;
+                self.has_lines = self.had_lines;
             }
         }
     }

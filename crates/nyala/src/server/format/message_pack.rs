@@ -294,6 +294,9 @@ impl SeriesWriter for MessagePackAnswer {
 const NULL: u8 = 0xc0;
 const FALSE: u8 = 0xc2;
 const TRUE: u8 = 0xc3;
+/// Before an extension whose length takes one byte.
+const EXTENSION: u8 = 0xc7;
+const FLOAT64: u8 = 0xcb;
 
 fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Scalar>) {
     match column {
@@ -321,13 +324,13 @@ fn push_cell(out: &mut Vec<u8>, column: &Column, row: usize, instead: Option<&Sc
 
 fn push_time(out: &mut Vec<u8>, time_ns: i64) {
     const BYTES: u8 = 12;
-    out.extend_from_slice(&[0xc7, BYTES, TIME_EXTENSION]);
+    out.extend_from_slice(&[EXTENSION, BYTES, TIME_EXTENSION]);
     out.extend_from_slice(&time_ns.div_euclid(1_000_000_000).to_be_bytes());
     out.extend_from_slice(&(time_ns.rem_euclid(1_000_000_000) as i32).to_be_bytes());
 }
 
 fn push_float(out: &mut Vec<u8>, value: f64) {
-    out.push(0xcb);
+    out.push(FLOAT64);
     out.extend_from_slice(&value.to_be_bytes());
 }
 

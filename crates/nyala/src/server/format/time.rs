@@ -39,7 +39,8 @@ impl Epoch {
 /// A cache of recent times: rows of several series have the same time, or the windows of each series repeat.
 #[derive(Default)]
 pub(super) struct CachedTimes {
-    /// By the hash of the time; empty in short answers, which rarely repeat a time.
+    /// Times, with the length of their text and the text, by the hash of the time. Empty in short answers, which rarely
+    /// repeat a time.
     entries: Vec<(i64, u8, TimeText)>,
     /// How many times were written before there was a table.
     uncached: usize,

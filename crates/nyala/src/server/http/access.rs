@@ -16,7 +16,7 @@ use base64ct::{Base64, Base64Unpadded, Encoding};
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
-use nyala_db::users::{Privilege, Rights};
+use nyala_db::users::{Principal, Privilege};
 
 /// Whether clients must log in, and how.
 #[derive(Debug, Clone)]
@@ -36,16 +36,16 @@ enum Credentials {
     Bearer(String),
 }
 
-/// The rights of the user who sends a request, or 401.
-pub(super) async fn rights_of(
+/// The sender of a request, or 401.
+pub(super) async fn authenticate(
     context: &Context,
     of_url: &Params,
     headers: &HeaderMap,
-) -> Result<Rights, Failure> {
-    let Access::Users { secret } = &context.access else { return Ok(Rights::Open) };
+) -> Result<Principal, Failure> {
+    let Access::Users { secret } = &context.access else { return Ok(Principal::Open) };
     let users = context.databases()?.catalog.users();
     if !users.has_admin() {
-        return Ok(Rights::FirstAdmin);
+        return Ok(Principal::FirstAdmin);
     }
     let found =
         credentials(of_url, headers).ok_or_else(|| refused("unable to parse authentication credentials"))?;
@@ -62,20 +62,20 @@ pub(super) async fn rights_of(
             users.existing(&name).map_err(|error| refused(error.message()))?
         }
     };
-    Ok(Rights::User(user))
+    Ok(Principal::User(user))
 }
 
 /// Refuses a request of a user who is no administrator.
 pub(super) async fn check_admin(context: &Context, head: &Parts) -> Result<(), Failure> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
-    require_admin(&rights_of(context, &of_url, &head.headers).await?)
+    require_admin(&authenticate(context, &of_url, &head.headers).await?)
 }
 
 /// Refuses a user who is no administrator.
-pub(super) fn require_admin(rights: &Rights) -> Result<(), Failure> {
-    match rights {
-        rights if rights.is_admin() => Ok(()),
-        Rights::FirstAdmin => {
+pub(super) fn require_admin(principal: &Principal) -> Result<(), Failure> {
+    match principal {
+        principal if principal.is_admin() => Ok(()),
+        Principal::FirstAdmin => {
             Err(failure(StatusCode::FORBIDDEN, "create admin user first or disable authentication"))
         }
         _ => Err(failure(StatusCode::FORBIDDEN, "error authorizing admin access")),
@@ -83,22 +83,22 @@ pub(super) fn require_admin(rights: &Rights) -> Result<(), Failure> {
 }
 
 /// Refuses a user who may not write to a database.
-pub(super) fn check_write(rights: &Rights, database: &str) -> Result<(), Failure> {
-    check(rights, Privilege::Write, "write to", database)
+pub(super) fn check_write(principal: &Principal, database: &str) -> Result<(), Failure> {
+    check(principal, Privilege::Write, "write to", database)
 }
 
 /// Refuses a user who may not read a database.
-pub(super) fn check_read(rights: &Rights, database: &str) -> Result<(), Failure> {
-    check(rights, Privilege::Read, "read", database)
+pub(super) fn check_read(principal: &Principal, database: &str) -> Result<(), Failure> {
+    check(principal, Privilege::Read, "read", database)
 }
 
-fn check(rights: &Rights, privilege: Privilege, verb: &str, database: &str) -> Result<(), Failure> {
-    if rights.may(privilege, database) {
+fn check(principal: &Principal, privilege: Privilege, verb: &str, database: &str) -> Result<(), Failure> {
+    if principal.may(privilege, database) {
         return Ok(());
     }
     let database = nyala_db::quoted(database);
-    let words = match rights {
-        Rights::User(user) => {
+    let words = match principal {
+        Principal::User(user) => {
             format!("{} user is not authorized to {verb} database {database}", nyala_db::quoted(user.name()))
         }
         _ => format!("user is required to {verb} database {database}"),

@@ -6,7 +6,7 @@ use super::{Context, access};
 use crate::server::statistics::shown;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_query::report::{Datum, Report};
 use nyala_query::statement;
 use serde_json::{Map, Value, json};
@@ -30,7 +30,7 @@ pub(super) async fn vars(context: &Context, head: &Parts) -> Result<Response<Ans
     let used_bytes = databases.memory.total_bytes();
     let memory = json!({"Alloc": used_bytes, "HeapAlloc": used_bytes, "Sys": databases.memory.limit_bytes()});
     vars.insert("memstats".into(), memory);
-    let query = context.query(databases, String::new(), String::new(), Rights::Open);
+    let query = context.query(databases, String::new(), String::new(), Principal::Open);
     vars.extend(statement::statistics(&query).await.iter().map(|report| (key(report), statistic(report))));
     let body = Value::Object(vars).to_string() + "\n";
     Ok(with_body(StatusCode::OK, "application/json; charset=utf-8", body))

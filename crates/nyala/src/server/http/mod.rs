@@ -36,7 +36,7 @@ use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::ExecutionContext;
 use nyala_exec::running::RunningQueries;
@@ -127,14 +127,14 @@ impl Context {
         databases: &Databases,
         database: String,
         retention_policy: String,
-        rights: Rights,
+        principal: Principal,
     ) -> QueryContext {
         QueryContext {
             around: ExecutionContext {
                 catalog: databases.catalog.clone(),
                 freshness: Freshness::Latest,
                 now_ns: self.clock.now_ns(),
-                rights,
+                principal,
                 running: self.running.clone(),
                 query: None,
             },

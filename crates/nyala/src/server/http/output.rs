@@ -329,7 +329,7 @@ impl AnswerReceiver {
 mod tests {
     use super::*;
     use nyala_core::memory::MemoryBudget;
-    use nyala_db::users::Rights;
+    use nyala_db::users::Principal;
     use nyala_exec::running::{QueryLimits, RunningQueries};
     use nyala_exec::{Column, GroupTags, ResultBatch};
 
@@ -393,7 +393,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_of_any_language_comes_in_segments() {
         let (mut output, mut received) = output(None);
-        let entered = running().enter(|| "lines".to_owned(), "", &Rights::Open).expect("the first");
+        let entered = running().enter(|| "lines".to_owned(), "", &Principal::Open).expect("the first");
         let answered = tokio::spawn(async move {
             let shown =
                 output.show_stream(Box::new(Thousands(1_000)), &entered.query(), Chunks::BySize).await;
@@ -413,7 +413,7 @@ mod tests {
     #[tokio::test]
     async fn no_more_rows_are_shown_than_the_limit() {
         let (mut output, _received) = output(Some(2_500));
-        let entered = running().enter(|| "lines".to_owned(), "", &Rights::Open).expect("the first");
+        let entered = running().enter(|| "lines".to_owned(), "", &Principal::Open).expect("the first");
         let shown = output.show_stream(Box::new(Thousands(4)), &entered.query(), Chunks::BySize).await;
         assert!(matches!(shown, Err(Stop::Enough)) && output.is_full());
         assert_eq!((output.answer.out.len(), output.answer.cuts), (4 * 2_500, 1));
@@ -422,7 +422,7 @@ mod tests {
     #[tokio::test]
     async fn a_query_ends_when_its_client_leaves_or_it_is_killed() {
         let running = running();
-        let entered = running.enter(|| "lines".to_owned(), "", &Rights::Open).expect("the first");
+        let entered = running.enter(|| "lines".to_owned(), "", &Principal::Open).expect("the first");
         let (mut left, received) = output(None);
         drop(received);
         let shown = left.show_stream(Box::new(Thousands(1_000_000)), &entered.query(), Chunks::BySize).await;

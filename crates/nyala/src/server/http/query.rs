@@ -14,7 +14,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use job::Job;
 use nyala_core::store::Freshness;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql;
 use nyala_query::statement::SubmittedQuery;
@@ -38,14 +38,14 @@ pub(super) async fn handle(
     let pretty = of_url.is_true("pretty");
     let answered = async {
         // Credentials are checked before the body is read.
-        let rights = access::rights_of(context, &of_url, &head.headers).await?;
-        context.watch.count(head.uri.path(), &head.extensions, &rights);
+        let principal = access::authenticate(context, &of_url, &head.headers).await?;
+        context.watch.count(head.uri.path(), &head.extensions, &principal);
         let (params, _held) = match head.method {
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
             _ => (of_url, None),
         };
         let answer_format = AnswerFormat { format, pretty };
-        answer(context, head, params, freshness, answer_format, rights, client).await
+        answer(context, head, params, freshness, answer_format, principal, client).await
     };
     answered.await.map_err(|failure| if pretty { indented(failure) } else { failure })
 }
@@ -110,14 +110,14 @@ async fn answer(
     mut params: Params,
     freshness: Freshness,
     answer_format: AnswerFormat,
-    rights: Rights,
+    principal: Principal,
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let text = QueryText::of(&params)?;
     let databases = context.databases()?;
     let held = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let is_short = text.is_short();
-    let statements = text.statements(context, &rights, &held).await?;
+    let statements = text.statements(context, &principal, &held).await?;
     let chunk_rows = params.is_true("chunked").then(|| {
         params.get("chunk_size").parse().ok().filter(|rows| *rows > 0).unwrap_or(DEFAULT_CHUNK_ROWS)
     });
@@ -132,7 +132,7 @@ async fn answer(
     let (output, received) =
         Output::of(writer, &output_options, held, databases.answer_buffers.clone(), &context.work);
     let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
-    let mut query = context.query(databases, database, policy, rights);
+    let mut query = context.query(databases, database, policy, principal);
     query.around.freshness = freshness;
     let job = Job {
         statements,

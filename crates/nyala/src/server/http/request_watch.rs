@@ -10,7 +10,7 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::http::Extensions;
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_query::influxql::format_duration;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -64,13 +64,13 @@ impl RequestWatch {
     }
 
     /// Counts a request after authentication.
-    pub(super) fn count(&self, path: &str, extensions: &Extensions, rights: &Rights) {
+    pub(super) fn count(&self, path: &str, extensions: &Extensions, principal: &Principal) {
         let Some(Client(address)) = extensions.get().filter(|_| matches!(path, "/query" | "/write")) else {
             return;
         };
-        let client = match rights {
-            Rights::User(user) => format!("{}:{address}", user.name()),
-            Rights::Open | Rights::FirstAdmin => address.to_string(),
+        let client = match principal {
+            Principal::User(user) => format!("{}:{address}", user.name()),
+            Principal::Open | Principal::FirstAdmin => address.to_string(),
         };
         for watcher in &mut *self.lock() {
             let is_separate =

@@ -12,7 +12,7 @@ use super::body::{self, RequestBody};
 use super::response::{Failure, failed, failure};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql::Statement;
 use nyala_query::statement::{self, authorize, execute};
@@ -36,15 +36,15 @@ async fn document<T: DeserializeOwned>(
 /// Executes a statement that has no rows as its result.
 async fn perform(
     context: &Context,
-    rights: &Rights,
+    principal: &Principal,
     database: &str,
     statement: Statement,
 ) -> Result<(), Failure> {
     let statements = [statement];
-    authorize(&statements, rights, database)
+    authorize(&statements, principal, database)
         .map_err(|words| failure(StatusCode::FORBIDDEN, format!("error authorizing query: {words}")))?;
     let databases = context.databases()?;
-    let query = context.query(databases, database.to_owned(), String::new(), rights.clone());
+    let query = context.query(databases, database.to_owned(), String::new(), principal.clone());
     let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let executed = context.work.spawn(async move {
         let answer = execute(statements[0].clone(), &query, memory).await;
@@ -55,7 +55,7 @@ async fn perform(
     match answer {
         Ok(statement::Answer::Refused(error)) | Err(error) => Err(failed(&error)),
         Ok(_) => {
-            context.audit.executed(&statement, database, rights.user_name(), None);
+            context.audit.executed(&statement, database, principal.user_name(), None);
             Ok(())
         }
     }

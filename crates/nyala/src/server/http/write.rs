@@ -131,8 +131,8 @@ async fn write_samples(
 /// Checks all that can be known before the body is read: credentials, target, rights.
 async fn check(context: &Context, head: &Parts, protocol: Protocol) -> Result<WriteTarget, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, &head.headers).await?;
-    context.watch.count(head.uri.path(), &head.extensions, &rights);
+    let principal = access::authenticate(context, &params, &head.headers).await?;
+    context.watch.count(head.uri.path(), &head.extensions, &principal);
     let target = WriteTarget::of(&params, protocol)?;
     let database = &target.database;
     if database.is_empty() {
@@ -146,7 +146,7 @@ async fn check(context: &Context, head: &Parts, protocol: Protocol) -> Result<Wr
     if catalog.database(database).is_none() {
         return Err(failure(StatusCode::NOT_FOUND, format!("database not found: {}", quoted(database))));
     }
-    access::check_write(&rights, database)?;
+    access::check_write(&principal, database)?;
     let consistency = params.get("consistency").to_ascii_lowercase();
     if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
         return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));

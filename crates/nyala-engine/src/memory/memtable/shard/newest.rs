@@ -8,7 +8,7 @@ use crate::memory::memtable::shape::{CellLocation, ROW_WORDS, Shapes};
 use crate::rows::merge::RowBatch;
 use crate::rows::projection::Projection;
 
-/// The late rows of a slot may be later than this many seconds.
+/// Instead of a number of seconds: rows may be late by any time.
 const LATE_MAX: u32 = u32::MAX;
 
 /// Where the projected cells are in rows of the shape that was looked up last.
@@ -28,7 +28,7 @@ impl CellLocations {
     }
 }
 
-/// How late a row is beside one before it, in seconds, not less than it is.
+/// How many seconds a row is later than one that came before it, rounded up.
 pub(super) fn seconds_late(time_ns: i64, before_ns: i64) -> u32 {
     match before_ns.saturating_sub(time_ns) {
         ..=0 => 0,
@@ -46,7 +46,7 @@ enum StoredRows<'a> {
     Packed(PackedPage<'a>),
 }
 
-/// Such rows as the walk from the end meets them.
+/// Stored rows, as the walk from the end of the series meets them.
 #[derive(Clone, Copy)]
 struct StoredRun<'a> {
     rows: StoredRows<'a>,
@@ -96,7 +96,7 @@ impl Shard {
         visible: impl Fn(i64, u64) -> bool,
     ) -> Option<i64> {
         let mut newest: Option<i64> = None;
-        self.go_back(series, shapes, |run| {
+        self.visit_backwards(series, shapes, |run| {
             run.visit(|time_ns, delta, _| {
                 let found = visible(time_ns, delta);
                 newest = newest.max(found.then_some(time_ns));
@@ -119,7 +119,7 @@ impl Shard {
         batch: &mut RowBatch<Vec<i64>>,
     ) -> bool {
         let (mut found, mut count) = (None, 0);
-        self.go_back(series, shapes, |run| {
+        self.visit_backwards(series, shapes, |run| {
             run.visit(|other_ns, delta, position| {
                 if other_ns == time_ns && visible(other_ns, delta) {
                     (found, count) = (Some((run.rows, run.shape, position)), count + 1);
@@ -138,10 +138,10 @@ impl Shard {
             page.starts(&mut starts);
         }
         batch.keys.push(time_ns);
-        for ((column, kind), place) in
+        for ((column, kind), location) in
             batch.columns.iter_mut().zip(&projection.kinds).zip(&locations.locations)
         {
-            let word = match place {
+            let word = match location {
                 CellLocation::State(state) => {
                     column.push_state(*state, 1);
                     continue;
@@ -162,7 +162,12 @@ impl Shard {
     }
 
     /// Goes from the last page of a series to its first row, until told to stop.
-    fn go_back<'a>(&'a self, series: u32, shapes: &Shapes, mut visit: impl FnMut(StoredRun<'a>) -> bool) {
+    fn visit_backwards<'a>(
+        &'a self,
+        series: u32,
+        shapes: &Shapes,
+        mut visit: impl FnMut(StoredRun<'a>) -> bool,
+    ) {
         let mut entry = self.index.get(series);
         if let RowLocation::Slot(number) = RowLocation::of(entry) {
             let slot = &self.slots[number];
@@ -249,10 +254,10 @@ mod tests {
                 let time_ns = (step.saturating_sub(late) * 10_000_000_000) as i64;
                 let number = numbers[usize::from(random(20) == 0)];
                 let values = shapes.get(number).values.len();
-                let room = shard.append(1, time_ns, number, step as u32, values);
-                let words = shard.words.get_mut(room.item, room.offset + ROW_WORDS + values);
-                (words[room.offset], words[room.offset + 1]) = (time_ns as u64, room.mark);
-                words[room.offset + ROW_WORDS..].fill(step);
+                let appended = shard.append(1, time_ns, number, step as u32, values);
+                let words = shard.words.get_mut(appended.item, appended.offset + ROW_WORDS + values);
+                (words[appended.offset], words[appended.offset + 1]) = (time_ns as u64, appended.mark);
+                words[appended.offset + ROW_WORDS..].fill(step);
                 rows.push((time_ns, step, step));
             }
             for _ in 0..20 {

@@ -111,8 +111,8 @@ pub(in super::super) async fn handle(
 ) -> std::result::Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, &head.headers).await?;
-    access::check_read(&rights, params.get("db"))?;
+    let principal = access::authenticate(context, &params, &head.headers).await?;
+    access::check_read(&principal, params.get("db"))?;
     let body =
         body::read_within(REQUEST_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;
     let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
@@ -121,7 +121,7 @@ pub(in super::super) async fn handle(
     // Dropping the set aborts the read when the client disconnects.
     let mut reading = JoinSet::new();
     let asks = || "Prometheus remote read".to_owned();
-    let entered = context.running.enter(asks, &database, &rights).map_err(|error| failed(&error))?;
+    let entered = context.running.enter(asks, &database, &principal).map_err(|error| failed(&error))?;
     let read = async move {
         let selection = read_selection(body, &memory)?;
         let query = entered.query();

@@ -46,7 +46,7 @@ impl Job {
         let statements = std::mem::take(&mut self.statements);
         let running = self.context.running.clone();
         let written = std::mem::take(&mut self.written);
-        match running.enter(move || written.shown(), &self.context.database, &self.context.rights) {
+        match running.enter(move || written.shown(), &self.context.database, &self.context.principal) {
             Ok(entered) => {
                 let query = entered.query();
                 self.context.around.query = Some(query.clone());
@@ -78,7 +78,7 @@ impl Job {
                 self.audit.executed(
                     statement,
                     &self.context.database,
-                    self.context.rights.user_name(),
+                    self.context.principal.user_name(),
                     self.client,
                 );
             }

@@ -6,7 +6,7 @@ use super::super::params::Params;
 use super::super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use nyala_core::Error;
-use nyala_db::users::Rights;
+use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql::{self, Regex, Statement};
 use nyala_query::statement::authorize;
@@ -40,12 +40,12 @@ impl<'a> QueryText<'a> {
     pub(super) async fn statements(
         &self,
         context: &Context,
-        rights: &Rights,
+        principal: &Principal,
         memory: &QueryMemory,
     ) -> Result<Vec<Statement>, Failure> {
         let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the query was aborted");
         let (statements, regexes) = if self.is_short() {
-            self.parsed(rights)?
+            self.parsed(principal)?
         } else {
             // The text itself is kept for SHOW QUERIES.
             let text_bytes = self.query.len() + self.values.len();
@@ -54,9 +54,9 @@ impl<'a> QueryText<'a> {
                 .charge(text_bytes + parsed_bytes)
                 .map_err(|error| refused(error, "the text of the query is too long"))?;
             let [query, values, database] = [self.query, self.values, self.database].map(str::to_owned);
-            let rights = rights.clone();
+            let principal = principal.clone();
             let parsed = context.work.spawn(async move {
-                QueryText { query: &query, values: &values, database: &database }.parsed(&rights)
+                QueryText { query: &query, values: &values, database: &database }.parsed(&principal)
             });
             parsed.await.map_err(broken)??
         };
@@ -68,7 +68,7 @@ impl<'a> QueryText<'a> {
         Ok(statements)
     }
 
-    fn parsed(&self, rights: &Rights) -> Result<(Vec<Statement>, Vec<Regex>), Failure> {
+    fn parsed(&self, principal: &Principal) -> Result<(Vec<Statement>, Vec<Regex>), Failure> {
         let invalid = |words: String| failure(StatusCode::BAD_REQUEST, words);
         let bound = match self.values {
             "" => influxql::Params::default(),
@@ -76,7 +76,7 @@ impl<'a> QueryText<'a> {
         };
         let (statements, regexes) = influxql::parse_query_and_regexes(self.query, &bound)
             .map_err(|error| invalid(format!("error parsing query: {error}")))?;
-        authorize(&statements, rights, self.database)
+        authorize(&statements, principal, self.database)
             .map_err(|words| failure(StatusCode::FORBIDDEN, format!("error authorizing query: {words}")))?;
         Ok((statements, regexes))
     }

@@ -11,7 +11,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use nyala_db::catalog::DEFAULT_POLICY_NAME;
 use nyala_db::quoted;
-use nyala_db::users::{Privilege, Rights};
+use nyala_db::users::{Principal, Privilege};
 use nyala_query::influxql::{CreateDatabase, PolicyClauses, RetentionPolicy, Statement};
 use serde::Deserialize;
 
@@ -43,12 +43,12 @@ pub(in super::super) async fn handle(
     incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, &head.headers).await?;
     if head.method == Method::GET {
-        let body = list(context, &rights, params.get("name"))?;
+        let body = list(context, &principal, params.get("name"))?;
         return Ok(with_body(StatusCode::OK, "application/json", body));
     }
-    access::require_admin(&rights)?;
+    access::require_admin(&principal)?;
     let requested: NewBucket = document(context, incoming, &head.headers, "bucket").await?;
     let (database, policy) = bucket(&requested.name)?;
     let policy = if policy.is_empty() { DEFAULT_POLICY_NAME } else { policy };
@@ -58,8 +58,8 @@ pub(in super::super) async fn handle(
         return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, words));
     }
     let create = creation(&requested, database, policy, known.is_some())?;
-    perform(context, &rights, database, create).await?;
-    let body = list(context, &rights, &format!("{database}/{policy}"))?;
+    perform(context, &principal, database, create).await?;
+    let body = list(context, &principal, &format!("{database}/{policy}"))?;
     Ok(with_body(StatusCode::CREATED, "application/json", body))
 }
 
@@ -98,7 +98,7 @@ fn creation(
 /// `DELETE /api/v2/buckets/{database}/{policy}`: both must be named, because all points of the bucket are dropped.
 pub(in super::super) async fn drop(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, &head.headers).await?;
     let escaped = &head.uri.path()[BUCKET.len()..];
     let name = percent_decoded(escaped)
         .ok_or_else(|| invalid(format!("bucket: a % in {} begins no escape", quoted(escaped))))?;
@@ -107,19 +107,19 @@ pub(in super::super) async fn drop(context: &Context, head: &Parts) -> Result<Re
         let words = format!("bucket: {} names no retention policy: name database/policy", quoted(&name));
         return Err(invalid(words));
     }
-    access::check_write(&rights, database)?;
+    access::check_write(&principal, database)?;
     let known = context.databases()?.catalog.existing_database(database).map_err(|error| failed(&error))?;
     known.existing_policy(policy).map_err(|error| failed(&error))?;
     let drop = Statement::DropRetentionPolicy { name: policy.into(), database: database.into() };
-    perform(context, &rights, database, drop).await?;
+    perform(context, &principal, database, drop).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
 /// The buckets that a user may see, or the one with a name.
-fn list(context: &Context, rights: &Rights, name: &str) -> Result<Vec<u8>, Failure> {
+fn list(context: &Context, principal: &Principal, name: &str) -> Result<Vec<u8>, Failure> {
     let mut body = b"{\"buckets\":[".to_vec();
     let databases = context.databases()?.catalog.databases();
-    let may_see = |name: &str| rights.may(Privilege::Read, name) || rights.may(Privilege::Write, name);
+    let may_see = |name: &str| principal.may(Privilege::Read, name) || principal.may(Privilege::Write, name);
     let mut first = true;
     for database in databases.iter().filter(|database| may_see(&database.name)) {
         for policy in &database.policies {

@@ -29,14 +29,15 @@ pub(in super::super) async fn handle(
     incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let rights = access::rights_of(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, &head.headers).await?;
     let (database, policy) = bucket(params.get("bucket"))?;
-    access::check_write(&rights, database)?;
+    access::check_write(&principal, database)?;
     let request: DeleteRequest = document(context, incoming, &head.headers, "delete").await?;
-    let known = context.databases()?.catalog.existing_database(database).map_err(|error| failed(&error))?;
-    let policy = known.existing_policy(policy).map_err(|error| failed(&error))?.name.clone();
+    let database_entry =
+        context.databases()?.catalog.existing_database(database).map_err(|error| failed(&error))?;
+    let policy = database_entry.existing_policy(policy).map_err(|error| failed(&error))?.name.clone();
     let deletion = deletion(&request, policy).map_err(|error| failed(&error))?;
-    perform(context, &rights, database, Statement::Delete(deletion)).await?;
+    perform(context, &principal, database, Statement::Delete(deletion)).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
