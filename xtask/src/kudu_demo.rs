@@ -97,13 +97,13 @@ fn parse(arguments: &[String]) -> Outcome<Option<Options>> {
 }
 
 fn demonstrate(options: &Options, interrupt: &Interrupt) -> Outcome<()> {
-    let begun = Instant::now();
     say!("Preparing: Kudu's programs (fetched at the first run), and nyala (built at the first run) …");
     kudu_home()?;
     let program = match &options.program {
         Some(program) => program.clone(),
         None => build()?,
     };
+    let begun = Instant::now();
     let mut demo = Demonstration::start(options, program, interrupt)?;
     demo.write_and_ask()?;
     demo.lose_a_tablet_server()?;

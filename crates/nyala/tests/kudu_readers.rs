@@ -195,6 +195,14 @@ fn the_example_for_readers_prints_what_nyala_shows() {
         [("host", "host::integer"), ("host_1", "host::tag"), ("v", "v::string"), ("v_1", "v::boolean")];
     let both = "SELECT host::field, host::tag, v::string, v::boolean FROM n";
     assert_eq!(reader.rows("n", &[]), shown(&server, both, &renamed));
+    // A change of tables that one row of the log does not hold, and a name that is longer than a comment.
+    let long = "x".repeat(2500);
+    write(
+        &server,
+        &(0..30).map(|number| format!("{long}{number} {}=1i 1\n", &long[..300])).collect::<String>(),
+    );
+    let last = format!("{long}29");
+    assert_eq!(reader.rows(&last, &[]), shown(&server, &format!("SELECT * FROM {last}"), &[]));
     // What was deleted is not there, and what is written again is.
     server.query("DELETE FROM m WHERE time = 3");
     server.query("DROP SERIES FROM m WHERE region = 'west 1'");
