@@ -5,17 +5,12 @@
 //! valgrind, is asked a few times and, in a second run, many times; the difference is what asking costs, without start
 //! and stop. Valgrind knows no AVX-512, so that all machines with AVX2 take the same kernels.
 
+use crate::server::{Outcome, Scratch, Server, build};
 use crate::workspace::root;
-use nyala_bench::client::connection::Connection;
-use nyala_bench::client::response::Body;
-use nyala_bench::client::target::{Target, query_escape};
-use std::ffi::OsString;
+use nyala_bench::client::target::query_escape;
 use std::fmt::Write as _;
-use std::io::Read;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// What a count may be above the recorded one, percent.
 const TOLERANCE_PERCENT: f64 = 2.0;
@@ -28,10 +23,6 @@ const START_SECONDS: u64 = 1_451_606_400;
 const PREPARED_SECONDS: u64 = 12 * 3600;
 const FIELDS: [&str; 10] =
     ["user", "system", "idle", "nice", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
-const ANSWER_BYTES_MAX: usize = 64 << 20;
-const READY_WITHIN: Duration = Duration::from_secs(120);
-
-type Outcome<T> = Result<T, String>;
 
 /// One thing that is counted.
 struct Measured {
@@ -113,7 +104,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome<String> {
     };
     check_machine()?;
     let program = build()?;
-    let prepared = Scratch::new("prepared")?;
+    let prepared = Scratch::new("guard-prepared")?;
     prepare(&program, &prepared.path)?;
     let mut counted = Vec::new();
     for path in &PATHS {
@@ -169,59 +160,44 @@ fn check_machine() -> Outcome<()> {
     }
 }
 
-/// Builds as a user would, so that a program built for another purpose is not built again.
-fn build() -> Outcome<PathBuf> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut build = Command::new(cargo);
-    // What cargo says of this program would make others build again that ask for it.
-    std::env::vars_os().map(|(name, _)| name).filter(is_of_package).for_each(|name| {
-        build.env_remove(name);
-    });
-    let built = build
-        .args(["build", "--release", "--locked", "--bin", "nyala"])
-        .args(["--message-format", "json-render-diagnostics"])
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cargo build: {error}"))?;
-    let messages = serde_json::Deserializer::from_slice(&built.stdout).into_iter::<serde_json::Value>();
-    let executables =
-        messages.filter_map(|message| Some(PathBuf::from(message.ok()?["executable"].as_str()?)));
-    executables.last().filter(|_| built.status.success()).ok_or_else(|| "the build failed".to_owned())
-}
-
-fn is_of_package(name: &OsString) -> bool {
-    let name = name.to_string_lossy();
-    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
-}
-
 /// Writes the data that queries ask for, and leaves it on disk.
-fn prepare(program: &Path, data: &Path) -> Outcome<()> {
-    let mut server = Server::start(Command::new(program), data)?;
-    server.ask(&query("CREATE DATABASE guard"))?;
+fn prepare(program: &Path, directory: &Path) -> Outcome<()> {
+    let mut server = start(Command::new(program), directory)?;
+    ask(&mut server, &query("CREATE DATABASE guard"))?;
     for start in (0..PREPARED_SECONDS).step_by(600) {
-        server.ask(&write(start, 60))?;
+        ask(&mut server, &write(start, 60))?;
     }
     server.stop().map(drop)
 }
 
 /// How many instructions a server runs that is asked `requests` times.
 fn count(program: &Path, prepared: &Path, path: &Measured, requests: u64) -> Outcome<u64> {
-    let scratch = Scratch::new("counted")?;
+    let scratch = Scratch::new("guard-counted")?;
     copy(prepared, &scratch.path)?;
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
-    let mut server = Server::start(valgrind, &scratch.path)?;
+    let mut server = start(valgrind, &scratch.path)?;
     // The first times find nothing in caches.
-    for number in 0..path.few {
-        server.ask(&(path.request)(number))?;
-    }
-    for number in path.few..path.few + requests {
-        server.ask(&(path.request)(number))?;
+    for number in 0..path.few + requests {
+        ask(&mut server, &(path.request)(number))?;
     }
     let said = server.stop()?;
     let collected = said.lines().find_map(|line| line.split("Collected :").nth(1)?.trim().parse().ok());
     collected.ok_or_else(|| format!("valgrind does not say what it collected:\n{said}"))
+}
+
+/// Serves the data in a directory, with the server's log beside them.
+fn start(program: Command, directory: &Path) -> Outcome<Server> {
+    let (address, log) = (Server::free_address()?, directory.join("log"));
+    let settings = ["--wal-sync", "never"];
+    let mut server = Server::start(program, &settings, &directory.join("data"), address, &log)?;
+    server.wait_until_ready()?;
+    Ok(server)
+}
+
+fn ask(server: &mut Server, request: &Request) -> Outcome<()> {
+    let method = if request.body.is_empty() { "GET" } else { "POST" };
+    server.ask(method, &request.target, request.body.as_bytes()).map(drop)
 }
 
 fn query(text: &str) -> Request {
@@ -248,94 +224,6 @@ fn write(from_seconds: u64, rows: u64) -> Request {
         }
     }
     Request { target: "/write?db=guard".to_owned(), body }
-}
-
-/// A server of the guard's own.
-struct Server {
-    process: Child,
-    connection: Connection,
-}
-
-impl Server {
-    /// Runs `program serve` on a data directory and waits until it is ready.
-    fn start(mut program: Command, data: &Path) -> Outcome<Self> {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = free.map_err(|error| format!("no free port: {error}"))?;
-        let target = Target::parse(&format!("http://{address}")).map_err(|error| error.to_string())?;
-        let process = program
-            .args(["serve", "--wal-sync", "never", "--data-dir"])
-            .arg(data)
-            .args(["--http-bind", &address.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("starting the server: {error}"))?;
-        let mut server = Self { process, connection: Connection::new(&target, READY_WITHIN) };
-        let health = Request { target: "/health".to_owned(), body: String::new() };
-        let started = Instant::now();
-        while started.elapsed() < READY_WITHIN {
-            std::thread::sleep(Duration::from_millis(100));
-            if server.ask(&health).is_ok() {
-                return Ok(server);
-            }
-        }
-        Err("the server is not ready".to_owned())
-    }
-
-    /// Sends a request; anything but success is an error.
-    fn ask(&mut self, request: &Request) -> Outcome<()> {
-        let method = if request.body.is_empty() { "GET" } else { "POST" };
-        let refused = |words: &dyn std::fmt::Display| format!("{method} {}: {words}", request.target);
-        let mut answer = Vec::new();
-        let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_BYTES_MAX };
-        let asked = self.connection.expect_success(method, &request.target, request.body.as_bytes(), body);
-        asked.map_err(|error| refused(&error))?;
-        let text = String::from_utf8_lossy(&answer[..answer.len().min(300)]);
-        if text.contains("\"error\"") { Err(refused(&text)) } else { Ok(()) }
-    }
-
-    /// Stops the server, and gives what it said on standard error.
-    fn stop(mut self) -> Outcome<String> {
-        let pid = self.process.id().to_string();
-        let killed = Command::new("kill").arg(&pid).status().map_err(|error| format!("kill: {error}"))?;
-        let mut said = String::new();
-        if let Some(mut pipe) = self.process.stderr.take() {
-            let _ = pipe.read_to_string(&mut said);
-        }
-        let ended = self.process.wait().map_err(|error| error.to_string())?;
-        if killed.success() && ended.success() {
-            Ok(said)
-        } else {
-            Err(format!("the server did not end well:\n{said}"))
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// A directory that goes with its owner.
-struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    fn new(name: &str) -> Outcome<Self> {
-        let path = std::env::temp_dir().join(format!("nyala-guard-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }
 
 fn copy(from: &Path, to: &Path) -> Outcome<()> {

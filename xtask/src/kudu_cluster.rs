@@ -7,7 +7,7 @@ use std::io::{BufRead, Write};
 
 #[path = "../../crates/kudu-client/src/test_cluster/mod.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the tests of the client use more of it")]
-mod test_cluster;
+pub(crate) mod test_cluster;
 
 use test_cluster::{ClusterOptions, Daemon, TestCluster};
 

@@ -1,7 +1,7 @@
 //! Project chores: `cargo xtask tidy` checks that the layout is what `ARCHITECTURE.md` says;
 //! `cargo xtask coverage` makes the table of what scripts show;
-//! `cargo xtask kudu-cluster` starts a real Kudu cluster on this machine; `cargo xtask instructions` counts what writes
-//! and queries cost.
+//! `cargo xtask kudu-cluster` starts a real Kudu cluster on this machine; `cargo xtask kudu-demo` shows two daemons of
+//! nyala on one, and kills parts of it; `cargo xtask instructions` counts what writes and queries cost.
 
 mod banned;
 mod circles;
@@ -9,8 +9,10 @@ mod coverage;
 mod documents;
 mod instructions;
 mod kudu_cluster;
+mod kudu_demo;
 mod modules;
 mod replaced;
+mod server;
 mod tidy;
 mod tokens;
 mod workspace;
@@ -32,7 +34,9 @@ usage: cargo xtask COMMAND
   instructions [--record]
           count the instructions of writes and queries under valgrind, and compare them with testdata/instructions.txt
   kudu-cluster [MASTERS [TSERVERS]] [kerberos] [--flag=value]...
-          start a Kudu cluster on this machine (1 + 1 unless said otherwise) until the input ends";
+          start a Kudu cluster on this machine (1 + 1 unless said otherwise) until the input ends
+  kudu-demo [--hosts N] [--exit] [--nyala PROGRAM] [--help]
+          show two nyala daemons on a Kudu cluster of this machine, of which one server and one daemon are killed";
 
 #[allow(clippy::print_stderr, clippy::print_stdout, reason = "this program speaks to a person")]
 fn main() -> ExitCode {
@@ -62,6 +66,13 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(complaint) => {
                 eprintln!("kudu-cluster: {complaint}");
+                ExitCode::FAILURE
+            }
+        },
+        Some("kudu-demo") => match kudu_demo::run(&std::env::args().skip(2).collect::<Vec<_>>()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(complaint) => {
+                eprintln!("kudu-demo: {complaint}");
                 ExitCode::FAILURE
             }
         },

@@ -1,5 +1,5 @@
 //! `nyala demo`: writes a sample of TSBS' data to a running server, runs its fifteen types of queries, and shows
-//! answers and times.
+//! answers and times. `cargo xtask kudu-demo` writes through one server and asks another, and then writes more.
 
 use crate::client::connection::Connection;
 use crate::client::database::prepare_database;
@@ -16,8 +16,9 @@ use crate::run::load::{LoadSettings, load};
 use crate::run::queries::ANSWER_LIMIT_BYTES;
 use crate::time::{HOUR_SECONDS, Span, TSBS_START};
 use crate::verify::answer::{Cell, read_rows};
-use crate::workload::cpu::CpuWorkload;
+use crate::workload::Workload;
 use crate::workload::cpu::model::HostsConfig;
+use crate::workload::cpu::{CpuBatch, CpuWorkload};
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -43,6 +44,8 @@ impl Default for DemoSettings {
 
 const SEED: u64 = 123;
 const INTERVAL_SECONDS: i64 = 10;
+/// How long the hosts go on after the sample.
+const HOURS_AFTER: i64 = 1;
 const BATCH_ROWS: usize = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Rows and columns of an answer that are shown.
@@ -51,53 +54,88 @@ const COLUMNS_SHOWN: usize = 7;
 
 /// Runs the demonstration against the server at `url`. Writes results to `out` and progress to standard error.
 pub fn run(url: &str, settings: &DemoSettings, out: &mut dyn Write) -> Result<()> {
-    let target = Target::parse(url)?;
-    let mut connection = Connection::new(&target, TIMEOUT);
-    let config = HostsConfig {
-        hosts: settings.hosts,
-        span: Span { start: TSBS_START, end: TSBS_START + settings.hours * HOUR_SECONDS },
-        interval_seconds: INTERVAL_SECONDS,
-        seed: SEED,
-    };
-    prepare_database(&mut connection, &settings.database, true)?;
-    write_sample(&target, &config, settings, out)?;
-    for (number, kind) in TSBS.iter().enumerate() {
-        let query = QueryGenerator::new(*kind, config.hosts, config.span, SEED).draw();
-        show(number + 1, kind, &query, &mut connection, settings, out)?;
-    }
-    Ok(())
+    let sample = Sample::new(settings);
+    sample.write(url, out)?;
+    sample.ask(url, out)
 }
 
-fn write_sample(
-    target: &Target,
-    config: &HostsConfig,
-    settings: &DemoSettings,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let load_settings = LoadSettings {
-        target: target.clone(),
-        dialect: Dialect::Influx,
-        database: settings.database.clone(),
-        workers: 2,
-        gzip: false,
-        rows_per_second: None,
-        timeout: TIMEOUT,
-        time_limit: Duration::from_secs(600),
-    };
-    let mut progress = Progress::start("writing");
-    let workload = CpuWorkload::new(*config, BATCH_ROWS);
-    let stop = AtomicBool::new(false);
-    let loaded = load(&workload, &load_settings, &ServerProbe::default(), &stop, Some(&mut progress))?;
-    let rate = table::count(loaded.values_per_second);
-    progress.finish(&format!("{} rows", loaded.rows));
-    print(
-        out,
-        &format!(
-            "Wrote {} rows of 10 values ({} hosts, every {INTERVAL_SECONDS} s, {} hours from 2016-01-01) into \
-             database {}\nin {:.2} s: {rate} values/s.\n",
-            loaded.rows, settings.hosts, settings.hours, settings.database, loaded.seconds
-        ),
-    )
+/// The sample, and points of the same hosts that come after it.
+#[derive(Debug)]
+pub struct Sample {
+    settings: DemoSettings,
+    config: HostsConfig,
+    workload: CpuWorkload,
+}
+
+impl Sample {
+    /// The sample that is written with these settings.
+    pub fn new(settings: &DemoSettings) -> Sample {
+        let until = |hours: i64| HostsConfig {
+            hosts: settings.hosts,
+            span: Span { start: TSBS_START, end: TSBS_START + hours * HOUR_SECONDS },
+            interval_seconds: INTERVAL_SECONDS,
+            seed: SEED,
+        };
+        let config = until(settings.hours);
+        let workload = CpuWorkload::new(until(settings.hours + HOURS_AFTER), BATCH_ROWS);
+        workload.end_at(config.reports());
+        Sample { settings: settings.clone(), config, workload }
+    }
+
+    /// Writes it through the server at `url`. Returns the number of points.
+    pub fn write(&self, url: &str, out: &mut dyn Write) -> Result<u64> {
+        let target = Target::parse(url)?;
+        prepare_database(&mut Connection::new(&target, TIMEOUT), &self.settings.database, true)?;
+        let load_settings = LoadSettings {
+            target,
+            dialect: Dialect::Influx,
+            database: self.settings.database.clone(),
+            workers: 2,
+            gzip: false,
+            rows_per_second: None,
+            timeout: TIMEOUT,
+            time_limit: Duration::from_secs(600),
+        };
+        let mut progress = Progress::start("writing");
+        let stop = AtomicBool::new(false);
+        let probe = ServerProbe::default();
+        let loaded = load(&self.workload, &load_settings, &probe, &stop, Some(&mut progress))?;
+        let rate = table::count(loaded.values_per_second);
+        progress.finish(&format!("{} rows", loaded.rows));
+        let DemoSettings { database, hosts, hours, .. } = &self.settings;
+        print(
+            out,
+            &format!(
+                "Wrote {} rows of 10 values ({hosts} hosts, every {INTERVAL_SECONDS} s, {hours} hours from \
+                 2016-01-01) into database {database}\nin {:.2} s: {rate} values/s.\n",
+                loaded.rows, loaded.seconds
+            ),
+        )?;
+        Ok(loaded.rows)
+    }
+
+    /// Runs the queries through the server at `url`.
+    pub fn ask(&self, url: &str, out: &mut dyn Write) -> Result<()> {
+        let mut connection = Connection::new(&Target::parse(url)?, TIMEOUT);
+        for (number, kind) in TSBS.iter().enumerate() {
+            let query = QueryGenerator::new(*kind, self.config.hosts, self.config.span, SEED).draw();
+            show(number + 1, kind, &query, &mut connection, &self.settings, out)?;
+        }
+        Ok(())
+    }
+
+    /// The points that come next, at most this many: line protocol, and how many they are.
+    pub fn more(&self, points: u64) -> (Vec<u8>, u64) {
+        self.workload.end_at(self.workload.total_rows().unwrap_or(0) + points);
+        let (mut batch, mut text) = (CpuBatch::default(), Vec::new());
+        let (mut body, mut taken) = (Vec::new(), 0);
+        while let Some(size) = self.workload.claim(&mut batch) {
+            self.workload.write(&batch, &mut text);
+            body.extend_from_slice(&text);
+            taken += size.rows;
+        }
+        (body, taken)
+    }
 }
 
 fn show(
@@ -188,6 +226,19 @@ fn print(out: &mut dyn Write, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_points_follow_those_of_the_sample() {
+        let sample = Sample::new(&DemoSettings { hosts: 3, hours: 13, ..DemoSettings::default() });
+        while sample.workload.claim(&mut CpuBatch::default()).is_some() {}
+        let (body, points) = sample.more(7);
+        let text = String::from_utf8(body).unwrap();
+        let seconds = |line: &str| line.rsplit(' ').next()?.parse::<i64>().ok().map(|ns| ns / 1_000_000_000);
+        let times: Vec<_> = text.lines().filter_map(seconds).collect();
+        let first = TSBS_START + 13 * HOUR_SECONDS;
+        assert_eq!((points, times), (7, [0, 0, 0, 10, 10, 10, 20].map(|after| first + after).to_vec()));
+        assert_eq!(sample.more(2).1, 2);
+    }
 
     #[test]
     fn the_first_rows_are_shown_and_all_are_counted() {

@@ -400,8 +400,8 @@ const BLOCK_BYTES: i32 = 16 << 10;
 /// takes 9 bytes a row.
 const HISTORY_SECONDS: u32 = 3600;
 
-/// The longest comment that Kudu keeps.
-const COMMENT_BYTES: usize = 256;
+/// Kudu keeps comments of 256 bytes, but all columns of a table must fit into a row of its catalog, which has 64 KiB.
+const COMMENT_BYTES: usize = 120;
 
 fn compression(column: &ColumnSchema) -> Compression {
     match column.encoding {
