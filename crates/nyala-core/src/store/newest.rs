@@ -82,7 +82,11 @@ impl NewestRows {
         let mut end_ns = time.end_ns;
         let mut width_ns = self.step_ns.max(1).saturating_mul(ROWS_OF_FIRST_SLICE);
         while end_ns > time.start_ns {
-            let start_ns = self.end_ns.saturating_sub(width_ns).max(time.start_ns);
+            let start_ns = match width_ns {
+                // No width reaches from one end of time to the other.
+                i64::MAX => time.start_ns,
+                _ => self.end_ns.saturating_sub(width_ns).max(time.start_ns),
+            };
             if start_ns < end_ns {
                 slices.push(TimeRange::new(start_ns, end_ns));
                 end_ns = start_ns;
