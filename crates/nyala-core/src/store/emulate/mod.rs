@@ -26,11 +26,15 @@ mod time_order;
 
 use super::aggregate::aggregate_by_scan;
 use super::*;
+use crate::schema::ColumnType;
 use filter::Filter;
 use newest::NewestRowsScan;
 
 /// The default number of rows that are held at once to sort them.
 const PIECE_ROWS: usize = 1 << 13;
+/// The bytes for which there is room for each of them. Rows of a known width may be more, because each chunk costs a look
+/// at all keys.
+const ROW_BYTES: usize = 1 << 11;
 
 /// Wraps a store so that it lacks nothing that can be emulated. Returns the store itself if nothing is missing.
 pub fn complete(store: StoreRef) -> StoreRef {
@@ -189,14 +193,15 @@ impl Snapshot for EmulatedSnapshot {
                 if let Some(scan) = self.newest_rows(&request, &schema) {
                     return Ok(Box::new(outer.over(Box::new(scan))));
                 }
-                let scan = reverse::ReverseScan::begin(snapshot, schema, forward, self.chunk_rows).await?;
+                let chunk_rows = self.rows_at_once(&forward, &schema);
+                let scan = reverse::ReverseScan::begin(snapshot, schema, forward, chunk_rows).await?;
                 Ok(Box::new(outer.over(Box::new(scan))))
             }
             Order::Time(direction) if missing(Feature::TimeOrder) => {
                 let (forward, outer) = self.split(&request, &schema);
                 let order = time_order::TimeOrder { direction, ties: request.ties.clone() };
-                let scan =
-                    time_order::TimeOrderScan::begin(snapshot, forward, order, self.chunk_rows).await?;
+                let chunk_rows = self.rows_at_once(&forward, &schema);
+                let scan = time_order::TimeOrderScan::begin(snapshot, forward, order, chunk_rows).await?;
                 Ok(Box::new(outer.over(Box::new(scan))))
             }
             _ if self.needs_filter(&request) => {
@@ -249,7 +254,19 @@ impl EmulatedSnapshot {
             || (!self.features.has(Feature::PrefixLimits) && request.limit_per_prefix.is_some())
     }
 
-    /// A forward scan in key order that the store can do, and the filter for its rows.
+    /// How many rows of a scan are held at once.
+    fn rows_at_once(&self, request: &ScanRequest, schema: &TableSchema) -> usize {
+        let is_wide =
+            |column_type: ColumnType| matches!(column_type, ColumnType::String | ColumnType::Binary);
+        let mut types =
+            request.columns.iter().filter_map(|id| schema.column(*id)).map(|column| column.column_type);
+        if types.any(is_wide) {
+            return self.chunk_rows;
+        }
+        // No other cell takes more than 16 bytes.
+        (self.chunk_rows * ROW_BYTES / (16 * request.columns.len().max(1))).max(self.chunk_rows)
+    }
+
     /// A backward scan of a few rows of each series, if it is one.
     fn newest_rows(&self, request: &ScanRequest, schema: &TableSchema) -> Option<NewestRowsScan> {
         let rows = request.limit_per_prefix?;
@@ -258,6 +275,7 @@ impl EmulatedSnapshot {
         NewestRowsScan::begin(self.snapshot.clone(), schema, forward, filter, rows, self.chunk_rows)
     }
 
+    /// A forward scan in key order that the store can do, and the filter for its rows.
     fn split(&self, request: &ScanRequest, schema: &TableSchema) -> (ScanRequest, Filter) {
         let left_out: Vec<Predicate> = match self.features.has(Feature::NotEqual) {
             true => Vec::new(),
