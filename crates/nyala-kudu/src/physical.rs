@@ -413,7 +413,7 @@ fn compression(column: &ColumnSchema) -> Compression {
 
 /// The columns of a sheet outside the key.
 fn columns_of(schema: &TableSchema, sheet: Sheet) -> impl Iterator<Item = &ColumnSchema> {
-    schema.columns.iter().filter(move |column| !schema.is_key(column.id) && sheet.has(schema, column.id))
+    schema.columns.iter().filter(move |column| sheet.has_field(schema, column.id))
 }
 
 /// What a sheet lacks of a schema.

@@ -150,9 +150,10 @@ impl SchemaLog {
 
     /// Reads what came after the last entry that is known.
     async fn read_on(&self) -> Result<Arc<State>> {
-        let mut state = State::clone(&self.state());
-        let known = state.version;
-        let scan = self.changes.scan().filter(Predicate::gt("number", known));
+        // Most looks find nothing, and copy nothing.
+        let mut state = self.state();
+        let version = state.version;
+        let scan = self.changes.scan().filter(Predicate::gt("number", version));
         let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
         let mut found: Vec<Row> = batches.iter().flat_map(rows_of).collect();
         found.sort_by_key(|row| row.number);
@@ -167,10 +168,9 @@ impl SchemaLog {
             }
         }
         for (number, entry) in entries.into_iter().rev() {
-            state = state.after(number, &entry)?;
+            state = Arc::new(state.after(number, &entry)?);
         }
-        let state = Arc::new(state);
-        if state.version > known {
+        if state.version > version {
             *self.state.write() = state.clone();
         }
         Ok(state)

@@ -36,6 +36,11 @@ impl Sheet {
         schema.is_key(column) || number_of(schema, column) == self.number
     }
 
+    /// Whether a column outside the key stands in this sheet.
+    pub(crate) fn has_field(self, schema: &TableSchema, column: ColumnId) -> bool {
+        !schema.is_key(column) && self.has(schema, column)
+    }
+
     /// Those of a table's ranges that the sheet has.
     pub(crate) fn ranges(self, ranges: &[RangeState]) -> impl Iterator<Item = RangeState> {
         ranges.iter().copied().filter(move |range| range.has_sheet(self.number))

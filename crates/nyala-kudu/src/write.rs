@@ -19,7 +19,7 @@ use nyala_core::store::{
     CellColumn, DeleteMode, Operation, RowPosition, WriteBatch, WriteMode, WriteOutcome,
 };
 use nyala_core::time::partition_time;
-use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange};
+use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -88,7 +88,8 @@ impl Cluster {
                 let refused: HashSet<usize> = conflicts[known..].iter().map(|place| place.row).collect();
                 rows.retain(|place| !refused.contains(&place.row));
                 for sheet in sheets::all(table, &schema).skip(1) {
-                    let cells = || upsert.columns.iter().filter(|cells| is_of(sheet, &schema, cells.column));
+                    let cells =
+                        || upsert.columns.iter().filter(|cells| sheet.has_field(&schema, cells.column));
                     let is_set = |cells: &CellColumn, row: usize| {
                         cells.values.is_valid(row)
                             || cells.null_cells.as_ref().is_some_and(|nulls| nulls.value(row))
@@ -266,11 +267,6 @@ fn rows_of(batch: &WriteBatch, operations: &[usize]) -> Vec<RowPosition> {
         (0..batch.operations[operation].rows()).map(move |row| RowPosition { operation, row })
     };
     operations.iter().flat_map(rows).collect()
-}
-
-/// Whether a column outside the key stands in a sheet.
-fn is_of(sheet: Sheet, schema: &TableSchema, column: ColumnId) -> bool {
-    !schema.is_key(column) && sheet.has(schema, column)
 }
 
 /// What becomes of a row that was not written.
