@@ -113,17 +113,19 @@ fn keys_that_are_not_in_order_are_reported() -> Result<()> {
     engine.flush()?;
     drop(engine);
 
-    // The footer says that the block of values is the one of keys.
+    // The keys are the first block: two of them change places, and every checksum is made right again.
     let file = fs.open(&Path::new(DIR).join("rowsets/0000000000000000.rowset"), Access::Write)?;
     let mut bytes = vec![0; file.length()? as usize];
     file.read_exact_at(&mut bytes, 0)?;
+    let keys_at = 16;
+    let last_bytes_at = keys_at + 5 + 7;
+    assert_eq!(bytes[last_bytes_at..last_bytes_at + 10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    bytes.swap(last_bytes_at + 3, last_bytes_at + 6);
+    let page_at = correct_checksum(&mut bytes, keys_at) - 32;
+    correct_checksum(&mut bytes, page_at);
     let tail_at = bytes.len() - 24;
-    let footer_at = u64::from_le_bytes(bytes[tail_at..tail_at + 8].try_into().expect("eight bytes")) as usize;
-    let ids = [13, 20].map(|at| footer_at + at);
-    assert_eq!(ids.map(|at| bytes[at]), [0, 1]);
-    (bytes[ids[0]], bytes[ids[1]]) = (1, 0);
-    let checksum = crc32fast::hash(&bytes[footer_at..tail_at]);
-    bytes[tail_at + 12..tail_at + 16].copy_from_slice(&checksum.to_le_bytes());
+    let footer_at = u64::from_le_bytes(bytes[tail_at..tail_at + 8].try_into().expect("eight bytes"));
+    correct_checksum(&mut bytes, footer_at as usize);
     file.write_at(&bytes, 0)?;
     drop(file);
 
@@ -141,4 +143,14 @@ fn keys_that_are_not_in_order_are_reported() -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Corrects the checksum of the block at an offset; returns where its reference is.
+fn correct_checksum(bytes: &mut [u8], offset: usize) -> usize {
+    let is_reference = |at: &usize| bytes[*at..at + 8] == (offset as u64).to_le_bytes();
+    let at = (offset..bytes.len() - 16).find(is_reference).expect("a block has a reference");
+    let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four bytes")) as usize;
+    let checksum = crc32fast::hash(&bytes[offset..offset + length]);
+    bytes[at + 12..at + 16].copy_from_slice(&checksum.to_le_bytes());
+    at
 }

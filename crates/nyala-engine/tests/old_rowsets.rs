@@ -268,14 +268,15 @@ fn compare_ranges(stores: [&dyn Store; 2], ids: [TableId; 2], table: Table, when
         places.iter().flat_map(|first| [0, 1, 7].map(|more| (*first, *first + more * 170 + 3)))
     {
         for direction in [Direction::Forward, Direction::Backward] {
-            let selected =
-                || RowSelection::Keys { start: Bound::Included(key(first)), end: Bound::Excluded(key(last)) };
-            let request = |id| {
-                let request = ScanRequest::by_key(id, selected(), columns.clone());
-                ScanRequest { order: Order::Key(direction), ..request }
-            };
-            let found = rows_of(stores[0], request(ids[0]))?;
-            assert_eq!(found, rows_of(stores[1], request(ids[1]))?, "{when}: rows {first} to {last}");
+            for end in [Bound::Excluded(key(last)), Bound::Included(key(first))] {
+                let request = |id| {
+                    let rows = RowSelection::Keys { start: Bound::Included(key(first)), end: end.clone() };
+                    let request = ScanRequest::by_key(id, rows, columns.clone());
+                    ScanRequest { order: Order::Key(direction), ..request }
+                };
+                let found = rows_of(stores[0], request(ids[0]))?;
+                assert_eq!(found, rows_of(stores[1], request(ids[1]))?, "{when}: {first} to {end:?}");
+            }
         }
     }
     Ok(())

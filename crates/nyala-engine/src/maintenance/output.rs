@@ -4,6 +4,7 @@ use super::inputs::MergeInputs;
 use super::series_merge::{MergedSeries, SeriesMerge};
 use crate::files::fs::{Access, FileRef};
 use crate::files::rowset::origin::Origin;
+use crate::files::rowset::reader::Use;
 use crate::files::rowset::writer::{RowsetWriter, value_columns};
 use crate::files::rowset::{RowsetMeta, RowsetSource};
 use crate::memory::publisher::VersionPublisher;
@@ -11,7 +12,7 @@ use crate::memory::version::TableVersion;
 use crate::options::EngineOptions;
 use crate::reading::scan::keyed::KeyedMerge;
 use crate::reading::scan::partition::PartitionReader;
-use crate::rows::column_buffer::ByteVec;
+use crate::rows::byte_vec::ByteVec;
 use crate::rows::key::KeyRange;
 use crate::rows::merge::{self, RowBatch, gallop};
 use crate::rows::projection::Projection;
@@ -215,9 +216,8 @@ impl SplitWriter<'_> {
     fn split_before(&mut self, key: &[u8]) -> Result<()> {
         let passed = self.splits.keys.iter().take_while(|cut| cut.as_slice() <= key).count();
         self.splits.keys = &self.splits.keys[passed..];
-        let is_full = |(_, writer): &(RowsetMeta, RowsetWriter)| {
-            writer.length_bytes() >= self.splits.bytes_max || writer.is_full()
-        };
+        let is_full =
+            |(_, writer): &(RowsetMeta, RowsetWriter)| writer.length_bytes() >= self.splits.bytes_max;
         if passed > 0 || self.current.as_ref().is_some_and(is_full) { self.end() } else { Ok(()) }
     }
 
@@ -291,7 +291,7 @@ fn write_series(
 
 fn write_keyed(output: &mut SplitWriter<'_>, inputs: &MergeInputs<'_>, projection: Projection) -> Result<()> {
     let kinds = projection.kinds.clone();
-    let mut merged = KeyedMerge::new(inputs.tombstones, inputs.sequence, projection, false);
+    let mut merged = KeyedMerge::new(inputs.tombstones, inputs.sequence, projection, false, Use::Once);
     let schema = &output.table.schema;
     merged.add(schema, inputs.rowsets, inputs.memtables.iter(), &KeyRange::all(), usize::MAX)?;
     while let Some(mut batch) = merged.next_batch()? {

@@ -4,11 +4,12 @@ use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::{TableVersion, Version};
 use crate::reading::aggregate::aggregate;
 use crate::reading::query_cost::{estimate_rows, is_light_aggregate, is_light_scan};
-use crate::reading::scan::keyed::KeyedScan;
+use crate::reading::scan::keyed::{KeyedScan, key_types};
+use crate::reading::scan::lookup::Lookup;
 use crate::reading::scan::scan_spec::ScanSpec;
 use crate::reading::scan::series::{SeriesRequest, SeriesScan};
 use crate::reading::scan::time_order::TimeScan;
-use crate::rows::key::{KeyRange, SeriesKeys};
+use crate::rows::key::{self, KeyRange, SeriesKeys};
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{
@@ -73,11 +74,22 @@ impl EngineSnapshot {
     }
 
     /// A scan of a table with another key.
-    pub(crate) fn keyed_scan(&self, table: &TableVersion, request: &ScanRequest) -> Result<KeyedScan> {
+    async fn scan_keys(&self, table: &TableVersion, request: &ScanRequest) -> Result<Box<dyn RowStream>> {
         let range = KeyRange::of(&request.rows, &table.schema)?;
         let spec =
             ScanSpec::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
-        KeyedScan::new(
+        let at_least_one = |limit: Option<usize>| limit != Some(0);
+        if range.is_one()
+            && key::is_whole(&range.start, &key_types(&table.schema))
+            && at_least_one(request.limit)
+            && at_least_one(request.limit_per_prefix)
+        {
+            return Ok(Box::new(Lookup::new(table, self.sequence, spec, range.start)?));
+        }
+        if !is_light_scan(table, request) {
+            before_long_work().await;
+        }
+        Ok(Box::new(KeyedScan::new(
             table,
             (self.sequence, &self.budget),
             spec,
@@ -85,7 +97,7 @@ impl EngineSnapshot {
             direction_of(request.order),
             request.limit,
             request.limit_per_prefix,
-        )
+        )?))
     }
 }
 
@@ -102,11 +114,11 @@ impl Snapshot for EngineSnapshot {
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
         let table = self.version.table(request.table)?;
         request.validate(&table.schema)?;
+        if !table.schema.is_series_keyed() {
+            return self.scan_keys(table, &request).await;
+        }
         if !is_light_scan(table, &request) {
             before_long_work().await;
-        }
-        if !table.schema.is_series_keyed() {
-            return Ok(Box::new(self.keyed_scan(table, &request)?));
         }
         let resolved = self.series_request(table, &request)?;
         Ok(match request.order {

@@ -4,6 +4,7 @@
 //! an older value, a newer absent cell does not. All types of up to 64 bits are kept as words, so that merging and
 //! memtables know three kinds instead of fourteen types.
 
+use crate::rows::byte_vec::ByteVec;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
@@ -14,7 +15,7 @@ use arrow_array::{
     Int8Array, Int16Array, Int32Array, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array,
     UInt64Array,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use nyala_core::store::{CellColumn, Comparison};
 use nyala_core::{ColumnType, Error, Result, Value};
 use std::ops::Range;
@@ -45,45 +46,6 @@ impl Kind {
             ColumnType::String | ColumnType::Binary => Kind::Bytes,
             _ => Kind::Word,
         }
-    }
-}
-
-/// Byte strings one after the other.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ByteVec {
-    /// `ends[i]` is where string `i` ends.
-    pub(crate) ends: Vec<u32>,
-    pub(crate) data: Vec<u8>,
-}
-
-impl ByteVec {
-    pub(crate) fn new() -> Self {
-        Self { ends: Vec::new(), data: Vec::new() }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    pub(crate) fn get(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.data[start as usize..self.ends[index] as usize]
-    }
-
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.data.extend_from_slice(bytes);
-        self.ends.push(self.data.len() as u32);
-    }
-
-    pub(crate) fn extend(&mut self, other: &Self, rows: Range<usize>) {
-        if rows.is_empty() {
-            return;
-        }
-        let start = if rows.start == 0 { 0 } else { other.ends[rows.start - 1] };
-        let end = other.ends[rows.end - 1];
-        let base = (self.data.len() as u32).wrapping_sub(start);
-        self.data.extend_from_slice(&other.data[start as usize..end as usize]);
-        self.ends.extend(other.ends[rows].iter().map(|old| old.wrapping_add(base)));
     }
 }
 
@@ -380,18 +342,6 @@ impl Column {
             (_, other) => unreachable!("a {other:?} column of another kind"),
         };
         Ok(array)
-    }
-}
-
-impl ByteVec {
-    fn into_offsets(self) -> Result<(OffsetBuffer<i32>, Buffer)> {
-        if i32::try_from(self.data.len()).is_err() {
-            return Err(Error::limit(format!("strings of {} bytes in one array", self.data.len())));
-        }
-        let mut offsets = Vec::with_capacity(self.ends.len() + 1);
-        offsets.push(0);
-        offsets.extend(self.ends.iter().map(|end| *end as i32));
-        Ok((OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(self.data)))
     }
 }
 

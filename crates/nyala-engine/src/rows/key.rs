@@ -96,6 +96,38 @@ pub(crate) fn decode_into(mut key: &[u8], types: &[ColumnType], columns: &mut [O
     }
 }
 
+/// Whether bytes are a key with all its columns, not a prefix or made otherwise.
+pub(crate) fn is_whole(mut key: &[u8], types: &[ColumnType]) -> bool {
+    for column_type in types {
+        let length = match column_type {
+            ColumnType::String | ColumnType::Binary => match string_bytes(key) {
+                Some(length) => length,
+                None => return false,
+            },
+            ColumnType::Decimal { .. } => 16,
+            _ => 8,
+        };
+        match key.get(length..) {
+            Some(rest) => key = rest,
+            None => return false,
+        }
+    }
+    key.is_empty()
+}
+
+/// The encoded length of the string that a key begins with.
+fn string_bytes(key: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr(0, &key[at..])? + 2;
+        match key.get(at - 1)? {
+            1 => return Some(at),
+            0xff => {}
+            _ => return None,
+        }
+    }
+}
+
 /// A half-open range of encoded keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyRange {

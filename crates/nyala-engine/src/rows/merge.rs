@@ -7,7 +7,8 @@
 //! A row carries a marker. A delete stays in partial merges, because older sources that are not merged here may have
 //! the key; [`finish`] drops it when nothing older is left.
 
-use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, NULL, VALUE, Values};
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::{ABSENT, Column, Kind, NULL, VALUE, Values};
 use std::cmp::Ordering;
 use std::ops::Range;
 

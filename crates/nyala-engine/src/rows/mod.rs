@@ -1,8 +1,10 @@
 //! Rows, their keys and their deletion: what files and memory have in common.
 
+pub(crate) mod byte_vec;
 pub(crate) mod column_buffer;
 pub(crate) mod key;
 pub(crate) mod merge;
+pub(crate) mod newest_row;
 pub(crate) mod projection;
 pub(crate) mod tombstone;
 pub(crate) mod wire;

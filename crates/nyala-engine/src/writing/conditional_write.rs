@@ -3,11 +3,9 @@
 use super::claims::{ClaimedKey, Claims};
 use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
 use crate::memory::version::TableVersion;
-use crate::reading::scan::keyed::KeyedMerge;
+use crate::reading::scan::lookup::newest_row;
 use crate::reading::scan::partition::PartitionReader;
 use crate::reading::snapshot::EngineSnapshot;
-use crate::rows::key::KeyRange;
-use crate::rows::merge;
 use crate::rows::projection::Projection;
 use hashbrown::HashMap;
 use nyala_core::store::{KeyCondition, Operation, RowPosition, WriteBatch};
@@ -144,14 +142,6 @@ impl Lookup<'_> {
             }
             return Ok(false);
         }
-        let range = KeyRange::one(key.to_vec());
-        let mut merged = KeyedMerge::new(&self.table.tombstones, sequence, Projection::keys_only(), false);
-        merged.add(&self.table.schema, &partition.rowsets, partition.memtables(), &range, 1)?;
-        while let Some(batch) = merged.next_batch()? {
-            if merge::finish(batch, &[]).rows() > 0 {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(newest_row(self.table, sequence, key, &Projection::keys_only())?.is_some())
     }
 }

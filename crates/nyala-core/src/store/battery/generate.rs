@@ -389,6 +389,10 @@ impl Generator {
                 let time = self.time_range();
                 RowSelection::Series { series: self.series_set(), time }
             }
+            1 | 2 => {
+                let key = Bound::Included(self.key(schema));
+                RowSelection::Keys { start: key.clone(), end: key }
+            }
             _ => RowSelection::Keys { start: self.bound(schema), end: self.bound(schema) },
         }
     }

@@ -160,8 +160,9 @@ impl RowsetCheck<'_, '_> {
             GroupList::All => (&footer.pages[number], format!("index page {number}")),
             GroupList::LastRows => (&footer.last_pages[number], format!("index page {number} of last rows")),
         };
-        self.count(page.group_page);
-        let groups = self.rowset.group_page(page);
+        let place_of_page = page.group_page;
+        self.count(place_of_page);
+        let groups = self.rowset.index_page(&footer, page);
         let column_pages: Vec<_> = (0..footer.columns.len())
             .map(|column| {
                 self.count(page.column_pages[column]);
@@ -184,6 +185,17 @@ impl RowsetCheck<'_, '_> {
                 .map(|entries| entries.as_ref().map(|entries| ColumnEntry::at(entries.bytes(), group)))
                 .collect();
             self.group(which, &format!("group {group} of {what}"), entry, &columns);
+            if let Some(page) = groups.as_keyed_page().filter(|_| footer.version >= 4) {
+                let is_same = |(column, entry): (usize, &Option<ColumnEntry>)| {
+                    page.block(group, column) == entry.map_or(BlockRef::default(), |entry| entry.block)
+                };
+                if !columns.iter().enumerate().all(is_same) {
+                    self.wrong(
+                        place_of_page,
+                        &format!("{what}: it says other places of blocks than its columns"),
+                    );
+                }
+            }
             self.check.progress();
         }
         if footer.series_keyed {
@@ -300,20 +312,21 @@ impl RowsetCheck<'_, '_> {
     /// the filter knows them.
     fn keys(&mut self, page: usize) {
         let Some(table) = self.table else { return };
-        let projection = Projection::new(Vec::new());
-        let cursor =
-            KeyedCursor::new(self.rowset.clone(), &table.schema, projection, key::KeyRange::all(), false);
+        let (projection, all) = (Projection::keys_only(), key::KeyRange::all());
+        let cursor = KeyedCursor::new(self.rowset.clone(), &table.schema, projection, all, false, Use::Once);
         let checked = || -> Result<()> {
-            let cursor = cursor?;
-            let first_keys = cursor.first_keys(page)?;
-            for group in 0..first_keys.len() {
-                let place = self.footer.pages[page].group_page;
+            let mut cursor = cursor?;
+            let page_entry = &self.footer.pages[page];
+            let place = page_entry.group_page;
+            let block = self.rowset.keyed_page(&self.footer, page_entry)?;
+            let index = block.as_keyed_page().expect("was checked");
+            for group in 0..index.groups() {
                 let keys = cursor.read_group(page, group)?.keys;
                 let wrong = |words: &str| {
                     self.rowset.corrupt(place, &Error::invalid(format!("group {group}: {words}")))
                 };
-                if keys.get(0) != first_keys.get(group)
-                    || (group == 0 && self.footer.pages[page].first_key != keys.get(0))
+                if keys.get(0) != index.first_key(group)
+                    || (group == 0 && page_entry.first_key != keys.get(0))
                 {
                     return Err(wrong("the index says another first key"));
                 }
@@ -322,11 +335,9 @@ impl RowsetCheck<'_, '_> {
                     if self.last_key.as_deref().is_some_and(|last| last >= key) {
                         return Err(wrong("its keys are not in order"));
                     }
-                    if self
-                        .filter
-                        .as_ref()
-                        .is_some_and(|filter| !bloom::may_contain(filter.bytes(), bloom::hash(key)))
-                    {
+                    let hash = bloom::hash(key);
+                    let of_file = |filter: &Arc<VerifiedBlock>| bloom::may_contain(filter.bytes(), hash);
+                    if !index.may_contain(hash) || !self.filter.as_ref().is_none_or(of_file) {
                         return Err(wrong("the filter does not know one of its keys"));
                     }
                     self.last_key = Some(key.to_vec());

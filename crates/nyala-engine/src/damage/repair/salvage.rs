@@ -6,10 +6,12 @@
 
 use crate::files::rowset::Rowset;
 use crate::files::rowset::format::{ColumnEntry, GroupEntry, GroupRuns, PageEntry};
+use crate::files::rowset::group_blocks::GroupBlocks;
 use crate::files::rowset::reader::{LoadedFooter, Use};
 use crate::files::rowset::writer::{RowsetWriter, value_columns};
 use crate::files::schema_format::MARKER_COLUMN;
-use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, Values};
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::{ABSENT, Column, Kind, Values};
 use crate::rows::key;
 use crate::rows::merge::RowBatch;
 use nyala_core::{ColumnId, ColumnType, Error, ErrorKind, Result, SeriesId, TableSchema};
@@ -44,7 +46,7 @@ pub(super) fn salvage(rowset: &Rowset, schema: &TableSchema, writer: &mut Rowset
     let footer = rowset.footer()?;
     let mut salvage = Salvage { rowset, footer: footer.clone(), schema, left_out: LeftOut::default() };
     for page in &footer.pages {
-        let Some(entries) = readable(rowset.group_page(page))? else {
+        let Some(entries) = readable(rowset.index_page(&footer, page))? else {
             salvage.left_out.pages += 1;
             continue;
         };
@@ -157,26 +159,41 @@ impl Salvage<'_> {
         entry: &GroupEntry,
         writer: &mut RowsetWriter,
     ) -> Result<bool> {
-        let mut of_key = Vec::new();
-        for id in &self.schema.key {
-            let column_type = self.schema.column(*id).expect("schemas are validated").column_type;
-            let Some(column) = self.column(page, group, entry.rows, (*id, column_type))? else {
-                return Ok(false);
-            };
-            of_key.push((column, column_type));
-        }
-        let (mut keys, mut encoded) = (ByteVec::new(), Vec::new());
-        for row in 0..entry.rows as usize {
-            encoded.clear();
-            of_key.iter().for_each(|(column, column_type)| {
-                key::encode_decoded(&mut encoded, column, *column_type, row);
-            });
-            keys.push(&encoded);
-        }
+        let Some(keys) = self.keys(page, group, entry)? else { return Ok(false) };
         let Some(Others { markers, columns }) = self.others(page, group, entry.rows)? else {
             return Ok(false);
         };
         writer.push_keyed(&RowBatch { keys, markers, columns })?;
         Ok(true)
+    }
+
+    fn keys(&self, page: &PageEntry, group: usize, entry: &GroupEntry) -> Result<Option<ByteVec>> {
+        let type_of = |id: &ColumnId| self.schema.column(*id).expect("schemas are validated").column_type;
+        let types: Vec<ColumnType> = self.schema.key.iter().map(type_of).collect();
+        let mut keys = ByteVec::new();
+        if self.footer.version >= 4 {
+            let blocks = GroupBlocks::new(self.rowset, entry, std::iter::empty(), Use::Once);
+            let Some(blocks) = readable(blocks)? else { return Ok(None) };
+            let block = blocks.keys().as_keys(entry.rows).expect("was checked");
+            block.decode(0..entry.rows as usize, &mut keys);
+            let is_sound = (0..keys.len()).all(|row| key::is_whole(keys.get(row), &types));
+            return Ok(is_sound.then_some(keys));
+        }
+        let mut columns = Vec::new();
+        for (id, column_type) in self.schema.key.iter().zip(&types) {
+            match self.column(page, group, entry.rows, (*id, *column_type))? {
+                Some(column) => columns.push(column),
+                None => return Ok(None),
+            }
+        }
+        let mut encoded = Vec::new();
+        for row in 0..entry.rows as usize {
+            encoded.clear();
+            for (column, column_type) in columns.iter().zip(&types) {
+                key::encode_decoded(&mut encoded, column, *column_type, row);
+            }
+            keys.push(&encoded);
+        }
+        Ok(Some(keys))
     }
 }

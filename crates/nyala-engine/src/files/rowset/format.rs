@@ -7,8 +7,9 @@ use nyala_core::{ColumnId, Error, Result};
 
 /// The first bytes of the file, and its last.
 pub(crate) const MAGIC: [u8; 8] = *b"nyalaROW";
-/// The version written; every version ever written stays readable. Version 1 has no last rows, version 2 no origin.
-pub(crate) const VERSION: u32 = 3;
+/// The version written; every version ever written stays readable. Version 1 has no last rows, version 2 no origin. In
+/// version 3 keys are columns, and the Bloom filter is one block.
+pub(crate) const VERSION: u32 = 4;
 /// Magic and version, then zeros.
 pub(crate) const HEADER_BYTES: u64 = 16;
 /// Footer offset, length, checksum, magic.
@@ -32,12 +33,18 @@ impl BlockRef {
         out.extend_from_slice(&self.crc.to_le_bytes());
     }
 
-    fn at(bytes: &[u8]) -> Self {
+    /// The first reference in some bytes.
+    pub(crate) fn at(bytes: &[u8]) -> Self {
         Self { offset: u64_at(bytes, 0), length: u32_at(bytes, 8), crc: u32_at(bytes, 12) }
     }
 
     pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(Self::at(reader.take(Self::BYTES)?))
+    }
+
+    /// Where it ends; nothing if that is beyond every file.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.offset.checked_add(self.length.into())
     }
 }
 
@@ -51,7 +58,8 @@ pub(crate) struct GroupEntry {
     pub(crate) min_time_ns: i64,
     pub(crate) max_time_ns: i64,
     pub(crate) rows: u32,
-    /// The block that says which rows belong to which series; none when all belong to one.
+    /// The block that says which rows belong to which series; none when all belong to one. In tables with other keys
+    /// the block of keys.
     pub(crate) directory: BlockRef,
 }
 
@@ -144,7 +152,7 @@ pub(crate) struct PageEntry {
     pub(crate) max_time_ns: i64,
     /// The first encoded key, in tables not keyed by series.
     pub(crate) first_key: Vec<u8>,
-    /// Group entries; in tables not keyed by series followed by their first keys.
+    /// Group entries; in tables not keyed by series a [`KeyedPage`](super::keyed_page::KeyedPage).
     pub(crate) group_page: BlockRef,
     /// Column entries, one page per column of the footer.
     pub(crate) column_pages: Vec<BlockRef>,
@@ -193,7 +201,8 @@ impl PageEntry {
 pub(crate) struct Footer {
     pub(crate) series_keyed: bool,
     pub(crate) rows: u64,
-    /// Columns with blocks, ascending; of a series-keyed table the time column first.
+    /// Columns with blocks, ascending; of a series-keyed table the time column first. Before version 4 the key columns
+    /// of other tables come first.
     pub(crate) columns: Vec<(ColumnId, StoredType)>,
     pub(crate) pages: Vec<PageEntry>,
     /// Pages of groups that hold the last row of each series once more. Of a series between the first and the last of
@@ -201,7 +210,7 @@ pub(crate) struct Footer {
     pub(crate) last_pages: Vec<PageEntry>,
     /// The last encoded key, in tables not keyed by series.
     pub(crate) last_key: Vec<u8>,
-    /// Bloom filter of encoded keys, in tables not keyed by series.
+    /// Bloom filter of encoded keys, in tables not keyed by series, before version 4.
     pub(crate) bloom: BlockRef,
     /// The table and partition of the rows: see [`super::origin`].
     pub(crate) origin: BlockRef,

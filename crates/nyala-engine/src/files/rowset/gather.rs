@@ -100,10 +100,13 @@ impl RowsetCursor {
 
 impl ColumnBlock<'_> {
     /// Appends some rising rows to a column.
-    fn gather(&self, rows: &[u32], column: &mut Column) -> std::result::Result<(), BlockError> {
+    pub(crate) fn gather(&self, rows: &[u32], column: &mut Column) -> std::result::Result<(), BlockError> {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(()) };
         if self.validity.is_none() && self.values.gather(rows, column)? {
             return Ok(());
+        }
+        if let [row] = rows {
+            return self.decode(*row..*row + 1, column);
         }
         let mut all = column.same_kind();
         self.decode(*first..*last + 1, &mut all)?;

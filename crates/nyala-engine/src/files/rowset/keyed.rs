@@ -1,10 +1,13 @@
 //! Reading a rowset of a table with any other key: group by group, in either direction.
 
-use super::bloom;
-use super::format::{ColumnEntry, GroupEntry};
+use super::format::{BlockRef, ColumnEntry};
+use super::group_blocks::GroupBlocks;
+use super::keyed_page::KeyedPage;
 use super::reader::{LoadedFooter, Rowset, Use};
+use crate::files::rowset::verified::VerifiedBlock;
 use crate::files::schema_format::MARKER_COLUMN;
-use crate::rows::column_buffer::{ABSENT, ByteVec, Column, Kind, Values};
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::{ABSENT, Column, Kind, Values};
 use crate::rows::key::{self, KeyRange};
 use crate::rows::merge::RowBatch;
 use crate::rows::projection::Projection;
@@ -17,10 +20,14 @@ pub(crate) struct KeyedCursor {
     footer: Arc<LoadedFooter>,
     projection: Projection,
     key_columns: Vec<(ColumnId, ColumnType)>,
+    key_types: Vec<ColumnType>,
     range: KeyRange,
     backward: bool,
-    /// The next group to read, and how many are left.
+    use_of: Use,
+    /// The next group to read, and the page it is in.
     next: Option<(usize, usize)>,
+    /// The page read last, with its number.
+    page: Option<(usize, Arc<VerifiedBlock>)>,
 }
 
 impl KeyedCursor {
@@ -30,25 +37,29 @@ impl KeyedCursor {
         projection: Projection,
         range: KeyRange,
         backward: bool,
+        use_of: Use,
     ) -> Result<Self> {
         let footer = rowset.footer()?;
         let type_of = |id: &ColumnId| schema.column(*id).expect("schemas are validated").column_type;
         let key_columns = schema.key.iter().map(|id| (*id, type_of(id))).collect();
-        let mut cursor = Self { rowset, footer, projection, key_columns, range, backward, next: None };
+        let key_types = schema.key.iter().map(type_of).collect();
+        let (next, page) = (None, None);
+        let mut cursor =
+            Self { rowset, footer, projection, key_columns, key_types, range, backward, use_of, next, page };
         cursor.next = cursor.seek()?;
         Ok(cursor)
     }
 
-    fn seek(&self) -> Result<Option<(usize, usize)>> {
+    fn seek(&mut self) -> Result<Option<(usize, usize)>> {
         let outside = self.range.is_empty()
             || self.footer.pages.is_empty()
             || self.footer.last_key.as_slice() < self.range.start.as_slice()
             || self.range.end.as_ref().is_some_and(|end| *end <= self.footer.pages[0].first_key);
-        if outside || self.excluded_by_filter()? {
+        if outside {
             return Ok(None);
         }
         if self.backward {
-            match &self.range.end {
+            match self.range.end.clone() {
                 None => {
                     let page = self.footer.pages.len() - 1;
                     Ok(Some((page, self.footer.pages[page].groups as usize - 1)))
@@ -58,81 +69,30 @@ impl KeyedCursor {
             }
         } else {
             // The last group whose first key is not past the start; the first one if there is none.
-            let start = self.range.start.as_slice();
-            Ok(Some(self.last_group(|first| first <= start)?.unwrap_or((0, 0))))
+            let start = self.range.start.clone();
+            Ok(Some(self.last_group(|first| first <= start.as_slice())?.unwrap_or((0, 0))))
         }
     }
 
     /// The last group whose first key satisfies a condition that holds for keys up to some key.
-    fn last_group(&self, holds: impl Fn(&[u8]) -> bool) -> Result<Option<(usize, usize)>> {
+    fn last_group(&mut self, holds: impl Fn(&[u8]) -> bool) -> Result<Option<(usize, usize)>> {
         let pages = self.footer.pages.partition_point(|page| holds(&page.first_key));
-        let Some(page) = pages.checked_sub(1) else { return Ok(None) };
-        let keys = self.first_keys(page)?;
-        let (mut low, mut high) = (0, keys.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if holds(keys.get(middle)) {
-                low = middle + 1;
-            } else {
-                high = middle;
+        let Some(number) = pages.checked_sub(1) else { return Ok(None) };
+        let page = self.page(number)?;
+        let page = page.as_keyed_page().expect("was checked");
+        Ok(page.last_group(holds).map(|group| (number, group)))
+    }
+
+    /// A page.
+    fn page(&mut self, number: usize) -> Result<Arc<VerifiedBlock>> {
+        match &self.page {
+            Some((known, page)) if *known == number => Ok(page.clone()),
+            _ => {
+                let page = self.rowset.keyed_page(&self.footer, &self.footer.pages[number])?;
+                self.page = Some((number, page.clone()));
+                Ok(page)
             }
         }
-        Ok(low.checked_sub(1).map(|group| (page, group)))
-    }
-
-    /// Whether the range is one key, and the filter knows it is not here.
-    fn excluded_by_filter(&self) -> Result<bool> {
-        if !self.range.is_one() || !self.is_whole_key(&self.range.start) || self.footer.bloom.length == 0 {
-            return Ok(false);
-        }
-        let filter = self.rowset.block(self.footer.bloom)?;
-        bloom::check(filter.bytes()).map_err(|error| self.rowset.corrupt(self.footer.bloom, &error))?;
-        Ok(!bloom::may_contain(filter.bytes(), bloom::hash(&self.range.start)))
-    }
-
-    /// Whether bytes are a key with all its columns, not a prefix or made otherwise.
-    fn is_whole_key(&self, mut key: &[u8]) -> bool {
-        for (_, column_type) in &self.key_columns {
-            let length = match column_type {
-                ColumnType::String | ColumnType::Binary => {
-                    let mut at = 0;
-                    loop {
-                        match key[at..].iter().position(|byte| *byte == 0) {
-                            Some(zero) if at + zero + 1 < key.len() => {
-                                let ended = key[at + zero + 1] == 1;
-                                at += zero + 2;
-                                if ended {
-                                    break at;
-                                }
-                            }
-                            _ => return false,
-                        }
-                    }
-                }
-                ColumnType::Decimal { .. } => 16,
-                _ => 8,
-            };
-            match key.get(length..) {
-                Some(rest) => key = rest,
-                None => return false,
-            }
-        }
-        key.is_empty()
-    }
-
-    pub(crate) fn first_keys(&self, page: usize) -> Result<ByteVec> {
-        let page = &self.footer.pages[page];
-        let block = self.rowset.group_page(page)?;
-        let bytes = block.bytes();
-        let groups = page.groups as usize;
-        let cut = || self.rowset.corrupt(page.group_page, &Error::invalid("an index page is too short"));
-        let rest = bytes.get(groups * GroupEntry::BYTES..).ok_or_else(cut)?;
-        let (ends, data) = rest.split_at_checked(groups * 4).ok_or_else(cut)?;
-        let ends: Vec<u32> = ends.as_chunks::<4>().0.iter().map(|end| u32::from_le_bytes(*end)).collect();
-        if !ends.is_sorted() || ends.last().copied() != Some(data.len() as u32) {
-            return Err(cut());
-        }
-        Ok(ByteVec { ends, data: data.to_vec() })
     }
 
     /// The next rows of the range that are in this rowset, in ascending order whatever the direction;
@@ -140,24 +100,21 @@ impl KeyedCursor {
     pub(crate) fn next_batch(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
         while let Some((page, group)) = self.next {
             let batch = self.read_group(page, group)?;
-            let first = (0..batch.rows()).position(|row| self.range.start.as_slice() <= batch.keys.get(row));
-            let below_end =
-                |row: &usize| self.range.end.as_ref().is_none_or(|end| batch.keys.get(*row) < end.as_slice());
-            let end = (0..batch.rows()).take_while(below_end).count();
-            let start = first.unwrap_or(batch.rows());
+            let first = batch.keys.lower_bound(&self.range.start);
+            let end = self.range.end.as_ref().map_or(batch.rows(), |end| batch.keys.lower_bound(end));
             self.next = if self.backward {
-                if start > 0 { None } else { self.before(page, group) }
+                if first > 0 { None } else { self.before(page, group) }
             } else if end < batch.rows() {
                 None
             } else {
                 self.after(page, group)
             };
-            if start < end {
-                if start == 0 && end == batch.rows() {
+            if first < end {
+                if first == 0 && end == batch.rows() {
                     return Ok(Some(batch));
                 }
                 let mut inside = RowBatch::empty(&self.projection.kinds);
-                inside.append(&batch, start..end);
+                inside.append(&batch, first..end);
                 return Ok(Some(inside));
             }
         }
@@ -179,27 +136,40 @@ impl KeyedCursor {
         }
     }
 
-    pub(crate) fn read_group(&self, page: usize, group: usize) -> Result<RowBatch<ByteVec>> {
-        let entries = self.rowset.group_page(&self.footer.pages[page])?;
-        let rows = GroupEntry::at(entries.bytes(), group).rows;
-        let keys = self
-            .key_columns
-            .iter()
-            .map(|(id, column_type)| self.read_column(page, group, rows, *id, *column_type))
-            .collect::<Result<Vec<_>>>()?;
+    /// All rows of a group.
+    pub(crate) fn read_group(&mut self, number: usize, group: usize) -> Result<RowBatch<ByteVec>> {
+        let block = self.page(number)?;
+        let page = block.as_keyed_page().expect("was checked");
+        let entry = page.entry(group);
         let mut batch: RowBatch<ByteVec> = RowBatch::empty(&self.projection.kinds);
-        let mut key = Vec::new();
-        for row in 0..rows as usize {
-            key.clear();
-            for (column, (_, column_type)) in keys.iter().zip(&self.key_columns) {
-                key::encode_decoded(&mut key, column, *column_type, row);
+        let markers;
+        if self.footer.version < 4 {
+            batch.keys = self.keys_of_columns(number, group, entry.rows)?;
+            for (place, column) in self.projection.columns.iter().enumerate() {
+                batch.columns[place] = self.stored_column(number, group, entry.rows, *column)?;
             }
-            batch.keys.push(&key);
+            markers = self.stored_column(number, group, entry.rows, (MARKER_COLUMN, ColumnType::Int8))?;
+        } else {
+            let places = self.rowset.column_places(&self.footer, &page, group, &self.projection);
+            let wanted = places.iter().map(|(place, _)| *place);
+            let blocks = GroupBlocks::new(&self.rowset, &entry, wanted, self.use_of)?;
+            blocks
+                .keys()
+                .as_keys(entry.rows)
+                .expect("was checked")
+                .decode(0..entry.rows as usize, &mut batch.keys);
+            if !(0..batch.rows()).all(|row| key::is_whole(batch.keys.get(row), &self.key_types)) {
+                let error = Error::invalid("a key of other columns");
+                return Err(self.rowset.corrupt(entry.directory, &error));
+            }
+            let mut read = places.into_iter().map(|(place, column_type)| {
+                self.decode(place, column_type, entry.rows, |place| blocks.column(place, column_type))
+            });
+            for column in &mut batch.columns {
+                *column = read.next().expect("as many columns")?;
+            }
+            markers = read.next().expect("the markers are the last")?;
         }
-        for (place, (id, column_type)) in self.projection.columns.iter().enumerate() {
-            batch.columns[place] = self.read_column(page, group, rows, *id, *column_type)?;
-        }
-        let markers = self.read_column(page, group, rows, MARKER_COLUMN, ColumnType::Int8)?;
         if markers.all_values()
             && let Values::Word(words) = markers.values
         {
@@ -208,30 +178,71 @@ impl KeyedCursor {
         Ok(batch)
     }
 
-    fn read_column(
+    /// The keys of a group in files before version 4, which have them as columns.
+    fn keys_of_columns(&self, page: usize, group: usize, rows: u32) -> Result<ByteVec> {
+        let read = |column: &(ColumnId, ColumnType)| self.stored_column(page, group, rows, *column);
+        let columns = self.key_columns.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let (mut keys, mut key) = (ByteVec::new(), Vec::new());
+        for row in 0..rows as usize {
+            key.clear();
+            for (column, column_type) in columns.iter().zip(&self.key_types) {
+                key::encode_decoded(&mut key, column, *column_type, row);
+            }
+            keys.push(&key);
+        }
+        Ok(keys)
+    }
+
+    /// A column of a group, found by the page of the column.
+    fn stored_column(
         &self,
         page: usize,
         group: usize,
         rows: u32,
-        id: ColumnId,
-        column_type: ColumnType,
+        (id, column_type): (ColumnId, ColumnType),
     ) -> Result<Column> {
-        let mut column = Column::new(Kind::of(column_type));
         let entries = match self.footer.column(id) {
             Some(position) => self.rowset.column_page(&self.footer.pages[page], position)?,
             None => None,
         };
-        let entry = entries.map(|entries| ColumnEntry::at(entries.bytes(), group));
-        match entry.filter(|entry| entry.block.length > 0) {
-            None => column.push_state(ABSENT, rows as usize),
-            Some(entry) => {
-                let block = self.rowset.column_block(entry.block, column_type, rows, Use::Again)?;
-                block
-                    .parse(column_type, rows)
-                    .and_then(|parsed| parsed.decode(0..rows, &mut column))
-                    .map_err(|error| self.rowset.corrupt_block(entry.block, error))?;
-            }
+        let place = entries.map_or(BlockRef::default(), |page| ColumnEntry::block_at(page.bytes(), group));
+        let read = |place| self.rowset.column_block(place, column_type, rows, self.use_of);
+        self.decode(place, column_type, rows, read)
+    }
+
+    fn decode(
+        &self,
+        place: BlockRef,
+        column_type: ColumnType,
+        rows: u32,
+        read: impl FnOnce(BlockRef) -> Result<Arc<VerifiedBlock>>,
+    ) -> Result<Column> {
+        let mut column = Column::new(Kind::of(column_type));
+        if place.length == 0 {
+            column.push_state(ABSENT, rows as usize);
+            return Ok(column);
         }
+        let block = read(place)?;
+        let decoded = block.parse(column_type, rows).and_then(|parsed| parsed.decode(0..rows, &mut column));
+        decoded.map_err(|error| self.rowset.corrupt_block(place, error))?;
         Ok(column)
+    }
+}
+
+impl Rowset {
+    /// Where the projected columns of a group are, with their types, and at the end the markers. Since version 4.
+    pub(super) fn column_places(
+        &self,
+        footer: &LoadedFooter,
+        page: &KeyedPage<'_>,
+        group: usize,
+        projection: &Projection,
+    ) -> Vec<(BlockRef, ColumnType)> {
+        let place_of = |id: ColumnId| match footer.column(id) {
+            Some(position) => page.block(group, position),
+            None => BlockRef::default(),
+        };
+        let wanted = projection.columns.iter().map(|(id, column_type)| (place_of(*id), *column_type));
+        wanted.chain([(place_of(MARKER_COLUMN), ColumnType::Int8)]).collect()
     }
 }

@@ -13,8 +13,12 @@ pub(crate) mod cache;
 mod clock_cache;
 pub(crate) mod format;
 pub(crate) mod gather;
+pub(crate) mod group_blocks;
 pub(crate) mod keyed;
+pub(crate) mod keyed_page;
+pub(crate) mod keys;
 pub(crate) mod loaded;
+pub(crate) mod lookup;
 pub(crate) mod origin;
 pub(crate) mod reader;
 mod rows;
@@ -25,10 +29,17 @@ pub(crate) mod writer;
 
 /// Rows of a group of a series-keyed table.
 pub(crate) const GROUP_ROWS: usize = nyala_column::BLOCK_VALUES;
-/// Rows of a group of any other table: smaller, because a look-up by key decodes the group's keys.
+/// Rows of a group of any other table: a vector.
 pub(crate) const KEYED_GROUP_ROWS: usize = 1024;
+/// Bytes of rows of such a group, unless one row is longer. A look-up of a row that is not in the cache reads about so
+/// much, and scans read columns in parts of it.
+pub(crate) const KEYED_GROUP_BYTES: usize = 32 << 10;
 /// Groups whose index entries share a page.
 pub(crate) const PAGE_GROUPS: usize = 256;
+/// The same in any other table: a look-up reads a page whose group is not in the cache.
+pub(crate) const KEYED_PAGE_GROUPS: usize = 32;
+/// A page with so many rows is full, because of its filter.
+pub(crate) const KEYED_PAGE_ROWS: usize = 16 << 10;
 /// A series with so many rows in a group has vectors of its own.
 pub(crate) const LONG_RUN_ROWS: usize = 128;
 

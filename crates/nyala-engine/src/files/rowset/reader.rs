@@ -7,6 +7,7 @@ use super::format::{
     BlockRef, ColumnEntry, Footer, GroupEntry, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES, VERSION,
     check_group_page,
 };
+use super::keyed_page::KeyedPageLayout;
 use super::origin::Origin;
 use super::verified::VerifiedBlock;
 use crate::files::fs::{Access, FileRef, FsRef};
@@ -262,6 +263,11 @@ impl Rowset {
         Ok(self.source.footers.put(&self.footer, loaded, bytes, budget.index_bytes_max()))
     }
 
+    /// A block that is in the cache.
+    pub(super) fn find_cached(&self, place: BlockRef) -> Option<Arc<VerifiedBlock>> {
+        self.source.cache.get(self.meta.id, place.offset)
+    }
+
     /// A block through the cache; `check` makes one of bytes whose checksum is right.
     fn cached(
         &self,
@@ -269,18 +275,35 @@ impl Rowset {
         use_of: Use,
         check: impl FnOnce(Vec<u8>) -> Result<VerifiedBlock>,
     ) -> Result<Arc<VerifiedBlock>> {
-        if let Some(block) = self.source.cache.get(self.meta.id, place.offset) {
-            return Ok(block);
+        match self.find_cached(place) {
+            Some(block) => Ok(block),
+            None => Ok(self.keep(place, use_of, check(self.read(place)?)?)),
         }
+    }
+
+    /// Reads and verifies a block that is not in the cache.
+    pub(super) fn read(&self, place: BlockRef) -> Result<Vec<u8>> {
         // The bytes are reserved before their checksum is known.
-        if place.offset.checked_add(place.length.into()).is_none_or(|end| end > self.meta.length_bytes) {
-            return Err(self.corrupt(place, &Error::invalid("a block ends beyond the file")));
+        match place.end() {
+            Some(end) if end <= self.meta.length_bytes => read_block(&self.file()?, place),
+            _ => Err(self.corrupt(place, &Error::invalid("a block ends beyond the file"))),
         }
-        let block = Arc::new(check(read_block(&self.file()?, place)?)?);
+    }
+
+    /// Reads bytes that lie within the file. They are not verified.
+    pub(super) fn read_bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.file()?.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// Puts a block that was read into the cache, if it may be used again.
+    pub(super) fn keep(&self, place: BlockRef, use_of: Use, block: VerifiedBlock) -> Arc<VerifiedBlock> {
+        let block = Arc::new(block);
         if use_of == Use::Again {
             self.source.cache.insert(self.meta.id, place.offset, block.clone());
         }
-        Ok(block)
+        block
     }
 
     /// Bytes that their user looks into.
@@ -316,7 +339,7 @@ impl Rowset {
         Origin::decode(block.bytes()).map(Some).map_err(|error| self.corrupt(place, &error))
     }
 
-    /// A page of group entries.
+    /// A page of group entries of a series-keyed table.
     pub(crate) fn group_page(&self, page: &PageEntry) -> Result<Arc<VerifiedBlock>> {
         self.cached(page.group_page, Use::Again, |bytes| {
             check_group_page(&bytes, page.groups as usize)
@@ -325,6 +348,27 @@ impl Rowset {
             Ok(VerifiedBlock::index_page(bytes, groups))
         })
         .and_then(|block| self.long_enough(block, page.group_page, page.groups as usize * GroupEntry::BYTES))
+    }
+
+    /// An index page of a table that is not keyed by series.
+    pub(crate) fn keyed_page(&self, footer: &LoadedFooter, page: &PageEntry) -> Result<Arc<VerifiedBlock>> {
+        let place = page.group_page;
+        let block = self.cached(place, Use::Again, |bytes| {
+            let (groups, columns) = (page.groups as usize, footer.columns.len());
+            let layout = KeyedPageLayout::parse(&bytes, groups, columns, footer.version);
+            let layout = layout.map_err(|error| self.corrupt(place, &error))?;
+            Ok(VerifiedBlock::keyed_page(bytes, layout))
+        })?;
+        // Index entries that contradict each other could name one place for two things.
+        match block.as_keyed_page().is_some_and(|found| found.groups() == page.groups as usize) {
+            true => Ok(block),
+            false => Err(self.corrupt(place, &Error::invalid("an index page that is none"))),
+        }
+    }
+
+    /// An index page: its bytes begin with the group entries.
+    pub(crate) fn index_page(&self, footer: &LoadedFooter, page: &PageEntry) -> Result<Arc<VerifiedBlock>> {
+        if footer.series_keyed { self.group_page(page) } else { self.keyed_page(footer, page) }
     }
 
     fn long_enough(

@@ -5,6 +5,8 @@
 
 use super::block::{BlockError, ColumnBlock, Layout, ValuesBlock};
 use super::format::{ColumnEntry, GroupRuns};
+use super::keyed_page::{KeyedPage, KeyedPageLayout};
+use super::keys::{KeyBlock, KeysLayout};
 use nyala_column::kernels::prefetch_at;
 use nyala_column::{FloatLayout, IntegerBlock, IntegerLayout};
 use nyala_core::ColumnType;
@@ -32,6 +34,9 @@ enum Parsed {
     Runs(GroupRuns),
     /// The blocks of a column, or the runs of groups, by their place in an index page, while the cache has them.
     Page(Vec<Mutex<Weak<VerifiedBlock>>>),
+    /// An index page of a table that is not keyed by series.
+    KeyedPage(KeyedPageLayout),
+    Keys(KeysLayout),
 }
 
 /// What an index page pays for remembering a block, including the allocation that stays when the block is gone.
@@ -53,6 +58,17 @@ impl VerifiedBlock {
     /// An index page of some groups, or of a column of them.
     pub(crate) fn index_page(bytes: Vec<u8>, groups: usize) -> Self {
         Self::new(bytes, Parsed::Page((0..groups).map(|_| Mutex::default()).collect()))
+    }
+
+    /// An index page of a table that is not keyed by series.
+    pub(crate) fn keyed_page(bytes: Vec<u8>, layout: KeyedPageLayout) -> Self {
+        Self::new(bytes, Parsed::KeyedPage(layout))
+    }
+
+    /// The keys of a group of so many rows.
+    pub(crate) fn keys(bytes: Vec<u8>, rows: u32) -> Result<Self> {
+        let layout = KeysLayout::parse(&bytes, rows as usize)?;
+        Ok(Self::new(bytes, Parsed::Keys(layout)))
     }
 
     /// The block of a group, if this is an index page and knows it: a look-up that finds it beside its neighbours.
@@ -145,6 +161,22 @@ impl VerifiedBlock {
     pub(crate) fn group_runs(&self) -> Option<&GroupRuns> {
         match &self.parsed {
             Parsed::Runs(runs) => Some(runs),
+            _ => None,
+        }
+    }
+
+    /// The index page of a table that is not keyed by series; `None` of bytes that were read as another kind of block.
+    pub(crate) fn as_keyed_page(&self) -> Option<KeyedPage<'_>> {
+        match &self.parsed {
+            Parsed::KeyedPage(layout) => Some(layout.attach(&self.bytes)),
+            _ => None,
+        }
+    }
+
+    /// The keys of a group of so many rows; `None` of bytes that were read as another kind of block.
+    pub(crate) fn as_keys(&self, rows: u32) -> Option<KeyBlock<'_>> {
+        match &self.parsed {
+            Parsed::Keys(layout) if layout.rows() == rows as usize => Some(layout.attach(&self.bytes)),
             _ => None,
         }
     }

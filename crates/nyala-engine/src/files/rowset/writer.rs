@@ -3,17 +3,18 @@
 //! Memory is bounded by one group and one index page per column. Nothing is synced here: the file becomes
 //! part of the store with the manifest edit that names it, and is synced right before.
 
+mod keyed;
+
 use super::block;
-use super::bloom;
 use super::format::{
     BlockRef, ColumnEntry, Footer, GroupEntry, GroupList, GroupRuns, HEADER_BYTES, MAGIC, PageEntry, VERSION,
 };
 use super::origin::Origin;
-use super::{GROUP_ROWS, KEYED_GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
+use super::{GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
 use crate::files::fs::FileRef;
 use crate::files::schema_format::{MARKER_COLUMN, StoredType};
-use crate::rows::column_buffer::{ByteVec, Column, Kind, Values};
-use crate::rows::key;
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::{Column, Kind, Values};
 use crate::rows::merge::{Keys, RowBatch, column_bytes};
 use nyala_column::{EncodingHistory, Preference, Scratch, encode_integers};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
@@ -26,9 +27,6 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Bytes of strings of one column in a group, unless one string alone is longer. Far below what a block
 /// may hold, because a reader has to hold it too.
 pub(crate) const GROUP_STRING_BYTES: usize = 4 << 20;
-
-/// The hashes of a rowset's keys may take this fraction of the memory limit: the Bloom filter is built of all at once.
-const HASHES_SHARE: u64 = 64;
 
 /// What was written.
 #[derive(Debug, Clone)]
@@ -49,9 +47,6 @@ pub(crate) fn value_columns(schema: &TableSchema) -> Vec<(ColumnId, ColumnType)>
 pub(crate) struct RowsetWriter {
     out: BufferedFile,
     footer: Footer,
-    key_types: Vec<ColumnType>,
-    /// How many of the footer's columns are the key's.
-    key_columns: usize,
     pub(crate) kinds: Vec<Kind>,
     /// One per column.
     preferences: Vec<Preference>,
@@ -61,7 +56,6 @@ pub(crate) struct RowsetWriter {
     pending: Pending,
     page: Page,
     last: LastRows,
-    hashes: Vec<u64>,
     /// The times of a group, as a column.
     times: Column,
     /// The bytes of a block.
@@ -70,7 +64,6 @@ pub(crate) struct RowsetWriter {
     max_time_ns: i64,
     origin: Vec<u8>,
     charge: Charge,
-    hashes_max: usize,
 }
 
 enum Pending {
@@ -96,7 +89,10 @@ struct Page {
     columns: Vec<Vec<u8>>,
     /// Whether a column has a block in the page.
     present: Vec<bool>,
+    /// Of a table not keyed by series: the blocks of all groups, the first key of each, and the hashes of all keys.
+    blocks: Vec<BlockRef>,
     first_keys: Vec<Vec<u8>>,
+    hashes: Vec<u64>,
 }
 
 struct BufferedFile {
@@ -146,10 +142,9 @@ impl RowsetWriter {
         header.extend_from_slice(&VERSION.to_le_bytes());
         header.resize(HEADER_BYTES as usize, 0);
         let series_keyed = schema.is_series_keyed();
-        let key = if series_keyed { &schema.key[1..] } else { &schema.key[..] };
         let type_of = |id: &ColumnId| schema.column(*id).expect("schemas are validated").column_type;
-        let mut columns: Vec<_> = key.iter().map(|id| (*id, StoredType(type_of(id)))).collect();
-        let key_columns = columns.len();
+        let times = if series_keyed { &schema.key[1..] } else { &[] };
+        let mut columns: Vec<_> = times.iter().map(|id| (*id, StoredType(type_of(id)))).collect();
         let values = value_columns(schema);
         columns.extend(values.iter().map(|(id, column_type)| (*id, StoredType(*column_type))));
         columns.push((MARKER_COLUMN, StoredType(ColumnType::Int8)));
@@ -176,8 +171,6 @@ impl RowsetWriter {
         Self {
             out: BufferedFile { file, buffer: header, written: 0 },
             footer: Footer { series_keyed, columns, ..Footer::default() },
-            key_types: schema.key.iter().map(type_of).collect(),
-            key_columns,
             kinds,
             preferences,
             scratch: Scratch::new(),
@@ -185,20 +178,13 @@ impl RowsetWriter {
             pending,
             page,
             last,
-            hashes: Vec::new(),
             times: Column::new(Kind::Word),
             block: Vec::new(),
             min_time_ns: i64::MAX,
             max_time_ns: i64::MIN,
             origin: origin.encode(),
             charge: budget.charge(Component::Maintenance, 0),
-            hashes_max: (budget.limit_bytes() / HASHES_SHARE / 8).max(KEYED_GROUP_ROWS as u64) as usize,
         }
-    }
-
-    /// Whether it holds as many hashes as it may.
-    pub(crate) fn is_full(&self) -> bool {
-        self.hashes.len() >= self.hashes_max
     }
 
     /// Charges what is held, between two groups.
@@ -206,7 +192,9 @@ impl RowsetWriter {
         let of_page = |page: &Page| {
             let keys = page.first_keys.iter().map(|key| key.capacity() + size_of::<Vec<u8>>()).sum::<usize>();
             let columns = page.columns.iter().map(Vec::capacity).sum::<usize>();
-            keys + columns + page.groups.capacity() * size_of::<GroupEntry>()
+            let blocks = page.blocks.capacity() * size_of::<BlockRef>();
+            let hashes = page.hashes.capacity() * size_of::<u64>();
+            keys + columns + blocks + hashes + page.groups.capacity() * size_of::<GroupEntry>()
         };
         let pending = match &self.pending {
             Pending::Series { batch, .. } => batch.memory_bytes(),
@@ -214,7 +202,6 @@ impl RowsetWriter {
         };
         let bytes = self.out.buffer.capacity()
             + self.block.capacity()
-            + self.hashes.capacity() * size_of::<u64>()
             + column_bytes(&self.times)
             + self.last.batch.memory_bytes()
             + of_page(&self.page)
@@ -309,25 +296,6 @@ impl RowsetWriter {
         if self.last.page.groups.len() == PAGE_GROUPS { self.end_page(GroupList::LastRows) } else { Ok(()) }
     }
 
-    /// Adds rows of a table with another key, in order.
-    pub(crate) fn push_keyed(&mut self, batch: &RowBatch<ByteVec>) -> Result<()> {
-        let mut start = 0;
-        while start < batch.rows() {
-            let Pending::Keyed { batch: pending } = &mut self.pending else {
-                unreachable!("a table not keyed by series")
-            };
-            let end = batch.rows().min(start + KEYED_GROUP_ROWS - pending.rows());
-            let end = rows_that_fit(pending, batch, start, end);
-            let full = end == start;
-            pending.append(batch, start..end);
-            start = end;
-            if full || pending.rows() == KEYED_GROUP_ROWS {
-                self.end_group()?;
-            }
-        }
-        Ok(())
-    }
-
     fn end_group(&mut self) -> Result<()> {
         self.account();
         match &mut self.pending {
@@ -405,29 +373,6 @@ impl RowsetWriter {
         Ok(())
     }
 
-    fn write_keyed_group(&mut self, batch: &RowBatch<ByteVec>) -> Result<()> {
-        let rows = batch.rows();
-        if rows == 0 {
-            return Ok(());
-        }
-        let mut columns: Vec<Column> =
-            self.key_types.iter().map(|column_type| Column::new(Kind::of(*column_type))).collect();
-        for row in 0..rows {
-            let key = batch.keys.get(row);
-            self.hashes.push(bloom::hash(key));
-            let mut decoded: Vec<Option<&mut Column>> = columns.iter_mut().map(Some).collect();
-            key::decode_into(key, &self.key_types, &mut decoded);
-        }
-        debug_assert_eq!(columns.len(), self.key_columns);
-        let columns: Vec<&Column> = columns.iter().chain(&batch.columns).collect();
-        self.write_columns(GroupList::All, &columns, batch.markers.as_deref(), rows as u32, &[])?;
-        self.page.groups.push(GroupEntry { rows: rows as u32, ..GroupEntry::default() });
-        self.page.first_keys.push(batch.keys.get(0).to_vec());
-        self.footer.last_key = batch.keys.get(rows - 1).to_vec();
-        self.footer.rows += rows as u64;
-        Ok(())
-    }
-
     fn write_columns(
         &mut self,
         which: GroupList,
@@ -465,7 +410,12 @@ impl RowsetWriter {
                     self.page(which).present[position] = true;
                 }
             }
-            entry.put(&mut self.page(which).columns[position]);
+            let is_keyed = !self.footer.series_keyed;
+            let page = self.page(which);
+            entry.put(&mut page.columns[position]);
+            if is_keyed {
+                page.blocks.push(entry.block);
+            }
         }
         self.block = bytes;
         Ok(())
@@ -475,14 +425,14 @@ impl RowsetWriter {
         let empty = Page::new(self.footer.columns.len());
         let page = std::mem::replace(self.page(which), empty);
         let (Some(first), Some(last)) = (page.groups.first(), page.groups.last()) else { return Ok(()) };
-        let mut bytes = Vec::new();
-        page.groups.iter().for_each(|group| group.put(&mut bytes));
-        let mut end = 0;
-        for key in &page.first_keys {
-            end += key.len() as u32;
-            bytes.extend_from_slice(&end.to_le_bytes());
-        }
-        page.first_keys.iter().for_each(|key| bytes.extend_from_slice(key));
+        let bytes = match self.footer.series_keyed {
+            true => {
+                let mut bytes = Vec::new();
+                page.groups.iter().for_each(|group| group.put(&mut bytes));
+                bytes
+            }
+            false => page.encode_keyed(),
+        };
         let group_page = self.out.append(&bytes)?;
         let mut column_pages = Vec::with_capacity(page.columns.len());
         for (entries, present) in page.columns.iter().zip(&page.present) {
@@ -511,10 +461,6 @@ impl RowsetWriter {
         self.end_page(GroupList::All)?;
         self.end_last_group()?;
         self.end_page(GroupList::LastRows)?;
-        if !self.footer.series_keyed {
-            let filter = bloom::build(&self.hashes);
-            self.footer.bloom = self.out.append(&filter)?;
-        }
         self.footer.origin = self.out.append(&self.origin)?;
         let footer = self.out.append(&self.footer.encode(VERSION))?;
         let mut tail = Vec::new();
@@ -533,12 +479,7 @@ impl RowsetWriter {
 
 impl Page {
     fn new(columns: usize) -> Self {
-        Self {
-            groups: Vec::new(),
-            columns: vec![Vec::new(); columns],
-            present: vec![false; columns],
-            first_keys: Vec::new(),
-        }
+        Self { columns: vec![Vec::new(); columns], present: vec![false; columns], ..Self::default() }
     }
 }
 

@@ -6,11 +6,9 @@
 use super::pick::Candidate;
 use crate::files::rowset::Rowset;
 use crate::files::rowset::format::GroupEntry;
-use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::reader::{HiddenRows, Use};
 use crate::memory::version::{TableVersion, Version};
 use crate::rows::key::KeyRange;
-use crate::rows::projection::Projection;
 use crate::rows::tombstone::{DeletedRange, Tombstone};
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::sync::Arc;
@@ -76,7 +74,7 @@ fn count_hidden(
     }
     let rows = match table.schema.is_series_keyed() {
         true => hidden_rows(rowset, ranges)?,
-        false => hidden_keyed_rows(rowset, table, ranges)?,
+        false => hidden_keyed_rows(rowset, ranges)?,
     };
     *counted = Some(HiddenRows { sequence: newest, rows, at: Instant::now() });
     if rows == 0 {
@@ -140,32 +138,30 @@ fn share_of(times: &mut [TimeRange], all: TimeRange, rows: u64) -> u64 {
 }
 
 /// The same for a table with another key: counts all rows of groups that have a key in a range.
-fn hidden_keyed_rows(rowset: &Arc<Rowset>, table: &TableVersion, ranges: &[&Tombstone]) -> Result<u64> {
+fn hidden_keyed_rows(rowset: &Arc<Rowset>, ranges: &[&Tombstone]) -> Result<u64> {
     let keys: Vec<&KeyRange> = (ranges.iter())
         .filter_map(|tombstone| match &tombstone.range {
             DeletedRange::Keys(keys) => Some(keys),
             _ => None,
         })
         .collect();
-    let cursor =
-        KeyedCursor::new(rowset.clone(), &table.schema, Projection::keys_only(), KeyRange::all(), false)?;
     let footer = rowset.footer()?;
     let mut hidden = 0;
     for (number, page) in footer.pages.iter().enumerate() {
-        let first_keys = cursor.first_keys(number)?;
-        let entries = rowset.group_page(page)?;
-        for group in 0..first_keys.len() {
-            let first = first_keys.get(group);
+        let block = rowset.keyed_page(&footer, page)?;
+        let index = block.as_keyed_page().expect("was checked");
+        for group in 0..index.groups() {
+            let first = index.first_key(group);
             // The first key that is not in the group any more, or for the last one its last key.
-            let next = match group + 1 < first_keys.len() {
-                true => first_keys.get(group + 1),
+            let next = match group + 1 < index.groups() {
+                true => index.first_key(group + 1),
                 false => footer.pages.get(number + 1).map_or(&footer.last_key, |page| &page.first_key),
             };
             let is_outside = |keys: &&KeyRange| {
                 keys.start.as_slice() > next || keys.end.as_ref().is_some_and(|end| end.as_slice() <= first)
             };
             if !keys.iter().all(is_outside) {
-                hidden += u64::from(GroupEntry::at(entries.bytes(), group).rows);
+                hidden += u64::from(index.entry(group).rows);
             }
         }
     }

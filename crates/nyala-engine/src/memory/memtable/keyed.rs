@@ -1,16 +1,16 @@
 //! The memtable of tables with any other key: an ordered map on encoded keys, versions by sequence.
 
 use super::{PreparedKeys, PreparedUpsert, Visibility};
-use crate::rows::column_buffer::{ABSENT, ByteVec, CellSource, Column, Kind, NULL};
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::{ABSENT, CellSource, Column, Kind, NULL};
 use crate::rows::key::KeyRange;
 use crate::rows::merge::{DELETED, REPLACED, RowBatch, UPSERTED};
+use crate::rows::newest_row::NewestRow;
 use crate::rows::projection::Projection;
-use crate::rows::tombstone::Tombstone;
-use nyala_core::ColumnId;
+use nyala_core::{ColumnId, Result};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows by encoded key.
@@ -98,6 +98,39 @@ impl KeyedMemtable {
         self.rows.fetch_add(count as u64, Ordering::AcqRel);
     }
 
+    /// Adds the versions of a key that are here, if there are any, to a row.
+    pub(crate) fn add_versions(
+        &self,
+        key: &[u8],
+        projection: &Projection,
+        visibility: &Visibility<'_>,
+        newest: &mut NewestRow,
+    ) -> Result<()> {
+        let map = self.map.read();
+        let Some(versions) = map.get(key) else { return Ok(()) };
+        let hidden_to = visibility.hidden_to(key);
+        for version in versions.iter().rev().filter(|version| version.sequence <= visibility.sequence) {
+            if version.sequence <= hidden_to {
+                newest.settle();
+            }
+            if newest.is_settled() {
+                return Ok(());
+            }
+            match &version.cells {
+                None => newest.add(DELETED, |_, _| Ok(()))?,
+                Some(cells) => newest.add(UPSERTED, |position, cell| {
+                    let id = projection.columns[position].0;
+                    match cells.iter().find(|(column, _)| *column == id) {
+                        Some((_, found)) => found.push_to(cell),
+                        None => cell.push_state(ABSENT, 1),
+                    }
+                    Ok(())
+                })?,
+            }
+        }
+        Ok(())
+    }
+
     /// At most `rows_max` rows, and about [`BYTES_MAX`] bytes, from the start of a range (or from its end), in
     /// ascending order, and whether that was all.
     pub(crate) fn read(
@@ -157,12 +190,9 @@ impl<'a> NewestRows<'a> {
 
     /// Adds the row of a key, if any version of it is visible.
     fn add(&mut self, key: &'a [u8], versions: &'a [RowVersion]) {
-        let Visibility { sequence, tombstones } = self.visibility;
+        let hidden_to = self.visibility.hidden_to(key);
         let is_visible = |version: &&RowVersion| {
-            let hides = |tombstone: &Arc<Tombstone>| {
-                version.sequence <= tombstone.sequence && tombstone.hides_key(key)
-            };
-            version.sequence <= *sequence && !tombstones.iter().any(hides)
+            version.sequence <= self.visibility.sequence && version.sequence > hidden_to
         };
         let mut visible = versions.iter().rev().filter(is_visible).peekable();
         let Some(newest) = visible.peek() else { return };
@@ -175,10 +205,16 @@ impl<'a> NewestRows<'a> {
                 any_deletes = true;
                 break;
             };
+            let mut missing = 0;
             for (place, (id, _)) in self.cells[first..].iter_mut().zip(&self.projection.columns) {
                 if place.is_none() {
                     *place = cells.iter().find(|(column, _)| column == id).map(|(_, cell)| cell);
+                    missing += usize::from(place.is_none());
                 }
+            }
+            // Older versions add nothing, unless a deletion hides rows of older sources from what is missing.
+            if missing == 0 {
+                break;
             }
         }
         let marker = match (newest_deletes, any_deletes) {

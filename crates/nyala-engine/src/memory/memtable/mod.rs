@@ -58,6 +58,14 @@ pub(crate) struct Visibility<'a> {
     pub(crate) tombstones: &'a [Arc<Tombstone>],
 }
 
+impl Visibility<'_> {
+    /// The last sequence of which deleted ranges hide an encoded key; 0: none.
+    pub(crate) fn hidden_to(&self, key: &[u8]) -> u64 {
+        let hiding = self.tombstones.iter().filter(|tombstone| tombstone.hides_key(key));
+        hiding.map(|tombstone| tombstone.sequence).max().unwrap_or(0)
+    }
+}
+
 impl Memtable {
     /// An empty one for sequences from `base_sequence` on.
     pub(crate) fn new(schema: &TableSchema, base_sequence: u64, budget: &Arc<MemoryBudget>) -> Self {

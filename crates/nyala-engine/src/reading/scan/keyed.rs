@@ -10,9 +10,11 @@ use super::scan_buffer::BATCH_BYTES;
 use super::scan_spec::ScanSpec;
 use crate::files::rowset::Rowset;
 use crate::files::rowset::keyed::KeyedCursor;
+use crate::files::rowset::reader::Use;
 use crate::memory::memtable::{Memtable, Visibility};
 use crate::memory::version::TableVersion;
-use crate::rows::column_buffer::{ByteVec, Column, Kind};
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::{Column, Kind};
 use crate::rows::key::{self, KeyRange};
 use crate::rows::merge::{self, RowBatch, keep_rows};
 use crate::rows::projection::Projection;
@@ -32,6 +34,7 @@ pub(crate) struct KeyedMerge {
     sources: Vec<MergeSource>,
     projection: Projection,
     backward: bool,
+    use_of: Use,
     tombstones: Vec<Arc<Tombstone>>,
     sequence: u64,
 }
@@ -60,10 +63,11 @@ impl KeyedMerge {
         sequence: u64,
         projection: Projection,
         backward: bool,
+        use_of: Use,
     ) -> Self {
         let tombstones =
             tombstones.iter().filter(|tombstone| tombstone.sequence <= sequence).cloned().collect();
-        Self { sources: Vec::new(), projection, backward, tombstones, sequence }
+        Self { sources: Vec::new(), projection, backward, use_of, tombstones, sequence }
     }
 
     /// Adds sources of a partition, from oldest to newest; `first_rows` bounds what is read ahead at
@@ -79,7 +83,14 @@ impl KeyedMerge {
         let mut readers = Vec::new();
         for rowset in rowsets {
             let projection = self.projection.clone();
-            let cursor = KeyedCursor::new(rowset.clone(), schema, projection, range.clone(), self.backward)?;
+            let cursor = KeyedCursor::new(
+                rowset.clone(),
+                schema,
+                projection,
+                range.clone(),
+                self.backward,
+                self.use_of,
+            )?;
             let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
             let hiding = hiding.filter(|tombstone| tombstone.overlaps_keys(range)).cloned().collect();
             readers.push(SourceReader::Rowset(Box::new(cursor), hiding));
@@ -208,7 +219,8 @@ impl KeyedScan {
         limit_per_prefix: Option<usize>,
     ) -> Result<Self> {
         let backward = direction == Direction::Backward;
-        let mut merge = KeyedMerge::new(&table.tombstones, sequence, spec.projection.clone(), backward);
+        let mut merge =
+            KeyedMerge::new(&table.tombstones, sequence, spec.projection.clone(), backward, Use::Again);
         let first_rows = limit.unwrap_or(CHUNK_ROWS);
         for partition in &table.partitions {
             merge.add(&table.schema, &partition.rowsets, partition.memtables(), range, first_rows)?;

@@ -4,10 +4,11 @@
 //! time; within a partition a series is cut into segments in which either one source has all rows or
 //! several must be merged ([`partition`]). Order of time sorts slices of such reads ([`time_order`], [`slices`],
 //! [`sorting`]).
-//! Other tables are merged over all their sources by key ([`keyed`]).
+//! Other tables are merged over all their sources by key ([`keyed`]), or asked for one key ([`lookup`]).
 
 pub(crate) mod filter;
 pub(crate) mod keyed;
+pub(crate) mod lookup;
 pub(crate) mod partition;
 mod scan_buffer;
 pub(crate) mod scan_spec;

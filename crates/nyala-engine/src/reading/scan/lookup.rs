@@ -1,0 +1,97 @@
+//! One row of a table with any key, found by its whole key: from the newest source to the oldest, until no cell is
+//! missing.
+
+use super::filter::{test, test_empty};
+use super::keyed::{key_column, key_types};
+use super::scan_spec::ScanSpec;
+use crate::files::rowset::bloom;
+use crate::memory::memtable::Visibility;
+use crate::memory::version::TableVersion;
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::{Column, Kind, Values};
+use crate::rows::key;
+use crate::rows::newest_row::NewestRow;
+use crate::rows::projection::Projection;
+use async_trait::async_trait;
+use nyala_core::store::{Batch, RowStream};
+use nyala_core::{ColumnType, Result};
+
+/// The newest version of the row of a key, as far as it has the projected cells. Nothing where there is no row.
+pub(crate) fn newest_row(
+    table: &TableVersion,
+    sequence: u64,
+    key: &[u8],
+    projection: &Projection,
+) -> Result<Option<NewestRow>> {
+    let Some(position) = table.partition_at(time_of(table, key)) else { return Ok(None) };
+    let partition = &table.partitions[position];
+    let mut newest = NewestRow::new(projection);
+    let tombstones = &table.tombstones[..table.tombstones.partition_point(|each| each.sequence <= sequence)];
+    let visibility = Visibility { sequence, tombstones };
+    let memtables: Vec<_> = partition.memtables().collect();
+    for memtable in memtables.into_iter().rev() {
+        memtable.check()?;
+        let keyed = memtable.keyed().expect("a table not keyed by series");
+        keyed.add_versions(key, projection, &visibility, &mut newest)?;
+        if newest.is_settled() {
+            return Ok(newest.exists().then_some(newest));
+        }
+    }
+    let hash = bloom::hash(key);
+    for rowset in partition.rowsets.iter().rev() {
+        if tombstones.iter().any(|each| rowset.may_be_hidden_by(each) && each.hides_key(key)) {
+            continue;
+        }
+        rowset.add_version(&table.schema, (key, hash), projection, &mut newest)?;
+        if newest.is_settled() {
+            break;
+        }
+    }
+    Ok(newest.exists().then_some(newest))
+}
+
+/// The time in a key, if the table is partitioned by it; else any.
+fn time_of(table: &TableVersion, key: &[u8]) -> i64 {
+    let Some(position) = table.schema.time_key() else { return 0 };
+    let types = key_types(&table.schema);
+    let mut time = Column::new(Kind::Word);
+    let mut columns: Vec<Option<&mut Column>> = (0..=position).map(|_| None).collect();
+    columns[position] = Some(&mut time);
+    key::decode_into(key, &types[..=position], &mut columns);
+    match time.values {
+        Values::Word(words) => words[0] as i64,
+        _ => unreachable!("times are words"),
+    }
+}
+
+/// The answer to a scan of one key: at most one row.
+pub(crate) struct Lookup {
+    row: Option<(Vec<u8>, Vec<Column>)>,
+    spec: ScanSpec,
+    key_types: Vec<ColumnType>,
+}
+
+impl Lookup {
+    pub(crate) fn new(table: &TableVersion, sequence: u64, spec: ScanSpec, key: Vec<u8>) -> Result<Self> {
+        let newest = newest_row(table, sequence, &key, &spec.projection)?;
+        let row = newest.map(|newest| (key, newest.into_cells()));
+        Ok(Self { row, spec, key_types: key_types(&table.schema) })
+    }
+}
+
+#[async_trait]
+impl RowStream for Lookup {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        let Some((key, cells)) = self.row.take() else { return Ok(None) };
+        let mut keys = ByteVec::new();
+        keys.push(&key);
+        let of_key = |position: usize| key_column(&keys, &self.key_types, position);
+        let mut keep = test(&self.spec, 1, &cells, of_key);
+        test_empty(&self.spec, 1, &cells, &mut keep);
+        if keep.is_some_and(|keep| !keep[0]) {
+            return Ok(None);
+        }
+        let columns = self.spec.arrays(cells, of_key)?;
+        Ok(Some(Batch { rows: 1, series: Vec::new(), columns }))
+    }
+}
