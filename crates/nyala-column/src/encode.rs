@@ -1,8 +1,6 @@
 //! Encoding a column's values into a block: the entry points, and the buffers that they reuse.
 
-use std::sync::Arc;
-
-use crate::bytes::{BytesEncoder, TrainedSymbols};
+use crate::bytes::{BytesEncoder, Compressors, StringHistory};
 use crate::cpu::CpuFeatures;
 use crate::float::{self, FloatScratch};
 use crate::integer::{IntegerEncoder, IntegerHistory, IntegerSummary};
@@ -13,15 +11,15 @@ use crate::preference::Preference;
 pub struct Scratch {
     integers: IntegerEncoder,
     floats: FloatScratch,
-    /// The symbol table of the last block of strings.
-    symbols: Option<Arc<TrainedSymbols>>,
+    strings: StringHistory,
+    compressors: Compressors,
 }
 
 /// How the last blocks of a column were encoded. The encoder tries it first on the next block.
 #[derive(Debug, Clone, Default)]
 pub struct EncodingHistory {
     integers: IntegerHistory,
-    symbols: Option<Arc<TrainedSymbols>>,
+    strings: StringHistory,
 }
 
 impl Scratch {
@@ -32,14 +30,19 @@ impl Scratch {
 
     /// Empty buffers, encoding with the instructions of `cpu`. The bytes written do not depend on it.
     pub fn with_cpu_features(cpu: CpuFeatures) -> Self {
-        Self { integers: IntegerEncoder::new(cpu), floats: FloatScratch::default(), symbols: None }
+        Self {
+            integers: IntegerEncoder::new(cpu),
+            floats: FloatScratch::default(),
+            strings: StringHistory::default(),
+            compressors: Compressors::default(),
+        }
     }
 
     /// Exchanges what is remembered of the column that was encoded last. A writer that encodes several columns in
     /// turn keeps a habit for each.
     pub fn swap_history(&mut self, habit: &mut EncodingHistory) {
         std::mem::swap(&mut self.integers.vector.history, &mut habit.integers);
-        std::mem::swap(&mut self.symbols, &mut habit.symbols);
+        std::mem::swap(&mut self.strings, &mut habit.strings);
     }
 }
 
@@ -85,6 +88,6 @@ pub fn encode_floats(
 /// # Panics
 /// If there are too many values or bytes.
 pub fn encode_bytes(values: &[&[u8]], preference: Preference, scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let Scratch { integers, symbols, .. } = scratch;
-    BytesEncoder { preference, integers, symbols }.encode(values, out);
+    let Scratch { integers, strings: history, compressors, .. } = scratch;
+    BytesEncoder { preference, integers, history, compressors }.encode(values, out);
 }

@@ -4,6 +4,7 @@ use crate::files::fs::{FsRef, RealFs};
 use crate::files::wal::SyncPolicy;
 use crate::write_hook::WriteHook;
 pub use nyala_column::Preference;
+use nyala_core::TableSchema;
 use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::MemoryBudget;
 use std::path::PathBuf;
@@ -11,6 +12,9 @@ use std::sync::Arc;
 
 /// One more row in so many takes at most 1.6 % more space and work, and less when series are longer.
 const LAST_ROWS_FROM: u64 = 64;
+
+/// Random keys are merged again and again, over the whole range of keys: a short rowset makes each step short.
+const KEYED_ROWSET_BYTES_MAX: u64 = 128 << 20;
 
 /// Settings of an engine.
 #[derive(Debug, Clone)]
@@ -44,6 +48,14 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
+    /// When a rowset of a table is followed by another one.
+    pub(crate) fn rowset_bytes_max_of(&self, schema: &TableSchema) -> u64 {
+        match schema.is_series_keyed() {
+            true => self.rowset_bytes_max,
+            false => self.rowset_bytes_max.min(KEYED_ROWSET_BYTES_MAX),
+        }
+    }
+
     /// The defaults for a directory.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {

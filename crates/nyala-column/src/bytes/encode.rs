@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::block::BytesBlock;
 use super::heap::{HeapForm, is_plausible};
+use super::history::{Compressors, StringHistory};
 use super::symbols::push_symbols;
 use super::values::ByteValues;
 use super::{BLOCK_BYTES, BOUND_BYTES, DICTIONARY};
@@ -15,6 +16,8 @@ use crate::preference::Preference;
 
 /// Heaps shorter than this are stored raw: a table or a frame would cost more than it saves.
 const TINY_BYTES: usize = 256;
+/// In shorter heaps a symbol table, which has 1 to 2 KiB, costs more than it saves.
+const SYMBOLS_BYTES_MIN: usize = 4 << 10;
 /// Bytes of strings that are compressed to estimate general compression.
 const SAMPLE_BYTES: usize = 32 << 10;
 
@@ -22,8 +25,8 @@ const SAMPLE_BYTES: usize = 32 << 10;
 pub(crate) struct BytesEncoder<'a> {
     pub(crate) preference: Preference,
     pub(crate) integers: &'a mut IntegerEncoder,
-    /// The symbol table of the last block.
-    pub(crate) symbols: &'a mut Option<Arc<TrainedSymbols>>,
+    pub(crate) history: &'a mut StringHistory,
+    pub(crate) compressors: &'a mut Compressors,
 }
 
 impl BytesEncoder<'_> {
@@ -67,42 +70,51 @@ impl BytesEncoder<'_> {
     /// Appends a whole block without a dictionary.
     fn push_heap_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) {
         let form_at = self.push_heap_start(values, out);
+        let is_tried = total >= TINY_BYTES && self.history.is_worth_trying(self.preference);
+        let form = if is_tried { self.push_smaller(values, total, out) } else { None };
         if total >= TINY_BYTES {
-            // Symbols hardly ever compress to a quarter and take long to train, so strong compression is tried first.
-            if self.preference == Preference::Balanced
-                && let Some(chunks) = compression(values, total, 1, total * 6 / 40)
-            {
-                out[form_at] = HeapForm::Compressed as u8;
-                push_chunks(&chunks, out);
-                return;
-            }
-            let by_symbols = Coded::new(values, total, self.symbols);
-            let symbols_bytes = by_symbols.bytes();
-            let compress = match self.preference {
-                Preference::Speed => None,
-                // A compressed chunk is unpacked whole for any of its strings: it must save a lot.
-                Preference::Balanced => compression(values, total, 1, symbols_bytes.min(total) * 6 / 10),
-                Preference::Size => compression(values, total, 9, symbols_bytes.min(total)),
-            };
-            if let Some(chunks) = compress {
-                out[form_at] = HeapForm::Compressed as u8;
-                push_chunks(&chunks, out);
-                return;
-            }
-            let worth = match self.preference {
-                Preference::Speed => total * 7 / 10,
-                Preference::Balanced => total * 9 / 10,
-                Preference::Size => total,
-            };
-            if symbols_bytes < worth {
-                out[form_at] = HeapForm::Symbols as u8;
-                self.push_nested(&by_symbols.lengths(), out);
-                push_symbols(&by_symbols.symbols.compressor, out);
-                out.extend_from_slice(&by_symbols.coded);
-                return;
-            }
+            self.history.note(form.is_none());
         }
-        values.iter().for_each(|value| out.extend_from_slice(value));
+        match form {
+            Some(form) => out[form_at] = form as u8,
+            None => values.iter().for_each(|value| out.extend_from_slice(value)),
+        }
+    }
+
+    /// Appends the strings compressed, if that is worth it; returns in which form.
+    fn push_smaller(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) -> Option<HeapForm> {
+        let compressors = &mut *self.compressors;
+        let mut compression = |level, worth| compression(compressors, values, total, level, worth);
+        // Symbols hardly ever compress to a quarter and take long to train, so strong compression is tried first.
+        if self.preference == Preference::Balanced
+            && let Some(chunks) = compression(1, total * 6 / 40)
+        {
+            push_chunks(&chunks, out);
+            return Some(HeapForm::Compressed);
+        }
+        let by_symbols =
+            (total >= SYMBOLS_BYTES_MIN).then(|| Coded::new(values, total, &mut self.history.symbols));
+        let symbols_bytes = by_symbols.as_ref().map_or(total, Coded::bytes);
+        let compress = match self.preference {
+            Preference::Speed => None,
+            // A compressed chunk is unpacked whole for any of its strings: it must save a lot.
+            Preference::Balanced => compression(1, symbols_bytes.min(total) * 6 / 10),
+            Preference::Size => compression(9, symbols_bytes.min(total)),
+        };
+        if let Some(chunks) = compress {
+            push_chunks(&chunks, out);
+            return Some(HeapForm::Compressed);
+        }
+        let worth = match self.preference {
+            Preference::Speed => total * 7 / 10,
+            Preference::Balanced => total * 9 / 10,
+            Preference::Size => total,
+        };
+        let by_symbols = by_symbols.filter(|_| symbols_bytes < worth)?;
+        self.push_nested(&by_symbols.lengths(), out);
+        push_symbols(&by_symbols.symbols.compressor, out);
+        out.extend_from_slice(&by_symbols.coded);
+        Some(HeapForm::Symbols)
     }
 
     /// Appends what precedes the strings of a raw heap; returns where the form is written.
@@ -125,7 +137,7 @@ fn reads_back(values: &[&[u8]], block: &[u8]) -> bool {
 
 /// The sorted distinct strings and each row's code, if a dictionary is smaller than strings one by one.
 fn distinct<'a>(values: &[&'a [u8]]) -> Option<(Vec<&'a [u8]>, Vec<i64>)> {
-    let mut numbers: HashMap<&[u8], u32> = HashMap::new();
+    let mut numbers: HashMap<&[u8], u32, foldhash::fast::RandomState> = HashMap::default();
     let mut entries = Vec::new();
     let mut rows = Vec::with_capacity(values.len());
     let (mut bytes, mut distinct_bytes) = (0, 0);
@@ -239,8 +251,14 @@ impl Coded {
 }
 
 /// The strings compressed vector by vector, if that takes fewer than `worth` bytes.
-fn compression(values: &[&[u8]], total: usize, level: i32, worth: usize) -> Option<Vec<Vec<u8>>> {
-    let mut compressor = zstd::bulk::Compressor::new(level).ok()?;
+fn compression(
+    compressors: &mut Compressors,
+    values: &[&[u8]],
+    total: usize,
+    level: i32,
+    worth: usize,
+) -> Option<Vec<Vec<u8>>> {
+    let compressor = compressors.get(level)?;
     if total > 2 * SAMPLE_BYTES {
         let sample = concatenate(values.iter().copied(), SAMPLE_BYTES);
         let compressed = compressor.compress(&sample).ok()?;

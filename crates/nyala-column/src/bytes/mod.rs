@@ -10,11 +10,13 @@
 mod block;
 mod encode;
 mod heap;
+mod history;
 mod symbols;
 mod values;
 
 pub use block::{BytesBlock, BytesBounds};
-pub(crate) use encode::{BytesEncoder, TrainedSymbols};
+pub(crate) use encode::BytesEncoder;
+pub(crate) use history::{Compressors, StringHistory};
 pub use values::ByteValues;
 
 /// Bytes of a block's strings together, at most: 8192 strings of 128 KiB. Bounds what decoding may allocate.

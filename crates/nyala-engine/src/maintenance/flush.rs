@@ -78,9 +78,10 @@ impl Maintenance {
     /// the wait.
     fn write_partitions(&self, version: &Version, cut: u64, flushed: &mut Vec<Flushed>) -> Result<()> {
         let min_sequence = self.versions.flushed_sequence() + 1;
-        let splits = SplitPoints { keys: &[], bytes_max: self.options.rowset_bytes_max };
         let (mut synced, mut unsynced) = (0, 0);
         for table in version.tables.values() {
+            let splits =
+                SplitPoints { keys: &[], bytes_max: self.options.rowset_bytes_max_of(&table.schema) };
             for partition in table.partitions.iter().filter(|partition| !partition.frozen.is_empty()) {
                 if self.versions.current().table(table.id).is_err() {
                     // The table was dropped meanwhile, perhaps with thousands of others.

@@ -169,61 +169,69 @@ enum Step {
     Cells(Range<usize>),
 }
 
+/// Some rows of a batch.
+pub(crate) struct Part<'a, K> {
+    pub(crate) batch: &'a RowBatch<K>,
+    pub(crate) rows: Range<usize>,
+}
+
 /// Merges batches ordered from oldest to newest.
 pub(crate) fn merge<K: Keys>(mut batches: Vec<RowBatch<K>>, kinds: &[Kind]) -> RowBatch<K> {
     batches.retain(|batch| batch.rows() > 0);
     if batches.len() <= 1 {
         return batches.pop().unwrap_or_else(|| RowBatch::empty(kinds));
     }
-    let mut steps = Vec::new();
-    let mut entries: Vec<(usize, usize)> = Vec::new();
-    let mut positions = vec![0; batches.len()];
-    let key_order = |positions: &[usize], a: usize, b: usize| {
+    let parts: Vec<_> = batches.iter().map(|batch| Part { batch, rows: 0..batch.rows() }).collect();
+    merge_parts(&parts, kinds)
+}
+
+/// Merges parts of batches ordered from oldest to newest.
+pub(crate) fn merge_parts<K: Keys>(parts: &[Part<'_, K>], kinds: &[Kind]) -> RowBatch<K> {
+    let batches: Vec<&RowBatch<K>> = parts.iter().map(|part| part.batch).collect();
+    let mut positions: Vec<usize> = parts.iter().map(|part| part.rows.start).collect();
+    let is_live = |positions: &[usize], source: usize| positions[source] < parts[source].rows.end;
+    let compare_keys = |positions: &[usize], a: usize, b: usize| {
         batches[a].keys.compare(positions[a], &batches[b].keys, positions[b])
     };
-    loop {
-        let mut live = (0..batches.len()).filter(|source| positions[*source] < batches[*source].rows());
-        let Some(mut least) = live.next() else { break };
-        let (mut tied, mut next): (bool, Option<usize>) = (false, None);
-        for source in live {
-            match key_order(&positions, source, least) {
-                Ordering::Less => {
-                    next = Some(least);
-                    (least, tied) = (source, false);
-                }
-                Ordering::Equal => tied = true,
-                Ordering::Greater => {
-                    if next.is_none_or(|next| key_order(&positions, source, next).is_lt()) {
-                        next = Some(source);
-                    }
-                }
-            }
+    let mut steps = Vec::new();
+    let mut entries: Vec<(usize, usize)> = Vec::new();
+    // Sources with rows left by their next keys, the least key last, and of one key the newest last.
+    let mut waiting: Vec<usize> = (0..parts.len()).filter(|source| is_live(&positions, *source)).collect();
+    waiting.sort_by(|a, b| compare_keys(&positions, *b, *a).then(a.cmp(b)));
+    let put_back = |waiting: &mut Vec<usize>, positions: &[usize], source: usize| {
+        if is_live(positions, source) {
+            let place = waiting.partition_point(|other| {
+                compare_keys(positions, *other, source).then(source.cmp(other)).is_gt()
+            });
+            waiting.insert(place, source);
         }
-        if tied {
-            let begin = entries.len();
-            let row = positions[least];
-            for source in (0..batches.len()).rev() {
-                let position = positions[source];
-                if position < batches[source].rows()
-                    && batches[source].keys.compare(position, &batches[least].keys, row).is_eq()
-                {
-                    entries.push((source, position));
-                }
-            }
-            entries[begin..].iter().for_each(|(source, _)| positions[*source] += 1);
-            steps.push(Step::Cells(begin..entries.len()));
-        } else {
-            let batch = &batches[least];
-            let begin = positions[least];
-            let end = match next {
-                None => batch.rows(),
-                Some(next) => gallop(begin + 1, batch.rows(), |row| {
-                    batch.keys.compare(row, &batches[next].keys, positions[next]).is_lt()
+    };
+    while let Some(least) = waiting.pop() {
+        let begin = entries.len();
+        entries.push((least, positions[least]));
+        while let Some(next) = waiting.last().copied()
+            && compare_keys(&positions, next, least).is_eq()
+        {
+            entries.push((next, positions[next]));
+            waiting.pop();
+        }
+        if entries.len() == begin + 1 {
+            entries.pop();
+            let (begin, all) = (positions[least], parts[least].rows.end);
+            let end = match waiting.last() {
+                None => all,
+                Some(next) => gallop(begin + 1, all, |row| {
+                    batches[least].keys.compare(row, &batches[*next].keys, positions[*next]).is_lt()
                 }),
             };
             positions[least] = end;
             steps.push(Step::Copy { source: least, rows: begin..end });
+            put_back(&mut waiting, &positions, least);
+            continue;
         }
+        entries[begin..].iter().for_each(|(source, _)| positions[*source] += 1);
+        entries[begin..].iter().for_each(|(source, _)| put_back(&mut waiting, &positions, *source));
+        steps.push(Step::Cells(begin..entries.len()));
     }
     assemble(&batches, &steps, &entries, kinds)
 }
@@ -278,11 +286,11 @@ pub(crate) fn collapse<K: Keys>(batch: RowBatch<K>, kinds: &[Kind]) -> RowBatch<
         }
         begin = end;
     }
-    assemble(&[batch], &steps, &entries, kinds)
+    assemble(&[&batch], &steps, &entries, kinds)
 }
 
 fn assemble<K: Keys>(
-    batches: &[RowBatch<K>],
+    batches: &[&RowBatch<K>],
     steps: &[Step],
     entries: &[(usize, usize)],
     kinds: &[Kind],
@@ -320,7 +328,7 @@ fn assemble<K: Keys>(
     merged
 }
 
-fn group_marker<K: Keys>(batches: &[RowBatch<K>], group: &[(usize, usize)]) -> u8 {
+fn group_marker<K: Keys>(batches: &[&RowBatch<K>], group: &[(usize, usize)]) -> u8 {
     let marker = |(source, row): &(usize, usize)| batches[*source].marker(*row);
     if marker(&group[0]) == DELETED {
         DELETED
@@ -333,7 +341,7 @@ fn group_marker<K: Keys>(batches: &[RowBatch<K>], group: &[(usize, usize)]) -> u
 
 fn push_newest<K: Keys>(
     column: &mut Column,
-    batches: &[RowBatch<K>],
+    batches: &[&RowBatch<K>],
     group: &[(usize, usize)],
     index: usize,
 ) {

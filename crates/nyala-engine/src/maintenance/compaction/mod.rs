@@ -106,7 +106,8 @@ impl Maintenance {
         let decoded_rows: u64 = metas().map(|meta| meta.rows.min(GROUP_ROWS as u64)).sum();
         let _decoded = self.budget.charge(Component::Maintenance, decoded_rows * columns * 8);
         self.output.remove_abandoned();
-        let splits = SplitPoints { keys: &candidate.cuts, bytes_max: self.options.rowset_bytes_max };
+        let bytes_max = self.options.rowset_bytes_max_of(&inputs.table.schema);
+        let splits = SplitPoints { keys: &candidate.cuts, bytes_max };
         let mut written = Vec::new();
         let outcome = self
             .output

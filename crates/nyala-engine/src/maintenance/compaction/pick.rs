@@ -19,6 +19,7 @@
 
 use crate::files::rowset::Rowset;
 use crate::memory::version::{PartitionVersion, Version};
+use crate::options::EngineOptions;
 use nyala_core::{Result, TableId};
 use std::ops::Range;
 use std::sync::Arc;
@@ -207,9 +208,10 @@ fn first_with_common_keys(rowsets: &[Arc<Rowset>]) -> Result<Option<Vec<&Arc<Row
 }
 
 /// Everything worth merging now, best first, of at least so many runs.
-pub(crate) fn pick(version: &Version, fan_in: usize, rowset_bytes_max: u64) -> Vec<Candidate> {
+pub(crate) fn pick(version: &Version, fan_in: usize, options: &EngineOptions) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for table in version.tables.values() {
+        let rowset_bytes_max = options.rowset_bytes_max_of(&table.schema);
         for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
             let (rowsets, cuts) = match pick_of_partition(partition, fan_in, rowset_bytes_max) {
                 Ok(Some(step)) => step,

@@ -16,17 +16,21 @@ use crate::memory::version::TableVersion;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, Kind};
 use crate::rows::key::{self, KeyRange};
-use crate::rows::merge::{self, RowBatch, keep_rows};
+use crate::rows::merge::{self, Part, RowBatch, keep_rows};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use async_trait::async_trait;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::{Batch, Direction, RowStream};
-use nyala_core::{ColumnType, Result, TableSchema};
+use nyala_core::{ColumnType, Result, TableSchema, before_long_work};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows read from a memtable at once.
 const CHUNK_ROWS: usize = 1024;
+
+/// Rows read before other work may go on: some milliseconds.
+const PAUSE_ROWS: usize = 1 << 16;
 
 /// Sources of a table merged by key, in chunks; deletes are still in unless they are finished.
 pub(crate) struct KeyedMerge {
@@ -41,8 +45,10 @@ pub(crate) struct KeyedMerge {
 
 struct MergeSource {
     reader: SourceReader,
-    /// Rows read and not emitted, ascending.
+    /// Rows read, ascending.
     chunk: RowBatch<ByteVec>,
+    /// Those that were not emitted yet.
+    left: Range<usize>,
     exhausted: bool,
 }
 
@@ -101,8 +107,12 @@ impl KeyedMerge {
             let (memtable, range) = (memtable.clone(), range.clone());
             readers.push(SourceReader::Memtable { memtable, range, rows });
         }
-        let source =
-            |reader| MergeSource { reader, chunk: RowBatch::empty(&self.projection.kinds), exhausted: false };
+        let source = |reader| MergeSource {
+            reader,
+            chunk: RowBatch::empty(&self.projection.kinds),
+            left: 0..0,
+            exhausted: false,
+        };
         self.sources.extend(readers.into_iter().map(source));
         Ok(())
     }
@@ -110,11 +120,14 @@ impl KeyedMerge {
     fn fill(&mut self) -> Result<()> {
         let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
         for source in &mut self.sources {
-            while source.chunk.rows() == 0 && !source.exhausted {
+            while source.left.is_empty() && !source.exhausted {
                 match &mut source.reader {
                     SourceReader::Rowset(cursor, hiding) => match cursor.next_batch()? {
                         Some(batch) => source.chunk = without_deleted(batch, hiding, &self.projection.kinds),
-                        None => source.exhausted = true,
+                        None => {
+                            source.exhausted = true;
+                            source.chunk = RowBatch::empty(&self.projection.kinds);
+                        }
                     },
                     SourceReader::Memtable { memtable, range, rows } => {
                         let keyed = memtable.keyed().expect("a table not keyed by series");
@@ -133,6 +146,7 @@ impl KeyedMerge {
                         source.chunk = batch;
                     }
                 }
+                source.left = 0..source.chunk.rows();
             }
         }
         Ok(())
@@ -149,36 +163,59 @@ impl KeyedMerge {
         // The key up to which every source has handed out its rows.
         let unfinished = self.sources.iter().filter(|source| !source.exhausted);
         let edges = unfinished.map(|source| {
-            let row = if self.backward { 0 } else { source.chunk.rows() - 1 };
+            let row = if self.backward { source.left.start } else { source.left.end - 1 };
             source.chunk.keys.get(row)
         });
         let cut: Option<Vec<u8>> = if self.backward { edges.max() } else { edges.min() }.map(<[u8]>::to_vec);
-        let mut batches = Vec::with_capacity(self.sources.len());
-        for source in &mut self.sources {
-            let chunk = &source.chunk;
-            let rows = chunk.rows();
-            let Some(cut) = cut.as_deref() else {
-                batches.push(std::mem::replace(&mut source.chunk, RowBatch::empty(&self.projection.kinds)));
-                continue;
-            };
-            let mut taken = RowBatch::empty(&self.projection.kinds);
-            let mut left = RowBatch::empty(&self.projection.kinds);
-            if self.backward {
-                let split = merge::gallop(0, rows, |row| chunk.keys.get(row) < cut);
-                left.append(chunk, 0..split);
-                taken.append(chunk, split..rows);
-            } else {
-                let split = merge::gallop(0, rows, |row| chunk.keys.get(row) <= cut);
-                taken.append(chunk, 0..split);
-                left.append(chunk, split..rows);
+        let taken: Vec<Range<usize>> =
+            self.sources.iter_mut().map(|source| source.take(cut.as_deref(), self.backward)).collect();
+        let kinds = &self.projection.kinds;
+        let mut sources = self.sources.iter_mut().zip(&taken).filter(|(_, rows)| !rows.is_empty());
+        match (sources.next(), sources.next()) {
+            (None, _) => Ok(None),
+            (Some((source, rows)), None) => Ok(Some(source.copy(rows, kinds))),
+            _ => {
+                let parts: Vec<_> = (self.sources.iter().zip(&taken))
+                    .filter(|(_, rows)| !rows.is_empty())
+                    .map(|(source, rows)| Part { batch: &source.chunk, rows: rows.clone() })
+                    .collect();
+                Ok(Some(merge::merge_parts(&parts, kinds)))
             }
-            source.chunk = left;
-            batches.push(taken);
         }
-        if batches.iter().all(|batch| batch.rows() == 0) {
-            return Ok(None);
+    }
+}
+
+impl MergeSource {
+    /// Takes the rows up to a key, or from there on, out of those that are left; all where there is no key.
+    fn take(&mut self, cut: Option<&[u8]>, backward: bool) -> Range<usize> {
+        let Range { start, end } = self.left.clone();
+        let keys = &self.chunk.keys;
+        match cut {
+            None => {
+                self.left = end..end;
+                start..end
+            }
+            Some(cut) if backward => {
+                let split = merge::gallop(start, end, |row| keys.get(row) < cut);
+                self.left = start..split;
+                split..end
+            }
+            Some(cut) => {
+                let split = merge::gallop(start, end, |row| keys.get(row) <= cut);
+                self.left = split..end;
+                start..split
+            }
         }
-        Ok(Some(merge::merge(batches, &self.projection.kinds)))
+    }
+
+    /// Some rows, which were taken.
+    fn copy(&mut self, rows: &Range<usize>, kinds: &[Kind]) -> RowBatch<ByteVec> {
+        if *rows == (0..self.chunk.rows()) {
+            return std::mem::replace(&mut self.chunk, RowBatch::empty(kinds));
+        }
+        let mut copy = RowBatch::empty(kinds);
+        copy.append(&self.chunk, rows.clone());
+        copy
     }
 }
 
@@ -204,6 +241,8 @@ pub(crate) struct KeyedScan {
     limit_per_prefix: Option<usize>,
     /// First key column of the last row, encoded, and its rows so far.
     prefix: Option<(Vec<u8>, usize)>,
+    /// Rows read since other work could go on.
+    rows_since_pause: usize,
     /// For the memory of its sources and its batch.
     charge: Charge,
 }
@@ -232,6 +271,7 @@ impl KeyedScan {
             rows_left: limit.unwrap_or(usize::MAX),
             limit_per_prefix,
             prefix: None,
+            rows_since_pause: 0,
             charge: budget.charge(Component::Query, 0),
         })
     }
@@ -253,42 +293,41 @@ impl KeyedScan {
         }
     }
 
-    /// The next rows that satisfy the request, in its direction.
-    pub(crate) fn next_rows(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
-        let kinds = self.spec.projection.kinds.clone();
-        while self.rows_left > 0 {
-            let Some(batch) = self.merge.next_batch()? else { return Ok(None) };
-            let mut batch = merge::finish(batch, &kinds);
-            batch.markers = None;
-            let key = |position: usize| key_column(&batch.keys, &self.key_types, position);
-            let mut keep = test(&self.spec, batch.rows(), &batch.columns, key);
-            test_empty(&self.spec, batch.rows(), &batch.columns, &mut keep);
-            if let Some(keep) = keep {
-                batch = keep_rows(&batch, |row| keep[row], &kinds);
-            }
-            if self.merge.backward {
-                let order: Vec<u32> = (0..batch.rows() as u32).rev().collect();
-                let mut keys = ByteVec::new();
-                order.iter().for_each(|row| keys.push(batch.keys.get(*row as usize)));
-                let columns = batch.columns.iter().map(|column| column.take(&order)).collect();
-                batch = RowBatch { keys, markers: None, columns };
-            }
-            if let Some(limit) = self.limit_per_prefix {
-                let within: Vec<bool> =
-                    (0..batch.rows()).map(|row| self.prefix_rows(batch.keys.get(row)) <= limit).collect();
-                batch = keep_rows(&batch, |row| within[row], &kinds);
-            }
-            if batch.rows() > self.rows_left {
-                let mut cut = RowBatch::empty(&kinds);
-                cut.append(&batch, 0..self.rows_left);
-                batch = cut;
-            }
-            if batch.rows() > 0 {
-                self.rows_left -= batch.rows();
-                return Ok(Some(batch));
-            }
+    /// The rows that satisfy the request out of the next ones, in its direction: perhaps none. Nothing at the end.
+    fn next_rows(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
+        if self.rows_left == 0 {
+            return Ok(None);
         }
-        Ok(None)
+        let Some(batch) = self.merge.next_batch()? else { return Ok(None) };
+        self.rows_since_pause += batch.rows();
+        let kinds = &self.spec.projection.kinds;
+        let mut batch = merge::finish(batch, kinds);
+        batch.markers = None;
+        let key = |position: usize| key_column(&batch.keys, &self.key_types, position);
+        let mut keep = test(&self.spec, batch.rows(), &batch.columns, key);
+        test_empty(&self.spec, batch.rows(), &batch.columns, &mut keep);
+        if let Some(keep) = keep {
+            batch = keep_rows(&batch, |row| keep[row], kinds);
+        }
+        if self.merge.backward {
+            let order: Vec<u32> = (0..batch.rows() as u32).rev().collect();
+            let mut keys = ByteVec::new();
+            order.iter().for_each(|row| keys.push(batch.keys.get(*row as usize)));
+            let columns = batch.columns.iter().map(|column| column.take(&order)).collect();
+            batch = RowBatch { keys, markers: None, columns };
+        }
+        if let Some(limit) = self.limit_per_prefix {
+            let within: Vec<bool> =
+                (0..batch.rows()).map(|row| self.prefix_rows(batch.keys.get(row)) <= limit).collect();
+            batch = keep_rows(&batch, |row| within[row], &self.spec.projection.kinds);
+        }
+        if batch.rows() > self.rows_left {
+            let mut cut = RowBatch::empty(&self.spec.projection.kinds);
+            cut.append(&batch, 0..self.rows_left);
+            batch = cut;
+        }
+        self.rows_left -= batch.rows();
+        Ok(Some(batch))
     }
 }
 
@@ -317,6 +356,11 @@ impl RowStream for KeyedScan {
         self.charge.set(self.charge.bytes().min(self.merge.held_bytes()));
         while rows.rows() < BATCH_ROWS && bytes_of(&rows) < BATCH_BYTES {
             let Some(batch) = self.next_rows()? else { break };
+            if self.rows_since_pause >= PAUSE_ROWS {
+                // A scan that finds little can be cancelled, too.
+                self.rows_since_pause = 0;
+                before_long_work().await;
+            }
             if rows.rows() == 0 {
                 rows = batch;
             } else {
