@@ -23,7 +23,7 @@ pub fn page(runs: &[RunResult]) -> String {
     html
 }
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1b1f24;--dim:#667;--paper:#fff;--rule:#d8dce2}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ee;--dim:#9aa4b2;--paper:#14171b;--rule:#333a44}}\
 body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif}\

@@ -5,3 +5,4 @@ pub mod progress;
 pub mod result;
 pub mod svg;
 pub mod table;
+pub mod ycsb;

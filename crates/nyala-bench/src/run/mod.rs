@@ -9,6 +9,7 @@ pub mod queries;
 pub mod session;
 pub mod tsbs;
 pub mod verification;
+pub mod ycsb;
 
 use crate::cli::{BenchCommand, ReportArgs};
 use crate::error::{BenchError, Result};

@@ -5,6 +5,7 @@ pub mod devops;
 pub mod file;
 pub mod host;
 pub mod narrow;
+pub mod ycsb;
 
 /// The size of a claimed batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::block::BytesBlock;
 use super::heap::{HeapForm, is_plausible};
 use super::history::{Compressors, StringHistory};
-use super::symbols::push_symbols;
+use super::symbols::{TrainedSymbols, push_symbols};
 use super::values::ByteValues;
 use super::{BLOCK_BYTES, BOUND_BYTES, DICTIONARY};
 use crate::directory::{Kind, VECTOR_VALUES, push_start};
@@ -189,19 +189,6 @@ fn push_chunks(chunks: &[Vec<u8>], out: &mut Vec<u8>) {
 /// A known table is used until it compresses worse than at its training by more than this part: a sixteenth. Training
 /// takes ten times as long as coding.
 const DRIFT: usize = 16;
-
-/// A symbol table for writing, and how well it compressed the strings that it was trained on.
-pub(crate) struct TrainedSymbols {
-    compressor: fsst::Compressor,
-    /// Coded bytes per byte, times 256, when it was trained.
-    bytes: usize,
-}
-
-impl std::fmt::Debug for TrainedSymbols {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} symbols", self.compressor.n_symbols())
-    }
-}
 
 /// Strings coded with a symbol table.
 struct Coded {

@@ -1,6 +1,6 @@
 //! What an encoder of strings remembers from one block to the next.
 
-use super::encode::TrainedSymbols;
+use super::symbols::TrainedSymbols;
 use crate::preference::Preference;
 use std::sync::Arc;
 

@@ -71,3 +71,16 @@ pub(super) fn push_symbols(compressor: &fsst::Compressor, out: &mut Vec<u8>) {
         out.extend_from_slice(&symbol.to_u64().to_le_bytes()[..*length as usize]);
     }
 }
+
+/// A symbol table for writing, and how well it compressed the strings that it was trained on.
+pub(crate) struct TrainedSymbols {
+    pub(super) compressor: fsst::Compressor,
+    /// Coded bytes per byte, times 256, when it was trained.
+    pub(super) bytes: usize,
+}
+
+impl std::fmt::Debug for TrainedSymbols {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} symbols", self.compressor.n_symbols())
+    }
+}

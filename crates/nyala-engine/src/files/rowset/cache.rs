@@ -1,7 +1,7 @@
 //! The block cache: verified bytes of rowsets, bounded, accounted, in shards.
 //!
-//! Replacement is a clock: a block that was used since the hand passed stays for another round. That
-//! needs no list to be kept in order on every hit.
+//! Replacement is a clock: a block that was used since the hand passed stays for another round, an index page for several.
+//! That needs no list to be kept in order on every hit.
 
 use super::verified::VerifiedBlock;
 use hashbrown::HashMap;
@@ -163,7 +163,7 @@ impl Shard {
                 self.hand = 0;
             }
             match self.blocks.get(&self.entries[self.hand].key) {
-                Some(known) if known.block.take_used() => {}
+                Some(known) if known.block.take_life() => {}
                 _ => break,
             }
             self.hand += 1;

@@ -11,7 +11,7 @@ use nyala_column::kernels::prefetch_at;
 use nyala_column::{FloatLayout, IntegerBlock, IntegerLayout};
 use nyala_core::ColumnType;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
 type Result<T> = std::result::Result<T, BlockError>;
@@ -20,8 +20,9 @@ type Result<T> = std::result::Result<T, BlockError>;
 pub(crate) struct VerifiedBlock {
     bytes: Vec<u8>,
     parsed: Parsed,
-    /// Whether the block was used since the cache last asked. It is stored here so that a hit touches no other memory.
-    used: AtomicBool,
+    /// How often the cache passes by before it drops the block, unless it is used again. It is stored here so that a hit
+    /// touches no other memory.
+    lives: AtomicU8,
 }
 
 enum Parsed {
@@ -42,6 +43,9 @@ enum Parsed {
 /// What an index page pays for remembering a block, including the allocation that stays when the block is gone.
 const KNOWN_BYTES: usize = size_of::<Mutex<Weak<VerifiedBlock>>>() + size_of::<VerifiedBlock>() + 16;
 
+/// Index pages lead to many blocks, so each is used more seldom than what it leads to is replaced.
+const PAGE_LIVES: u8 = 4;
+
 /// Where the values of a block begin when all its cells have values.
 const VALUES_AT: usize = 4;
 
@@ -52,7 +56,7 @@ impl VerifiedBlock {
     }
 
     fn new(bytes: Vec<u8>, parsed: Parsed) -> Self {
-        Self { bytes, parsed, used: AtomicBool::new(false) }
+        Self { bytes, parsed, lives: AtomicU8::new(0) }
     }
 
     /// An index page of some groups, or of a column of them.
@@ -106,14 +110,21 @@ impl VerifiedBlock {
 
     /// Notes that the block was used.
     pub(crate) fn set_used(&self) {
-        if !self.used.load(Ordering::Relaxed) {
-            self.used.store(true, Ordering::Relaxed);
+        let lives = match self.parsed {
+            Parsed::Page(_) | Parsed::KeyedPage(_) => PAGE_LIVES,
+            _ => 1,
+        };
+        if self.lives.load(Ordering::Relaxed) < lives {
+            self.lives.store(lives, Ordering::Relaxed);
         }
     }
 
-    /// Whether it was used since this was asked last.
-    pub(crate) fn take_used(&self) -> bool {
-        self.used.swap(false, Ordering::Relaxed)
+    /// Whether the cache should pass by once more.
+    pub(crate) fn take_life(&self) -> bool {
+        // Nobody else takes lives: the cache's shard is locked.
+        let lives = self.lives.load(Ordering::Relaxed);
+        self.lives.store(lives.saturating_sub(1), Ordering::Relaxed);
+        lives > 0
     }
 
     /// The block of a column.

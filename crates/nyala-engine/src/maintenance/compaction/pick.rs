@@ -13,7 +13,9 @@
 //! run is several rowsets of the same sequences, one behind the other by key. Tiers are those of runs. Runs that are
 //! small together are merged in one step. Of larger ones, rowsets that reach across the bounds of the largest run's
 //! rowsets are cut there first, one in a step; then a step merges those rowsets that have keys in common: as long as
-//! one of the largest run's and what the others have of its keys, however large the partition is. With the first of
+//! one of the largest run's and what the others have of its keys, however large the partition is. In tables that are not
+//! keyed by series all runs are merged when the later ones have as many bytes as the oldest, so that overwritten rows take
+//! at most about as much space as the others. With the first of
 //! these steps the runs become one, some keys of which are merged and others are not yet; the next steps merge the
 //! rest.
 
@@ -79,6 +81,12 @@ fn pick_sizes(sizes: &[u64], fan_in: usize) -> Vec<Range<usize>> {
     picked.into_iter().map(|(_, range)| range).collect()
 }
 
+/// Whether later runs have as many bytes as the oldest one: if they overwrite its rows, half of all bytes are no longer
+/// needed. Merging all of them then costs another two writings of each byte at most.
+fn is_outweighed(sizes: &[u64]) -> bool {
+    sizes.len() > 1 && tier(sizes[0]) > 0 && sizes[1..].iter().sum::<u64>() >= sizes[0]
+}
+
 /// Rowsets whose sequences hang together, as a range of those of a partition.
 struct SortedRun {
     rowsets: Range<usize>,
@@ -123,9 +131,22 @@ fn pick_of_partition<'a>(
     partition: &'a PartitionVersion,
     fan_in: usize,
     rowset_bytes_max: u64,
+    overwrites: bool,
 ) -> Result<Option<Step<'a>>> {
     let rowsets = &partition.rowsets;
     let runs = sorted_runs(rowsets);
+    let bytes_max = rowset_bytes_max.saturating_mul(STEP_ROWSETS);
+    // A large merge takes many steps. Flushes do not pile up meanwhile.
+    let newest = runs.rsplit(|run| run.is_mixed || !run.is_readable).next().unwrap_or_default();
+    if newest.len() < runs.len() {
+        let sizes: Vec<u64> = newest.iter().map(|run| run.bytes).collect();
+        if let Some(picked) = pick_sizes(&sizes, fan_in).into_iter().next()
+            && sizes[picked.clone()].iter().sum::<u64>() <= bytes_max
+        {
+            let all = newest[picked.start].rowsets.start..newest[picked.end - 1].rowsets.end;
+            return Ok(Some((rowsets[all].iter().collect(), Vec::new())));
+        }
+    }
     for run in runs.iter().filter(|run| run.is_mixed && run.is_readable) {
         if let Some(group) = first_with_common_keys(&rowsets[run.rowsets.clone()])? {
             return Ok(Some((group, Vec::new())));
@@ -134,12 +155,16 @@ fn pick_of_partition<'a>(
     // Damaged rowsets stay where they are; only what is between them can be merged.
     for readable in runs.split(|run| !run.is_readable) {
         let sizes: Vec<u64> = readable.iter().map(|run| run.bytes).collect();
-        for picked in pick_sizes(&sizes, fan_in) {
+        let mut all_picked = pick_sizes(&sizes, fan_in);
+        if overwrites && is_outweighed(&sizes) {
+            all_picked.push(0..sizes.len());
+        }
+        for picked in all_picked {
             let picked = &readable[picked];
             let first = picked[0].rowsets.start;
             let all = &rowsets[first..picked[picked.len() - 1].rowsets.end];
             let bytes: u64 = picked.iter().map(|run| run.bytes).sum();
-            if bytes <= rowset_bytes_max.saturating_mul(STEP_ROWSETS) {
+            if bytes <= bytes_max {
                 return Ok(Some((all.iter().collect(), Vec::new())));
             }
             let cuts = bounds(picked, rowsets)?;
@@ -213,7 +238,9 @@ pub(crate) fn pick(version: &Version, fan_in: usize, options: &EngineOptions) ->
     for table in version.tables.values() {
         let rowset_bytes_max = options.rowset_bytes_max_of(&table.schema);
         for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
-            let (rowsets, cuts) = match pick_of_partition(partition, fan_in, rowset_bytes_max) {
+            // Points are seldom written twice.
+            let overwrites = !table.schema.is_series_keyed();
+            let (rowsets, cuts) = match pick_of_partition(partition, fan_in, rowset_bytes_max, overwrites) {
                 Ok(Some(step)) => step,
                 Ok(None) => continue,
                 Err(error) => {

@@ -1,0 +1,308 @@
+//! Runs YCSB on a store: threads load rows and then do what a workload draws, while throughput and latencies are recorded
+//! in windows.
+//!
+//! A store is whatever implements [`KeyValueStore`]: the engine at its contract, a peer in a program of its own, or a server
+//! behind a protocol. All of them do the same actions.
+
+use crate::measure::latency::{Latencies, LatencySummary};
+use crate::measure::server::{ServerProbe, Usage};
+use crate::report::table::{count, milliseconds};
+use crate::report::ycsb::{WINDOW, YcsbResult};
+use crate::workload::ycsb::{Action, ActionKind, Client, RowShape, Workload};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A table of rows by key. An error ends the run.
+pub trait KeyValueStore: Sync {
+    /// Writes whole rows, durably: keys and the values of all fields.
+    fn write(&self, rows: &[(String, Vec<String>)]) -> Result<(), String>;
+
+    /// Changes a field of a row, durably.
+    fn update(&self, key: &str, field: u32, value: &str) -> Result<(), String>;
+
+    /// Reads all fields of a row; returns whether it exists.
+    fn read(&self, key: &str) -> Result<bool, String>;
+
+    /// Reads all fields of rows from a key on; returns how many there were.
+    fn scan(&self, from: &str, rows: usize) -> Result<usize, String>;
+
+    /// Numbers that only this store has, by name, for the report.
+    fn statistics(&self) -> Vec<(String, f64)>;
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct YcsbOptions {
+    /// What rows look like.
+    pub shape: RowShape,
+    /// How many are loaded.
+    pub rows: u64,
+    /// Rows that are written at once when loading.
+    pub batch: u64,
+    /// Threads.
+    pub threads: u64,
+    /// How long each workload runs.
+    pub seconds: u64,
+}
+
+/// A table of rows on a store.
+pub struct Ycsb<'a> {
+    store: &'a dyn KeyValueStore,
+    options: YcsbOptions,
+    /// Rows that exist.
+    rows: AtomicU64,
+}
+
+/// What a thread does until it is told to stop; returns the bytes of rows that it wrote.
+type Work<'a> = dyn Fn(&Mutex<Recorder>, &AtomicBool) -> Result<u64, String> + Sync + 'a;
+
+/// What threads record.
+#[derive(Default)]
+struct Recorder {
+    /// Of the window at hand.
+    window: Latencies,
+    all: BTreeMap<ActionKind, Latencies>,
+}
+
+impl<'a> Ycsb<'a> {
+    /// An empty table.
+    pub fn new(store: &'a dyn KeyValueStore, options: YcsbOptions) -> Self {
+        Self { store, options, rows: AtomicU64::new(0) }
+    }
+
+    /// Says that the rows were loaded before.
+    pub fn assume_loaded(&self) {
+        self.rows.store(self.options.rows, Ordering::Relaxed);
+    }
+
+    /// Loads the rows. Progress goes to `out`.
+    pub fn load(&self, out: &mut dyn Write) -> Result<YcsbResult, String> {
+        let YcsbOptions { shape, rows, batch, .. } = &self.options;
+        let next = AtomicU64::new(0);
+        let result = self.run("load", Some(*rows), out, &|recorder, stop| {
+            while !stop.load(Ordering::Relaxed) {
+                let first = next.fetch_add(*batch, Ordering::Relaxed);
+                if first >= *rows {
+                    return Ok(0);
+                }
+                let row = |row| {
+                    (shape.key(row), (0..shape.fields).map(|field| shape.value(row, field, 0)).collect())
+                };
+                let written: Vec<_> = (first..(first + batch).min(*rows)).map(row).collect();
+                let begun = Instant::now();
+                self.store.write(&written)?;
+                recorder.lock().map_err(|_| "a thread panicked")?.add(
+                    ActionKind::Insert,
+                    begun,
+                    written.len(),
+                );
+            }
+            Ok(0)
+        })?;
+        self.assume_loaded();
+        Ok(result)
+    }
+
+    /// Runs a workload for the time that the options say.
+    pub fn run_workload(&self, workload: Workload, out: &mut dyn Write) -> Result<YcsbResult, String> {
+        let (shape, numbers) = (self.options.shape, AtomicU64::new(1));
+        let phase = format!("{workload:?}").to_lowercase();
+        self.run(&phase, None, out, &|recorder, stop| {
+            let mut client =
+                Client::new(workload, shape, &self.rows, numbers.fetch_add(1, Ordering::Relaxed));
+            let mut written_bytes = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let action = client.draw();
+                let kind = action.kind();
+                let begun = Instant::now();
+                written_bytes += self.act(action)?;
+                recorder.lock().map_err(|_| "a thread panicked")?.add(kind, begun, 1);
+            }
+            Ok(written_bytes)
+        })
+    }
+
+    /// Does an action; returns how many bytes of rows it wrote.
+    fn act(&self, action: Action) -> Result<u64, String> {
+        match action {
+            Action::Read { key, exists } => match (self.store.read(&key)?, exists) {
+                (false, true) if self.options.rows > 0 => Err(format!("row {key} is lost")),
+                _ => Ok(0),
+            },
+            Action::Update { key, field, value, reads } => {
+                if reads {
+                    self.store.read(&key)?;
+                }
+                self.store.update(&key, field, &value)?;
+                Ok((key.len() + value.len()) as u64)
+            }
+            Action::Write { key, values, .. } => {
+                self.store.write(&[(key, values)])?;
+                Ok(self.options.shape.row_bytes())
+            }
+            Action::Scan { from, rows } => self.store.scan(&from, rows).map(|_| 0),
+        }
+    }
+
+    /// Runs threads until they have loaded some rows, or until the time is over.
+    fn run(
+        &self,
+        phase: &str,
+        loaded_rows: Option<u64>,
+        out: &mut dyn Write,
+        work: &Work<'_>,
+    ) -> Result<YcsbResult, String> {
+        let probe = ServerProbe { pid: Some(std::process::id()), data_dir: None };
+        let (before, statistics) = (probe.usage(), self.store.statistics());
+        let stop = AtomicBool::new(false);
+        let recorders: Vec<Mutex<Recorder>> = (0..self.options.threads).map(|_| Mutex::default()).collect();
+        let (begun, mut windows) = (Instant::now(), Vec::new());
+        let outcomes = std::thread::scope(|scope| {
+            let threads: Vec<_> = recorders
+                .iter()
+                .map(|recorder| {
+                    scope.spawn(|| {
+                        let outcome = work(recorder, &stop);
+                        // An error ends all of them.
+                        if outcome.is_err() {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                        outcome
+                    })
+                })
+                .collect();
+            let mut window_begun = begun;
+            while !threads.iter().all(|thread| thread.is_finished()) {
+                std::thread::sleep(Duration::from_millis(20));
+                if window_begun.elapsed() >= WINDOW {
+                    windows.push(end_window(&recorders, window_begun.elapsed()));
+                    window_begun = Instant::now();
+                    let (rate, p99_ms) = windows[windows.len() - 1];
+                    let seconds = begun.elapsed().as_secs();
+                    // A report that cannot be written does not end a run.
+                    let _ = writeln!(
+                        out,
+                        "{phase} {seconds:>5} s: {} actions/s, p99 {} ms",
+                        count(rate),
+                        milliseconds(p99_ms)
+                    );
+                }
+                if loaded_rows.is_none() && begun.elapsed().as_secs() >= self.options.seconds {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or(Err("a thread panicked".to_owned())))
+                .collect::<Vec<_>>()
+        });
+        let seconds = begun.elapsed().as_secs_f64();
+        let loaded_bytes = loaded_rows.unwrap_or(0) * self.options.shape.row_bytes();
+        let written_bytes = outcomes.into_iter().sum::<Result<u64, String>>()? + loaded_bytes;
+        let (after, latencies) = (probe.usage(), latencies_of(recorders));
+        let actions = loaded_rows.unwrap_or_else(|| latencies.values().map(|latency| latency.count).sum());
+        let grown = self.store.statistics().into_iter().zip(statistics);
+        Ok(YcsbResult {
+            phase: phase.to_owned(),
+            actions,
+            seconds,
+            cpu_seconds: after.cpu_since(&before).unwrap_or(0.0),
+            write_amplification: amplification(&before, &after, written_bytes),
+            peak_resident_bytes: after.peak_resident_bytes.unwrap_or(0),
+            windows,
+            latencies,
+            statistics: grown
+                .map(|((name, now), (_, then))| (name, (now - then) / actions.max(1) as f64))
+                .collect(),
+        })
+    }
+}
+
+impl Recorder {
+    fn add(&mut self, kind: ActionKind, begun: Instant, actions: usize) {
+        let latency = begun.elapsed();
+        for _ in 0..actions {
+            self.window.add(latency);
+        }
+        self.all.entry(kind).or_default().add(latency);
+    }
+}
+
+fn end_window(recorders: &[Mutex<Recorder>], elapsed: Duration) -> (f64, f64) {
+    let mut window = Latencies::default();
+    for recorder in recorders {
+        if let Ok(mut recorder) = recorder.lock() {
+            window.merge(std::mem::take(&mut recorder.window));
+        }
+    }
+    let rate = window.count() as f64 / elapsed.as_secs_f64();
+    (rate, window.summary().map_or(0.0, |summary| summary.p99_ms))
+}
+
+fn latencies_of(recorders: Vec<Mutex<Recorder>>) -> BTreeMap<ActionKind, LatencySummary> {
+    let mut all: BTreeMap<ActionKind, Latencies> = BTreeMap::new();
+    for recorder in recorders.into_iter().filter_map(|recorder| recorder.into_inner().ok()) {
+        for (kind, latencies) in recorder.all {
+            all.entry(kind).or_default().merge(latencies);
+        }
+    }
+    all.into_iter().filter_map(|(kind, latencies)| Some((kind, latencies.summary()?))).collect()
+}
+
+fn amplification(before: &Usage, after: &Usage, written_bytes: u64) -> Option<f64> {
+    let stored = after.written_since(before)?;
+    (written_bytes > 0).then(|| stored as f64 / written_bytes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::RwLock;
+
+    #[derive(Default)]
+    struct Naive(RwLock<BTreeMap<String, Vec<String>>>);
+
+    impl KeyValueStore for Naive {
+        fn write(&self, rows: &[(String, Vec<String>)]) -> Result<(), String> {
+            self.0.write().expect("no panic").extend(rows.iter().cloned());
+            Ok(())
+        }
+
+        fn update(&self, key: &str, field: u32, value: &str) -> Result<(), String> {
+            let mut rows = self.0.write().expect("no panic");
+            rows.get_mut(key).ok_or("no such row")?[field as usize] = value.to_owned();
+            Ok(())
+        }
+
+        fn read(&self, key: &str) -> Result<bool, String> {
+            Ok(self.0.read().expect("no panic").contains_key(key))
+        }
+
+        fn scan(&self, from: &str, rows: usize) -> Result<usize, String> {
+            Ok(self.0.read().expect("no panic").range(from.to_owned()..).take(rows).count())
+        }
+
+        fn statistics(&self) -> Vec<(String, f64)> {
+            vec![("rows".to_owned(), self.0.read().expect("no panic").len() as f64)]
+        }
+    }
+
+    #[test]
+    fn all_workloads_run_on_a_map() {
+        let store = Naive::default();
+        let shape = RowShape { fields: 2, field_bytes: 10, ordered: false, seed: 1 };
+        let options = YcsbOptions { shape, rows: 1000, batch: 7, threads: 2, seconds: 0 };
+        let ycsb = Ycsb::new(&store, options);
+        let loaded = ycsb.load(&mut std::io::sink()).expect("loads");
+        assert_eq!((loaded.actions, store.0.read().expect("no panic").len()), (1000, 1000));
+        assert_eq!(loaded.statistics, [("rows".to_owned(), 1.0)]);
+        use Workload::{A, B, C, D, E, F, Lookup, Missing, Upsert};
+        for workload in [A, B, C, D, E, F, Lookup, Missing, Upsert] {
+            let result = ycsb.run_workload(workload, &mut std::io::sink()).expect("runs");
+            assert!(result.text().contains("actions/s"), "{workload:?}");
+        }
+    }
+}
