@@ -64,6 +64,11 @@ proptest! {
                 prop_assert_eq!(decoded.get(0), b"before");
                 prop_assert_eq!(decoded.len(), expected.len() + 1);
                 prop_assert!(decoded.iter().skip(1).zip(expected).all(|(left, right)| left == right));
+                if let Some(first) = expected.first() {
+                    let mut row = b"before".to_vec();
+                    block.append_row(rows.start, &mut row).unwrap();
+                    prop_assert_eq!(&row[b"before".len()..], &first[..]);
+                }
             }
         }
     }

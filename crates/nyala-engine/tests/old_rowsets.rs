@@ -1,7 +1,7 @@
 //! Rowsets of every version that knows last rows, of series and of keyed tables: every cell that was written is read.
 //!
 //! `tests/formats/rowsets-v2` was written by the last version before rowsets said where they come from, with the same
-//! tables and batches as here. The ignored test wrote `rowsets-v3` and `rowsets-v3-groups`; a new version adds
+//! tables and batches as here. The ignored test wrote the others, each for the version of its time; a new version adds
 //! directories.
 
 use arrow_array::{
@@ -55,7 +55,7 @@ const TABLES: [Table; 4] = [
     ("times", &[ColumnType::Timestamp, ColumnType::Binary], &[ColumnType::String], 40),
 ];
 
-/// A keyed table with several groups of 1024 rows in each rowset: four in the first, two in the second. Each key begins
+/// A keyed table with several groups in each rowset: in version 3 four of 1024 rows in the first, two in the second. Each key begins
 /// with a string, so first keys of groups have several lengths.
 const SEVERAL_GROUPS: [Table; 1] =
     [("several", &[ColumnType::String, ColumnType::Int64], &[ColumnType::Int32, ColumnType::String], 4000)];
@@ -68,10 +68,12 @@ struct Kept {
     groups_max: u32,
 }
 
-const KEPT: [Kept; 3] = [
+const KEPT: [Kept; 5] = [
     Kept { name: "rowsets-v2", version: 2, tables: &TABLES, groups_max: 1 },
     Kept { name: "rowsets-v3", version: 3, tables: &TABLES, groups_max: 1 },
     Kept { name: "rowsets-v3-groups", version: 3, tables: &SEVERAL_GROUPS, groups_max: 4 },
+    Kept { name: "rowsets-v4", version: 4, tables: &TABLES, groups_max: 1 },
+    Kept { name: "rowsets-v4-groups", version: 4, tables: &SEVERAL_GROUPS, groups_max: 4 },
 ];
 
 fn schema((name, keys, types, _): Table) -> TableSchema {
@@ -339,19 +341,29 @@ fn rowsets_of_version_2_are_read() -> Result<()> {
 }
 
 #[test]
-fn rowsets_of_this_version_are_read() -> Result<()> {
+fn rowsets_of_version_3_are_read() -> Result<()> {
     is_read(&KEPT[1])
 }
 
 #[test]
-fn keyed_rowsets_of_several_groups_are_read() -> Result<()> {
+fn keyed_rowsets_of_several_groups_of_version_3_are_read() -> Result<()> {
     is_read(&KEPT[2])
+}
+
+#[test]
+fn rowsets_of_this_version_are_read() -> Result<()> {
+    is_read(&KEPT[3])
+}
+
+#[test]
+fn keyed_rowsets_of_several_groups_are_read() -> Result<()> {
+    is_read(&KEPT[4])
 }
 
 #[test]
 #[ignore = "writes the kept directories of the version that this program writes, unless they are there"]
 fn write_rowsets() -> Result<()> {
-    for kept in KEPT.iter().filter(|kept| kept.version == 3 && !path_of(kept).exists()) {
+    for kept in KEPT.iter().filter(|kept| kept.version == 4 && !path_of(kept).exists()) {
         let engine = open(&path_of(kept))?;
         for batches in batches(&create(&engine, kept.tables)?, kept.tables) {
             for batch in batches {

@@ -90,6 +90,19 @@ impl<'a> BytesBlock<'a> {
         result
     }
 
+    /// Appends the value of one row to some bytes; on an error they may have more bytes.
+    pub fn append_row(&self, row: u32, out: &mut Vec<u8>) -> Result<()> {
+        assert!(row < self.count, "row {row} of {}", self.count);
+        match &self.form {
+            Form::Heap(heap) => heap.append_row(row, out),
+            Form::Dictionary { codes, entries } => {
+                let code = codes.sum(row..row + 1)?;
+                ensure((0..i128::from(entries.count)).contains(&code), "code beyond the dictionary")?;
+                entries.append_row(code as u32, out)
+            }
+        }
+    }
+
     fn decode(&self, rows: Range<u32>, out: &mut ByteValues) -> Result<()> {
         let (codes, entries) = match &self.form {
             Form::Heap(heap) => return heap.decode(rows, out),

@@ -121,6 +121,34 @@ impl<'a> Heap<'a> {
         }
     }
 
+    /// Appends the string of one row.
+    pub(super) fn append_row(&self, row: u32, out: &mut Vec<u8>) -> Result<()> {
+        let length = total(&self.lengths, row..row + 1)?;
+        match &self.storage {
+            Storage::Raw(heap) => {
+                let start = total(&self.lengths, 0..row)?;
+                out.extend_from_slice(string_at(heap, start, length as i64)?);
+            }
+            Storage::Symbols { table, coded_lengths, coded } => {
+                let start = total(coded_lengths, 0..row)?;
+                let coded_size = total(coded_lengths, row..row + 1)?;
+                let before = out.len();
+                table.decode(string_at(coded, start, coded_size as i64)?, out)?;
+                ensure(out.len() - before == length, "string of another length")?;
+            }
+            Storage::Compressed { .. } => {
+                let vectors = self.lengths.vectors().enumerate();
+                let found =
+                    vectors.map(|(index, vector)| (index, vector.rows)).find(|(_, rows)| rows.contains(&row));
+                let (index, rows) = found.ok_or(CorruptBlock::new("a row in no vector"))?;
+                let chunk = self.inflate(index, rows.clone())?;
+                let start = total(&self.lengths, rows.start..row)?;
+                out.extend_from_slice(string_at(&chunk, start, length as i64)?);
+            }
+        }
+        Ok(())
+    }
+
     fn decode_compressed(&self, rows: Range<u32>, lengths: &[i64], out: &mut ByteValues) -> Result<()> {
         let mut lengths = lengths;
         for (index, vector) in self.lengths.vectors().enumerate() {

@@ -10,7 +10,7 @@ use crate::files::rowset::{RowsetMeta, RowsetSource};
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::TableVersion;
 use crate::options::EngineOptions;
-use crate::reading::scan::keyed::KeyedMerge;
+use crate::reading::scan::key_merge::KeyMerge;
 use crate::reading::scan::partition::PartitionReader;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::key::KeyRange;
@@ -291,9 +291,10 @@ fn write_series(
 
 fn write_keyed(output: &mut SplitWriter<'_>, inputs: &MergeInputs<'_>, projection: Projection) -> Result<()> {
     let kinds = projection.kinds.clone();
-    let mut merged = KeyedMerge::new(inputs.tombstones, inputs.sequence, projection, false, Use::Once);
-    let schema = &output.table.schema;
-    merged.add(schema, inputs.rowsets, inputs.memtables.iter(), &KeyRange::all(), usize::MAX)?;
+    let visible = (inputs.tombstones, inputs.sequence);
+    let schema = output.table.schema.clone();
+    let mut merged = KeyMerge::new(schema, visible, projection, KeyRange::all(), false, Use::Once);
+    merged.add(inputs.rowsets, inputs.memtables.iter(), usize::MAX)?;
     while let Some(mut batch) = merged.next_batch()? {
         if inputs.oldest {
             batch = merge::finish(batch, &kinds);

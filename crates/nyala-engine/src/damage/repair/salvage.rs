@@ -6,7 +6,7 @@
 
 use crate::files::rowset::Rowset;
 use crate::files::rowset::format::{ColumnEntry, GroupEntry, GroupRuns, PageEntry};
-use crate::files::rowset::group_blocks::GroupBlocks;
+use crate::files::rowset::group_blocks::{GroupBlocks, Reason};
 use crate::files::rowset::reader::{LoadedFooter, Use};
 use crate::files::rowset::writer::{RowsetWriter, value_columns};
 use crate::files::schema_format::MARKER_COLUMN;
@@ -172,10 +172,11 @@ impl Salvage<'_> {
         let types: Vec<ColumnType> = self.schema.key.iter().map(type_of).collect();
         let mut keys = ByteVec::new();
         if self.footer.version >= 4 {
-            let blocks = GroupBlocks::new(self.rowset, entry, std::iter::empty(), Use::Once);
+            // Other blocks may be damaged.
+            let none = std::iter::empty();
+            let blocks = GroupBlocks::new(self.rowset, *entry, none.clone(), none, Reason::Rewrite);
             let Some(blocks) = readable(blocks)? else { return Ok(None) };
-            let block = blocks.keys().as_keys(entry.rows).expect("was checked");
-            block.decode(0..entry.rows as usize, &mut keys);
+            blocks.keys().decode(0..entry.rows as usize, &mut keys);
             let is_sound = (0..keys.len()).all(|row| key::is_whole(keys.get(row), &types));
             return Ok(is_sound.then_some(keys));
         }

@@ -106,6 +106,13 @@ impl ColumnBlock<'_> {
             return Ok(());
         }
         if let [row] = rows {
+            if let (None, ValuesBlock::Bytes(block), Values::Bytes(strings), None) =
+                (&self.validity, &self.values, &mut column.values, &column.validity)
+            {
+                block.append_row(*row, &mut strings.data)?;
+                strings.ends.push(strings.data.len() as u32);
+                return Ok(());
+            }
             return self.decode(*row..*row + 1, column);
         }
         let mut all = column.same_kind();

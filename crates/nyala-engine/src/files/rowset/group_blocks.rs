@@ -1,93 +1,155 @@
-//! The blocks of a group of a table that is not keyed by series. They lie one behind the other, so those that are wanted
-//! are read at once.
+//! The blocks of a group of a table that is not keyed by series. They lie one behind the other and are short, so a group is
+//! mostly read, verified and cached as a whole; single blocks are read where few columns of long rows are wanted.
 
+use super::block::ColumnBlock;
 use super::format::{BlockRef, GroupEntry};
+use super::keys::KeyBlock;
 use super::reader::{Rowset, Use};
 use super::verified::VerifiedBlock;
 use nyala_core::{ColumnType, Error, Result};
 use std::sync::Arc;
 
-/// Bytes may be read that are not wanted: so many for each one that is.
-const UNWANTED_FACTOR: u64 = 2;
-/// Blocks that lie further apart are read one by one: groups of long rows.
-const SPAN_BYTES_MAX: u64 = 1 << 20;
+/// Longer groups are not read as a whole: their rows are long.
+const WHOLE_BYTES_MAX: u64 = 96 << 10;
+/// A scan that wants a smaller part of a group's bytes reads only the blocks that it wants.
+const WANTED_PART: u64 = 3;
 
-/// The keys of a group, and where its other blocks come from.
+/// Why a group is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// One row is wanted, and others of the group may be later.
+    Lookup,
+    /// All rows are wanted.
+    Scan,
+    /// All rows are wanted for the last time.
+    Rewrite,
+}
+
+/// The blocks of a group.
 pub(crate) struct GroupBlocks<'a> {
     rowset: &'a Rowset,
-    rows: u32,
-    use_of: Use,
-    keys: Arc<VerifiedBlock>,
-    /// Bytes of the file from an offset on, not verified.
-    read: Option<(u64, Vec<u8>)>,
+    entry: GroupEntry,
+    source: Source,
+}
+
+enum Source {
+    /// The keys and all that lies behind them.
+    Whole(Arc<VerifiedBlock>),
+    /// The keys; the others are read one by one.
+    Keys(Arc<VerifiedBlock>),
 }
 
 impl<'a> GroupBlocks<'a> {
-    /// The blocks of a group of which these are wanted besides the keys.
+    /// The blocks of a group: `all` but the keys, of which some are `wanted`.
     pub(crate) fn new(
         rowset: &'a Rowset,
-        entry: &GroupEntry,
-        wanted: impl Iterator<Item = BlockRef> + Clone,
-        use_of: Use,
+        entry: GroupEntry,
+        all: impl Iterator<Item = BlockRef> + Clone,
+        wanted: impl Iterator<Item = BlockRef>,
+        reason: Reason,
     ) -> Result<Self> {
-        let (place, rows) = (entry.directory, entry.rows);
-        let cached = if use_of == Use::Again { rowset.find_cached(place) } else { None };
-        let (keys, read) = match cached {
-            Some(keys) => (keys, None),
-            None => {
-                let read = match span(rowset, place, wanted) {
-                    Some(length) => Some((place.offset, rowset.read_bytes(place.offset, length)?)),
-                    None => None,
-                };
-                let bytes = block_bytes(rowset, read.as_ref(), place)?;
-                let keys = VerifiedBlock::keys(bytes, rows);
-                (rowset.keep(place, use_of, keys.map_err(|error| rowset.corrupt_block(place, error))?), read)
+        let source = match whole_place(rowset, &entry, all.clone()) {
+            None => None,
+            Some(place) => match (rowset.find_cached(place), reason) {
+                (Some(block), _) => Some(block),
+                (None, Reason::Scan) if !is_worth(place, wanted) => None,
+                (None, _) => read_whole(rowset, &entry, place, all, reason)?,
+            },
+        };
+        let source = match source {
+            Some(block) => Source::Whole(block),
+            None => Source::Keys(rowset.keys(&entry, Use::Again)?),
+        };
+        let blocks = Self { rowset, entry, source };
+        // Index entries that contradict each other could name one place for two things.
+        match blocks.block().as_keys(entry.rows) {
+            Some(_) => Ok(blocks),
+            None => Err(rowset.corrupt(entry.directory, &Error::invalid("a block of keys that is none"))),
+        }
+    }
+
+    fn block(&self) -> &VerifiedBlock {
+        match &self.source {
+            Source::Whole(block) | Source::Keys(block) => block,
+        }
+    }
+
+    /// The keys.
+    pub(crate) fn keys(&self) -> KeyBlock<'_> {
+        self.block().as_keys(self.entry.rows).expect("was checked")
+    }
+
+    /// Reads from the block of a column.
+    pub(crate) fn read<T>(
+        &self,
+        place: BlockRef,
+        column_type: ColumnType,
+        read: impl FnOnce(ColumnBlock<'_>) -> std::result::Result<T, super::block::BlockError>,
+    ) -> Result<T> {
+        let rows = self.entry.rows;
+        let outcome = match &self.source {
+            Source::Whole(whole) => {
+                let bytes = part(whole.bytes(), self.entry.directory, place);
+                let bytes = bytes.ok_or_else(|| outside(self.rowset, place))?;
+                ColumnBlock::parse(bytes, column_type, rows).and_then(read)
+            }
+            Source::Keys(_) => {
+                let block = self.rowset.column_block(place, column_type, rows, Use::Again)?;
+                block.parse(column_type, rows).and_then(read)
             }
         };
-        // Index entries that contradict each other could name one place for two things.
-        if keys.as_keys(rows).is_none() {
-            return Err(rowset.corrupt(place, &Error::invalid("a block of keys that is none")));
-        }
-        Ok(Self { rowset, rows, use_of, keys, read })
-    }
-
-    /// The keys: [`VerifiedBlock::as_keys`] gives them.
-    pub(crate) fn keys(&self) -> &VerifiedBlock {
-        &self.keys
-    }
-
-    /// The block of a column.
-    pub(crate) fn column(&self, place: BlockRef, column_type: ColumnType) -> Result<Arc<VerifiedBlock>> {
-        if self.read.is_none() {
-            return self.rowset.column_block(place, column_type, self.rows, self.use_of);
-        }
-        let bytes = block_bytes(self.rowset, self.read.as_ref(), place)?;
-        let block = VerifiedBlock::column(bytes, column_type, self.rows);
-        let block = block.map_err(|error| self.rowset.corrupt_block(place, error))?;
-        Ok(self.rowset.keep(place, self.use_of, block))
+        outcome.map_err(|error| self.rowset.corrupt_block(place, error))
     }
 }
 
-/// How many bytes to read from the keys on, if all wanted blocks should be read at once.
-fn span(rowset: &Rowset, keys: BlockRef, wanted: impl Iterator<Item = BlockRef> + Clone) -> Option<usize> {
-    let wanted = wanted.filter(|place| place.length > 0);
-    let bytes = wanted.clone().map(|place| u64::from(place.length)).sum::<u64>() + u64::from(keys.length);
-    let end = wanted.clone().filter_map(|place| place.end()).max()?;
-    let span = end.checked_sub(keys.offset)?;
-    let is_near =
-        span <= (bytes * (1 + UNWANTED_FACTOR)).min(SPAN_BYTES_MAX) && end <= rowset.meta.length_bytes;
-    (is_near && wanted.clone().all(|place| place.offset >= keys.offset)).then_some(span as usize)
+fn outside(rowset: &Rowset, place: BlockRef) -> Error {
+    rowset.corrupt(place, &Error::invalid("a block outside of its group"))
 }
 
-/// The verified bytes of a block, which may have been read.
-fn block_bytes(rowset: &Rowset, read: Option<&(u64, Vec<u8>)>, place: BlockRef) -> Result<Vec<u8>> {
-    let inside = read.and_then(|(offset, bytes)| {
-        let start = usize::try_from(place.offset.checked_sub(*offset)?).ok()?;
-        bytes.get(start..start.checked_add(place.length as usize)?)
-    });
-    match inside {
-        Some(bytes) if crc32fast::hash(bytes) == place.crc => Ok(bytes.to_vec()),
-        // If its checksum is wrong, reading it alone says so.
-        _ => rowset.read(place),
+/// The bytes of a block in those of its group, which begin with the keys.
+fn part(group: &[u8], keys: BlockRef, place: BlockRef) -> Option<&[u8]> {
+    let start = usize::try_from(place.offset.checked_sub(keys.offset)?).ok()?;
+    group.get(start..start.checked_add(place.length as usize)?)
+}
+
+/// Where a group is as a whole, in a form that no block has; nothing if it should not be read like that.
+fn whole_place(rowset: &Rowset, entry: &GroupEntry, all: impl Iterator<Item = BlockRef>) -> Option<BlockRef> {
+    let keys = entry.directory;
+    let mut end = keys.end()?;
+    for place in all.filter(|place| place.length > 0) {
+        if place.offset < keys.offset {
+            return None;
+        }
+        end = end.max(place.end()?);
     }
+    let length = end - keys.offset;
+    // No other block begins there: the block of keys has more bytes.
+    let place = BlockRef { offset: keys.offset + 1, length: length as u32, crc: 0 };
+    (length <= WHOLE_BYTES_MAX && end <= rowset.meta.length_bytes).then_some(place)
+}
+
+/// Whether so much of a group is wanted that it should be read as a whole.
+fn is_worth(whole: BlockRef, wanted: impl Iterator<Item = BlockRef>) -> bool {
+    wanted.map(|place| u64::from(place.length)).sum::<u64>() * WANTED_PART >= u64::from(whole.length)
+}
+
+/// Reads a group and verifies each of its blocks. Nothing if one of them is damaged: then the others are still read.
+fn read_whole(
+    rowset: &Rowset,
+    entry: &GroupEntry,
+    place: BlockRef,
+    all: impl Iterator<Item = BlockRef>,
+    reason: Reason,
+) -> Result<Option<Arc<VerifiedBlock>>> {
+    let keys = entry.directory;
+    let bytes = rowset.read_bytes(keys.offset, place.length as usize)?;
+    let is_sound =
+        |block: BlockRef| part(&bytes, keys, block).is_some_and(|found| crc32fast::hash(found) == block.crc);
+    if !all.filter(|block| block.length > 0).chain([keys]).all(is_sound) {
+        return Ok(None);
+    }
+    let block = VerifiedBlock::group(bytes, keys.length as usize, entry.rows);
+    let block = block.map_err(|error| rowset.corrupt_block(keys, error))?;
+    let use_of = if reason == Reason::Rewrite { Use::Once } else { Use::Again };
+    Ok(Some(rowset.keep(place, use_of, block)))
 }

@@ -1,7 +1,7 @@
 //! Reading a rowset of a table with any other key: group by group, in either direction.
 
 use super::format::{BlockRef, ColumnEntry};
-use super::group_blocks::GroupBlocks;
+use super::group_blocks::{GroupBlocks, Reason};
 use super::keyed_page::KeyedPage;
 use super::reader::{LoadedFooter, Rowset, Use};
 use crate::files::rowset::verified::VerifiedBlock;
@@ -26,6 +26,8 @@ pub(crate) struct KeyedCursor {
     use_of: Use,
     /// The next group to read, and the page it is in.
     next: Option<(usize, usize)>,
+    /// The first key of the group read last.
+    last_first_key: Vec<u8>,
     /// The page read last, with its number.
     page: Option<(usize, Arc<VerifiedBlock>)>,
 }
@@ -43,9 +45,19 @@ impl KeyedCursor {
         let type_of = |id: &ColumnId| schema.column(*id).expect("schemas are validated").column_type;
         let key_columns = schema.key.iter().map(|id| (*id, type_of(id))).collect();
         let key_types = schema.key.iter().map(type_of).collect();
-        let (next, page) = (None, None);
-        let mut cursor =
-            Self { rowset, footer, projection, key_columns, key_types, range, backward, use_of, next, page };
+        let mut cursor = Self {
+            rowset,
+            footer,
+            projection,
+            key_columns,
+            key_types,
+            range,
+            backward,
+            use_of,
+            next: None,
+            last_first_key: Vec::new(),
+            page: None,
+        };
         cursor.next = cursor.seek()?;
         Ok(cursor)
     }
@@ -100,6 +112,9 @@ impl KeyedCursor {
     pub(crate) fn next_batch(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
         while let Some((page, group)) = self.next {
             let batch = self.read_group(page, group)?;
+            if self.backward {
+                self.last_first_key = batch.keys.get(0).to_vec();
+            }
             let first = batch.keys.lower_bound(&self.range.start);
             let end = self.range.end.as_ref().map_or(batch.rows(), |end| batch.keys.lower_bound(end));
             self.next = if self.backward {
@@ -119,6 +134,17 @@ impl KeyedCursor {
             }
         }
         Ok(None)
+    }
+
+    /// Rows that are not read yet have this key or later ones; backwards, earlier ones. Nothing if there are none.
+    pub(crate) fn bound(&mut self) -> Result<Option<Vec<u8>>> {
+        let Some((number, group)) = self.next else { return Ok(None) };
+        if self.backward {
+            return Ok(Some(self.last_first_key.clone()));
+        }
+        let page = self.page(number)?;
+        let first = page.as_keyed_page().expect("was checked").first_key(group);
+        Ok(Some(first.max(&self.range.start).to_vec()))
     }
 
     fn after(&self, page: usize, group: usize) -> Option<(usize, usize)> {
@@ -152,23 +178,27 @@ impl KeyedCursor {
         } else {
             let places = self.rowset.column_places(&self.footer, &page, group, &self.projection);
             let wanted = places.iter().map(|(place, _)| *place);
-            let blocks = GroupBlocks::new(&self.rowset, &entry, wanted, self.use_of)?;
-            blocks
-                .keys()
-                .as_keys(entry.rows)
-                .expect("was checked")
-                .decode(0..entry.rows as usize, &mut batch.keys);
+            let reason = if self.use_of == Use::Once { Reason::Rewrite } else { Reason::Scan };
+            let blocks = GroupBlocks::new(&self.rowset, entry, page.blocks(group), wanted, reason)?;
+            blocks.keys().decode(0..entry.rows as usize, &mut batch.keys);
             if !(0..batch.rows()).all(|row| key::is_whole(batch.keys.get(row), &self.key_types)) {
                 let error = Error::invalid("a key of other columns");
                 return Err(self.rowset.corrupt(entry.directory, &error));
             }
-            let mut read = places.into_iter().map(|(place, column_type)| {
-                self.decode(place, column_type, entry.rows, |place| blocks.column(place, column_type))
-            });
-            for column in &mut batch.columns {
-                *column = read.next().expect("as many columns")?;
+            let read = |place: BlockRef, column_type, column: &mut Column| match place.length {
+                0 => {
+                    column.push_state(ABSENT, entry.rows as usize);
+                    Ok(())
+                }
+                _ => blocks.read(place, column_type, |block| block.decode(0..entry.rows, column)),
+            };
+            for (column, (place, column_type)) in batch.columns.iter_mut().zip(&places) {
+                read(*place, *column_type, column)?;
             }
-            markers = read.next().expect("the markers are the last")?;
+            let (place, column_type) = places[places.len() - 1];
+            let mut column = Column::new(Kind::Word);
+            read(place, column_type, &mut column)?;
+            markers = column;
         }
         if markers.all_values()
             && let Values::Word(words) = markers.values
@@ -206,23 +236,12 @@ impl KeyedCursor {
             None => None,
         };
         let place = entries.map_or(BlockRef::default(), |page| ColumnEntry::block_at(page.bytes(), group));
-        let read = |place| self.rowset.column_block(place, column_type, rows, self.use_of);
-        self.decode(place, column_type, rows, read)
-    }
-
-    fn decode(
-        &self,
-        place: BlockRef,
-        column_type: ColumnType,
-        rows: u32,
-        read: impl FnOnce(BlockRef) -> Result<Arc<VerifiedBlock>>,
-    ) -> Result<Column> {
         let mut column = Column::new(Kind::of(column_type));
         if place.length == 0 {
             column.push_state(ABSENT, rows as usize);
             return Ok(column);
         }
-        let block = read(place)?;
+        let block = self.rowset.column_block(place, column_type, rows, self.use_of)?;
         let decoded = block.parse(column_type, rows).and_then(|parsed| parsed.decode(0..rows, &mut column));
         decoded.map_err(|error| self.rowset.corrupt_block(place, error))?;
         Ok(column)

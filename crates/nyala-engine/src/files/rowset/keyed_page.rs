@@ -99,6 +99,12 @@ impl<'a> KeyedPage<'a> {
         BlockRef::at(&self.bytes[self.layout.groups * GroupEntry::BYTES + index * BlockRef::BYTES..])
     }
 
+    /// The blocks of all columns of a group. Since version 4.
+    pub(crate) fn blocks(&self, group: usize) -> impl Iterator<Item = BlockRef> + Clone + use<'a> {
+        let page = *self;
+        (0..page.layout.columns).map(move |column| page.block(group, column))
+    }
+
     pub(crate) fn first_key(&self, group: usize) -> &'a [u8] {
         let end = |group: usize| u32_at(self.bytes, self.layout.ends + group * 4) as usize;
         let start = if group == 0 { 0 } else { end(group - 1) };

@@ -2,7 +2,7 @@
 //! for each column wanted. No group is decoded.
 
 use super::bloom;
-use super::group_blocks::GroupBlocks;
+use super::group_blocks::{GroupBlocks, Reason};
 use super::keyed::KeyedCursor;
 use super::reader::{LoadedFooter, Rowset, Use};
 use crate::rows::column_buffer::{ABSENT, Column, Values};
@@ -39,19 +39,16 @@ impl Rowset {
         let Some(group) = page.last_group(|first| first <= key) else { return Ok(()) };
         let entry = page.entry(group);
         let places = self.column_places(&footer, &page, group, projection);
-        let blocks = GroupBlocks::new(self, &entry, places.iter().map(|(place, _)| *place), Use::Again)?;
-        let keys = blocks.keys().as_keys(entry.rows).expect("was checked");
-        let Some(row) = keys.find(key) else { return Ok(()) };
+        let wanted = places.iter().map(|(place, _)| *place);
+        let blocks = GroupBlocks::new(self, entry, page.blocks(group), wanted, Reason::Lookup)?;
+        let Some(row) = blocks.keys().find(key) else { return Ok(()) };
         let read = |position: usize, cell: &mut Column| {
             let (place, column_type) = places[position];
             if place.length == 0 {
                 cell.push_state(ABSENT, 1);
                 return Ok(());
             }
-            let block = blocks.column(place, column_type)?;
-            let parsed = block.parse(column_type, entry.rows);
-            let gathered = parsed.and_then(|parsed| parsed.gather(&[row as u32], cell));
-            gathered.map_err(|error| self.corrupt_block(place, error))
+            blocks.read(place, column_type, |block| block.gather(&[row as u32], cell))
         };
         let mut marker = Column::words(Vec::new());
         read(projection.columns.len(), &mut marker)?;

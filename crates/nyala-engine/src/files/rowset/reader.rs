@@ -371,6 +371,14 @@ impl Rowset {
         if footer.series_keyed { self.group_page(page) } else { self.keyed_page(footer, page) }
     }
 
+    /// The keys of a group of a table that is not keyed by series. Since version 4.
+    pub(super) fn keys(&self, entry: &GroupEntry, use_of: Use) -> Result<Arc<VerifiedBlock>> {
+        let place = entry.directory;
+        self.cached(place, use_of, |bytes| {
+            VerifiedBlock::keys(bytes, entry.rows).map_err(|error| self.corrupt_block(place, error))
+        })
+    }
+
     fn long_enough(
         &self,
         block: Arc<VerifiedBlock>,

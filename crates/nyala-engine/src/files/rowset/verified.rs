@@ -75,6 +75,13 @@ impl VerifiedBlock {
         Ok(Self::new(bytes, Parsed::Keys(layout)))
     }
 
+    /// All blocks of a group of so many rows; the first bytes are those of its keys.
+    pub(crate) fn group(bytes: Vec<u8>, keys_bytes: usize, rows: u32) -> Result<Self> {
+        let keys = bytes.get(..keys_bytes).ok_or(BlockError("a group is too short"))?;
+        let layout = KeysLayout::parse(keys, rows as usize)?;
+        Ok(Self::new(bytes, Parsed::Keys(layout)))
+    }
+
     /// The block of a group, if this is an index page and knows it: a look-up that finds it beside its neighbours.
     pub(crate) fn find(&self, group: usize) -> Option<Arc<VerifiedBlock>> {
         let Parsed::Page(blocks) = &self.parsed else { return None };

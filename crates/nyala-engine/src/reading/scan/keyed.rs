@@ -1,240 +1,29 @@
-//! Scans of tables with any key: all sources of all partitions merged by key.
-//!
-//! Every source returns sorted chunks. Rows up to the least last key of all chunks can be merged and emitted, because
-//! no source can return another row before it. Partitions hold distinct keys, so their order among the sources does not
-//! matter.
+//! Scans of tables with any key: what their sources have, merged by key ([`KeyMerge`]), filtered and limited. Partitions
+//! hold distinct keys, so their order among the sources does not matter.
 
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
+use super::key_merge::{CHUNK_ROWS, KeyMerge, bytes_of};
 use super::scan_buffer::BATCH_BYTES;
 use super::scan_spec::ScanSpec;
-use crate::files::rowset::Rowset;
-use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::reader::Use;
-use crate::memory::memtable::{Memtable, Visibility};
 use crate::memory::version::TableVersion;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, Kind};
 use crate::rows::key::{self, KeyRange};
-use crate::rows::merge::{self, Part, RowBatch, keep_rows};
-use crate::rows::projection::Projection;
-use crate::rows::tombstone::Tombstone;
+use crate::rows::merge::{self, RowBatch, keep_rows};
 use async_trait::async_trait;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::{Batch, Direction, RowStream};
 use nyala_core::{ColumnType, Result, TableSchema, before_long_work};
-use std::ops::Range;
 use std::sync::Arc;
-
-/// Rows read from a memtable at once.
-const CHUNK_ROWS: usize = 1024;
 
 /// Rows read before other work may go on: some milliseconds.
 const PAUSE_ROWS: usize = 1 << 16;
 
-/// Sources of a table merged by key, in chunks; deletes are still in unless they are finished.
-pub(crate) struct KeyedMerge {
-    /// The sources of one partition go from oldest to newest.
-    sources: Vec<MergeSource>,
-    projection: Projection,
-    backward: bool,
-    use_of: Use,
-    tombstones: Vec<Arc<Tombstone>>,
-    sequence: u64,
-}
-
-struct MergeSource {
-    reader: SourceReader,
-    /// Rows read, ascending.
-    chunk: RowBatch<ByteVec>,
-    /// Those that were not emitted yet.
-    left: Range<usize>,
-    exhausted: bool,
-}
-
-enum SourceReader {
-    /// With the deleted ranges that may hide rows of it.
-    Rowset(Box<KeyedCursor>, Vec<Arc<Tombstone>>),
-    Memtable {
-        memtable: Arc<Memtable>,
-        range: KeyRange,
-        rows: usize,
-    },
-}
-
-impl KeyedMerge {
-    /// No sources yet.
-    pub(crate) fn new(
-        tombstones: &[Arc<Tombstone>],
-        sequence: u64,
-        projection: Projection,
-        backward: bool,
-        use_of: Use,
-    ) -> Self {
-        let tombstones =
-            tombstones.iter().filter(|tombstone| tombstone.sequence <= sequence).cloned().collect();
-        Self { sources: Vec::new(), projection, backward, use_of, tombstones, sequence }
-    }
-
-    /// Adds sources of a partition, from oldest to newest; `first_rows` bounds what is read ahead at
-    /// first.
-    pub(crate) fn add<'a>(
-        &mut self,
-        schema: &TableSchema,
-        rowsets: &[Arc<Rowset>],
-        memtables: impl Iterator<Item = &'a Arc<Memtable>>,
-        range: &KeyRange,
-        first_rows: usize,
-    ) -> Result<()> {
-        let mut readers = Vec::new();
-        for rowset in rowsets {
-            let projection = self.projection.clone();
-            let cursor = KeyedCursor::new(
-                rowset.clone(),
-                schema,
-                projection,
-                range.clone(),
-                self.backward,
-                self.use_of,
-            )?;
-            let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
-            let hiding = hiding.filter(|tombstone| tombstone.overlaps_keys(range)).cloned().collect();
-            readers.push(SourceReader::Rowset(Box::new(cursor), hiding));
-        }
-        let rows = first_rows.clamp(1, CHUNK_ROWS);
-        for memtable in memtables {
-            memtable.check()?;
-            let (memtable, range) = (memtable.clone(), range.clone());
-            readers.push(SourceReader::Memtable { memtable, range, rows });
-        }
-        let source = |reader| MergeSource {
-            reader,
-            chunk: RowBatch::empty(&self.projection.kinds),
-            left: 0..0,
-            exhausted: false,
-        };
-        self.sources.extend(readers.into_iter().map(source));
-        Ok(())
-    }
-
-    fn fill(&mut self) -> Result<()> {
-        let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
-        for source in &mut self.sources {
-            while source.left.is_empty() && !source.exhausted {
-                match &mut source.reader {
-                    SourceReader::Rowset(cursor, hiding) => match cursor.next_batch()? {
-                        Some(batch) => source.chunk = without_deleted(batch, hiding, &self.projection.kinds),
-                        None => {
-                            source.exhausted = true;
-                            source.chunk = RowBatch::empty(&self.projection.kinds);
-                        }
-                    },
-                    SourceReader::Memtable { memtable, range, rows } => {
-                        let keyed = memtable.keyed().expect("a table not keyed by series");
-                        let (batch, all) =
-                            keyed.read(range, self.backward, *rows, &self.projection, &visibility);
-                        source.exhausted = all;
-                        if let (false, Some(last)) = (all, batch.rows().checked_sub(1)) {
-                            if self.backward {
-                                range.end = Some(batch.keys.get(0).to_vec());
-                            } else {
-                                range.start = batch.keys.get(last).to_vec();
-                                range.start.push(0);
-                            }
-                        }
-                        *rows = CHUNK_ROWS;
-                        source.chunk = batch;
-                    }
-                }
-                source.left = 0..source.chunk.rows();
-            }
-        }
-        Ok(())
-    }
-
-    /// Bytes that the sources hold.
-    fn held_bytes(&self) -> u64 {
-        self.sources.iter().map(|source| bytes_of(&source.chunk)).sum()
-    }
-
-    /// The next rows in the scan's direction but each batch ascending, merged; `None` at the end.
-    pub(crate) fn next_batch(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
-        self.fill()?;
-        // The key up to which every source has handed out its rows.
-        let unfinished = self.sources.iter().filter(|source| !source.exhausted);
-        let edges = unfinished.map(|source| {
-            let row = if self.backward { source.left.start } else { source.left.end - 1 };
-            source.chunk.keys.get(row)
-        });
-        let cut: Option<Vec<u8>> = if self.backward { edges.max() } else { edges.min() }.map(<[u8]>::to_vec);
-        let taken: Vec<Range<usize>> =
-            self.sources.iter_mut().map(|source| source.take(cut.as_deref(), self.backward)).collect();
-        let kinds = &self.projection.kinds;
-        let mut sources = self.sources.iter_mut().zip(&taken).filter(|(_, rows)| !rows.is_empty());
-        match (sources.next(), sources.next()) {
-            (None, _) => Ok(None),
-            (Some((source, rows)), None) => Ok(Some(source.copy(rows, kinds))),
-            _ => {
-                let parts: Vec<_> = (self.sources.iter().zip(&taken))
-                    .filter(|(_, rows)| !rows.is_empty())
-                    .map(|(source, rows)| Part { batch: &source.chunk, rows: rows.clone() })
-                    .collect();
-                Ok(Some(merge::merge_parts(&parts, kinds)))
-            }
-        }
-    }
-}
-
-impl MergeSource {
-    /// Takes the rows up to a key, or from there on, out of those that are left; all where there is no key.
-    fn take(&mut self, cut: Option<&[u8]>, backward: bool) -> Range<usize> {
-        let Range { start, end } = self.left.clone();
-        let keys = &self.chunk.keys;
-        match cut {
-            None => {
-                self.left = end..end;
-                start..end
-            }
-            Some(cut) if backward => {
-                let split = merge::gallop(start, end, |row| keys.get(row) < cut);
-                self.left = start..split;
-                split..end
-            }
-            Some(cut) => {
-                let split = merge::gallop(start, end, |row| keys.get(row) <= cut);
-                self.left = split..end;
-                start..split
-            }
-        }
-    }
-
-    /// Some rows, which were taken.
-    fn copy(&mut self, rows: &Range<usize>, kinds: &[Kind]) -> RowBatch<ByteVec> {
-        if *rows == (0..self.chunk.rows()) {
-            return std::mem::replace(&mut self.chunk, RowBatch::empty(kinds));
-        }
-        let mut copy = RowBatch::empty(kinds);
-        copy.append(&self.chunk, rows.clone());
-        copy
-    }
-}
-
-/// About how many bytes rows take.
-fn bytes_of(batch: &RowBatch<ByteVec>) -> u64 {
-    let cells = batch.rows() * (8 + 8 * batch.columns.len());
-    (cells + batch.keys.data.len() + batch.string_bytes()) as u64
-}
-
-fn without_deleted(batch: RowBatch<ByteVec>, hides: &[Arc<Tombstone>], kinds: &[Kind]) -> RowBatch<ByteVec> {
-    if hides.is_empty() {
-        return batch;
-    }
-    keep_rows(&batch, |row| !hides.iter().any(|tombstone| tombstone.hides_key(batch.keys.get(row))), kinds)
-}
-
 /// A scan under way.
 pub(crate) struct KeyedScan {
-    merge: KeyedMerge,
+    merge: KeyMerge,
     spec: ScanSpec,
     key_types: Vec<ColumnType>,
     rows_left: usize,
@@ -258,11 +47,12 @@ impl KeyedScan {
         limit_per_prefix: Option<usize>,
     ) -> Result<Self> {
         let backward = direction == Direction::Backward;
-        let mut merge =
-            KeyedMerge::new(&table.tombstones, sequence, spec.projection.clone(), backward, Use::Again);
+        let visible = (&table.tombstones[..], sequence);
+        let (schema, projection) = (table.schema.clone(), spec.projection.clone());
+        let mut merge = KeyMerge::new(schema, visible, projection, range.clone(), backward, Use::Again);
         let first_rows = limit.unwrap_or(CHUNK_ROWS);
         for partition in &table.partitions {
-            merge.add(&table.schema, &partition.rowsets, partition.memtables(), range, first_rows)?;
+            merge.add(&partition.rowsets, partition.memtables(), first_rows)?;
         }
         Ok(Self {
             merge,

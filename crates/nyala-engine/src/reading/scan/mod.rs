@@ -7,6 +7,7 @@
 //! Other tables are merged over all their sources by key ([`keyed`]), or asked for one key ([`lookup`]).
 
 pub(crate) mod filter;
+pub(crate) mod key_merge;
 pub(crate) mod keyed;
 pub(crate) mod lookup;
 pub(crate) mod partition;

@@ -1,0 +1,251 @@
+//! Merges all sources of a table with any key, chunk by chunk.
+//!
+//! Every source has a bound: no row that it has not read yet comes before it. Rows before all bounds are complete, and are
+//! merged and emitted. A source is only read, and a rowset only opened, when its bound is what holds the others back. So a
+//! short scan of a table of many rowsets opens those that have its keys.
+
+use crate::files::rowset::Rowset;
+use crate::files::rowset::keyed::KeyedCursor;
+use crate::files::rowset::reader::Use;
+use crate::memory::memtable::{Memtable, Visibility};
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::Kind;
+use crate::rows::key::KeyRange;
+use crate::rows::merge::{self, Part, RowBatch, gallop, keep_rows};
+use crate::rows::projection::Projection;
+use crate::rows::tombstone::Tombstone;
+use nyala_core::{Result, TableSchema};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows read from a memtable at once.
+pub(super) const CHUNK_ROWS: usize = 1024;
+
+/// Sources of a table merged by key; deletes are still in unless they are finished.
+pub(crate) struct KeyMerge {
+    schema: Arc<TableSchema>,
+    /// The sources of one partition go from oldest to newest.
+    sources: Vec<MergeSource>,
+    projection: Projection,
+    range: KeyRange,
+    pub(super) backward: bool,
+    use_of: Use,
+    tombstones: Vec<Arc<Tombstone>>,
+    sequence: u64,
+}
+
+struct MergeSource {
+    reader: SourceReader,
+    /// Rows read, ascending.
+    chunk: RowBatch<ByteVec>,
+    /// Those that were not emitted yet.
+    left: Range<usize>,
+    /// Rows that are not read yet have this key or later ones; backwards, earlier ones. Nothing where there is no bound.
+    bound: Option<Vec<u8>>,
+    exhausted: bool,
+}
+
+enum SourceReader {
+    /// Not opened yet.
+    Rowset(Arc<Rowset>),
+    /// With the deleted ranges that may hide rows of it.
+    Cursor(Box<KeyedCursor>, Vec<Arc<Tombstone>>),
+    Memtable {
+        memtable: Arc<Memtable>,
+        range: KeyRange,
+        rows: usize,
+    },
+}
+
+impl KeyMerge {
+    /// No sources yet.
+    pub(crate) fn new(
+        schema: Arc<TableSchema>,
+        (tombstones, sequence): (&[Arc<Tombstone>], u64),
+        projection: Projection,
+        range: KeyRange,
+        backward: bool,
+        use_of: Use,
+    ) -> Self {
+        let tombstones =
+            tombstones.iter().filter(|tombstone| tombstone.sequence <= sequence).cloned().collect();
+        Self { schema, sources: Vec::new(), projection, range, backward, use_of, tombstones, sequence }
+    }
+
+    /// Adds sources of a partition, from oldest to newest; `first_rows` bounds what is read ahead at
+    /// first.
+    pub(crate) fn add<'a>(
+        &mut self,
+        rowsets: &[Arc<Rowset>],
+        memtables: impl Iterator<Item = &'a Arc<Memtable>>,
+        first_rows: usize,
+    ) -> Result<()> {
+        let source = |reader, bound| MergeSource {
+            reader,
+            chunk: RowBatch::empty(&self.projection.kinds),
+            left: 0..0,
+            bound,
+            exhausted: self.range.is_empty(),
+        };
+        for rowset in rowsets {
+            let (first, last) = rowset.key_bounds()?;
+            let ends_before = self.range.end.as_ref().is_some_and(|end| end <= first);
+            if ends_before || last < &self.range.start {
+                continue;
+            }
+            let bound = match self.backward {
+                false => Some(first.max(&self.range.start).clone()),
+                true => {
+                    let behind = [&last[..], &[0]].concat();
+                    Some(self.range.end.as_ref().map_or(behind.clone(), |end| end.min(&behind).clone()))
+                }
+            };
+            self.sources.push(source(SourceReader::Rowset(rowset.clone()), bound));
+        }
+        let rows = first_rows.clamp(1, CHUNK_ROWS);
+        for memtable in memtables {
+            memtable.check()?;
+            let bound = if self.backward { self.range.end.clone() } else { Some(self.range.start.clone()) };
+            let (memtable, range) = (memtable.clone(), self.range.clone());
+            self.sources.push(source(SourceReader::Memtable { memtable, range, rows }, bound));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the sources hold.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let held = self.sources.iter().filter(|source| source.chunk.rows() > 0);
+        held.map(|source| bytes_of(&source.chunk)).sum()
+    }
+
+    /// The next rows in the scan's direction but each batch ascending, merged; `None` at the end.
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
+        loop {
+            let held_back_by = self.nearest_bound();
+            let limit = held_back_by.map(|position| self.sources[position].bound.clone());
+            let backward = self.backward;
+            let taken: Vec<Range<usize>> =
+                self.sources.iter_mut().map(|source| source.take(limit.as_ref(), backward)).collect();
+            match (taken.iter().any(|rows| !rows.is_empty()), held_back_by) {
+                (true, _) => return Ok(Some(self.emit(&taken))),
+                (false, None) => return Ok(None),
+                (false, Some(position)) => self.read(position)?,
+            }
+        }
+    }
+
+    /// The source whose unread rows come first.
+    fn nearest_bound(&self) -> Option<usize> {
+        let unread = self.sources.iter().enumerate().filter(|(_, source)| !source.exhausted);
+        let bounds = unread.map(|(position, source)| (source.bound.as_deref(), position));
+        let nearest = match self.backward {
+            false => bounds.min_by_key(|(bound, _)| *bound),
+            // No bound lies behind all keys.
+            true => bounds.max_by_key(|(bound, _)| (bound.is_none(), *bound)),
+        };
+        nearest.map(|(_, position)| position)
+    }
+
+    /// Reads the next rows of a source.
+    fn read(&mut self, position: usize) -> Result<()> {
+        let source = &mut self.sources[position];
+        if let SourceReader::Rowset(rowset) = &source.reader {
+            let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
+            let hiding = hiding.filter(|tombstone| tombstone.overlaps_keys(&self.range)).cloned().collect();
+            let (rowset, projection, range) = (rowset.clone(), self.projection.clone(), self.range.clone());
+            let cursor =
+                KeyedCursor::new(rowset, &self.schema, projection, range, self.backward, self.use_of)?;
+            source.reader = SourceReader::Cursor(Box::new(cursor), hiding);
+        }
+        match &mut source.reader {
+            SourceReader::Rowset(_) => unreachable!("was just opened"),
+            SourceReader::Cursor(cursor, hiding) => {
+                let batch = cursor.next_batch()?;
+                source.bound = cursor.bound()?;
+                source.exhausted = source.bound.is_none();
+                let kinds = &self.projection.kinds;
+                source.chunk = batch
+                    .map_or_else(|| RowBatch::empty(kinds), |batch| without_deleted(batch, hiding, kinds));
+            }
+            SourceReader::Memtable { memtable, range, rows } => {
+                let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+                let keyed = memtable.keyed().expect("a table not keyed by series");
+                let (batch, all) = keyed.read(range, self.backward, *rows, &self.projection, &visibility);
+                source.exhausted = all;
+                if let (false, Some(last)) = (all, batch.rows().checked_sub(1)) {
+                    if self.backward {
+                        range.end = Some(batch.keys.get(0).to_vec());
+                    } else {
+                        range.start = [batch.keys.get(last), &[0]].concat();
+                    }
+                }
+                source.bound = if self.backward { range.end.clone() } else { Some(range.start.clone()) };
+                *rows = CHUNK_ROWS;
+                source.chunk = batch;
+            }
+        }
+        source.left = 0..source.chunk.rows();
+        Ok(())
+    }
+
+    /// Merges rows that were taken.
+    fn emit(&mut self, taken: &[Range<usize>]) -> RowBatch<ByteVec> {
+        let kinds = &self.projection.kinds;
+        let parts: Vec<_> = (self.sources.iter().zip(taken))
+            .filter(|(_, rows)| !rows.is_empty())
+            .map(|(source, rows)| Part { batch: &source.chunk, rows: rows.clone() })
+            .collect();
+        let merged = match &parts[..] {
+            [part] if part.rows == (0..part.batch.rows()) => None,
+            [part] => {
+                let mut copy = RowBatch::empty(kinds);
+                copy.append(part.batch, part.rows.clone());
+                Some(copy)
+            }
+            parts => Some(merge::merge_parts(parts, kinds)),
+        };
+        let mut whole = None;
+        for (source, rows) in self.sources.iter_mut().zip(taken) {
+            if !rows.is_empty() && source.left.is_empty() {
+                whole = Some(std::mem::replace(&mut source.chunk, RowBatch::empty(kinds)));
+            }
+        }
+        merged.or(whole).expect("the only chunk was emitted as a whole")
+    }
+}
+
+impl MergeSource {
+    /// Takes the rows before a limit out of those that are left; all where there is no limit.
+    fn take(&mut self, limit: Option<&Option<Vec<u8>>>, backward: bool) -> Range<usize> {
+        let Range { start, end } = self.left.clone();
+        let keys = &self.chunk.keys;
+        let (taken, left) = match (limit, backward) {
+            (None, _) => (start..end, end..end),
+            // Backwards, and unread rows may have any key.
+            (Some(None), _) => (start..start, start..end),
+            (Some(Some(limit)), false) => {
+                let split = gallop(start, end, |row| keys.get(row) < limit.as_slice());
+                (start..split, split..end)
+            }
+            (Some(Some(limit)), true) => {
+                let split = gallop(start, end, |row| keys.get(row) < limit.as_slice());
+                (split..end, start..split)
+            }
+        };
+        self.left = left;
+        taken
+    }
+}
+
+/// About how many bytes rows take.
+pub(super) fn bytes_of(batch: &RowBatch<ByteVec>) -> u64 {
+    let cells = batch.rows() * (8 + 8 * batch.columns.len());
+    (cells + batch.keys.data.len() + batch.string_bytes()) as u64
+}
+
+fn without_deleted(batch: RowBatch<ByteVec>, hides: &[Arc<Tombstone>], kinds: &[Kind]) -> RowBatch<ByteVec> {
+    if hides.is_empty() {
+        return batch;
+    }
+    keep_rows(&batch, |row| !hides.iter().any(|tombstone| tombstone.hides_key(batch.keys.get(row))), kinds)
+}
