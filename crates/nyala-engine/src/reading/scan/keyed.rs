@@ -1,170 +1,99 @@
-//! Scans of tables with any key: what their sources have, merged by key ([`KeyMerge`]), filtered and limited. Partitions
-//! hold distinct keys, so their order among the sources does not matter.
+//! Scans of tables with any key: batches of [`KeyedRows`], the next one read by a worker thread while the caller has the
+//! one before.
 
-use super::BATCH_ROWS;
-use super::filter::{test, test_empty};
-use super::key_merge::{CHUNK_ROWS, KeyMerge, bytes_of};
-use super::scan_buffer::BATCH_BYTES;
+use super::keyed_rows::KeyedRows;
 use super::scan_spec::ScanSpec;
-use crate::files::rowset::reader::Use;
 use crate::memory::version::TableVersion;
-use crate::rows::byte_vec::ByteVec;
-use crate::rows::column_buffer::{Column, Kind};
-use crate::rows::key::{self, KeyRange};
-use crate::rows::merge::{self, RowBatch, keep_rows};
+use crate::rows::key::KeyRange;
+use crate::runtime::block_on;
+use crate::runtime::worker_pool::{Worker, WorkerResult};
 use async_trait::async_trait;
-use nyala_core::memory::{Charge, Component, MemoryBudget};
+use nyala_core::Result;
+use nyala_core::memory::{Charge, MemoryBudget};
 use nyala_core::store::{Batch, Direction, RowStream};
-use nyala_core::{ColumnType, Result, TableSchema, before_long_work};
 use std::sync::Arc;
 
-/// Rows read before other work may go on: some milliseconds.
-const PAUSE_ROWS: usize = 1 << 16;
+/// Batches after which the next one is read ahead.
+const BATCHES_IN_PLACE: usize = 2;
 
 /// A scan under way.
 pub(crate) struct KeyedScan {
-    merge: KeyMerge,
-    spec: ScanSpec,
-    key_types: Vec<ColumnType>,
-    rows_left: usize,
-    limit_per_prefix: Option<usize>,
-    /// First key column of the last row, encoded, and its rows so far.
-    prefix: Option<(Vec<u8>, usize)>,
-    /// Rows read since other work could go on.
-    rows_since_pause: usize,
-    /// For the memory of its sources and its batch.
-    charge: Charge,
+    source: BatchSource,
+    /// For the batch that was returned last.
+    returned: Option<Charge>,
+    /// How many batches were returned.
+    batches: usize,
+    is_limited: bool,
+}
+
+/// Where the next batch comes from.
+enum BatchSource {
+    Inline(Box<KeyedRows>),
+    /// A worker thread reads it while the second value is held.
+    Prefetched(WorkerResult<(Box<KeyedRows>, Result<Option<(Batch, Charge)>>)>, Arc<()>),
+    Ended,
 }
 
 impl KeyedScan {
     pub(crate) fn new(
         table: &TableVersion,
-        (sequence, budget): (u64, &Arc<MemoryBudget>),
+        visible: (u64, &Arc<MemoryBudget>),
         spec: ScanSpec,
         range: &KeyRange,
         direction: Direction,
         limit: Option<usize>,
         limit_per_prefix: Option<usize>,
     ) -> Result<Self> {
-        let backward = direction == Direction::Backward;
-        let visible = (&table.tombstones[..], sequence);
-        let (schema, projection) = (table.schema.clone(), spec.projection.clone());
-        let mut merge = KeyMerge::new(schema, visible, projection, range.clone(), backward, Use::Again);
-        let first_rows = limit.unwrap_or(CHUNK_ROWS);
-        for partition in &table.partitions {
-            merge.add(&partition.rowsets, partition.memtables(), first_rows)?;
-        }
-        Ok(Self {
-            merge,
-            spec,
-            key_types: key_types(&table.schema),
-            rows_left: limit.unwrap_or(usize::MAX),
-            limit_per_prefix,
-            prefix: None,
-            rows_since_pause: 0,
-            charge: budget.charge(Component::Query, 0),
-        })
+        let rows = KeyedRows::new(table, visible, spec, range, direction, limit, limit_per_prefix)?;
+        let source = BatchSource::Inline(Box::new(rows));
+        Ok(Self { source, returned: None, batches: 0, is_limited: limit.is_some() })
     }
 
-    fn prefix_rows(&mut self, key: &[u8]) -> usize {
-        match &mut self.prefix {
-            Some((prefix, rows)) if key.starts_with(prefix) => {
-                *rows += 1;
-                *rows
-            }
-            _ => {
-                let mut column = Column::new(Kind::of(self.key_types[0]));
-                key::decode_into(key, &self.key_types[..1], &mut [Some(&mut column)]);
-                let mut prefix = Vec::new();
-                key::encode_decoded(&mut prefix, &column, self.key_types[0], 0);
-                self.prefix = Some((prefix, 1));
-                1
-            }
-        }
+    /// Lets a worker thread read the next batch, if one is free.
+    fn read_ahead(&mut self) {
+        self.source = match std::mem::replace(&mut self.source, BatchSource::Ended) {
+            BatchSource::Inline(mut rows) => match Worker::take() {
+                None => BatchSource::Inline(rows),
+                Some(worker) => {
+                    let wanted = Arc::new(());
+                    let still_wanted = Arc::downgrade(&wanted);
+                    let result = worker.run(move || {
+                        let batch = block_on::while_wanted(rows.next(), &still_wanted);
+                        (rows, batch)
+                    });
+                    BatchSource::Prefetched(result, wanted)
+                }
+            },
+            source => source,
+        };
     }
-
-    /// The rows that satisfy the request out of the next ones, in its direction: perhaps none. Nothing at the end.
-    fn next_rows(&mut self) -> Result<Option<RowBatch<ByteVec>>> {
-        if self.rows_left == 0 {
-            return Ok(None);
-        }
-        let Some(batch) = self.merge.next_batch()? else { return Ok(None) };
-        self.rows_since_pause += batch.rows();
-        let kinds = &self.spec.projection.kinds;
-        let mut batch = merge::finish(batch, kinds);
-        batch.markers = None;
-        let key = |position: usize| key_column(&batch.keys, &self.key_types, position);
-        let mut keep = test(&self.spec, batch.rows(), &batch.columns, key);
-        test_empty(&self.spec, batch.rows(), &batch.columns, &mut keep);
-        if let Some(keep) = keep {
-            batch = keep_rows(&batch, |row| keep[row], kinds);
-        }
-        if self.merge.backward {
-            let order: Vec<u32> = (0..batch.rows() as u32).rev().collect();
-            let mut keys = ByteVec::new();
-            order.iter().for_each(|row| keys.push(batch.keys.get(*row as usize)));
-            let columns = batch.columns.iter().map(|column| column.take(&order)).collect();
-            batch = RowBatch { keys, markers: None, columns };
-        }
-        if let Some(limit) = self.limit_per_prefix {
-            let within: Vec<bool> =
-                (0..batch.rows()).map(|row| self.prefix_rows(batch.keys.get(row)) <= limit).collect();
-            batch = keep_rows(&batch, |row| within[row], &self.spec.projection.kinds);
-        }
-        if batch.rows() > self.rows_left {
-            let mut cut = RowBatch::empty(&self.spec.projection.kinds);
-            cut.append(&batch, 0..self.rows_left);
-            batch = cut;
-        }
-        self.rows_left -= batch.rows();
-        Ok(Some(batch))
-    }
-}
-
-/// Types of the key columns.
-pub(crate) fn key_types(schema: &TableSchema) -> Vec<ColumnType> {
-    schema.key.iter().map(|id| schema.column(*id).expect("schemas are validated").column_type).collect()
-}
-
-/// A key column out of encoded keys.
-pub(crate) fn key_column(keys: &ByteVec, types: &[ColumnType], position: usize) -> Column {
-    let mut column = Column::new(Kind::of(types[position]));
-    for row in 0..keys.len() {
-        let mut columns: Vec<Option<&mut Column>> = (0..=position).map(|_| None).collect();
-        columns[position] = Some(&mut column);
-        key::decode_into(keys.get(row), &types[..=position], &mut columns);
-    }
-    column
 }
 
 #[async_trait]
 impl RowStream for KeyedScan {
     async fn next(&mut self) -> Result<Option<Batch>> {
-        let kinds = self.spec.projection.kinds.clone();
-        let mut rows: RowBatch<ByteVec> = RowBatch::empty(&kinds);
-        // The batch before is gone, most likely.
-        self.charge.set(self.charge.bytes().min(self.merge.held_bytes()));
-        while rows.rows() < BATCH_ROWS && bytes_of(&rows) < BATCH_BYTES {
-            let Some(batch) = self.next_rows()? else { break };
-            if self.rows_since_pause >= PAUSE_ROWS {
-                // A scan that finds little can be cancelled, too.
-                self.rows_since_pause = 0;
-                before_long_work().await;
+        // A caller that stops waiting loses nothing: the batch under way stays here.
+        let batch = match &mut self.source {
+            BatchSource::Inline(rows) => rows.next().await,
+            BatchSource::Prefetched(result, _wanted) => {
+                let result = result.wait().await;
+                self.source = BatchSource::Ended;
+                let (rows, batch) = result?;
+                self.source = BatchSource::Inline(rows);
+                batch
             }
-            if rows.rows() == 0 {
-                rows = batch;
-            } else {
-                rows.append(&batch, 0..batch.rows());
-            }
-            let held = self.merge.held_bytes() + bytes_of(&rows);
-            self.charge.try_grow(held.saturating_sub(self.charge.bytes()))?;
-        }
-        if rows.rows() == 0 {
+            BatchSource::Ended => return Ok(None),
+        };
+        self.returned = None;
+        let Some((batch, charge)) = batch? else {
+            self.source = BatchSource::Ended;
             return Ok(None);
+        };
+        self.returned = Some(charge);
+        self.batches += 1;
+        if self.batches >= BATCHES_IN_PLACE && !self.is_limited {
+            self.read_ahead();
         }
-        let RowBatch { keys, columns, .. } = rows;
-        let types = &self.key_types;
-        let columns = self.spec.arrays(columns, |position| key_column(&keys, types, position))?;
-        Ok(Some(Batch { rows: keys.len(), series: Vec::new(), columns }))
+        Ok(Some(batch))
     }
 }

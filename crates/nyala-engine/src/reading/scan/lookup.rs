@@ -2,7 +2,7 @@
 //! missing.
 
 use super::filter::{test, test_empty};
-use super::keyed::{key_column, key_types};
+use super::keyed_rows::{key_column, key_types};
 use super::scan_spec::ScanSpec;
 use crate::files::rowset::bloom;
 use crate::memory::memtable::Visibility;

@@ -9,6 +9,7 @@
 pub(crate) mod filter;
 pub(crate) mod key_merge;
 pub(crate) mod keyed;
+pub(crate) mod keyed_rows;
 pub(crate) mod lookup;
 pub(crate) mod partition;
 mod scan_buffer;
