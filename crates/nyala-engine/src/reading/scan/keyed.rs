@@ -26,11 +26,14 @@ pub(crate) struct KeyedScan {
     is_limited: bool,
 }
 
+/// The next batch, if there is one, and what reads on from there.
+type ReadAhead = (Box<KeyedRows>, Result<Option<(Batch, Charge)>>);
+
 /// Where the next batch comes from.
 enum BatchSource {
     Inline(Box<KeyedRows>),
     /// A worker thread reads it while the second value is held.
-    Prefetched(WorkerResult<(Box<KeyedRows>, Result<Option<(Batch, Charge)>>)>, Arc<()>),
+    Prefetched(WorkerResult<ReadAhead>, Arc<()>),
     Ended,
 }
 
