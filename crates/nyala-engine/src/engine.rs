@@ -1,6 +1,6 @@
 //! The engine: opening and closing, tables, and the store contract.
 
-use crate::files::catalog::{self, Catalog, CatalogState, Edit};
+use crate::files::catalog::{self, Catalog, CatalogState, Edit, RetiredMeta};
 use crate::files::directory::{self, ROWSET_DIR, WAL_DIR};
 use crate::files::fs::FsRef;
 use crate::files::record_log::Damage;
@@ -9,10 +9,13 @@ use crate::files::rowset::{Rowset, RowsetSource};
 use crate::files::wal::{Progress, ReplayReport, Wal, WalOptions};
 use crate::maintenance::orphans::Orphans;
 use crate::maintenance::output::RowsetOutput;
+use crate::maintenance::past::past_bytes;
 use crate::maintenance::{Maintenance, MaintenanceThreads};
+use crate::memory::history::History;
 use crate::memory::publisher::VersionPublisher;
-use crate::memory::version::{PartitionVersion, TableVersion, Version};
+use crate::memory::version::{PartitionPast, PartitionVersion, TableVersion, Version};
 use crate::options::EngineOptions;
+use crate::reading::past::PastSnapshot;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::tombstone::{DeletedRange, Tombstone, durable_tombstones};
 use crate::runtime::signal::WorkSignal;
@@ -101,10 +104,12 @@ impl Engine {
             progress,
         };
         let (signal, counters) = (Arc::<WorkSignal>::default(), Arc::<Counters>::default());
+        let history = (!options.history.is_zero())
+            .then(|| Arc::new(History::new(options.clock.clone(), options.history, &catalog.state.times)));
         let versions = Arc::new(VersionPublisher::new(catalog, version));
         // Replay needs a writer that applies records, and the writer needs the log that replay opens: it gets the log
         // right after.
-        let writer = Arc::new(Writer::new(&options, &versions, reserve, &signal, &counters, lock)?);
+        let writer = Arc::new(Writer::new(&options, &versions, reserve, &signal, &counters, lock, history)?);
         let output = RowsetOutput::new(source, versions.clone(), next_rowset, &options);
         let maintenance = Arc::new(Maintenance::new(options, &writer, output, orphans, &counters, &signal));
         let mut last_sequence = flushed;
@@ -124,6 +129,7 @@ impl Engine {
         let entry = versions.watermark.begin(last_sequence)?;
         entry.finish(Some(last_sequence.max(wal.next_sequence() - 1)));
         writer.log.set_wal(wal);
+        maintenance.begin_past()?;
         let threads = Mutex::new(MaintenanceThreads::start(&maintenance)?);
         Ok(Self { versions, writer, maintenance, threads, budget, counters, recovery, missing: words })
     }
@@ -152,6 +158,11 @@ impl Engine {
     /// Merges the rowsets of every partition into one; false if there was nothing to merge. Blocks.
     pub fn compact(&self) -> Result<bool> {
         self.maintenance.compact_all()
+    }
+
+    /// Forgets what lies further in the past than is kept. The background threads do it, too. Blocks.
+    pub fn forget_past(&self) -> Result<()> {
+        self.maintenance.forget_past()
     }
 
     /// Flushes and ends the background threads. Writes after this are accepted, but not flushed.
@@ -204,6 +215,7 @@ impl Engine {
             cache_misses,
             rowsets: metas().count() as u64,
             rowset_bytes: metas().map(|meta| meta.length_bytes).sum(),
+            past_bytes: past_bytes(&version),
             rowset_rows: metas().map(|meta| meta.rows).sum(),
             tombstones: version.tables.values().map(|table| table.tombstones.len() as u64).sum(),
             memtable_rows: memtables().map(|memtable| memtable.rows()).sum(),
@@ -263,6 +275,15 @@ fn match_files(
             }
             named.insert(meta.file_name());
         }
+        for meta in table.past_metas() {
+            if !present.contains(&meta.file_name()) {
+                let file = rowset_dir.join(meta.file_name());
+                let message =
+                    format!("the file is missing, with the past of table {}", table.schema.shown_name());
+                missing.push(Damage { file, offset: 0, message });
+            }
+            named.insert(meta.file_name());
+        }
     }
     Ok((orphans.set_aside(rowset_dir, &named)?.max(state.next_rowset), missing))
 }
@@ -287,19 +308,29 @@ fn remember(catalog: &Mutex<Catalog>, damage: &[Damage]) {
 }
 
 fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
-    let mut version = Version::default();
+    let mut version = Version { past_from: state.past_from, ..Version::default() };
     for (id, table) in state.tables.iter() {
         let mut rowsets_of: HashMap<u64, Vec<Arc<Rowset>>> = HashMap::new();
         for meta in table.rowsets.values() {
             let rowset = Rowset::new(meta.clone(), source.clone());
             rowsets_of.entry(meta.partition).or_default().push(rowset);
         }
+        let mut pasts: HashMap<u64, PartitionPast> = HashMap::new();
+        for RetiredMeta { meta, until_sequence } in table.retired.values() {
+            let rowset = Rowset::new(meta.clone(), source.clone());
+            pasts.entry(meta.partition).or_default().retired.push((rowset, *until_sequence));
+        }
+        for meta in table.versions.values() {
+            let rowset = Rowset::new(meta.clone(), source.clone());
+            pasts.entry(meta.partition).or_default().versions.push(rowset);
+        }
         let mut partitions: Vec<_> = table
             .partitions
             .iter()
             .map(|(partition, range)| {
                 let rowsets = rowsets_of.remove(&partition).unwrap_or_default();
-                Arc::new(PartitionVersion::new(partition, *range).with_rowsets(rowsets, &[]))
+                let past = pasts.remove(&partition).unwrap_or_default();
+                Arc::new(PartitionVersion::new(partition, *range).with_rowsets(rowsets, &[]).with_past(past))
             })
             .collect();
         partitions.sort_by_key(|partition| partition.range.start_ns);
@@ -358,13 +389,16 @@ impl Store for Engine {
             Feature::KeyRanges,
             Feature::AddedDefaults,
             Feature::WiderTypes,
-            Feature::History,
             Feature::StagedWrites,
             Feature::ChangeFeed,
         ];
+        let features = missing.into_iter().fold(Features::ALL, Features::without);
         Capabilities {
             atomicity: Atomicity::Batch,
-            features: missing.into_iter().fold(Features::ALL, Features::without),
+            features: match &self.writer.history {
+                Some(_) => features,
+                None => features.without(Feature::History),
+            },
             is_shared: false,
             columns_max: 1 << 16,
             cell_bytes_max: STRING_BYTES_MAX,
@@ -437,7 +471,7 @@ impl Store for Engine {
         })?;
         let rowsets = || {
             let partitions = dropped.iter().flat_map(|table| &table.partitions);
-            partitions.flat_map(|partition| &partition.rowsets)
+            partitions.flat_map(|partition| partition.files())
         };
         rowsets().for_each(|rowset| rowset.set_obsolete());
         if rowsets().count() > UNLINKED_AT_ONCE {
@@ -473,11 +507,11 @@ impl Store for Engine {
             changed.tombstones.extend(gone);
             changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
             let flushed = catalog.state.flushed_sequence;
-            let tombstones = durable_tombstones(&changed.tombstones, flushed);
+            let tombstones = durable_tombstones(&changed.all_tombstones(), flushed);
             edits.push(Edit::SetTombstones { table, tombstones });
             Ok((edits, version.with_table(changed), dropped))
         })?;
-        dropped.iter().flat_map(|partition| &partition.rowsets).for_each(|rowset| rowset.set_obsolete());
+        dropped.iter().flat_map(|partition| partition.files()).for_each(|rowset| rowset.set_obsolete());
         Ok(dropped.iter().map(|partition| partition.info()).collect())
     }
 
@@ -505,7 +539,12 @@ impl Store for Engine {
                 }
                 self.versions.watermark.reached(sequence).await?;
             }
-            Freshness::Past(_) => self.capabilities().need(Feature::History)?,
+            Freshness::Past(time_ns) => {
+                let history = self.writer.history.as_ref().ok_or_else(|| Feature::History.refused())?;
+                let sequence = history.sequence_at(time_ns)?;
+                self.versions.watermark.reached(sequence).await?;
+                return Ok(Arc::new(PastSnapshot::new(self.versions.current(), sequence, &self.budget)?));
+            }
         }
         Ok(self.latest())
     }

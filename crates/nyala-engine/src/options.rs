@@ -9,6 +9,7 @@ use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::MemoryBudget;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One more row in so many takes at most 1.6 % more space and work, and less when series are longer.
 const LAST_ROWS_FROM: u64 = 64;
@@ -23,7 +24,7 @@ pub struct EngineOptions {
     pub data_dir: PathBuf,
     /// The file system.
     pub fs: FsRef,
-    /// The time of day. It decides how long orphaned files are kept.
+    /// The time of day. It decides how long orphaned files and the past are kept.
     pub clock: ClockRef,
     /// The memory budget, which others may share.
     pub memory: Arc<MemoryBudget>,
@@ -43,6 +44,8 @@ pub struct EngineOptions {
     /// Threads for flushes and compactions. With none, only [`crate::Engine::flush`] and [`crate::Engine::compact`] do
     /// them, as tests need it.
     pub maintenance_threads: usize,
+    /// How long the past can be read; zero: not at all.
+    pub history: Duration,
     /// For tests.
     pub write_hook: WriteHook,
 }
@@ -70,6 +73,7 @@ impl EngineOptions {
             encoding: Preference::Balanced,
             last_rows_from: LAST_ROWS_FROM,
             maintenance_threads: 2,
+            history: Duration::ZERO,
             write_hook: WriteHook::default(),
         }
     }

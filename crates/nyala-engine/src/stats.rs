@@ -65,6 +65,8 @@ pub struct EngineStats {
     pub rowsets: u64,
     /// Their bytes.
     pub rowset_bytes: u64,
+    /// Bytes of files that are kept only for reading the past.
+    pub past_bytes: u64,
     /// Rows in them, versions counted apart.
     pub rowset_rows: u64,
     /// Deleted ranges that may still hide rows.

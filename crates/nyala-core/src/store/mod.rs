@@ -95,6 +95,7 @@ pub mod changes;
 pub mod emulate;
 pub mod memory;
 pub mod newest;
+pub mod past;
 pub mod predicate;
 pub mod scan;
 pub mod stage;

@@ -8,21 +8,42 @@
 //! their length (32 bits) in front
 //! ```
 
+mod edit;
+
+pub(crate) use edit::{Edit, put_rowset};
+
 use crate::collections::id_map::IdMap;
 use crate::collections::table_map::TableMap;
 use crate::failure::LastFailure;
 use crate::files::fs::FsRef;
 use crate::files::manifest_log::{self, LoadedManifest, ManifestLog};
-use crate::files::rowset::RowsetMeta;
-use crate::files::schema_format::{put_schema, take_schema};
+use crate::files::rowset::{RowsetKind, RowsetMeta};
 use crate::files::wal::Progress;
 use crate::rows::tombstone::Tombstone;
-use crate::rows::wire::{Reader, put_bytes, put_u32, put_u64};
+use crate::rows::wire::Reader;
 use nyala_core::{ColumnId, Error, Result, TableId, TableSchema, TimeRange};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The last sequence of a step of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimeStep {
+    /// The beginning of the step.
+    pub(crate) time_ns: i64,
+    pub(crate) sequence: u64,
+}
+
+/// Adds steps to others; the first one may go on with the last one of those.
+pub(crate) fn append_steps(steps: &mut Vec<TimeStep>, more: &[TimeStep]) {
+    for step in more {
+        match steps.last_mut() {
+            Some(last) if step.time_ns <= last.time_ns => last.sequence = last.sequence.max(step.sequence),
+            _ => steps.push(*step),
+        }
+    }
+}
 
 /// A table in the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +54,25 @@ pub(crate) struct CatalogTable {
     pub(crate) partitions: IdMap<TimeRange>,
     pub(crate) rowsets: IdMap<RowsetMeta>,
     pub(crate) tombstones: Vec<Tombstone>,
+    /// Rowsets that others were made of, which are kept for reading the past.
+    pub(crate) retired: IdMap<RetiredMeta>,
+    /// Versions of rows, for reading the past.
+    pub(crate) versions: IdMap<RowsetMeta>,
+}
+
+impl CatalogTable {
+    /// The files that are kept for reading the past.
+    pub(crate) fn past_metas(&self) -> impl Iterator<Item = &RowsetMeta> {
+        self.retired.values().map(|retired| &retired.meta).chain(self.versions.values())
+    }
+}
+
+/// A rowset that others were made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RetiredMeta {
+    pub(crate) meta: RowsetMeta,
+    /// From this sequence on the others stand for its rows.
+    pub(crate) until_sequence: u64,
 }
 
 /// Everything the manifest says.
@@ -49,53 +89,11 @@ pub(crate) struct CatalogState {
     pub(crate) log_sequence: u64,
     /// Acknowledged data that is lost, until an operator accepts it.
     pub(crate) losses: Vec<String>,
+    /// What was before this sequence is not known any more.
+    pub(crate) past_from: u64,
+    /// When batches up to the flushed sequence were written; none if the past is not kept.
+    pub(crate) times: Arc<Vec<TimeStep>>,
     pub(crate) tables: TableMap<CatalogTable>,
-}
-
-/// A change of the state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Edit {
-    /// The numbers given out next are at least these.
-    Counters {
-        next_table: u32,
-        next_partition: u64,
-        next_rowset: u64,
-    },
-    PutTable {
-        id: TableId,
-        schema: Arc<TableSchema>,
-        dropped_columns: Vec<ColumnId>,
-    },
-    DropTable(TableId),
-    PutPartition {
-        table: TableId,
-        id: u64,
-        range: TimeRange,
-    },
-    /// With the rowsets in it.
-    DropPartition {
-        table: TableId,
-        id: u64,
-    },
-    PutRowset(RowsetMeta),
-    DropRowset {
-        table: TableId,
-        id: u64,
-    },
-    /// All tombstones of a table from now on.
-    SetTombstones {
-        table: TableId,
-        tombstones: Vec<Tombstone>,
-    },
-    /// Batches up to here are in rowsets.
-    Flushed(u64),
-    /// How far the log is.
-    Log {
-        segment: u64,
-        sequence: u64,
-    },
-    /// All losses that nobody has accepted yet.
-    SetLosses(Vec<String>),
 }
 
 impl CatalogState {
@@ -121,6 +119,8 @@ impl CatalogState {
                             partitions: IdMap::default(),
                             rowsets: IdMap::default(),
                             tombstones: Vec::new(),
+                            retired: IdMap::default(),
+                            versions: IdMap::default(),
                         };
                         self.tables.insert(id, Arc::new(table));
                     }
@@ -135,14 +135,38 @@ impl CatalogState {
                 let table = self.table_mut(table)?;
                 table.partitions.remove(id);
                 table.rowsets.retain(|rowset| rowset.partition != id);
+                table.retired.retain(|retired| retired.meta.partition != id);
+                table.versions.retain(|versions| versions.partition != id);
             }
-            Edit::PutRowset(meta) => {
+            Edit::PutRowset(meta) | Edit::PutCompacted(meta) | Edit::PutVersions(meta) => {
                 self.next_rowset = self.next_rowset.max(meta.id.saturating_add(1));
                 let table = self.table_mut(meta.table)?;
                 if !table.partitions.contains(meta.partition) {
                     return Err(Error::missing(format!("partition {}", meta.partition)));
                 }
-                table.rowsets.insert(meta.id, meta);
+                match meta.kind {
+                    RowsetKind::Rows => table.rowsets.insert(meta.id, meta),
+                    RowsetKind::Versions => table.versions.insert(meta.id, meta),
+                }
+            }
+            Edit::Retire { table, id, until_sequence } => {
+                let table = self.table_mut(table)?;
+                let meta = table.rowsets.get(id).cloned();
+                let meta = meta.ok_or_else(|| Error::missing(format!("rowset {id}")))?;
+                table.rowsets.remove(id);
+                table.retired.insert(id, RetiredMeta { meta, until_sequence });
+            }
+            Edit::ForgetRowset { table, id } => {
+                let table = self.table_mut(table)?;
+                table.retired.remove(id);
+                table.versions.remove(id);
+            }
+            Edit::AddTimes(steps) => append_steps(Arc::make_mut(&mut self.times), &steps),
+            Edit::ForgetPast(sequence) => {
+                self.past_from = sequence;
+                let times = Arc::make_mut(&mut self.times);
+                let forgotten = times.partition_point(|step| step.sequence < sequence);
+                drop(times.drain(..if sequence == 0 { times.len() } else { forgotten }));
             }
             Edit::DropRowset { table, id } => self.table_mut(table)?.rowsets.remove(id),
             Edit::SetTombstones { table, tombstones } => self.table_mut(table)?.tombstones = tombstones,
@@ -158,9 +182,12 @@ impl CatalogState {
     pub(crate) fn last_sequence(&self) -> u64 {
         let tombstones = self.tables.values().flat_map(|table| &table.tombstones);
         let rowsets = self.tables.values().flat_map(|table| table.rowsets.values());
-        let sequences =
-            tombstones.map(|tombstone| tombstone.sequence).chain(rowsets.map(|meta| meta.max_sequence));
-        sequences.max().unwrap_or(0).max(self.flushed_sequence).max(self.log_sequence)
+        let retired = self.tables.values().flat_map(|table| table.retired.values());
+        let sequences = tombstones
+            .map(|tombstone| tombstone.sequence)
+            .chain(rowsets.map(RowsetMeta::whole_from))
+            .chain(retired.map(|retired| retired.until_sequence));
+        sequences.max().unwrap_or(0).max(self.flushed_sequence).max(self.log_sequence).max(self.past_from)
     }
 
     /// The state as edits of an empty one.
@@ -177,6 +204,10 @@ impl CatalogState {
         if !self.losses.is_empty() {
             edits.push(Edit::SetLosses(self.losses.clone()));
         }
+        if !self.times.is_empty() || self.past_from > 0 {
+            edits.push(Edit::ForgetPast(self.past_from));
+            edits.push(Edit::AddTimes(self.times.to_vec()));
+        }
         for (id, table) in self.tables.iter() {
             edits.push(Edit::PutTable {
                 id: *id,
@@ -188,7 +219,12 @@ impl CatalogState {
                 id: partition,
                 range: *range,
             }));
-            edits.extend(table.rowsets.values().cloned().map(Edit::PutRowset));
+            edits.extend(table.rowsets.values().cloned().map(put_rowset));
+            for RetiredMeta { meta, until_sequence } in table.retired.values() {
+                edits.push(put_rowset(meta.clone()));
+                edits.push(Edit::Retire { table: *id, id: meta.id, until_sequence: *until_sequence });
+            }
+            edits.extend(table.versions.values().cloned().map(Edit::PutVersions));
             if !table.tombstones.is_empty() {
                 edits.push(Edit::SetTombstones { table: *id, tombstones: table.tombstones.clone() });
             }
@@ -344,124 +380,6 @@ fn encode(edits: &[Edit]) -> Vec<u8> {
     out
 }
 
-impl Edit {
-    fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Edit::Counters { next_table, next_partition, next_rowset } => {
-                out.push(0);
-                put_u32(out, *next_table);
-                put_u64(out, *next_partition);
-                put_u64(out, *next_rowset);
-            }
-            Edit::PutTable { id, schema, dropped_columns } => {
-                out.push(1);
-                put_u32(out, id.0);
-                put_schema(out, schema, dropped_columns);
-            }
-            Edit::DropTable(id) => {
-                out.push(2);
-                put_u32(out, id.0);
-            }
-            Edit::PutPartition { table, id, range } => {
-                out.push(3);
-                put_u32(out, table.0);
-                put_u64(out, *id);
-                put_u64(out, range.start_ns as u64);
-                put_u64(out, range.end_ns as u64);
-            }
-            Edit::DropPartition { table, id } => {
-                out.push(4);
-                put_u32(out, table.0);
-                put_u64(out, *id);
-            }
-            Edit::PutRowset(meta) => {
-                out.push(5);
-                put_u64(out, meta.id);
-                put_u32(out, meta.table.0);
-                let numbers = [
-                    meta.partition,
-                    meta.min_sequence,
-                    meta.max_sequence,
-                    meta.rows,
-                    meta.length_bytes,
-                    meta.min_time_ns as u64,
-                    meta.max_time_ns as u64,
-                ];
-                numbers.iter().for_each(|number| put_u64(out, *number));
-            }
-            Edit::DropRowset { table, id } => {
-                out.push(6);
-                put_u32(out, table.0);
-                put_u64(out, *id);
-            }
-            Edit::SetTombstones { table, tombstones } => {
-                out.push(7);
-                put_u32(out, table.0);
-                put_u32(out, tombstones.len() as u32);
-                tombstones.iter().for_each(|tombstone| tombstone.encode(out));
-            }
-            Edit::Flushed(sequence) => {
-                out.push(8);
-                put_u64(out, *sequence);
-            }
-            Edit::Log { segment, sequence } => {
-                out.push(9);
-                put_u64(out, *segment);
-                put_u64(out, *sequence);
-            }
-            Edit::SetLosses(losses) => {
-                out.push(10);
-                put_u32(out, losses.len() as u32);
-                losses.iter().for_each(|loss| put_bytes(out, loss.as_bytes()));
-            }
-        }
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(match reader.u8()? {
-            0 => Edit::Counters {
-                next_table: reader.u32()?,
-                next_partition: reader.u64()?,
-                next_rowset: reader.u64()?,
-            },
-            1 => {
-                let id = TableId(reader.u32()?);
-                let (schema, dropped_columns) = take_schema(reader)?;
-                Edit::PutTable { id, schema: Arc::new(schema), dropped_columns }
-            }
-            2 => Edit::DropTable(TableId(reader.u32()?)),
-            3 => Edit::PutPartition {
-                table: TableId(reader.u32()?),
-                id: reader.u64()?,
-                range: TimeRange::new(reader.i64()?, reader.i64()?),
-            },
-            4 => Edit::DropPartition { table: TableId(reader.u32()?), id: reader.u64()? },
-            5 => Edit::PutRowset(RowsetMeta {
-                id: reader.u64()?,
-                table: TableId(reader.u32()?),
-                partition: reader.u64()?,
-                min_sequence: reader.u64()?,
-                max_sequence: reader.u64()?,
-                rows: reader.u64()?,
-                length_bytes: reader.u64()?,
-                min_time_ns: reader.i64()?,
-                max_time_ns: reader.i64()?,
-            }),
-            6 => Edit::DropRowset { table: TableId(reader.u32()?), id: reader.u64()? },
-            7 => {
-                let table = TableId(reader.u32()?);
-                let count = reader.u32()?;
-                let tombstones = (0..count).map(|_| Tombstone::decode(reader)).collect::<Result<_>>()?;
-                Edit::SetTombstones { table, tombstones }
-            }
-            8 => Edit::Flushed(reader.u64()?),
-            9 => Edit::Log { segment: reader.u64()?, sequence: reader.u64()? },
-            10 => Edit::SetLosses((0..reader.u32()?).map(|_| reader.text()).collect::<Result<_>>()?),
-            other => return Err(Error::invalid(format!("unknown edit {other}"))),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -481,6 +399,8 @@ mod tests {
                 id: 11,
                 table,
                 partition: 3,
+                kind: RowsetKind::Rows,
+                since_sequence: 0,
                 min_sequence: 1,
                 max_sequence: 9,
                 rows: 5,

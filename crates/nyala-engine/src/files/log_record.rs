@@ -38,7 +38,18 @@ const RECORD_CELLS_MAX: usize = 1 << 26;
 #[derive(Debug, Clone)]
 pub(crate) enum Logged {
     Operation(Operation),
-    DeleteRange { table: TableId, range: DeletedRange },
+    DeleteRange {
+        table: TableId,
+        range: DeletedRange,
+    },
+    /// When the record was submitted, ns.
+    Time(i64),
+}
+
+/// Adds the time at which it is submitted to a record.
+pub(crate) fn put_time(record: &mut Vec<u8>, time_ns: i64) {
+    record.push(4);
+    record.extend_from_slice(&time_ns.to_le_bytes());
 }
 
 /// Encodes a validated batch; one that could not be decoded again is refused.
@@ -127,6 +138,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Logged>> {
                 let table = TableId(reader.u32()?);
                 Logged::DeleteRange { table, range: DeletedRange::decode(&mut reader)? }
             }
+            4 => Logged::Time(reader.i64()?),
             other => return Err(Error::invalid(format!("unknown operation {other}"))),
         });
     }

@@ -22,6 +22,8 @@ use nyala_core::{
 
 /// The column of row markers, beside the table's own.
 pub(crate) const MARKER_COLUMN: ColumnId = ColumnId(u32::MAX);
+/// The column of the sequences of rows, where the past is kept: a rowset of a flush has it, of any other it is not needed.
+pub(crate) const SEQUENCE_COLUMN: ColumnId = ColumnId(u32::MAX - 1);
 
 /// A column type as written in files; wraps so that its numbers live here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,9 +173,9 @@ pub(crate) fn take_schema(reader: &mut Reader<'_>) -> Result<(TableSchema, Vec<C
         .iter()
         .map(|column| column.id)
         .chain(dropped_columns.iter().copied())
-        .any(|id| id == MARKER_COLUMN)
+        .any(|id| id == MARKER_COLUMN || id == SEQUENCE_COLUMN)
     {
-        return Err(Error::invalid("a column with the number of row markers"));
+        return Err(Error::invalid("a column with the number of row markers or sequences"));
     }
     let mut schema = TableSchema { partitioning, ..TableSchema::keyed(name, columns, key) };
     schema.kind = kind.unwrap_or_else(|| kind_by_key(&schema));

@@ -8,15 +8,15 @@
 use super::Maintenance;
 use super::inputs::MergeInputs;
 use super::output::{SplitPoints, WrittenRowset};
-use crate::files::catalog::Edit;
-use crate::files::rowset::Rowset;
+use crate::files::catalog::{Edit, put_rowset};
+use crate::files::rowset::{Rowset, RowsetKind};
 use crate::memory::memtable::Memtable;
-use crate::memory::version::{TableVersion, Version};
-use crate::rows::tombstone::{Tombstone, durable_tombstones};
+use crate::memory::version::{PartitionPast, TableVersion, Version};
+use crate::rows::tombstone::durable_tombstones;
 use crate::runtime::block_on::block_on;
 use crate::stats::add;
 use nyala_core::{Result, TableId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A partition written by a flush, not published yet.
@@ -95,7 +95,10 @@ impl Maintenance {
                     memtables: &partition.frozen,
                     tombstones: &table.tombstones,
                     sequences: (min_sequence.max(newest + 1), cut),
-                    oldest: partition.rowsets.is_empty(),
+                    // What a deleted row hides is still there in the past.
+                    oldest: partition.rowsets.is_empty() && !self.keeps_past(),
+                    keeps_sequences: self.keeps_past(),
+                    since_sequence: 0,
                     sequence: cut,
                     cancelled_by: None,
                 };
@@ -106,7 +109,11 @@ impl Maintenance {
                     written: Vec::new(),
                 });
                 let written = &mut flushed.last_mut().expect("was just put in").written;
-                self.output.write(table, (partition.id, partition.range), &inputs, splits, written)?;
+                let place = (partition.id, partition.range);
+                self.output.write(table, place, &inputs, splits, written)?;
+                if self.keeps_past() {
+                    self.output.write_versions(table, place, &inputs, written)?;
+                }
                 unsynced += written.len();
                 if unsynced >= self.output.source.unsynced_max {
                     self.output.sync(flushed[synced..].iter_mut().flat_map(|each| &mut each.written))?;
@@ -134,16 +141,22 @@ impl Maintenance {
                     let Some(Flushed { memtables, written, .. }) = of_table.remove(&partition.id) else {
                         continue;
                     };
-                    let mut rowsets = partition.rowsets.clone();
+                    let (mut rowsets, mut past) =
+                        (partition.rowsets.clone(), PartitionPast::clone(&partition.past));
                     for WrittenRowset { meta, .. } in written {
-                        edits.push(Edit::PutRowset(meta.clone()));
                         let rowset = Rowset::new(meta.clone(), self.output.source.clone());
+                        if meta.kind == RowsetKind::Versions {
+                            edits.push(Edit::PutVersions(meta.clone()));
+                            past.versions.push(rowset);
+                            continue;
+                        }
+                        edits.push(put_rowset(meta.clone()));
                         rowset.set_clean_to(cut);
                         rowsets.push(rowset);
                         add(&self.counters.flushed_rows, meta.rows);
                         add(&self.counters.flushed_bytes, meta.length_bytes);
                     }
-                    *partition = Arc::new(partition.with_rowsets(rowsets, memtables));
+                    *partition = Arc::new(partition.with_rowsets(rowsets, memtables).with_past(past));
                 }
                 changed.put_table(table);
             }
@@ -151,20 +164,23 @@ impl Maintenance {
             let dropped = of_table.values().flat_map(|each| &each.written);
             unwanted.extend(dropped.map(|written| &written.meta));
         }
-        let tombstones: BTreeMap<TableId, Vec<Arc<Tombstone>>> = changed
+        let with_tombstones: Vec<TableId> = changed
             .tables
             .values()
             .filter(|table| !table.tombstones.is_empty() || has_tombstones(&catalog.state, table.id))
-            .map(|table| (table.id, table.needed_tombstones(cut)))
+            .map(|table| table.id)
             .collect();
-        for (id, tombstones) in tombstones {
-            let durable = durable_tombstones(&tombstones, cut);
+        for id in with_tombstones {
+            let mut table = TableVersion::clone(changed.table(id)?);
+            table.retire_tombstones(cut, self.keeps_past());
+            let durable = durable_tombstones(&table.all_tombstones(), cut);
             if catalog.state.tables.get(&id).is_some_and(|table| table.tombstones != durable) {
                 edits.push(Edit::SetTombstones { table: id, tombstones: durable });
             }
-            let mut table = TableVersion::clone(changed.table(id)?);
-            table.tombstones = tombstones;
             changed.put_table(table);
+        }
+        if let Some(history) = &self.writer.history {
+            edits.push(Edit::AddTimes(history.between(catalog.state.flushed_sequence, cut)));
         }
         edits.push(Edit::Flushed(cut));
         // The space that the edit takes comes back when the log is cut.

@@ -17,8 +17,12 @@ pub(crate) struct MergeInputs<'a> {
     pub(crate) oldest: bool,
     /// The sequences of their batches.
     pub(crate) sequences: (u64, u64),
+    /// See [`RowsetMeta::since_sequence`](crate::files::rowset::RowsetMeta).
+    pub(crate) since_sequence: u64,
     /// Rows and deletes up to here are read.
     pub(crate) sequence: u64,
+    /// Rows are written with their sequences, for reading the past.
+    pub(crate) keeps_sequences: bool,
     /// For a compaction, which may take minutes: it is given up when the engine closes.
     pub(crate) cancelled_by: Option<&'a WorkSignal>,
 }

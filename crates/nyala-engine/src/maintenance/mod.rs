@@ -8,6 +8,7 @@ pub(crate) mod flush;
 mod inputs;
 pub(crate) mod orphans;
 pub(crate) mod output;
+pub(crate) mod past;
 pub(crate) mod series_merge;
 
 use crate::files::wal::SyncPolicy;
@@ -226,6 +227,7 @@ impl Maintenance {
                 break;
             }
         }
+        self.forget_past()?;
         self.orphans.sweep_if_due();
         self.tell_manifest_of_log()?;
         if !pace.is_rested && pace.last_batch.elapsed() >= REST_AFTER {

@@ -49,7 +49,7 @@ impl Orphans {
     pub(crate) fn set_aside(&self, rowset_dir: &Path, named: &HashSet<String>) -> Result<u64> {
         let (now, mut next, mut count) = (self.now(), 0, 0);
         for entry in self.fs.list(rowset_dir)? {
-            let Some(id) = RowsetMeta::id_of(&entry.name) else { continue };
+            let Some(id) = RowsetMeta::id_of_any(&entry.name) else { continue };
             // So that no two files get one number.
             next = next.max(id + 1);
             if named.contains(&entry.name) {
@@ -102,7 +102,7 @@ impl Orphans {
         }
         let orphan = |name: &str| {
             let (since, file) = name.split_once('-')?;
-            RowsetMeta::id_of(file)?;
+            RowsetMeta::id_of_any(file)?;
             let path = self.dir.join(name);
             let bytes = self.fs.open(&path, Access::Read).and_then(|file| file.length()).unwrap_or(0);
             Some(Orphan { since: since.parse().ok()?, path, bytes })

@@ -5,8 +5,9 @@ use super::series_merge::{MergedSeries, SeriesMerge};
 use crate::files::fs::{Access, FileRef};
 use crate::files::rowset::origin::Origin;
 use crate::files::rowset::reader::Use;
-use crate::files::rowset::writer::{RowsetWriter, value_columns};
-use crate::files::rowset::{RowsetMeta, RowsetSource};
+use crate::files::rowset::writer::{RowsetLayout, RowsetWriter, sequenced_columns, value_columns};
+use crate::files::rowset::{RowsetKind, RowsetMeta, RowsetSource};
+use crate::memory::memtable::versions::for_each_replaced;
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::TableVersion;
 use crate::options::EngineOptions;
@@ -77,23 +78,43 @@ impl RowsetOutput {
         splits: SplitPoints<'_>,
         written: &mut Vec<WrittenRowset>,
     ) -> Result<()> {
-        let mut output = SplitWriter {
-            output: self,
-            table,
-            partition,
-            sequences: inputs.sequences,
-            splits,
-            current: None,
-            last_series: None,
-            written,
+        let (layout, columns) = match inputs.keeps_sequences {
+            true => (RowsetLayout::with_sequences(&table.schema), sequenced_columns(&table.schema)),
+            false => (RowsetLayout::of_rows(&table.schema), value_columns(&table.schema)),
         };
-        let projection = Projection::new(value_columns(&table.schema));
+        let meta =
+            RowsetMeta { since_sequence: inputs.since_sequence, ..self.meta(table, partition.0, inputs) };
+        let mut output = SplitWriter::new(self, (table, partition.1), (meta, layout), splits, written);
+        let projection = Projection::new(columns);
         if table.schema.is_series_keyed() {
             write_series(&mut output, inputs, projection)?;
         } else {
             write_keyed(&mut output, inputs, projection)?;
         }
         output.end()
+    }
+
+    /// Writes all versions of rows of memtables of which newer ones or deleted ranges hide something.
+    pub(super) fn write_versions(
+        &self,
+        table: &TableVersion,
+        partition: (u64, TimeRange),
+        inputs: &MergeInputs<'_>,
+        written: &mut Vec<WrittenRowset>,
+    ) -> Result<()> {
+        let layout = RowsetLayout::of_versions(&table.schema);
+        let meta = RowsetMeta { kind: RowsetKind::Versions, ..self.meta(table, partition.0, inputs) };
+        let splits = SplitPoints { keys: &[], bytes_max: u64::MAX };
+        let mut output = SplitWriter::new(self, (table, partition.1), (meta, layout), splits, written);
+        let projection = Projection::new(sequenced_columns(&table.schema));
+        for_each_replaced(inputs.memtables, inputs.tombstones, &projection, |batch| output.keyed(batch))?;
+        output.end()
+    }
+
+    /// The metadata of a rowset of some inputs that is to be written.
+    fn meta(&self, table: &TableVersion, partition: u64, inputs: &MergeInputs<'_>) -> RowsetMeta {
+        let (min_sequence, max_sequence) = inputs.sequences;
+        RowsetMeta { table: table.id, partition, min_sequence, max_sequence, ..RowsetMeta::unknown(0, 0) }
     }
 
     /// Syncs the files of rowsets that were written, all together.
@@ -138,9 +159,11 @@ impl RowsetOutput {
 struct SplitWriter<'a> {
     output: &'a RowsetOutput,
     table: &'a TableVersion,
-    /// Its id and its times.
-    partition: (u64, TimeRange),
-    sequences: (u64, u64),
+    /// The times of the partition.
+    range: TimeRange,
+    /// Of a rowset, without its number and its size.
+    meta: RowsetMeta,
+    layout: RowsetLayout,
     /// Its keys are those that no row has passed.
     splits: SplitPoints<'a>,
     current: Option<(RowsetMeta, RowsetWriter)>,
@@ -148,20 +171,32 @@ struct SplitWriter<'a> {
     written: &'a mut Vec<WrittenRowset>,
 }
 
-impl SplitWriter<'_> {
+impl<'a> SplitWriter<'a> {
+    fn new(
+        output: &'a RowsetOutput,
+        (table, range): (&'a TableVersion, TimeRange),
+        (meta, layout): (RowsetMeta, RowsetLayout),
+        splits: SplitPoints<'a>,
+        written: &'a mut Vec<WrittenRowset>,
+    ) -> Self {
+        Self { output, table, range, meta, layout, splits, current: None, last_series: None, written }
+    }
+
     fn writer(&mut self) -> Result<&mut RowsetWriter> {
         if self.current.is_none() {
-            let meta = RowsetMeta {
-                table: self.table.id,
-                partition: self.partition.0,
-                min_sequence: self.sequences.0,
-                max_sequence: self.sequences.1,
-                ..RowsetMeta::unknown(self.output.next_rowset.fetch_add(1, Ordering::Relaxed), 0)
-            };
+            let id = self.output.next_rowset.fetch_add(1, Ordering::Relaxed);
+            let meta = RowsetMeta { id, ..self.meta.clone() };
             let path = self.output.source.dir.join(meta.file_name());
             let file = self.output.source.open_file(&path, Access::Create)?;
             let RowsetOutput { source, encoding, last_rows_from, .. } = self.output;
-            let writer = RowsetWriter::new(file, &self.origin(), *encoding, *last_rows_from, &source.budget);
+            let writer = RowsetWriter::new(
+                file,
+                &self.origin(),
+                &self.layout,
+                *encoding,
+                *last_rows_from,
+                &source.budget,
+            );
             self.current = Some((meta, writer));
         }
         Ok(self.current.as_mut().map(|(_, writer)| writer).expect("was begun"))
@@ -173,10 +208,10 @@ impl SplitWriter<'_> {
         let known = catalog.state.tables.get(&table.id);
         Origin {
             table: table.id,
-            partition: self.partition.0,
-            range: self.partition.1,
-            min_sequence: self.sequences.0,
-            max_sequence: self.sequences.1,
+            partition: self.meta.partition,
+            range: self.range,
+            min_sequence: self.meta.min_sequence,
+            max_sequence: self.meta.max_sequence,
             revision: catalog.log.revision,
             schema: table.schema.clone(),
             dropped_columns: known.map_or_else(Vec::new, |table| table.dropped_columns.clone()),

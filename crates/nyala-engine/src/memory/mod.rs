@@ -1,5 +1,6 @@
 //! What is in memory: rows that are in no rowset yet, and the versions of all tables that readers see.
 
+pub(crate) mod history;
 pub(crate) mod memtable;
 pub(crate) mod publisher;
 pub(crate) mod version;

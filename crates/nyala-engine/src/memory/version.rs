@@ -18,6 +18,8 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Default)]
 pub(crate) struct Version {
     pub(crate) tables: TableMap<TableVersion>,
+    /// What was before this sequence is not known any more.
+    pub(crate) past_from: u64,
 }
 
 /// A table.
@@ -29,6 +31,8 @@ pub(crate) struct TableVersion {
     pub(crate) partitions: Vec<Arc<PartitionVersion>>,
     /// By sequence.
     pub(crate) tombstones: Vec<Arc<Tombstone>>,
+    /// Those that hide nothing any more, for reading the past.
+    pub(crate) past_tombstones: Vec<Arc<Tombstone>>,
     /// See `writing/table_locks.rs`.
     pub(crate) lock: Arc<tokio::sync::RwLock<()>>,
 }
@@ -45,11 +49,23 @@ pub(crate) struct PartitionVersion {
     /// The memtable that rows are added to, made with the first row. Versions of the partition share it until it is
     /// frozen: a writer may make it in a version that is replaced at the same moment.
     active: Arc<OnceLock<Arc<Memtable>>>,
+    /// What is kept for reading the past.
+    pub(crate) past: Arc<PartitionPast>,
+}
+
+/// Files that a partition keeps for reading the past.
+#[derive(Default, Clone)]
+pub(crate) struct PartitionPast {
+    /// Rowsets that others were made of, which stand for their rows from the given sequence on.
+    pub(crate) retired: Vec<(Arc<Rowset>, u64)>,
+    /// See [`RowsetKind::Versions`](crate::files::rowset::RowsetKind).
+    pub(crate) versions: Vec<Arc<Rowset>>,
 }
 
 impl PartitionVersion {
     pub(crate) fn new(id: u64, range: TimeRange) -> Self {
-        Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active: Arc::default() }
+        let (active, past) = Default::default();
+        Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active, past }
     }
 
     /// The memtable to add rows to. When one has to be made, `base_sequence` returns a lower bound of all sequences
@@ -77,7 +93,8 @@ impl PartitionVersion {
     pub(crate) fn rotated(&self) -> Self {
         let mut frozen = self.frozen.clone();
         frozen.extend(self.active.get().filter(|memtable| !memtable.is_empty()).cloned());
-        Self { id: self.id, range: self.range, rowsets: self.rowsets.clone(), frozen, active: Arc::default() }
+        let (rowsets, past) = (self.rowsets.clone(), self.past.clone());
+        Self { id: self.id, range: self.range, rowsets, frozen, active: Arc::default(), past }
     }
 
     /// Whether the active memtable has rows.
@@ -95,7 +112,48 @@ impl PartitionVersion {
             rowsets,
             frozen: self.frozen.iter().filter(|memtable| !is_flushed(memtable)).cloned().collect(),
             active: self.active.clone(),
+            past: self.past.clone(),
         }
+    }
+
+    /// The same with another past.
+    pub(crate) fn with_past(mut self, past: PartitionPast) -> Self {
+        self.past = Arc::new(past);
+        self
+    }
+
+    /// Every rowset that has a file.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<Rowset>> {
+        let PartitionPast { retired, versions } = &*self.past;
+        self.rowsets.iter().chain(retired.iter().map(|(rowset, _)| rowset)).chain(versions)
+    }
+
+    /// The rowsets that stood for their rows as a whole after a sequence.
+    pub(crate) fn rowsets_at(&self, sequence: u64) -> Vec<Arc<Rowset>> {
+        let retired =
+            self.past.retired.iter().filter(|(_, until)| sequence < *until).map(|(rowset, _)| rowset);
+        let all = self.rowsets.iter().chain(retired);
+        all.filter(|rowset| rowset.meta.whole_from() <= sequence).cloned().collect()
+    }
+
+    /// The rowsets of flushes, and their versions, of which some rows were written up to a sequence and others after it.
+    pub(crate) fn flushed_around(&self, sequence: u64) -> (Vec<Arc<Rowset>>, Vec<Arc<Rowset>>) {
+        let is_around = |rowset: &&Arc<Rowset>| {
+            let meta = &rowset.meta;
+            meta.since_sequence == 0 && meta.min_sequence <= sequence && sequence < meta.max_sequence
+        };
+        let retired = self.past.retired.iter().map(|(rowset, _)| rowset);
+        let rowsets = self.rowsets.iter().chain(retired).filter(is_around).cloned().collect();
+        (rowsets, self.past.versions.iter().filter(is_around).cloned().collect())
+    }
+
+    /// The partition after a sequence: these rowsets, and in memory `rebuilt` before what is still in memory.
+    pub(crate) fn of_past(&self, sequence: u64, rebuilt: Option<Arc<Memtable>>) -> Self {
+        let Self { id, range, active, .. } = self;
+        let frozen = rebuilt.into_iter().chain(self.frozen.iter().cloned()).collect();
+        let (id, range, active, past) = (*id, *range, active.clone(), Arc::default());
+        Self { id, range, rowsets: Vec::new(), frozen, active, past }
+            .with_rowsets(self.rowsets_at(sequence), &[])
     }
 
     /// Marks those of some rowsets as unreadable that an error names.
@@ -138,7 +196,8 @@ impl PartitionVersion {
 impl TableVersion {
     /// A table without rows.
     pub(crate) fn new(id: TableId, schema: Arc<TableSchema>) -> Self {
-        Self { id, schema, partitions: Vec::new(), tombstones: Vec::new(), lock: Arc::default() }
+        let (partitions, tombstones, past_tombstones, lock) = Default::default();
+        Self { id, schema, partitions, tombstones, past_tombstones, lock }
     }
 
     /// The partition that holds a time, by position.
@@ -169,6 +228,25 @@ impl TableVersion {
             }
             _ => false,
         })
+    }
+
+    /// Drops the tombstones that hide nothing any more when everything up to `flushed` is in rowsets; or keeps them for
+    /// reading the past.
+    pub(crate) fn retire_tombstones(&mut self, flushed: u64, keeps_past: bool) {
+        let needed = self.needed_tombstones(flushed);
+        if keeps_past {
+            let is_retired = |each: &&Arc<Tombstone>| !needed.iter().any(|other| Arc::ptr_eq(other, each));
+            self.past_tombstones.extend(self.tombstones.iter().filter(is_retired).cloned());
+            self.past_tombstones.sort_by_key(|tombstone| tombstone.sequence);
+        }
+        self.tombstones = needed;
+    }
+
+    /// All tombstones, by sequence, those for reading the past, too.
+    pub(crate) fn all_tombstones(&self) -> Vec<Arc<Tombstone>> {
+        let mut all = [&self.past_tombstones[..], &self.tombstones[..]].concat();
+        all.sort_by_key(|tombstone| tombstone.sequence);
+        all
     }
 
     /// The tombstones that still hide something, when everything up to `flushed` is in rowsets.

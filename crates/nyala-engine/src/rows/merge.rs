@@ -347,15 +347,12 @@ fn push_newest<K: Keys>(
 ) {
     for (source, row) in group {
         let batch = &batches[*source];
-        let marker = batch.marker(*row);
-        if marker == DELETED {
-            break;
-        }
         let cells = &batch.columns[index];
         match cells.state(*row) {
+            // A deleted row has none but its sequence.
             VALUE => return column.push_from(cells, *row),
             NULL => return column.push_state(NULL, 1),
-            _ if marker == REPLACED => break,
+            _ if batch.marker(*row) != UPSERTED => break,
             _ => {}
         }
     }

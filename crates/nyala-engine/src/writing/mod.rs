@@ -14,6 +14,7 @@ pub(crate) mod write;
 
 use crate::files::fs::DirLock;
 use crate::files::reserve::Reserve;
+use crate::memory::history::History;
 use crate::memory::publisher::VersionPublisher;
 use crate::options::EngineOptions;
 use crate::reading::snapshot::EngineSnapshot;
@@ -40,6 +41,8 @@ pub(crate) struct Writer {
     budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
     hook: WriteHook,
+    /// Where the past is kept.
+    pub(crate) history: Option<Arc<History>>,
     /// The lock of the directory: it is held until the engine and the last batch under way are gone, so it is dropped
     /// last.
     _lock: DirLock,
@@ -53,6 +56,7 @@ impl Writer {
         signal: &Arc<WorkSignal>,
         counters: &Arc<Counters>,
         lock: DirLock,
+        history: Option<Arc<History>>,
     ) -> Result<Self> {
         let budget = options.memory.clone();
         Ok(Self {
@@ -65,6 +69,7 @@ impl Writer {
             budget,
             counters: counters.clone(),
             hook: options.write_hook.clone(),
+            history,
             _lock: lock,
         })
     }

@@ -150,7 +150,7 @@ impl Writer {
         keys: Vec<ClaimedKey>,
     ) -> Result<Sequence> {
         let mut store = self.store_lock.clone().read_owned().await;
-        let bytes = match &work {
+        let mut bytes = match &work {
             Work::Batch(batch) => {
                 if self.make_partitions(batch, None)? == MemtableRoom::Full {
                     drop(store);
@@ -163,6 +163,8 @@ impl Writer {
             }
             Work::DeleteRange { table, range } => log_record::encode_delete_range(*table, range),
         };
+        let time_ns = self.history.as_ref().map(|history| history.now_ns());
+        time_ns.inspect(|time_ns| log_record::put_time(&mut bytes, *time_ns));
         self.hook.call(WriteStep::Encoded);
         if self.may_use_reserve(&work) {
             self.reserve.make_room(bytes.len() as u64);
@@ -171,7 +173,8 @@ impl Writer {
         }
         let record = self.budget.charge(Component::InFlight, bytes.len() as u64);
         let entry = self.versions.watermark.begin(self.log.wal().next_sequence())?;
-        let ticket = match self.log.wal().submit(vec![Bytes::from(bytes)]) {
+        let note_time = |sequence| self.note_time(time_ns, sequence);
+        let ticket = match self.log.wal().submit_numbered(vec![Bytes::from(bytes)], note_time) {
             Ok(ticket) => ticket,
             Err(error) => {
                 entry.finish(None);
@@ -195,6 +198,12 @@ impl Writer {
         finished?;
         self.versions.watermark.reached(sequence).await?;
         Ok(Sequence(sequence))
+    }
+
+    fn note_time(&self, time_ns: Option<i64>, sequence: u64) {
+        if let (Some(history), Some(time_ns)) = (&self.history, time_ns) {
+            history.note(time_ns, sequence);
+        }
     }
 
     /// Whether it may be written on a full disk: deletes, and tables that are not keyed by series, which are small and
@@ -346,6 +355,7 @@ impl Writer {
                         apply(&version, &operation, sequence, self, true);
                     }
                 }
+                Logged::Time(time_ns) => self.note_time(Some(time_ns), sequence),
                 Logged::DeleteRange { table, range } => self.versions.add_tombstone(table, range, sequence),
             }
         }

@@ -114,6 +114,7 @@ fn options(config: &Config, memory: Arc<MemoryBudget>) -> EngineOptions {
             Encoding::Size => Preference::Size,
         },
         maintenance_threads: config.maintenance_threads,
+        history: config.history.0,
         ..EngineOptions::new(&config.data_dir)
     }
 }
@@ -178,6 +179,8 @@ fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
         ),
         gauge("nyala_rowsets", "Rowsets.", stats.rowsets).with_statistic("rowsets"),
         gauge("nyala_rowset_bytes", "Bytes of rowsets.", stats.rowset_bytes).with_statistic("rowsetBytes"),
+        gauge("nyala_history_bytes", "Bytes of files kept for reading the past.", stats.past_bytes)
+            .with_statistic("historyBytes"),
         gauge("nyala_rowset_rows", "Rows in rowsets, versions counted apart.", stats.rowset_rows)
             .with_statistic("rowsetRows"),
         gauge("nyala_memtable_rows", "Rows not in rowsets yet.", stats.memtable_rows)

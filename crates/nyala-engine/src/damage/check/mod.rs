@@ -230,7 +230,7 @@ impl Check<'_> {
             return Ok(files);
         }
         for entry in self.fs.list(&dir)? {
-            match RowsetMeta::id_of(&entry.name) {
+            match RowsetMeta::id_of_any(&entry.name) {
                 Some(id) => drop(files.insert(entry.name, id)),
                 None => self.report.note(format!("{}: not a file of nyala", dir.join(entry.name).display())),
             }
@@ -254,6 +254,10 @@ impl Check<'_> {
         for table in state.tables.values() {
             self.sequences(&source, table);
             for meta in table.rowsets.values() {
+                named.insert(meta.file_name());
+                self.rowset(&source, meta, Some(&**table));
+            }
+            for meta in table.past_metas() {
                 named.insert(meta.file_name());
                 self.rowset(&source, meta, Some(&**table));
             }

@@ -9,8 +9,8 @@ use crate::files::rowset::format::{
 use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::reader::{LoadedFooter, Use};
 use crate::files::rowset::verified::VerifiedBlock;
-use crate::files::rowset::{Rowset, RowsetMeta, RowsetSource, bloom};
-use crate::files::schema_format::MARKER_COLUMN;
+use crate::files::rowset::{Rowset, RowsetKind, RowsetMeta, RowsetSource, bloom};
+use crate::files::schema_format::{MARKER_COLUMN, SEQUENCE_COLUMN};
 use crate::rows::column_buffer::{Column, Kind, NULL, VALUE, Values};
 use crate::rows::key;
 use crate::rows::projection::Projection;
@@ -113,7 +113,8 @@ impl RowsetCheck<'_, '_> {
         if self.footer.rows != meta.rows {
             wrong.push(format!("the footer says {} rows, the manifest {}", self.footer.rows, meta.rows));
         }
-        if self.footer.series_keyed != table.schema.is_series_keyed() {
+        let by_series = meta.kind == RowsetKind::Rows && table.schema.is_series_keyed();
+        if self.footer.series_keyed != by_series {
             wrong.push("the footer says another kind of key than the table has".to_owned());
         }
         for (id, column_type) in &self.footer.columns {
@@ -124,7 +125,7 @@ impl RowsetCheck<'_, '_> {
             }
         }
         if let Some(range) = table.partitions.get(meta.partition) {
-            if table.schema.is_series_keyed() && meta.rows > 0 && !range.covers(meta.time()) {
+            if by_series && meta.rows > 0 && !range.covers(meta.time()) {
                 wrong.push("its times are outside of its partition".to_owned());
             }
         } else {
@@ -368,12 +369,14 @@ impl RowsetCheck<'_, '_> {
                 ),
             );
         }
-        let Some(table) = self.table else { return };
+        if self.table.is_none() {
+            return;
+        }
         if self.rows != meta.rows {
             self.wrong(BlockRef::default(), &format!("{} rows found, not {}", self.rows, meta.rows));
         }
         let times = (self.min_time_ns, self.max_time_ns);
-        if table.schema.is_series_keyed() && times != (meta.min_time_ns, meta.max_time_ns) {
+        if self.footer.series_keyed && times != (meta.min_time_ns, meta.max_time_ns) {
             self.wrong(BlockRef::default(), "the manifest says other times");
         }
         if !self.footer.series_keyed && self.last_key.as_deref().unwrap_or_default() != self.footer.last_key {
@@ -403,6 +406,9 @@ impl RowsetCheck<'_, '_> {
     fn column_name(&self, id: ColumnId) -> String {
         if id == MARKER_COLUMN {
             return "the deletes".to_owned();
+        }
+        if id == SEQUENCE_COLUMN {
+            return "the sequences".to_owned();
         }
         let column = self.table.and_then(|table| table.schema.column(id));
         column.map_or_else(|| format!("column {id}"), |column| format!("column {:?}", column.name))

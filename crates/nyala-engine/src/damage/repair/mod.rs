@@ -14,7 +14,7 @@ use crate::files::catalog::{Catalog, CatalogTable};
 use crate::files::directory::{ROWSET_DIR, WAL_DIR};
 use crate::files::fs::{Access, FsRef};
 use crate::files::rowset::origin::Origin;
-use crate::files::rowset::writer::RowsetWriter;
+use crate::files::rowset::writer::{RowsetLayout, RowsetWriter};
 use crate::files::rowset::{Rowset, RowsetMeta, RowsetSource};
 use crate::files::wal::{self, Progress};
 use crate::files::{catalog, directory};
@@ -99,6 +99,8 @@ impl Repair<'_> {
         for id in ids {
             let Some(table) = state.tables.remove(&id) else { continue };
             let mut table = CatalogTable::clone(&table);
+            // The past is not saved.
+            (table.retired, table.versions) = Default::default();
             let metas: Vec<RowsetMeta> = table.rowsets.values().cloned().collect();
             for meta in metas {
                 table.rowsets.remove(meta.id);
@@ -149,8 +151,14 @@ impl Repair<'_> {
         };
         let path = to.join(saved.file_name());
         let file = self.fs.open(&path, Access::Create)?;
-        let mut writer =
-            RowsetWriter::new(file.clone(), &origin, Preference::Balanced, 0, &self.source.budget);
+        let mut writer = RowsetWriter::new(
+            file.clone(),
+            &origin,
+            &RowsetLayout::of_rows(&table.schema),
+            Preference::Balanced,
+            0,
+            &self.source.budget,
+        );
         let rowset = Rowset::new(meta.clone(), self.source.clone());
         let left_out = salvage::salvage(&rowset, &table.schema, &mut writer)?;
         let written = writer.finish()?;

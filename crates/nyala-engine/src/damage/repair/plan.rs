@@ -180,6 +180,8 @@ impl Planner<'_> {
                 partitions: IdMap::default(),
                 rowsets: IdMap::default(),
                 tombstones: Vec::new(),
+                retired: IdMap::default(),
+                versions: IdMap::default(),
             });
             // Columns are only ever added and dropped: who has seen more of that is newer.
             let age = |schema: &TableSchema, dropped: &[ColumnId]| (schema.next_column, dropped.len());

@@ -3,7 +3,7 @@
 use super::format::{BlockRef, ColumnEntry};
 use super::group_blocks::{GroupBlocks, Reason};
 use super::keyed_page::KeyedPage;
-use super::reader::{LoadedFooter, Rowset, Use};
+use super::reader::{LoadedFooter, Rowset, RowsetKind, Use};
 use crate::files::rowset::verified::VerifiedBlock;
 use crate::files::schema_format::MARKER_COLUMN;
 use crate::rows::byte_vec::ByteVec;
@@ -44,7 +44,10 @@ impl KeyedCursor {
         let footer = rowset.footer()?;
         let type_of = |id: &ColumnId| schema.column(*id).expect("schemas are validated").column_type;
         let key_columns = schema.key.iter().map(|id| (*id, type_of(id))).collect();
-        let key_types = schema.key.iter().map(type_of).collect();
+        let mut key_types: Vec<ColumnType> = schema.key.iter().map(type_of).collect();
+        if rowset.meta.kind == RowsetKind::Versions {
+            key_types.push(ColumnType::UInt64);
+        }
         let mut cursor = Self {
             rowset,
             footer,

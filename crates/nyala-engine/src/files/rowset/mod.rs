@@ -43,4 +43,4 @@ pub(crate) const KEYED_PAGE_ROWS: usize = 16 << 10;
 /// A series with so many rows in a group has vectors of its own.
 pub(crate) const LONG_RUN_ROWS: usize = 128;
 
-pub(crate) use reader::{Rowset, RowsetMeta, RowsetSource};
+pub(crate) use reader::{Rowset, RowsetKind, RowsetMeta, RowsetSource};

@@ -28,6 +28,16 @@ const FILES_MAX: u64 = 4096;
 /// Files of a flush that are synced together, and open until then. Twice as many are no faster.
 const UNSYNCED_MAX: u64 = 128;
 
+/// What a file of rows is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowsetKind {
+    /// The rows of a partition.
+    Rows,
+    /// All versions of rows that a flush found several of, for reading the past. Keys are those of the table, followed by
+    /// the sequence.
+    Versions,
+}
+
 /// What the manifest knows of a rowset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowsetMeta {
@@ -35,9 +45,12 @@ pub(crate) struct RowsetMeta {
     pub(crate) id: u64,
     pub(crate) table: TableId,
     pub(crate) partition: u64,
+    pub(crate) kind: RowsetKind,
     /// The sequences its rows come from.
     pub(crate) min_sequence: u64,
     pub(crate) max_sequence: u64,
+    /// From this sequence on it is what a compaction made of others; 0: a flush wrote it, or the past is not kept.
+    pub(crate) since_sequence: u64,
     pub(crate) rows: u64,
     pub(crate) length_bytes: u64,
     /// Times between which all rows of a series-keyed table lie.
@@ -48,13 +61,27 @@ pub(crate) struct RowsetMeta {
 impl RowsetMeta {
     /// The name of its file.
     pub(crate) fn file_name(&self) -> String {
-        format!("{:016x}.rowset", self.id)
+        match self.kind {
+            RowsetKind::Rows => format!("{:016x}.rowset", self.id),
+            RowsetKind::Versions => format!("{:016x}.versions", self.id),
+        }
     }
 
     /// The number in the name of a file; nothing if it is not one of a rowset.
     pub(crate) fn id_of(name: &str) -> Option<u64> {
-        let id = u64::from_str_radix(name.strip_suffix(".rowset")?, 16).ok()?;
+        let id = Self::id_of_any(name)?;
         (Self::unknown(id, 0).file_name() == name).then_some(id)
+    }
+
+    /// The number in the name of a file of rows of any kind.
+    pub(crate) fn id_of_any(name: &str) -> Option<u64> {
+        let (number, kind) = match name.split_once('.')? {
+            (number, "rowset") => (number, RowsetKind::Rows),
+            (number, "versions") => (number, RowsetKind::Versions),
+            _ => return None,
+        };
+        let id = u64::from_str_radix(number, 16).ok()?;
+        (Self { kind, ..Self::unknown(id, 0) }.file_name() == name).then_some(id)
     }
 
     /// The metadata of a file that is known without a manifest.
@@ -63,13 +90,20 @@ impl RowsetMeta {
             id,
             table: TableId(0),
             partition: 0,
+            kind: RowsetKind::Rows,
             min_sequence: 0,
             max_sequence: 0,
+            since_sequence: 0,
             rows: 0,
             length_bytes,
             min_time_ns: 0,
             max_time_ns: 0,
         }
+    }
+
+    /// From this sequence on it stands for its rows as a whole.
+    pub(crate) fn whole_from(&self) -> u64 {
+        self.since_sequence.max(self.max_sequence)
     }
 
     pub(crate) fn time(&self) -> TimeRange {

@@ -12,7 +12,7 @@ use super::format::{
 use super::origin::Origin;
 use super::{GROUP_ROWS, LONG_RUN_ROWS, PAGE_GROUPS};
 use crate::files::fs::FileRef;
-use crate::files::schema_format::{MARKER_COLUMN, StoredType};
+use crate::files::schema_format::{MARKER_COLUMN, SEQUENCE_COLUMN, StoredType};
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, Kind, Values};
 use crate::rows::merge::{Keys, RowBatch, column_bytes};
@@ -41,6 +41,36 @@ pub(crate) struct Written {
 pub(crate) fn value_columns(schema: &TableSchema) -> Vec<(ColumnId, ColumnType)> {
     let outside = schema.columns.iter().filter(|column| !schema.is_key(column.id));
     outside.map(|column| (column.id, column.column_type)).collect()
+}
+
+/// The same and the sequences.
+pub(crate) fn sequenced_columns(schema: &TableSchema) -> Vec<(ColumnId, ColumnType)> {
+    let mut columns = value_columns(schema);
+    columns.push((SEQUENCE_COLUMN, ColumnType::UInt64));
+    columns
+}
+
+/// The columns of a rowset to write, outside the key, and how its keys are kept.
+pub(crate) struct RowsetLayout {
+    by_series: bool,
+    columns: Vec<(ColumnId, ColumnType)>,
+}
+
+impl RowsetLayout {
+    /// Of the rows of a table.
+    pub(crate) fn of_rows(schema: &TableSchema) -> Self {
+        Self { by_series: schema.is_series_keyed(), columns: value_columns(schema) }
+    }
+
+    /// Of the rows of a table with their sequences, which are the last column.
+    pub(crate) fn with_sequences(schema: &TableSchema) -> Self {
+        Self { columns: sequenced_columns(schema), ..Self::of_rows(schema) }
+    }
+
+    /// Of versions of rows of a table: see [`RowsetKind::Versions`](super::RowsetKind).
+    pub(crate) fn of_versions(schema: &TableSchema) -> Self {
+        Self { by_series: false, columns: value_columns(schema) }
+    }
 }
 
 /// A rowset being written.
@@ -128,11 +158,12 @@ impl BufferedFile {
 }
 
 impl RowsetWriter {
-    /// Begins in an empty file. Batches must have [`value_columns`] of the origin's schema. The last rows of series
+    /// Begins in an empty file. Batches must have the columns of the layout. The last rows of series
     /// that have `last_rows_from` rows on average are written once more.
     pub(crate) fn new(
         file: FileRef,
         origin: &Origin,
+        layout: &RowsetLayout,
         preference: Preference,
         last_rows_from: u64,
         budget: &Arc<MemoryBudget>,
@@ -141,11 +172,11 @@ impl RowsetWriter {
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());
         header.resize(HEADER_BYTES as usize, 0);
-        let series_keyed = schema.is_series_keyed();
+        let series_keyed = layout.by_series;
         let type_of = |id: &ColumnId| schema.column(*id).expect("schemas are validated").column_type;
         let times = if series_keyed { &schema.key[1..] } else { &[] };
         let mut columns: Vec<_> = times.iter().map(|id| (*id, StoredType(type_of(id)))).collect();
-        let values = value_columns(schema);
+        let values = &layout.columns;
         columns.extend(values.iter().map(|(id, column_type)| (*id, StoredType(*column_type))));
         columns.push((MARKER_COLUMN, StoredType(ColumnType::Int8)));
         let preference_of = |id: &ColumnId| match schema.column(*id).map(|column| column.encoding) {

@@ -160,7 +160,12 @@ impl Wal {
     /// Submits a payload, in parts, to the log. Its sequence is known at once; it is in the log when the ticket says
     /// so. Dropping the ticket does not take the record back.
     pub fn submit(&self, parts: Vec<Bytes>) -> Result<Ticket> {
-        self.queue.submit(parts)
+        self.submit_numbered(parts, |_| {})
+    }
+
+    /// [`Wal::submit`], and calls `numbered` with the sequence, in the order of sequences.
+    pub fn submit_numbered(&self, parts: Vec<Bytes>, numbered: impl FnOnce(u64)) -> Result<Ticket> {
+        self.queue.submit(parts, numbered)
     }
 
     /// [`Wal::submit`] and wait. Returns the record's sequence.

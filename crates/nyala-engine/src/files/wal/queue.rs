@@ -178,7 +178,7 @@ impl Queue {
         self.state.lock().next_sequence += count;
     }
 
-    pub(super) fn submit(&self, parts: Vec<Bytes>) -> Result<Ticket> {
+    pub(super) fn submit(&self, parts: Vec<Bytes>, numbered: impl FnOnce(u64)) -> Result<Ticket> {
         let length: u64 = parts.iter().map(|part| part.len() as u64).sum();
         if length > MAX_PAYLOAD_BYTES {
             return Err(Error::limit(format!(
@@ -196,6 +196,7 @@ impl Queue {
         let sequence = state.next_sequence;
         let (promise, ticket) = Promise::pair(sequence);
         self.push(&mut state, Item::Record(Entry { sequence, parts, length, crc, promise }))?;
+        numbered(sequence);
         state.next_sequence += 1;
         state.waiting_bytes += length;
         Ok(ticket)

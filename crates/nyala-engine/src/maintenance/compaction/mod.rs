@@ -13,10 +13,10 @@ pub(crate) use pick::{Candidate, FAN_IN_BUSY, FAN_IN_QUIET, pick};
 use super::Maintenance;
 use super::inputs::MergeInputs;
 use super::output::{SplitPoints, WrittenRowset};
-use crate::files::catalog::Edit;
+use crate::files::catalog::{Edit, put_rowset};
 use crate::files::rowset::writer::value_columns;
 use crate::files::rowset::{GROUP_ROWS, Rowset};
-use crate::memory::version::{PartitionVersion, TableVersion};
+use crate::memory::version::{PartitionPast, PartitionVersion, TableVersion};
 use crate::rows::tombstone::{Tombstone, durable_tombstones};
 use crate::stats::add;
 use nyala_core::memory::Component;
@@ -98,6 +98,9 @@ impl Maintenance {
             tombstones: &inputs.table.tombstones,
             sequences: (least, greatest),
             oldest: inputs.oldest,
+            keeps_sequences: false,
+            // What it leaves out was deleted by then.
+            since_sequence: if self.keeps_past() { inputs.clean_to.max(greatest) } else { 0 },
             sequence: u64::MAX,
             cancelled_by: Some(&self.signal),
         };
@@ -133,30 +136,41 @@ impl Maintenance {
             written.iter().for_each(|written| self.output.remove(&written.meta));
             return Ok(false);
         };
-        let dropped = inputs.rowsets.iter().map(|rowset| rowset.meta.id);
-        let mut edits: Vec<Edit> = dropped.map(|id| Edit::DropRowset { table: table.id, id }).collect();
+        let greatest = inputs.rowsets.iter().map(|rowset| rowset.meta.max_sequence).max().unwrap_or(0);
+        let until_sequence = self.keeps_past().then(|| inputs.clean_to.max(greatest));
+        let retire = |rowset: &Arc<Rowset>| match until_sequence {
+            Some(until_sequence) => Edit::Retire { table: table.id, id: rowset.meta.id, until_sequence },
+            None => Edit::DropRowset { table: table.id, id: rowset.meta.id },
+        };
+        let mut edits: Vec<Edit> = inputs.rowsets.iter().map(retire).collect();
+        let mut past = PartitionPast::clone(&partition.past);
+        if let Some(until_sequence) = until_sequence {
+            past.retired.extend(inputs.rowsets.iter().map(|rowset| (rowset.clone(), until_sequence)));
+        }
         // Flushes only add, and no other compaction works on the partition.
         let is_input = |rowset: &Arc<Rowset>| inputs.rowsets.iter().any(|input| Arc::ptr_eq(input, rowset));
         let mut rowsets: Vec<Arc<Rowset>> = partition.rowsets.clone();
         rowsets.retain(|rowset| !is_input(rowset));
         for WrittenRowset { meta, .. } in written {
-            edits.push(Edit::PutRowset(meta.clone()));
+            edits.push(put_rowset(meta.clone()));
             let rowset = Rowset::new(meta.clone(), self.output.source.clone());
             rowset.set_clean_to(inputs.clean_to);
             rowsets.push(rowset);
             add(&self.counters.compacted_bytes_written, meta.length_bytes);
         }
-        let partition = partition.with_rowsets(rowsets, &[]);
+        let partition = partition.with_rowsets(rowsets, &[]).with_past(past);
         let mut table = table.with_partition(partition.id, Some(partition));
-        table.tombstones = table.needed_tombstones(catalog.state.flushed_sequence);
-        let durable = durable_tombstones(&table.tombstones, catalog.state.flushed_sequence);
+        table.retire_tombstones(catalog.state.flushed_sequence, self.keeps_past());
+        let durable = durable_tombstones(&table.all_tombstones(), catalog.state.flushed_sequence);
         if catalog.state.tables.get(&table.id).is_some_and(|known| known.tombstones != durable) {
             edits.push(Edit::SetTombstones { table: table.id, tombstones: durable });
         }
         self.writer.reserve.make_room(0);
         catalog.commit(edits)?;
         self.versions.publish(version.with_table(table));
-        inputs.rowsets.iter().for_each(|rowset| rowset.set_obsolete());
+        if until_sequence.is_none() {
+            inputs.rowsets.iter().for_each(|rowset| rowset.set_obsolete());
+        }
         add(&self.counters.compactions, 1);
         let read: u64 = inputs.rowsets.iter().map(|rowset| rowset.meta.length_bytes).sum();
         add(&self.counters.compacted_bytes_read, read);

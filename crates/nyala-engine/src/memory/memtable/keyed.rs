@@ -1,16 +1,19 @@
 //! The memtable of tables with any other key: an ordered map on encoded keys, versions by sequence.
 
 use super::{PreparedKeys, PreparedUpsert, Visibility};
+use crate::files::schema_format::SEQUENCE_COLUMN;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{ABSENT, CellSource, Column, Kind, NULL};
 use crate::rows::key::KeyRange;
 use crate::rows::merge::{DELETED, REPLACED, RowBatch, UPSERTED};
 use crate::rows::newest_row::NewestRow;
 use crate::rows::projection::Projection;
+use crate::rows::tombstone::Tombstone;
 use nyala_core::{ColumnId, Result};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows by encoded key.
@@ -131,6 +134,39 @@ impl KeyedMemtable {
         Ok(())
     }
 
+    /// Hands over all versions of the keys of which newer ones or deleted ranges hide something, by key and sequence; or
+    /// which `is_elsewhere`.
+    pub(super) fn for_each_replaced(
+        &self,
+        projection: &Projection,
+        tombstones: &[Arc<Tombstone>],
+        is_elsewhere: impl Fn(&[u8]) -> bool,
+        mut take: impl FnMut(&[u8], u64, u8, &mut dyn FnMut(usize, &mut Column)),
+    ) {
+        let visibility = Visibility { sequence: u64::MAX, tombstones };
+        for (key, versions) in &*self.map.read() {
+            let is_replaced = versions.len() > 1
+                || versions.iter().any(|version| version.sequence <= visibility.hidden_to(key))
+                || is_elsewhere(key);
+            for version in versions.iter().filter(|_| is_replaced) {
+                let marker = if version.cells.is_some() { UPSERTED } else { DELETED };
+                take(key, version.sequence, marker, &mut |position, column| {
+                    let id = projection.columns[position].0;
+                    let mut cells = version.cells.iter().flat_map(|cells| cells.iter());
+                    match cells.find(|(column, _)| *column == id) {
+                        Some((_, cell)) => cell.push_to(column),
+                        None => column.push_state(ABSENT, 1),
+                    }
+                });
+            }
+        }
+    }
+
+    /// Whether there are versions of a key.
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.map.read().contains_key(key)
+    }
+
     /// At most `rows_max` rows, and about [`BYTES_MAX`] bytes, from the start of a range (or from its end), in
     /// ascending order, and whether that was all.
     pub(crate) fn read(
@@ -151,7 +187,7 @@ impl KeyedMemtable {
             range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.as_slice())),
         );
         let entries = map.range::<[u8], _>(bounds);
-        let mut rows = NewestRows { projection, visibility, keys: Vec::new(), cells: Vec::new(), bytes: 0 };
+        let mut rows = NewestRows::new(projection, visibility);
         let all = match backward {
             true => rows.add_all(entries.rev(), rows_max),
             false => rows.add_all(entries, rows_max),
@@ -165,14 +201,21 @@ impl KeyedMemtable {
 struct NewestRows<'a> {
     projection: &'a Projection,
     visibility: &'a Visibility<'a>,
-    /// Each with its marker.
-    keys: Vec<(&'a [u8], u8)>,
+    /// Each with its marker and its newest sequence.
+    keys: Vec<(&'a [u8], u8, u64)>,
+    /// Which column is the sequence, if it is wanted.
+    sequence_at: Option<usize>,
     /// The projected cells of each row.
     cells: Vec<Option<&'a Cell>>,
     bytes: usize,
 }
 
 impl<'a> NewestRows<'a> {
+    fn new(projection: &'a Projection, visibility: &'a Visibility<'a>) -> Self {
+        let sequence_at = projection.columns.iter().position(|(id, _)| *id == SEQUENCE_COLUMN);
+        Self { projection, visibility, keys: Vec::new(), sequence_at, cells: Vec::new(), bytes: 0 }
+    }
+
     /// Adds rows until there are enough; whether those were all.
     fn add_all(
         &mut self,
@@ -196,7 +239,7 @@ impl<'a> NewestRows<'a> {
         };
         let mut visible = versions.iter().rev().filter(is_visible).peekable();
         let Some(newest) = visible.peek() else { return };
-        let newest_deletes = newest.cells.is_none();
+        let (newest_deletes, newest_sequence) = (newest.cells.is_none(), newest.sequence);
         let first = self.cells.len();
         self.cells.resize(first + self.projection.columns.len(), None);
         let mut any_deletes = false;
@@ -227,7 +270,7 @@ impl<'a> NewestRows<'a> {
             _ => 8,
         };
         self.bytes += key.len() + self.cells[first..].iter().map(bytes).sum::<usize>();
-        self.keys.push((key, marker));
+        self.keys.push((key, marker, newest_sequence));
     }
 
     /// Appends the rows in ascending order.
@@ -236,11 +279,14 @@ impl<'a> NewestRows<'a> {
         let mut markers = Vec::with_capacity(self.keys.len());
         for at in 0..self.keys.len() {
             let row = if backward { self.keys.len() - 1 - at } else { at };
-            let (key, marker) = self.keys[row];
+            let (key, marker, sequence) = self.keys[row];
             batch.keys.push(key);
             markers.push(marker);
-            for (column, cell) in batch.columns.iter_mut().zip(&self.cells[row * columns..]) {
+            for (position, (column, cell)) in
+                batch.columns.iter_mut().zip(&self.cells[row * columns..]).enumerate()
+            {
                 match cell {
+                    None if Some(position) == self.sequence_at => column.push_word(sequence),
                     None => column.push_state(ABSENT, 1),
                     Some(cell) => cell.push_to(column),
                 }

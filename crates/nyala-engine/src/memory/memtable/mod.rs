@@ -14,6 +14,7 @@ mod series_index;
 mod shape;
 pub(crate) mod shard;
 pub(crate) mod unresolved_rows;
+pub(crate) mod versions;
 
 use crate::rows::column_buffer::{CellSource, written_state};
 use crate::rows::tombstone::Tombstone;
@@ -69,12 +70,22 @@ impl Visibility<'_> {
 impl Memtable {
     /// An empty one for sequences from `base_sequence` on.
     pub(crate) fn new(schema: &TableSchema, base_sequence: u64, budget: &Arc<MemoryBudget>) -> Self {
+        Self::charged_to(Component::Memtable, schema, base_sequence, budget)
+    }
+
+    /// The same, for a use of its own.
+    pub(crate) fn charged_to(
+        component: Component,
+        schema: &TableSchema,
+        base_sequence: u64,
+        budget: &Arc<MemoryBudget>,
+    ) -> Self {
         let rows = if schema.is_series_keyed() {
             MemtableRows::Series(Box::new(SeriesMemtable::new(base_sequence)))
         } else {
             MemtableRows::Keyed(KeyedMemtable::default())
         };
-        let charge = Mutex::new(budget.charge(Component::Memtable, 0));
+        let charge = Mutex::new(budget.charge(component, 0));
         Self { rows, charge, is_torn: AtomicBool::new(false) }
     }
 

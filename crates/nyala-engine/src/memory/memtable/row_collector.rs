@@ -116,6 +116,7 @@ impl<'a> RowCollector<'a> {
             match place {
                 CellLocation::State(state) => column.push_state(*state, 1),
                 CellLocation::Word(word) => push_cell(column, *kind, words[ROW_WORDS + word], bytes),
+                CellLocation::Sequence => column.push_word(self.base_sequence + sequence),
             }
         }
     }
@@ -150,6 +151,7 @@ impl<'a> RowCollector<'a> {
         {
             match place {
                 CellLocation::State(state) => column.push_state(*state, count),
+                CellLocation::Sequence => column.extend_words(self.sequences[before..].iter().copied()),
                 CellLocation::Word(word) => {
                     let cells =
                         visible_rows[..count].iter().map(|row| words[*row as usize + ROW_WORDS + word]);
@@ -195,6 +197,7 @@ impl<'a> RowCollector<'a> {
         {
             match place {
                 CellLocation::State(state) => column.push_state(*state, count),
+                CellLocation::Sequence => column.extend_words(self.sequences[before..].iter().copied()),
                 CellLocation::Word(word) => {
                     page.words(&self.starts, ROW_WORDS + word, &mut words);
                     if count == page.rows && *kind == Kind::Word {
@@ -205,6 +208,23 @@ impl<'a> RowCollector<'a> {
                     kept.for_each(|word| push_cell(column, *kind, word, bytes));
                 }
             }
+        }
+    }
+
+    /// The times of all rows collected, and their sequences, in the order they came.
+    pub(super) fn versions(&self) -> impl Iterator<Item = (i64, u64)> {
+        self.batch.keys.iter().copied().zip(self.sequences.iter().copied())
+    }
+
+    /// All rows collected, by time and sequence.
+    pub(super) fn into_versions(mut self) -> RowBatch<Vec<i64>> {
+        put_in_order(&self.batch.keys, &self.sequences, &mut self.order);
+        let RowBatch { keys, markers, columns } = self.batch;
+        let order = &self.order;
+        RowBatch {
+            keys: order.iter().map(|row| keys[*row as usize]).collect(),
+            markers: markers.map(|markers| order.iter().map(|row| markers[*row as usize]).collect()),
+            columns: columns.iter().map(|column| column.take(order)).collect(),
         }
     }
 

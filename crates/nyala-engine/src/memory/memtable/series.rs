@@ -250,6 +250,26 @@ impl SeriesMemtable {
         series
     }
 
+    /// Whether the rows of a series surely came in order of time, no two at one time.
+    pub(super) fn is_in_order(&self, series: SeriesId) -> bool {
+        self.shard(series.0).is_none_or(|shard| shard.is_in_order(series.0))
+    }
+
+    /// Adds all versions of rows of a series at some times to a collector.
+    pub(super) fn collect_versions(
+        &self,
+        series: SeriesId,
+        is_wanted: impl Fn(i64) -> bool,
+        collector: &mut RowCollector<'_>,
+    ) {
+        let shapes = self.shapes.read();
+        let Some(shard) = self.shard(series.0) else { return };
+        collector.count_from(self.base_sequence);
+        let entry = shard.index.get(series.0);
+        let wanted = |time_ns, _| is_wanted(time_ns);
+        shard.gather(entry, TimeRange::ALL, &shapes, self.base_sequence, wanted, collector);
+    }
+
     /// The rows of a series in a range of times, one per time, of columns of which none has strings.
     pub(super) fn read_words(
         &self,
@@ -260,6 +280,7 @@ impl SeriesMemtable {
     ) -> RowBatch<Vec<i64>> {
         let visible = visible(series, time, visibility);
         let mut reader = RowCollector::new(projection);
+        reader.count_from(self.base_sequence);
         let shapes = self.shapes.read();
         let Some(guard) = self.shard(series.0) else { return reader.finish(true) };
         let rows_most = if time == TimeRange::ALL { usize::MAX } else { RESERVED_ROWS_MAX };

@@ -3,6 +3,7 @@
 //! Rows store only the values that they have, so an absent cell costs nothing; the shape says where each value is. Rows
 //! written by one client tend to share one shape.
 
+use crate::files::schema_format::SEQUENCE_COLUMN;
 use crate::rows::column_buffer::{ABSENT, NULL, VALUE};
 use hashbrown::HashMap;
 use nyala_core::{ColumnId, ColumnType};
@@ -29,6 +30,8 @@ pub(crate) struct Shape {
 pub(crate) enum CellLocation {
     /// In this word.
     Word(usize),
+    /// It is the sequence of the row.
+    Sequence,
     /// Nowhere: this is its state.
     State(u8),
 }
@@ -43,7 +46,11 @@ impl Shape {
         let values = self.values.iter().enumerate().map(|(word, column)| (*column, CellLocation::Word(word)));
         let nulls = self.nulls.iter().map(|column| (*column, CellLocation::State(NULL)));
         let locations: HashMap<ColumnId, CellLocation> = nulls.chain(values).collect();
-        let place = |column| locations.get(column).copied().unwrap_or(CellLocation::State(ABSENT));
+        let place = |column: &ColumnId| match locations.get(column) {
+            Some(location) => *location,
+            None if *column == SEQUENCE_COLUMN => CellLocation::Sequence,
+            None => CellLocation::State(ABSENT),
+        };
         into.extend(columns.iter().map(|(column, _)| place(column)));
     }
 
@@ -52,7 +59,10 @@ impl Shape {
         if let Some(position) = self.values.iter().position(|id| *id == column) {
             return CellLocation::Word(position);
         }
-        CellLocation::State(if self.nulls.contains(&column) { NULL } else { ABSENT })
+        match column {
+            SEQUENCE_COLUMN => CellLocation::Sequence,
+            _ => CellLocation::State(if self.nulls.contains(&column) { NULL } else { ABSENT }),
+        }
     }
 }
 

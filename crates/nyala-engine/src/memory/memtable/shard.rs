@@ -249,6 +249,15 @@ impl Shard {
         self.slots.len() - 1
     }
 
+    /// Whether the rows of a series surely came in order of time.
+    pub(super) fn is_in_order(&self, series: u32) -> bool {
+        match RowLocation::of(self.index.get(series)) {
+            RowLocation::Nowhere => true,
+            RowLocation::First(..) => self.row_count(self.index.get(series)) < 2,
+            RowLocation::Slot(number) => self.slots[number].in_order,
+        }
+    }
+
     /// Passes the visible rows of an entry to a collector, in the order they came; returns whether their times rise.
     pub(super) fn gather(
         &self,

@@ -7,19 +7,22 @@ use super::body::{self, Body, BodyCharge, RequestBody};
 use super::gzip;
 use super::output::{Output, OutputOptions};
 use super::response::{Answer, Failure, empty, failure, indented};
-use super::{Context, access, multipart, params::Params};
+use super::{Context, Databases, access, multipart, params::Params};
 use crate::server::format::{Epoch, Format, JsonOptions, writer_of};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use job::Job;
 use nyala_core::store::Freshness;
+use nyala_core::store::past::PastStore;
+use nyala_db::catalog::Catalog;
 use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql;
 use nyala_query::statement::SubmittedQuery;
 use parse::QueryText;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The longest form: a query of the greatest length with every byte escaped, and some more.
 const FORM_MAX_BYTES: usize = 4 * influxql::MAXIMUM_LENGTH;
@@ -104,6 +107,33 @@ fn params_of(
     Ok((params, Some(form.charge)))
 }
 
+/// The moment of the past that a request asks for, ns.
+fn moment_of(params: &Params) -> Result<Option<i64>, Failure> {
+    let text = params.get("as_of").trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let time = influxql::parse_time(text, None).map(|time| time.unix_ns);
+    let unix_ns = time.or_else(|| text.parse().ok()).and_then(|unix_ns| i64::try_from(unix_ns).ok());
+    unix_ns.map(Some).ok_or_else(|| {
+        let words = "as_of must be a time, such as 2026-01-31T12:00:00Z, or nanoseconds since 1970";
+        failure(StatusCode::BAD_REQUEST, words)
+    })
+}
+
+/// The databases as they were at a moment of the past.
+async fn catalog_at(
+    context: &Context,
+    databases: &Databases,
+    moment_ns: i64,
+) -> Result<Arc<Catalog>, Failure> {
+    let store = databases.catalog.store().clone();
+    let open = async move { Catalog::open(Arc::new(PastStore::open(store, moment_ns).await?)).await };
+    let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was aborted");
+    let opened = context.work.spawn(open).await.map_err(broken)?;
+    opened.map(Arc::new).map_err(|error| failure(StatusCode::BAD_REQUEST, error.to_string()))
+}
+
 async fn answer(
     context: &Context,
     head: &Parts,
@@ -114,6 +144,7 @@ async fn answer(
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let text = QueryText::of(&params)?;
+    let moment_ns = moment_of(&params)?;
     let databases = context.databases()?;
     let held = QueryMemory::new(context.limits.query_bytes, &databases.memory);
     let is_short = text.is_short();
@@ -134,6 +165,10 @@ async fn answer(
     let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
     let mut query = context.query(databases, database, policy, principal);
     query.around.freshness = freshness;
+    if let Some(moment_ns) = moment_ns {
+        // Everything but where INTO writes to.
+        query.around.catalog = catalog_at(context, databases, moment_ns).await?;
+    }
     let job = Job {
         statements,
         written: SubmittedQuery { query: params.take("q"), values: params.take("params") },

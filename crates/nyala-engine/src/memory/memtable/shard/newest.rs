@@ -147,6 +147,7 @@ impl Shard {
                     continue;
                 }
                 CellLocation::Word(word) => ROW_WORDS + word,
+                CellLocation::Sequence => unreachable!("only flushes ask for sequences"),
             };
             let word = match rows {
                 StoredRows::First(row, _) => row[word],

@@ -1,0 +1,82 @@
+//! A store as it was at a moment of the past, for users that read a whole store.
+
+use super::{
+    Alteration, Capabilities, Delete, Freshness, PartitionInfo, SnapshotRef, Store, StoreRef, Update,
+    WriteBatch, WriteOutcome,
+};
+use crate::error::{Error, Result};
+use crate::ids::{Sequence, TableId};
+use crate::schema::TableSchema;
+use crate::time::TimeRange;
+use async_trait::async_trait;
+use std::sync::Arc;
+
+/// The tables that a store has now, with the rows of a moment of the past. Nothing can be changed.
+pub struct PastStore {
+    present: StoreRef,
+    past: SnapshotRef,
+}
+
+impl PastStore {
+    /// A store at a time, ns. Fails as its snapshots of the past do.
+    pub async fn open(present: StoreRef, time_ns: i64) -> Result<Self> {
+        let past = present.snapshot(Freshness::Past(time_ns)).await?;
+        Ok(Self { present, past })
+    }
+}
+
+fn refused<T>() -> Result<T> {
+    Err(Error::unsupported("the past cannot be changed"))
+}
+
+#[async_trait]
+impl Store for PastStore {
+    fn capabilities(&self) -> Capabilities {
+        self.present.capabilities()
+    }
+
+    fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
+        let has = |table: &(TableId, Arc<TableSchema>)| self.past.schema(table.0).is_ok();
+        self.present.tables().into_iter().filter(has).collect()
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        self.past.schema(table)
+    }
+
+    async fn create_tables(&self, _: Vec<TableSchema>) -> Result<Vec<TableId>> {
+        refused()
+    }
+
+    async fn alter_tables(&self, _: Vec<(TableId, Vec<Alteration>)>) -> Result<Vec<Arc<TableSchema>>> {
+        refused()
+    }
+
+    async fn drop_tables(&self, _: Vec<TableId>) -> Result<()> {
+        refused()
+    }
+
+    async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
+        self.present.partitions(table).await
+    }
+
+    async fn drop_partitions(&self, _: TableId, _: TimeRange) -> Result<Vec<PartitionInfo>> {
+        refused()
+    }
+
+    async fn write(&self, _: WriteBatch) -> Result<WriteOutcome> {
+        refused()
+    }
+
+    async fn delete(&self, _: Delete) -> Result<Sequence> {
+        refused()
+    }
+
+    async fn update(&self, _: Update) -> Result<u64> {
+        refused()
+    }
+
+    async fn snapshot(&self, _: Freshness) -> Result<SnapshotRef> {
+        Ok(self.past.clone())
+    }
+}

@@ -1,0 +1,137 @@
+//! Which sequence was the last at which time: what a moment of the past is.
+//!
+//! Every record of the log has the time at which it was submitted. The time of a sequence is the latest one among the
+//! records up to it. So what was acknowledged before a moment belongs to it, and what was submitted after it does not.
+//! Times are kept in steps: a moment is the whole step that it lies in.
+
+use crate::files::catalog::TimeStep;
+use nyala_core::env::ClockRef;
+use nyala_core::{Error, Result};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// At most about so many steps are known.
+const STEPS_MAX: i64 = 1 << 18;
+/// The shortest step, ns.
+const STEP_NS_MIN: i64 = 1_000_000;
+
+/// The steps that are known, and how long the past is kept.
+pub(crate) struct History {
+    clock: ClockRef,
+    kept_ns: i64,
+    step_ns: i64,
+    steps: Mutex<VecDeque<TimeStep>>,
+}
+
+impl History {
+    /// A history that goes on from durable steps.
+    pub(crate) fn new(clock: ClockRef, kept: Duration, known: &[TimeStep]) -> Self {
+        let kept_ns = i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX);
+        let step_ns = (kept_ns / STEPS_MAX).max(STEP_NS_MIN);
+        Self { clock, kept_ns, step_ns, steps: Mutex::new(known.iter().copied().collect()) }
+    }
+
+    /// The time of a record that is submitted now.
+    pub(crate) fn now_ns(&self) -> i64 {
+        self.clock.now_ns()
+    }
+
+    /// Begins with the present, after a sequence.
+    pub(crate) fn begin(&self, sequence: u64) -> TimeStep {
+        let first = TimeStep { time_ns: self.step_of(self.now_ns()), sequence };
+        *self.steps.lock() = VecDeque::from([first]);
+        first
+    }
+
+    fn step_of(&self, time_ns: i64) -> i64 {
+        time_ns.div_euclid(self.step_ns).saturating_mul(self.step_ns)
+    }
+
+    /// Notes the time of a record. Called in the order of sequences.
+    pub(crate) fn note(&self, time_ns: i64, sequence: u64) {
+        let time_ns = self.step_of(time_ns);
+        let mut steps = self.steps.lock();
+        match steps.back_mut() {
+            Some(last) if time_ns <= last.time_ns => last.sequence = last.sequence.max(sequence),
+            _ => steps.push_back(TimeStep { time_ns, sequence }),
+        }
+    }
+
+    /// The last sequence at a moment. Missing if it lies before all that is known.
+    pub(crate) fn sequence_at(&self, time_ns: i64) -> Result<u64> {
+        let steps = self.steps.lock();
+        match steps.partition_point(|step| step.time_ns <= time_ns) {
+            0 => Err(Error::missing(match steps.front() {
+                Some(first) => format!(
+                    "what was at time {time_ns} is not known any more: the history begins at {}",
+                    first.time_ns
+                ),
+                None => format!("what was at time {time_ns} is not known"),
+            })),
+            after => Ok(steps[after - 1].sequence),
+        }
+    }
+
+    /// The last sequence of the moment before which nothing is kept, if it is known.
+    pub(crate) fn horizon(&self) -> Option<u64> {
+        self.sequence_at(self.now_ns().saturating_sub(self.kept_ns)).ok()
+    }
+
+    /// The steps of the sequences after one and up to another.
+    pub(crate) fn between(&self, after: u64, last: u64) -> Vec<TimeStep> {
+        let steps = self.steps.lock();
+        let begin = steps.partition_point(|step| step.sequence <= after);
+        let mut found = Vec::new();
+        for step in steps.range(begin..) {
+            found.push(TimeStep { sequence: step.sequence.min(last), ..*step });
+            if step.sequence >= last {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Forgets moments before a sequence was the last one.
+    pub(crate) fn forget_before(&self, sequence: u64) {
+        let mut steps = self.steps.lock();
+        let forgotten = steps.partition_point(|step| step.sequence < sequence);
+        steps.drain(..forgotten);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::catalog::append_steps;
+    use nyala_core::env::ManualClock;
+    use std::sync::Arc;
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn a_moment_has_what_was_acknowledged_before_it() {
+        let clock = Arc::new(ManualClock::new(0));
+        let history = History::new(clock.clone(), Duration::from_secs(10), &[]);
+        // The second record was submitted with an older time, by another thread.
+        for (time_ns, sequence) in
+            [(5 * MS, 7), (3 * MS, 8), (9 * MS + 1, 9), (9 * MS + 2, 10), (20 * MS, 12)]
+        {
+            history.note(time_ns, sequence);
+        }
+        let at = |ms| history.sequence_at(ms * MS).ok();
+        assert_eq!(
+            [4, 5, 8, 9, 19, 20, 99].map(at),
+            [None, Some(8), Some(8), Some(10), Some(10), Some(12), Some(12)]
+        );
+        let mut durable = history.between(0, 9);
+        append_steps(&mut durable, &history.between(9, 12));
+        assert_eq!(durable, history.between(0, u64::MAX));
+        assert_eq!(history.horizon(), None);
+        clock.set(10_009 * MS);
+        assert_eq!(history.horizon(), Some(10));
+        history.forget_before(10);
+        let copy = History::new(clock, Duration::from_secs(10), &history.between(0, u64::MAX));
+        assert_eq!((copy.sequence_at(8 * MS).ok(), copy.sequence_at(9 * MS).ok()), (None, Some(10)));
+    }
+}

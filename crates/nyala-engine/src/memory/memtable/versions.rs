@@ -1,0 +1,140 @@
+//! All versions of rows that memtables have several of: what a flush would otherwise forget.
+
+use super::row_collector::RowCollector;
+use super::series::SeriesMemtable;
+use super::{Memtable, Visibility};
+use crate::rows::byte_vec::ByteVec;
+use crate::rows::column_buffer::{Column, VALUE, Values};
+use crate::rows::key;
+use crate::rows::merge::{self, RowBatch, UPSERTED};
+use crate::rows::projection::Projection;
+use crate::rows::tombstone::Tombstone;
+use nyala_core::{ColumnType, Result, SeriesId, TimeRange};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// Rows that are handed over at once.
+const BATCH_ROWS: usize = 4096;
+
+/// Hands over all versions of the rows of memtables of one partition of which newer ones or deleted ranges hide
+/// something. Their keys are those of rows, followed by the sequence ([`versioned_key`]), and ascend.
+pub(crate) fn for_each_replaced(
+    memtables: &[Arc<Memtable>],
+    tombstones: &[Arc<Tombstone>],
+    projection: &Projection,
+    mut take: impl FnMut(&RowBatch<ByteVec>) -> Result<()>,
+) -> Result<()> {
+    let series: Vec<&SeriesMemtable> = memtables.iter().filter_map(|memtable| memtable.series()).collect();
+    if series.is_empty() {
+        return for_each_replaced_key(memtables, tombstones, projection, take);
+    }
+    let all: BTreeSet<SeriesId> = series.iter().flat_map(|memtable| memtable.series()).collect();
+    for id in all {
+        let times = replaced_times(&series, id, tombstones);
+        if times.is_empty() {
+            continue;
+        }
+        let mut collector = RowCollector::new(projection);
+        series
+            .iter()
+            .for_each(|each| each.collect_versions(id, |time_ns| times.contains(&time_ns), &mut collector));
+        let mut versions = collector.into_versions();
+        let sequences = versions.columns.pop().expect("sequences are the last column");
+        let kinds = &projection.kinds[..projection.kinds.len() - 1];
+        let mut keys = ByteVec::new();
+        let ids = Column::words(vec![id.0.into(); versions.rows()]);
+        let times = Column::words(versions.keys.iter().map(|time_ns| *time_ns as u64).collect());
+        let mut key = Vec::new();
+        for row in 0..versions.rows() {
+            key.clear();
+            key::encode_decoded(&mut key, &ids, ColumnType::UInt32, row);
+            key::encode_decoded(&mut key, &times, ColumnType::Timestamp, row);
+            keys.push(&versioned_key(&key, sequence_at(&sequences, row)));
+        }
+        let RowBatch { markers, columns, .. } = versions;
+        // A batch may write a row twice.
+        take(&merge::collapse(RowBatch { keys, markers, columns }, kinds))?;
+    }
+    Ok(())
+}
+
+/// The times at which a series has several versions of a row, or a hidden one.
+fn replaced_times(
+    memtables: &[&SeriesMemtable],
+    series: SeriesId,
+    tombstones: &[Arc<Tombstone>],
+) -> HashSet<i64> {
+    let hiding: Vec<(u64, TimeRange)> =
+        tombstones.iter().filter_map(|each| Some((each.sequence, each.times_of(series)?))).collect();
+    let with_rows = memtables.iter().filter(|memtable| memtable.row_count(series) > 0);
+    if hiding.is_empty()
+        && with_rows.clone().count() < 2
+        && with_rows.clone().all(|each| each.is_in_order(series))
+    {
+        return HashSet::new();
+    }
+    let no_columns = Projection::keys_only();
+    let mut collector = RowCollector::new(&no_columns);
+    with_rows.for_each(|memtable| memtable.collect_versions(series, |_| true, &mut collector));
+    let mut seen: Vec<(i64, u64)> = collector.versions().collect();
+    seen.sort_unstable();
+    let doubled = seen.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0);
+    let is_hidden = |version: &&(i64, u64)| {
+        hiding.iter().any(|(sequence, times)| version.1 <= *sequence && times.contains(version.0))
+    };
+    doubled.chain(seen.iter().filter(is_hidden).map(|version| version.0)).collect()
+}
+
+fn for_each_replaced_key(
+    memtables: &[Arc<Memtable>],
+    tombstones: &[Arc<Tombstone>],
+    projection: &Projection,
+    mut take: impl FnMut(&RowBatch<ByteVec>) -> Result<()>,
+) -> Result<()> {
+    let kinds = &projection.kinds[..projection.kinds.len() - 1];
+    let hiding = Visibility { sequence: u64::MAX, tombstones }.tombstones;
+    let mut batches = Vec::new();
+    for (position, memtable) in memtables.iter().enumerate() {
+        let others = || memtables.iter().enumerate().filter(move |(other, _)| *other != position);
+        let is_elsewhere =
+            |key: &[u8]| others().any(|(_, other)| other.keyed().is_some_and(|other| other.has(key)));
+        let mut batch: RowBatch<ByteVec> = RowBatch::empty(kinds);
+        let mut markers = Vec::new();
+        let keyed = memtable.keyed().expect("a table not keyed by series");
+        keyed.for_each_replaced(projection, hiding, is_elsewhere, |key, sequence, marker, push_cell| {
+            batch.keys.push(&versioned_key(key, sequence));
+            markers.push(marker);
+            batch.columns.iter_mut().enumerate().for_each(|(position, column)| push_cell(position, column));
+        });
+        if markers.iter().any(|marker| *marker != UPSERTED) {
+            batch.markers = Some(markers);
+        }
+        batches.push(merge::collapse(batch, kinds));
+    }
+    let merged = merge::merge(batches, kinds);
+    for begin in (0..merged.rows()).step_by(BATCH_ROWS) {
+        let mut part = RowBatch::empty(kinds);
+        part.append(&merged, begin..merged.rows().min(begin + BATCH_ROWS));
+        take(&part)?;
+    }
+    Ok(())
+}
+
+/// A sequence in a column of them; 0 where there is none.
+pub(crate) fn sequence_at(column: &Column, row: usize) -> u64 {
+    match &column.values {
+        Values::Word(words) if column.state(row) == VALUE => words[row],
+        _ => 0,
+    }
+}
+
+/// The key of a version of a row.
+fn versioned_key(key: &[u8], sequence: u64) -> Vec<u8> {
+    [key, &sequence.to_be_bytes()].concat()
+}
+
+/// The key of the row of a version, and its sequence.
+pub(crate) fn split_versioned_key(key: &[u8]) -> Option<(&[u8], u64)> {
+    let (key, sequence) = key.split_last_chunk::<8>()?;
+    Some((key, u64::from_be_bytes(*sequence)))
+}

@@ -1,0 +1,199 @@
+//! The past: a snapshot of a moment shows what the naive store had then, whatever was flushed, compacted, restarted or cut
+//! off since. See `support/seeds.rs` for how to repeat a failure and how to run more.
+
+#[path = "support/seeds.rs"]
+mod seeds;
+
+use nyala_core::env::ManualClock;
+use nyala_core::memory::MemoryBudget;
+use nyala_core::store::battery::{Generator, Step, compare_snapshots};
+use nyala_core::store::memory::MemoryStore;
+use nyala_core::store::{Freshness, Store};
+use nyala_core::{ErrorKind, Result, TableId};
+use nyala_engine::fs::{FsRef, SimulatedFs};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on, check};
+use seeds::{POLICIES, seeds};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const MS: i64 = 1_000_000;
+const STEPS: usize = 120;
+
+struct Subject {
+    fs: SimulatedFs,
+    clock: Arc<ManualClock>,
+    policy: SyncPolicy,
+    now_ns: i64,
+}
+
+impl Subject {
+    fn open(&self, fs: &SimulatedFs, history: Duration) -> Result<Arc<Engine>> {
+        Engine::open(EngineOptions {
+            fs: Arc::new(fs.clone()),
+            clock: self.clock.clone(),
+            maintenance_threads: 0,
+            wal_sync: self.policy,
+            wal_segment_bytes: 1 << 20,
+            memory: MemoryBudget::new(256 << 20),
+            rowset_bytes_max: 4 << 10,
+            last_rows_from: 1,
+            history,
+            ..EngineOptions::new("/data")
+        })
+        .map(Arc::new)
+    }
+
+    fn wait(&mut self, ms: i64) {
+        self.now_ns += ms * MS;
+        self.clock.set(self.now_ns);
+    }
+}
+
+/// A moment, and the tables that there were, in both stores.
+struct Moment {
+    time_ns: i64,
+    tables: Vec<(TableId, TableId)>,
+}
+
+fn keeps_tables(step: &Step) -> bool {
+    matches!(step, Step::Create(_) | Step::Write(_) | Step::Delete(_) | Step::Update(_))
+}
+
+fn compare(engine: &Engine, model: &MemoryStore, moment: &Moment, place: &str) {
+    let past = |store: &dyn Store| {
+        block_on(store.snapshot(Freshness::Past(moment.time_ns)))
+            .unwrap_or_else(|error| panic!("{place}, at {}: {error}", moment.time_ns))
+    };
+    let (found, expected) = (past(engine), past(model));
+    block_on(compare_snapshots(&*found, &*expected, &moment.tables))
+        .unwrap_or_else(|error| panic!("{place}, at {}: {error}", moment.time_ns));
+}
+
+fn undamaged(fs: &SimulatedFs, place: &str) {
+    let disk: FsRef = Arc::new(fs.clone());
+    let report = check(&disk, Path::new("/data"), &mut |_| {}).expect("can be read");
+    assert_eq!(report.damage_count, 0, "{place}: {:?}", report.damage);
+}
+
+#[test]
+fn moments_of_the_past_are_read_as_they_were() {
+    for seed in seeds(3) {
+        let place = format!("NYALA_BATTERY_SEED={seed}");
+        // So short that moments are told apart by the millisecond.
+        let kept = Duration::from_secs(200);
+        let policy = POLICIES[seed as usize % POLICIES.len()];
+        let mut subject = Subject { fs: SimulatedFs::new(), clock: Arc::default(), policy, now_ns: 0 };
+        subject.wait(1000);
+        let mut engine = subject.open(&subject.fs, kept).expect("an empty disk");
+        let crashes = Arc::new(Mutex::new(Vec::new()));
+        let taken = crashes.clone();
+        subject.fs.on_operation(move |fs, operation| {
+            if operation.index.wrapping_mul(0x9e37_79b9) % 101 == seed % 101 {
+                taken.lock().expect("not poisoned").push(fs.crash(seed ^ operation.index));
+            }
+        });
+        let model = MemoryStore::with_history(engine.capabilities(), subject.clock.clone());
+        let mut generator = Generator::new(seed);
+        let mut moments: Vec<Moment> = Vec::new();
+        let mut known_at_crash = Vec::new();
+        for number in 0..STEPS {
+            subject.wait(1 + generator.below(20) as i64);
+            match generator.below(12) {
+                0 => drop(engine.flush().expect("nothing fails")),
+                1 => drop(engine.compact().expect("nothing fails")),
+                2 => {
+                    drop(engine);
+                    undamaged(&subject.fs, &place);
+                    engine = subject.open(&subject.fs, kept).expect("it was closed");
+                }
+                _ => {
+                    let step = (0..).map(|_| generator.step()).find(keeps_tables).expect("there is no end");
+                    block_on(step.apply_to_both(&mut generator, &*engine, &model))
+                        .unwrap_or_else(|error| panic!("{place} step {number}: {error}"));
+                }
+            }
+            moments.push(Moment { time_ns: subject.now_ns, tables: generator.table_ids() });
+            let crashes = crashes.lock().expect("not poisoned").len();
+            known_at_crash.resize(crashes, moments.len() - 1);
+            for _ in 0..2 {
+                let moment = &moments[generator.below(moments.len() as u64) as usize];
+                compare(&engine, &model, moment, &format!("{place} step {number}"));
+            }
+        }
+        for moment in &moments {
+            compare(&engine, &model, moment, &place);
+        }
+        drop(engine);
+        if policy != SyncPolicy::Always {
+            // A power cut may take what was acknowledged.
+            continue;
+        }
+        for (disk, known) in crashes.lock().expect("not poisoned").drain(..).zip(known_at_crash) {
+            let place = format!("{place} after a power cut at step {known}");
+            let engine = subject.open(&disk, kept).unwrap_or_else(|error| panic!("{place}: {error}"));
+            for moment in moments[..known].iter().rev().step_by(7) {
+                compare(&engine, &model, moment, &place);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_too_old_is_forgotten_and_its_space_given_back() {
+    for seed in seeds(2) {
+        let second = Duration::from_secs(1);
+        let policy = POLICIES[seed as usize % POLICIES.len()];
+        let mut subject = Subject { fs: SimulatedFs::new(), clock: Arc::default(), policy, now_ns: 0 };
+        let mut engine = subject.open(&subject.fs, second).expect("an empty disk");
+        let model = MemoryStore::with_history(engine.capabilities(), subject.clock.clone());
+        let mut generator = Generator::new(seed);
+        let files = |fs: &SimulatedFs| {
+            let disk: FsRef = Arc::new(fs.clone());
+            disk.list(Path::new("/data/rowsets")).expect("is there").len()
+        };
+        let mut most_files = 0;
+        for number in 0..STEPS {
+            let place = format!("NYALA_BATTERY_SEED={seed} step {number}");
+            subject.wait(20 + generator.below(60) as i64);
+            let step = (0..).map(|_| generator.step()).find(keeps_tables).expect("there is no end");
+            block_on(step.apply_to_both(&mut generator, &*engine, &model)).expect(&place);
+            if generator.chance(4) {
+                engine.flush().expect("nothing fails");
+                engine.compact().expect("nothing fails");
+            }
+            if generator.chance(15) {
+                drop(engine);
+                engine = subject.open(&subject.fs, second).expect("it was closed");
+            }
+            most_files = most_files.max(files(&subject.fs));
+            engine.forget_past().expect("nothing fails");
+            let moment = |ms: i64| Moment { time_ns: (subject.now_ns - ms * MS).max(0), tables: Vec::new() };
+            for ms in [0, 300, 990] {
+                compare(&engine, &model, &moment(ms), &place);
+            }
+        }
+        let tables = generator.table_ids();
+        subject.wait(5000);
+        engine.flush().expect("nothing fails");
+        engine.compact().expect("nothing fails");
+        subject.wait(5000);
+        // A new moment is known with the next record.
+        let step = (0..).map(|_| generator.step()).find(|step| matches!(step, Step::Write(_)));
+        block_on(step.expect("there is no end").apply_to_both(&mut generator, &*engine, &model))
+            .expect("writes");
+        subject.wait(5000);
+        engine.forget_past().expect("nothing fails");
+        let error = block_on(engine.snapshot(Freshness::Past(100 * MS))).err().expect("is forgotten");
+        assert_eq!(error.kind(), ErrorKind::Missing, "{error}");
+        assert!(2 * files(&subject.fs) < most_files, "{} files, of {most_files}", files(&subject.fs));
+        compare(&engine, &model, &Moment { time_ns: subject.now_ns, tables: tables.clone() }, "the present");
+        // Without a past, nothing of it stays.
+        drop(engine);
+        let engine = subject.open(&subject.fs, Duration::ZERO).expect("it was closed");
+        assert!(!engine.capabilities().features.has(nyala_core::store::Feature::History));
+        block_on(compare_snapshots(&*engine.latest(), &*model.latest(), &tables)).expect("the present");
+        drop(engine);
+        undamaged(&subject.fs, "without a past");
+    }
+}

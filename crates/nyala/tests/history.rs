@@ -1,0 +1,82 @@
+//! The past, through the real program: queries of a moment before, and points that are brought back.
+
+#[path = "support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+use process::Process;
+use serde_json::Value;
+use std::time::{Duration, SystemTime};
+
+/// A moment after everything that was answered, and before everything that is sent from now on.
+fn moment() -> u128 {
+    std::thread::sleep(Duration::from_millis(20));
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_nanos();
+    std::thread::sleep(Duration::from_millis(20));
+    now
+}
+
+fn ask(server: &Process, text: &str, as_of: &str) -> Value {
+    let text = client::percent_encode(text);
+    let target = format!("/query?db=d&epoch=ns&as_of={}&q={text}", client::percent_encode(as_of));
+    let response = server.send("POST", &target, b"").expect("an answer");
+    serde_json::from_slice(&response.body).expect("JSON")
+}
+
+fn rows(answer: &Value) -> Vec<(i64, f64)> {
+    let rows = answer["results"][0]["series"][0]["values"].as_array().cloned().unwrap_or_default();
+    rows.iter().map(|row| (row[0].as_i64().expect("a time"), row[1].as_f64().expect("a value"))).collect()
+}
+
+#[test]
+fn a_moment_of_the_past_is_shown_and_brought_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = Process::start(dir.path(), &["--history", "15m"]);
+    server.query("CREATE DATABASE d");
+    let before_all = moment();
+    assert_eq!(server.write("m,host=a v=1 1\nm,host=a v=2 2\nm,host=b v=9 9\n").status, 204);
+    let written = moment();
+    assert_eq!(server.write("m,host=a v=20 2\n").status, 204);
+    let overwritten = moment();
+    server.query("DELETE FROM m WHERE host = 'a' AND time < 2");
+    let deleted = moment();
+    let of_a = "SELECT v FROM m WHERE host = 'a'";
+    let check = |server: &Process, when: &str| {
+        let at = |time: u128| rows(&ask(server, of_a, &time.to_string()));
+        assert_eq!(at(written), [(1, 1.0), (2, 2.0)], "{when}");
+        assert_eq!(at(overwritten), [(1, 1.0), (2, 20.0)], "{when}");
+        assert_eq!(at(deleted), [(2, 20.0)], "{when}");
+        let sum = ask(server, "SELECT sum(v) FROM m", &written.to_string());
+        assert_eq!(rows(&sum), [(0, 12.0)], "{when}");
+        assert_eq!(at(before_all), [], "{when}");
+    };
+    check(&server, "at once");
+    // A stop flushes.
+    assert!(server.stop().success());
+    server = Process::start(dir.path(), &["--history", "15m"]);
+    check(&server, "after a restart");
+    server.kill_9();
+    server = Process::start(dir.path(), &["--history", "15m"]);
+    check(&server, "after a kill");
+    // The past has the series that were there.
+    server.query("DELETE FROM m");
+    check(&server, "after all points are gone");
+    server.query("DROP SERIES FROM m WHERE host = 'b'");
+    check(&server, "after a series is gone");
+    let answer = ask(&server, "DROP SERIES FROM m", &written.to_string());
+    assert!(answer.to_string().contains("the past cannot be changed"), "{answer}");
+    let answer = ask(&server, "SELECT * INTO m FROM m WHERE host = 'a' GROUP BY *", &written.to_string());
+    assert_eq!(rows(&answer)[0].1, 2.0, "{answer}");
+    assert_eq!(rows(&server.query(of_a)), [(1, 1.0), (2, 2.0)]);
+    // What cannot be answered says why.
+    let error = |server: &Process, as_of: &str| ask(server, of_a, as_of).to_string();
+    assert!(error(&server, "yesterday").contains("as_of must be a time"));
+    assert!(error(&server, "1970-01-01T00:00:00Z").contains("the history begins at"));
+    assert!(server.stop().success());
+    let server = Process::start(dir.path(), &[]);
+    assert!(error(&server, &written.to_string()).contains("no reads of the past"));
+    assert_eq!(rows(&server.query(of_a)), [(1, 1.0), (2, 2.0)]);
+}
