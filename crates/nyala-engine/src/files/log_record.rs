@@ -5,6 +5,7 @@
 //! upsert        1 | table | mode | rows | columns: id | type | presence | values
 //! delete keys   2 | table | rows | key columns: type | values
 //! delete range  3 | table | range (see tombstone)
+//! time          4 | when the record was submitted, ns: of stores that keep the past
 //! presence      0 every cell is a value | 1 bitmap of values | 2 bitmap of values, bitmap of NULLs
 //! values        integers, times: least value, unit, width 0…8, then (value − least) / unit in that many bytes
 //!               floats: as they are | booleans: bitmap | decimals: 16 bytes
