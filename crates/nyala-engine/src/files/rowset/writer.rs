@@ -182,6 +182,8 @@ impl RowsetWriter {
         let preference_of = |id: &ColumnId| match schema.column(*id).map(|column| column.encoding) {
             Some(Encoding::Speed) => Preference::Speed,
             Some(Encoding::Size) => Preference::Size,
+            // It is read seldom, if ever, and gone with the next compaction.
+            _ if *id == SEQUENCE_COLUMN => Preference::Speed,
             Some(Encoding::Automatic) | None => preference,
         };
         let preferences = columns.iter().map(|(id, _)| preference_of(id)).collect();
