@@ -11,7 +11,7 @@ use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{Freshness, Store};
 use nyala_core::{ErrorKind, Result, TableId};
 use nyala_engine::fs::{FsRef, SimulatedFs};
-use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on, check};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, accept, block_on, check};
 use seeds::{POLICIES, seeds};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -195,5 +195,72 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
         block_on(compare_snapshots(&*engine.latest(), &*model.latest(), &tables)).expect("the present");
         drop(engine);
         undamaged(&subject.fs, "without a past");
+    }
+}
+
+#[test]
+fn a_lost_file_of_the_past_is_told_and_costs_nothing_of_the_present() {
+    let mut subject =
+        Subject { fs: SimulatedFs::new(), clock: Arc::default(), policy: SyncPolicy::Always, now_ns: 0 };
+    let kept = Duration::from_secs(200);
+    let engine = subject.open(&subject.fs, kept).expect("an empty disk");
+    let model = MemoryStore::with_history(engine.capabilities(), subject.clock.clone());
+    let mut generator = Generator::new(7);
+    for number in 0..40 {
+        subject.wait(10);
+        let step = (0..).map(|_| generator.step()).find(keeps_tables).expect("there is no end");
+        block_on(step.apply_to_both(&mut generator, &*engine, &model)).expect("writes");
+        if number % 8 == 0 {
+            engine.flush().expect("nothing fails");
+        }
+    }
+    let disk: FsRef = Arc::new(subject.fs.clone());
+    let dir = Path::new("/data/rowsets");
+    let names = || disk.list(dir).expect("is there").into_iter().map(|entry| entry.name);
+    let before: Vec<String> = names().collect();
+    engine.compact().expect("nothing fails");
+    assert!(before.iter().all(|name| names().any(|other| other == *name)), "what was compacted is kept");
+    drop(engine);
+    let lost = names().find(|name| name.ends_with(".versions")).expect("rows were overwritten");
+    disk.remove(&dir.join(&lost)).expect("is there");
+    let engine = subject.open(&subject.fs, kept).expect("the present is whole");
+    assert!(engine.losses()[0].contains("with the past of table"), "{:?}", engine.losses());
+    block_on(compare_snapshots(&*engine.latest(), &*model.latest(), &generator.table_ids()))
+        .expect("the present");
+    drop(engine);
+    let accepted = accept(&disk, Path::new("/data"), &[]).expect("can be accepted");
+    assert!(accepted[0].contains(&lost), "{accepted:?}");
+    let engine = subject.open(&subject.fs, kept).expect("it was accepted");
+    assert_eq!(engine.losses(), Vec::<String>::new());
+}
+
+#[test]
+fn a_clock_that_is_set_back_far_begins_the_history_anew() {
+    let mut subject =
+        Subject { fs: SimulatedFs::new(), clock: Arc::default(), policy: SyncPolicy::Always, now_ns: 0 };
+    let kept = Duration::from_secs(200);
+    let mut engine = subject.open(&subject.fs, kept).expect("an empty disk");
+    let model = MemoryStore::with_history(engine.capabilities(), subject.clock.clone());
+    let mut generator = Generator::new(3);
+    let mut write = |engine: &Engine| {
+        let step = (0..).map(|_| generator.step()).find(keeps_tables).expect("there is no end");
+        block_on(step.apply_to_both(&mut generator, engine, &model)).expect("writes");
+    };
+    (0..5).for_each(|_| write(&engine));
+    subject.wait(1_000_000_000);
+    (0..5).for_each(|_| write(&engine));
+    subject.wait(-999_000_000);
+    engine.flush().expect("nothing fails");
+    engine.forget_past().expect("nothing fails");
+    for _ in 0..3 {
+        let now_ns = subject.now_ns;
+        let before = block_on(engine.snapshot(Freshness::Past(now_ns))).expect("is known").sequence();
+        subject.wait(10);
+        write(&engine);
+        let at = |time_ns| block_on(engine.snapshot(Freshness::Past(time_ns))).expect("is known").sequence();
+        assert_eq!(at(now_ns), before, "times go on");
+        assert!(at(subject.now_ns) >= before);
+        drop(engine);
+        engine = subject.open(&subject.fs, kept).expect("it was closed");
     }
 }

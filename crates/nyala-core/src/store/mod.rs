@@ -141,7 +141,8 @@ pub enum Freshness {
     /// the store has not reached the sequence.
     AtLeast(Sequence),
     /// The store as it was at a moment of the past, ns, including what was written at that very moment. Missing if the
-    /// moment is no longer known. Needs [`Feature::History`].
+    /// moment is no longer known. Tables, columns and partitions that were dropped since may be missing, and tables may have
+    /// the columns that were added since, without values. Needs [`Feature::History`].
     Past(i64),
 }
 

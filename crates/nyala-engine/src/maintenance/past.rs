@@ -3,6 +3,7 @@
 use super::Maintenance;
 use crate::files::catalog::Edit;
 use crate::files::rowset::Rowset;
+use crate::memory::history::History;
 use crate::memory::version::{PartitionPast, TableVersion, Version};
 use crate::rows::tombstone::durable_tombstones;
 use nyala_core::Result;
@@ -23,13 +24,18 @@ impl Maintenance {
             let is_kept = !self.versions.catalog.lock().state.times.is_empty();
             return if is_kept { self.forget_before(u64::MAX) } else { Ok(()) };
         };
-        if !self.versions.catalog.lock().state.times.is_empty() {
-            return Ok(());
-        }
+        let is_new = self.versions.catalog.lock().state.times.is_empty();
+        if is_new { self.begin_past_now(history) } else { Ok(()) }
+    }
+
+    /// Lets the past begin now.
+    fn begin_past_now(&self, history: &History) -> Result<()> {
+        // Records that get their numbers meanwhile belong to later moments, or to this one.
         let sequence = self.writer.log.wal().next_sequence() - 1;
         let first = history.begin(sequence);
         self.versions.change_tables(|_, version| {
-            let edits = vec![Edit::ForgetPast(sequence), Edit::AddTimes(vec![first])];
+            // What is known of times is given up first.
+            let edits = vec![Edit::ForgetPast(0), Edit::ForgetPast(sequence), Edit::AddTimes(vec![first])];
             Ok((edits, Version { past_from: sequence, ..version.clone() }, ()))
         })
     }
@@ -37,6 +43,10 @@ impl Maintenance {
     /// Forgets what lies before the horizon; earlier, what takes more space than is free.
     pub(crate) fn forget_past(&self) -> Result<()> {
         let Some(history) = &self.writer.history else { return Ok(()) };
+        if history.is_ahead() {
+            tracing::warn!("the clock was set back: the history begins anew");
+            self.begin_past_now(history)?;
+        }
         let version = self.versions.current();
         let horizon = history.horizon().unwrap_or(0).max(self.crowded_out(&version)?);
         if horizon <= version.past_from {

@@ -73,6 +73,13 @@ impl History {
         }
     }
 
+    /// Whether the last moment lies further ahead of the clock than anything is kept: the clock was set back, and times
+    /// would stand still for long.
+    pub(crate) fn is_ahead(&self) -> bool {
+        let last_ns = self.steps.lock().back().map_or(i64::MIN, |step| step.time_ns);
+        last_ns > self.now_ns().saturating_add(self.kept_ns)
+    }
+
     /// The last sequence of the moment before which nothing is kept, if it is known.
     pub(crate) fn horizon(&self) -> Option<u64> {
         self.sequence_at(self.now_ns().saturating_sub(self.kept_ns)).ok()
@@ -130,8 +137,11 @@ mod tests {
         assert_eq!(history.horizon(), None);
         clock.set(10_009 * MS);
         assert_eq!(history.horizon(), Some(10));
+        assert!(!history.is_ahead());
         history.forget_before(10);
         let copy = History::new(clock, Duration::from_secs(10), &history.between(0, u64::MAX));
+        copy.note(30_000 * MS, 13);
+        assert!(copy.is_ahead(), "of a clock that was set back");
         assert_eq!((copy.sequence_at(8 * MS).ok(), copy.sequence_at(9 * MS).ok()), (None, Some(10)));
     }
 }

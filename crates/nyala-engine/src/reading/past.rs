@@ -92,6 +92,9 @@ impl PastSnapshot {
     ) -> Result<Memtable> {
         let all = || rowsets.iter().chain(versions);
         let base_sequence = all().map(|rowset| rowset.meta.min_sequence).min().unwrap_or(0);
+        if self.sequence - base_sequence > u64::from(u32::MAX) {
+            return Err(Error::limit("too many batches were flushed at once to read this moment"));
+        }
         let memtable = Memtable::charged_to(Component::Query, schema, base_sequence, &self.budget);
         let back = ReadBack { schema, memtable: &memtable, budget: &self.budget, sequence: self.sequence };
         for rowset in rowsets {

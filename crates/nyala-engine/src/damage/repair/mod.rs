@@ -242,6 +242,22 @@ pub fn accept(fs: &FsRef, dir: &Path, given_up: &[&str]) -> Result<Vec<String>> 
     for (table, id) in missing {
         state.apply(catalog::Edit::DropRowset { table, id })?;
     }
+    let mut missing = Vec::new();
+    for (id, table) in state.tables.iter() {
+        for meta in table.past_metas() {
+            if !fs.exists(&rowset_dir.join(meta.file_name()))? {
+                accepted.push(format!(
+                    "the past of table {} in {}",
+                    table.schema.shown_name(),
+                    meta.file_name()
+                ));
+                missing.push((*id, meta.id));
+            }
+        }
+    }
+    for (table, id) in missing {
+        state.apply(catalog::Edit::ForgetRowset { table, id })?;
+    }
     let dropped: Vec<_> = state
         .tables
         .iter()
