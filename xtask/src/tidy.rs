@@ -7,7 +7,7 @@ use crate::{circles, coverage, documents, replaced};
 use std::path::Path;
 
 /// Which crates of ours each crate may use.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("nyala-column", &[]),
     ("nyala-core", &[]),
     ("nyala-engine", &["nyala-column", "nyala-core"]),
@@ -15,11 +15,21 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("nyala-db", &["nyala-core"]),
     ("nyala-exec", &["nyala-core", "nyala-db"]),
     ("nyala-query", &["nyala-column", "nyala-core", "nyala-db", "nyala-exec"]),
+    ("nyala-sql", &["nyala-core", "nyala-db", "nyala-exec"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
     ("nyala-bench", &[]),
     (
         "nyala",
-        &["nyala-bench", "nyala-core", "nyala-db", "nyala-engine", "nyala-exec", "nyala-kudu", "nyala-query"],
+        &[
+            "nyala-bench",
+            "nyala-core",
+            "nyala-db",
+            "nyala-engine",
+            "nyala-exec",
+            "nyala-kudu",
+            "nyala-query",
+            "nyala-sql",
+        ],
     ),
     ("xtask", &["kudu-client", "nyala-bench"]),
 ];

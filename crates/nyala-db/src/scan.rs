@@ -44,6 +44,13 @@ impl Points {
         &self.series
     }
 
+    /// The request that reads columns of all of them by series, then time.
+    pub fn request(&self, columns: Vec<ColumnId>) -> ScanRequest {
+        let series = SeriesSet::Ids(self.series.iter().map(SeriesId).collect());
+        let rows = RowSelection::Series { series, time: self.time };
+        ScanRequest::by_key(self.measurement.table(), rows, columns)
+    }
+
     /// Reads columns of them by series, then time, without rows that have none of these; `None`: there are none.
     pub async fn scan(
         &self,
@@ -53,9 +60,7 @@ impl Points {
         if self.series.is_empty() {
             return Ok(None);
         }
-        let series = SeriesSet::Ids(self.series.iter().map(SeriesId).collect());
-        let rows = RowSelection::Series { series, time: self.time };
-        let mut request = ScanRequest::by_key(self.measurement.table(), rows, columns);
+        let mut request = self.request(columns);
         request.skip_empty_rows = request.columns.iter().any(|id| *id != TIME_COLUMN);
         self.measurement.scan(snapshot, request).await
     }

@@ -158,7 +158,25 @@ impl Running {
         let body_buffers = BufferPool::for_bodies(&memory);
         let pools = [answer_buffers.clone(), body_buffers.clone()];
         work.spawn(resident_memory::watch(memory.clone(), PROCESS_BYTES as u64, pools));
-        let _ = context.databases.set(Databases { catalog, writer, memory, answer_buffers, body_buffers });
+        #[cfg(feature = "sql")]
+        let sql = Arc::new(nyala_sql::SqlServer {
+            catalog: catalog.clone(),
+            writer: writer.clone(),
+            running: context.running.clone(),
+            memory: memory.clone(),
+            statement_bytes: context.limits.query_bytes,
+            clock: context.clock.clone(),
+        });
+        let databases = Databases {
+            catalog,
+            writer,
+            #[cfg(feature = "sql")]
+            sql,
+            memory,
+            answer_buffers,
+            body_buffers,
+        };
+        let _ = context.databases.set(databases);
         work.spawn(run_continuous_queries(context.clone(), lead.clone(), continuous));
         context.lifecycle.ready();
         Ok(Self { shutdown_timeout, server, work, storage, context, lead, lead_kept })

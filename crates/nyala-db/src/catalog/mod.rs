@@ -244,6 +244,11 @@ impl Catalog {
         self.state.read().measurements.get(&key).map_or_else(Vec::new, PolicyMeasurements::by_name)
     }
 
+    /// The names of the measurements of a retention policy, in order.
+    pub fn measurement_names(&self, database: &str, policy: &str) -> Vec<String> {
+        self.known_measurements(database, policy).iter().map(|own| own.name().to_owned()).collect()
+    }
+
     /// A measurement, with its series loaded.
     pub async fn measurement(
         &self,

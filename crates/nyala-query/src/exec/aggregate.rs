@@ -8,10 +8,10 @@ use super::group::{Group, Input, Inputs};
 use super::ordered_rows::OrderedRows;
 use super::reduce::{KeySearch, SquareSums};
 use super::row_batch::{Projection, RowBatch, rows_of_frame};
-use crate::plan::{CallPlan, Distinct, Function, Plan, PointLimit};
+use crate::plan::{CallPlan, Function, Plan, PointLimit};
 use nyala_core::store::{Direction, Order, Windows};
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
-use nyala_exec::{Column, QueryMemory};
+use nyala_exec::{Column, Distinct, QueryMemory};
 
 /// The rows of a group, and what is to be computed from them.
 pub struct GroupRows<'a> {

@@ -3,7 +3,6 @@
 use super::order::{SeriesOrder, TimeOrder};
 use super::reader::{ColumnSource, MeasurementReader, ScanColumns, Tags};
 use super::row_batch::{Projection, RowBatch};
-use super::series_numbers::SeriesNumbers;
 use crate::plan::{MeasurementPlan, Plan, PointLimit, Reference, RowCondition};
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{
@@ -13,7 +12,7 @@ use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::GroupValues;
 use nyala_exec::aggregate::StoredGroups;
-use nyala_exec::{GroupSeries, QueryMemory};
+use nyala_exec::{GroupSeries, QueryMemory, SeriesNumbers};
 use roaring::RoaringBitmap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -24,7 +24,6 @@ mod reader;
 mod reduce;
 mod row_batch;
 pub mod select;
-mod series_numbers;
 mod transform;
 mod windows;
 

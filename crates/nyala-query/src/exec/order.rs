@@ -11,7 +11,6 @@
 
 use super::reader::MeasurementReader;
 use super::row_batch::RowBatch;
-use super::series_numbers::SeriesNumbers;
 use crate::plan::{Reference, ReferenceKind};
 use arrow_array::Array;
 use hashbrown::HashMap;
@@ -20,7 +19,7 @@ use nyala_core::store::SeriesRun;
 use nyala_core::{Result, SeriesId, TimeRange};
 use nyala_db::catalog::Measurement;
 use nyala_db::ingest::push_tag;
-use nyala_exec::{Column, QueryMemory};
+use nyala_exec::{Column, QueryMemory, SeriesNumbers};
 use std::cmp::Ordering;
 use std::sync::Arc;
 

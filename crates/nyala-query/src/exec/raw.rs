@@ -6,9 +6,9 @@ use super::limit::Limit;
 use super::ordered_rows::OrderedRows;
 use super::row_batch::{Projection, RowBatch};
 use super::transform::{Pipeline, Series};
-use crate::plan::{CallPlan, Distinct, Plan};
+use crate::plan::{CallPlan, Plan};
 use nyala_core::Result;
-use nyala_exec::{Column, QueryMemory};
+use nyala_exec::{Column, Distinct, QueryMemory};
 use std::ops::Range;
 
 /// The most groups whose last or first rows are read by one scan.

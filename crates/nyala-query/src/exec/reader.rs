@@ -1,8 +1,7 @@
 //! Reads the rows of a group of a measurement: which columns of the store a query needs, and what it makes of them.
 
 use super::row_batch::{RowBatch, cast, coalesce};
-use super::series_numbers::SeriesNumbers;
-use crate::plan::{Distinct, PointLimit, Reference, ReferenceKind, fields_named};
+use crate::plan::{PointLimit, Reference, ReferenceKind, fields_named};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
@@ -12,7 +11,7 @@ use nyala_db::catalog::{Field, Measurement};
 use nyala_db::series::{Numbers, TagWords};
 use nyala_exec::expression::Expression;
 use nyala_exec::tag::{NO_TEXT, TagColumn, TagTexts};
-use nyala_exec::{Column, ValueType};
+use nyala_exec::{Column, Distinct, SeriesNumbers, ValueType};
 use std::sync::Arc;
 
 /// The columns of a scan.

@@ -4,7 +4,7 @@
 //! pushed down to the store. The rest is evaluated row by row.
 
 use super::expression::{Clause, Translator, compile_regex, literal_value};
-use super::reference::{Distinct, Reference, ReferenceKind, fields_named, position};
+use super::reference::{Reference, ReferenceKind, fields_named, position};
 use super::types::condition_type;
 use super::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 use crate::influxql::{self, Binary, BinaryOperator, DataType, Expr, Select, VarRef};
@@ -13,7 +13,7 @@ use nyala_core::{Error, Result, Value};
 use nyala_db::catalog::Measurement;
 use nyala_db::series::{SeriesPin, TagFilter};
 use nyala_exec::expression::Expression;
-use nyala_exec::{Scalar, ValueType, WindowRule};
+use nyala_exec::{Distinct, Scalar, ValueType, WindowRule};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

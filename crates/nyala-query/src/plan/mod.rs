@@ -21,14 +21,14 @@ pub use condition::{MeasurementPlan, PointLimit, RowCondition};
 pub use context::QueryContext;
 pub use expression::compile_regex;
 pub use indicator::{Indicator, IndicatorKind, WarmUp};
-use reference::FEW;
-pub use reference::{Distinct, Reference, ReferenceKind, fields_named};
+pub use reference::{Reference, ReferenceKind, fields_named};
 pub use transformation::Transformation;
 
 use crate::influxql::{Call, Expr, Field, VarRef};
 use expression::{Clause, Translator};
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Catalog;
+use nyala_exec::distinct::{Distinct, FEW};
 use nyala_exec::expression::Expression;
 use nyala_exec::{TimeBounds, WindowRule};
 use rewritten::{Rewritten, RewrittenSource};

@@ -15,6 +15,8 @@ mod prometheus;
 mod query;
 mod request_watch;
 mod response;
+#[cfg(feature = "sql")]
+mod sql;
 mod v2;
 mod write;
 
@@ -61,6 +63,7 @@ nyala, a time-series database that takes the place of InfluxDB 1.x
 
 /write   takes points in line protocol
 /query   answers InfluxQL
+/api/sql answers SQL
 /health  says whether all is well
 /metrics counts, for Prometheus
 ";
@@ -105,6 +108,9 @@ pub struct Databases {
     pub catalog: Arc<Catalog>,
     /// Writes line protocol.
     pub writer: Arc<LineWriter>,
+    /// What sessions of SQL share.
+    #[cfg(feature = "sql")]
+    pub sql: Arc<nyala_sql::SqlServer>,
     /// The memory budget that requests charge.
     pub memory: Arc<MemoryBudget>,
     /// Buffers for the text of long answers.
@@ -119,6 +125,12 @@ impl Context {
         self.databases
             .get()
             .ok_or_else(|| failure(StatusCode::SERVICE_UNAVAILABLE, self.lifecycle.describe().1))
+    }
+
+    /// What all sessions of SQL share.
+    #[cfg(feature = "sql")]
+    pub(crate) fn sql(&self) -> Result<Arc<nyala_sql::SqlServer>, Failure> {
+        Ok(self.databases()?.sql.clone())
     }
 
     /// The context of a query that begins now.
@@ -255,6 +267,7 @@ fn allowed(path: &str) -> Option<&'static str> {
             Some("POST")
         }
         "/api/v2/buckets" => Some("GET, POST"),
+        "/api/sql" => Some("OPTIONS, POST"),
         path if path.starts_with(v2::buckets::BUCKET) => Some("DELETE"),
         path if is_profile(path) => Some("GET, HEAD, POST"),
         _ => None,
@@ -282,6 +295,10 @@ async fn route(
     match head.uri.path() {
         "/write" => write::handle(context, head, incoming, Protocol::V1).await,
         "/query" => query::handle(context, head, incoming, freshness, format, client).await,
+        #[cfg(feature = "sql")]
+        "/api/sql" => sql::handle(context, head, incoming).await,
+        #[cfg(not(feature = "sql"))]
+        "/api/sql" => Err(failure(StatusCode::NOT_IMPLEMENTED, "this program was built without SQL")),
         "/api/v2/write" => write::handle(context, head, incoming, Protocol::V2).await,
         "/api/v1/prom/write" => write::handle(context, head, incoming, Protocol::Prometheus).await,
         "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming, freshness).await,

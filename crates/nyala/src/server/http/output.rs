@@ -291,6 +291,12 @@ pub(super) async fn start(
 pub(super) struct AnswerReceiver(mpsc::Receiver<Result<Segment, AbortedAnswer>>);
 
 impl AnswerReceiver {
+    /// Receives the segments of an answer that is not made of frames.
+    #[cfg(feature = "sql")]
+    pub(super) fn of(segments: mpsc::Receiver<Result<Segment, AbortedAnswer>>) -> Self {
+        Self(segments)
+    }
+
     /// The response to the client.
     pub(super) async fn response(
         mut self,

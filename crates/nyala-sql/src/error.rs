@@ -1,0 +1,363 @@
+//! Errors of statements, with PostgreSQL's codes.
+
+use arrow_schema::ArrowError;
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
+use nyala_core::{Error, ErrorKind};
+use std::fmt;
+
+/// Why a statement failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlError {
+    /// What kind of error it is.
+    pub code: SqlState,
+    /// What is wrong.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Where in the text of the statement, in characters, beginning with 1.
+    pub position: Option<usize>,
+}
+
+/// Result with a [`SqlError`].
+pub type SqlResult<T> = std::result::Result<T, SqlError>;
+
+/// A code of five letters and digits, from PostgreSQL's list (appendix A of its manual).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState(pub &'static str);
+
+impl SqlState {
+    /// feature_not_supported
+    pub const UNSUPPORTED: Self = Self("0A000");
+    /// cardinality_violation
+    pub const CARDINALITY_VIOLATION: Self = Self("21000");
+    /// data_exception
+    pub const DATA_EXCEPTION: Self = Self("22000");
+    /// numeric_value_out_of_range
+    pub const OUT_OF_RANGE: Self = Self("22003");
+    /// division_by_zero
+    pub const DIVISION_BY_ZERO: Self = Self("22012");
+    /// invalid_parameter_value
+    pub const INVALID_PARAMETER: Self = Self("22023");
+    /// invalid_text_representation
+    pub const INVALID_TEXT: Self = Self("22P02");
+    /// not_null_violation
+    pub const NOT_NULL_VIOLATION: Self = Self("23502");
+    /// unique_violation
+    pub const UNIQUE_VIOLATION: Self = Self("23505");
+    /// check_violation
+    pub const CHECK_VIOLATION: Self = Self("23514");
+    /// active_sql_transaction
+    pub const ACTIVE_TRANSACTION: Self = Self("25001");
+    /// read_only_sql_transaction
+    pub const READ_ONLY_TRANSACTION: Self = Self("25006");
+    /// no_active_sql_transaction
+    pub const NO_TRANSACTION: Self = Self("25P01");
+    /// in_failed_sql_transaction
+    pub const FAILED_TRANSACTION: Self = Self("25P02");
+    /// invalid_sql_statement_name
+    pub const UNKNOWN_STATEMENT: Self = Self("26000");
+    /// serialization_failure
+    pub const SERIALIZATION_FAILURE: Self = Self("40001");
+    /// insufficient_privilege
+    pub const INSUFFICIENT_PRIVILEGE: Self = Self("42501");
+    /// syntax_error
+    pub const SYNTAX_ERROR: Self = Self("42601");
+    /// duplicate_column
+    pub const DUPLICATE_COLUMN: Self = Self("42701");
+    /// ambiguous_column
+    pub const AMBIGUOUS_COLUMN: Self = Self("42702");
+    /// undefined_column
+    pub const UNKNOWN_COLUMN: Self = Self("42703");
+    /// undefined_object
+    pub const UNKNOWN_OBJECT: Self = Self("42704");
+    /// grouping_error
+    pub const GROUPING_ERROR: Self = Self("42803");
+    /// datatype_mismatch
+    pub const TYPE_MISMATCH: Self = Self("42804");
+    /// undefined_function
+    pub const UNKNOWN_FUNCTION: Self = Self("42883");
+    /// undefined_table
+    pub const UNKNOWN_TABLE: Self = Self("42P01");
+    /// undefined_parameter
+    pub const UNKNOWN_PARAMETER: Self = Self("42P02");
+    /// duplicate_table
+    pub const DUPLICATE_TABLE: Self = Self("42P07");
+    /// indeterminate_datatype
+    pub const UNKNOWN_TYPE: Self = Self("42P18");
+    /// invalid_schema_name
+    pub const UNKNOWN_SCHEMA: Self = Self("3F000");
+    /// invalid_catalog_name
+    pub const UNKNOWN_DATABASE: Self = Self("3D000");
+    /// insufficient_resources
+    pub const TOO_FEW_RESOURCES: Self = Self("53000");
+    /// disk_full
+    pub const DISK_FULL: Self = Self("53100");
+    /// out_of_memory
+    pub const OUT_OF_MEMORY: Self = Self("53200");
+    /// program_limit_exceeded
+    pub const LIMIT_EXCEEDED: Self = Self("54000");
+    /// query_canceled
+    pub const CANCELLED: Self = Self("57014");
+    /// cannot_connect_now
+    pub const NOT_NOW: Self = Self("57P03");
+    /// io_error
+    pub const IO_ERROR: Self = Self("58030");
+    /// internal_error
+    pub const INTERNAL: Self = Self("XX000");
+    /// data_corrupted
+    pub const DATA_CORRUPTED: Self = Self("XX001");
+}
+
+impl SqlError {
+    /// An error without further words.
+    pub fn new(code: SqlState, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), detail: None, hint: None, position: None }
+    }
+
+    /// Something that is not supported, by its name.
+    pub fn unsupported(what: impl fmt::Display) -> Self {
+        Self::new(SqlState::UNSUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// The same error with a hint.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same error with its position in the text of the statement, where the message or the planner names one.
+    #[must_use]
+    pub(crate) fn placed_in(mut self, text: &str) -> Self {
+        const LINE: &str = " at Line: ";
+        let Some(at) = self.message.rfind(LINE) else { return self };
+        let place = self.message[at + LINE.len()..].split_once(", Column: ");
+        let place = place.and_then(|(line, column)| Some((line.parse().ok()?, column.trim().parse().ok()?)));
+        if let Some((line, column)) = place {
+            self.position = position_of(text, line, column);
+            self.message.truncate(at);
+        }
+        self
+    }
+}
+
+/// The position of a line and column, both beginning with 1, in a text.
+fn position_of(text: &str, line: usize, column: usize) -> Option<usize> {
+    let before: usize =
+        text.split('\n').take(line.checked_sub(1)?).map(|line| line.chars().count() + 1).sum();
+    Some(before + column)
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+/// An error of the database, on its way through DataFusion.
+pub(crate) fn outside(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+impl From<SqlError> for DataFusionError {
+    fn from(error: SqlError) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+impl From<Error> for SqlError {
+    fn from(error: Error) -> Self {
+        let code = match error.kind() {
+            ErrorKind::Invalid => SqlState::INVALID_PARAMETER,
+            ErrorKind::Missing => SqlState::UNKNOWN_OBJECT,
+            ErrorKind::Conflict => SqlState::SERIALIZATION_FAILURE,
+            ErrorKind::Unsupported => SqlState::UNSUPPORTED,
+            ErrorKind::Retry => SqlState::TOO_FEW_RESOURCES,
+            ErrorKind::Limit => SqlState::OUT_OF_MEMORY,
+            ErrorKind::Cancelled => SqlState::CANCELLED,
+            ErrorKind::Unknown | ErrorKind::Io => SqlState::IO_ERROR,
+            ErrorKind::Corrupt => SqlState::DATA_CORRUPTED,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<ParserError> for SqlError {
+    fn from(error: ParserError) -> Self {
+        match error {
+            ParserError::TokenizerError(words) | ParserError::ParserError(words) => {
+                Self::new(SqlState::SYNTAX_ERROR, words)
+            }
+            ParserError::RecursionLimitExceeded => {
+                Self::new(SqlState::LIMIT_EXCEEDED, "the statement is nested too deeply")
+            }
+        }
+    }
+}
+
+impl From<DataFusionError> for SqlError {
+    fn from(error: DataFusionError) -> Self {
+        let span = diagnosed(&error);
+        let found = match unwrapped(error) {
+            DataFusionError::External(cause) => match cause.downcast::<SqlError>() {
+                Ok(own) => *own,
+                Err(cause) => match cause.downcast::<Error>() {
+                    Ok(own) => (*own).into(),
+                    Err(cause) => Self::new(SqlState::INTERNAL, cause.to_string()),
+                },
+            },
+            DataFusionError::SQL(cause, _) => (*cause).into(),
+            DataFusionError::ArrowError(cause, _) => of_arrow(*cause),
+            DataFusionError::SchemaError(cause, _) => of_schema(&cause),
+            DataFusionError::Plan(words) => of_plan(words),
+            DataFusionError::NotImplemented(words) => Self::new(SqlState::UNSUPPORTED, words),
+            DataFusionError::ResourcesExhausted(words) => Self::new(SqlState::OUT_OF_MEMORY, words),
+            DataFusionError::Execution(words) => of_execution(words),
+            DataFusionError::IoError(cause) => Error::from(cause).into(),
+            DataFusionError::Configuration(words) => Self::new(SqlState::INVALID_PARAMETER, words),
+            other => Self::new(SqlState::INTERNAL, other.strip_backtrace()),
+        };
+        match span {
+            Some((line, column)) => {
+                let message = format!("{} at Line: {line}, Column: {column}", found.message);
+                Self { message, ..found }
+            }
+            None => found,
+        }
+    }
+}
+
+/// The error that others only add words to.
+fn unwrapped(error: DataFusionError) -> DataFusionError {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => unwrapped(*inner),
+        DataFusionError::Collection(mut all) if !all.is_empty() => unwrapped(all.swap_remove(0)),
+        DataFusionError::ArrowError(cause, words) => match *cause {
+            ArrowError::ExternalError(inner) => match inner.downcast::<DataFusionError>() {
+                Ok(inner) => unwrapped(*inner),
+                Err(inner) => DataFusionError::External(inner),
+            },
+            cause => DataFusionError::ArrowError(Box::new(cause), words),
+        },
+        DataFusionError::Shared(shared) => match std::sync::Arc::try_unwrap(shared) {
+            Ok(inner) => unwrapped(inner),
+            Err(shared) => match shared.find_root() {
+                DataFusionError::External(cause) => {
+                    match (cause.downcast_ref::<SqlError>(), cause.downcast_ref()) {
+                        (Some(own), _) => own.clone().into(),
+                        (_, Some(own)) => outside(Error::clone(own)),
+                        _ => DataFusionError::Execution(cause.to_string()),
+                    }
+                }
+                root => DataFusionError::Execution(root.strip_backtrace()),
+            },
+        },
+        other => other,
+    }
+}
+
+/// Line and column that the planner found an error at.
+fn diagnosed(error: &DataFusionError) -> Option<(u64, u64)> {
+    match error {
+        DataFusionError::Diagnostic(diagnostic, inner) => match diagnostic.span {
+            Some(span) => Some((span.start.line, span.start.column)),
+            None => diagnosed(inner),
+        },
+        DataFusionError::Context(_, inner) => diagnosed(inner),
+        DataFusionError::Collection(all) => all.first().and_then(diagnosed),
+        _ => None,
+    }
+}
+
+fn of_arrow(error: ArrowError) -> SqlError {
+    let code = match &error {
+        ArrowError::DivideByZero => return SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"),
+        ArrowError::ArithmeticOverflow(_) => SqlState::OUT_OF_RANGE,
+        ArrowError::CastError(_) | ArrowError::ParseError(_) => SqlState::INVALID_TEXT,
+        ArrowError::InvalidArgumentError(_) => SqlState::DATA_EXCEPTION,
+        ArrowError::NotYetImplemented(_) => SqlState::UNSUPPORTED,
+        ArrowError::MemoryError(_) => SqlState::OUT_OF_MEMORY,
+        _ => SqlState::INTERNAL,
+    };
+    let words = error.to_string();
+    SqlError::new(code, words.split_once(": ").map_or(&*words, |(_, rest)| rest))
+}
+
+fn of_schema(error: &SchemaError) -> SqlError {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let message = format!("column {} does not exist", quoted_where_needed(&field.flat_name()));
+            let error = SqlError::new(SqlState::UNKNOWN_COLUMN, message);
+            let folded = field.name.to_lowercase();
+            let alike = valid_fields.iter().find(|valid| valid.name.to_lowercase() == folded);
+            match alike {
+                Some(valid) => {
+                    error.with_hint(format!("Perhaps you meant \"{}\", in double quotes.", valid.name))
+                }
+                None => error,
+            }
+        }
+        SchemaError::AmbiguousReference { field } => {
+            let message = format!("column reference \"{}\" is ambiguous", field.name);
+            SqlError::new(SqlState::AMBIGUOUS_COLUMN, message)
+        }
+        SchemaError::DuplicateQualifiedField { name, .. }
+        | SchemaError::DuplicateUnqualifiedField { name } => {
+            SqlError::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
+        }
+    }
+}
+
+/// PostgreSQL quotes a name without a table, and writes one with a table as it is.
+fn quoted_where_needed(name: &str) -> String {
+    if name.contains('.') { name.to_owned() } else { format!("\"{name}\"") }
+}
+
+fn of_plan(words: String) -> SqlError {
+    if let Some(rest) = words.strip_prefix("table '") {
+        let name = rest.split('\'').next().unwrap_or(rest);
+        // The planner names database, policy and measurement; a user asks for the last.
+        return SqlError::new(SqlState::UNKNOWN_TABLE, format!("relation \"{name}\" does not exist"));
+    }
+    if words.starts_with("Invalid function") {
+        return SqlError::new(SqlState::UNKNOWN_FUNCTION, words);
+    }
+    if words.contains("must be in the GROUP BY clause")
+        || words.contains("must appear in the GROUP BY clause")
+    {
+        return SqlError::new(SqlState::GROUPING_ERROR, words);
+    }
+    if words.starts_with("Cannot infer common argument type") || words.contains("coerc") {
+        return SqlError::new(SqlState::TYPE_MISMATCH, words);
+    }
+    SqlError::new(SqlState::SYNTAX_ERROR, words)
+}
+
+fn of_execution(words: String) -> SqlError {
+    let code = match &*words {
+        words if words.contains("verflow") => SqlState::OUT_OF_RANGE,
+        words if words.contains("more than one row") => SqlState::CARDINALITY_VIOLATION,
+        _ => SqlState::DATA_EXCEPTION,
+    };
+    SqlError::new(code, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_counted_in_characters() {
+        let text = "SELECT 'ä',\n  x FORM m";
+        let error =
+            SqlError::new(SqlState::SYNTAX_ERROR, "Expected: FROM, found: FORM at Line: 2, Column: 5");
+        let placed = error.placed_in(text);
+        assert_eq!((placed.position, &*placed.message), (Some(17), "Expected: FROM, found: FORM"));
+        assert_eq!(text.chars().nth(16), Some('F'));
+    }
+}

@@ -1,0 +1,45 @@
+//! One execution of a plan: its snapshot, its memory, and what it runs with.
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use nyala_core::store::SnapshotRef;
+use nyala_exec::{ExecutionContext, QueryMemory};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// What all scans of one execution share. It travels in DataFusion's configuration, so that plans do not depend on it.
+pub(crate) struct Execution {
+    context: ExecutionContext,
+    memory: QueryMemory,
+    snapshot: Arc<OnceCell<SnapshotRef>>,
+}
+
+impl Execution {
+    /// `snapshot` is shared by the statements of a transaction.
+    pub(crate) fn new(
+        context: ExecutionContext,
+        memory: QueryMemory,
+        snapshot: Arc<OnceCell<SnapshotRef>>,
+    ) -> Self {
+        Self { context, memory, snapshot }
+    }
+
+    /// The execution that a task belongs to.
+    pub(crate) fn of(task: &TaskContext) -> Result<Arc<Self>> {
+        let found = task.session_config().get_extension::<Self>();
+        found.ok_or_else(|| DataFusionError::Internal("a scan is executed outside a statement".to_owned()))
+    }
+
+    pub(crate) fn context(&self) -> &ExecutionContext {
+        &self.context
+    }
+
+    pub(crate) fn memory(&self) -> &QueryMemory {
+        &self.memory
+    }
+
+    /// What is shown: taken when the first scan begins, and the same for all of them.
+    pub(crate) async fn snapshot(&self) -> nyala_core::Result<&SnapshotRef> {
+        self.snapshot.get_or_try_init(|| self.context.snapshot()).await
+    }
+}

@@ -1,0 +1,36 @@
+//! SQL over databases: DataFusion plans and executes, with measurements as its tables.
+//!
+//! A client opens a [`Session`] with the [`SqlServer`] that all sessions share. The text of a request is parsed into
+//! [`Statement`]s. The session prepares each of them ([`Prepared`]) and executes it. The [`Outcome`] is a stream of
+//! [`Rows`], or says what was done.
+//!
+//! A database is a catalogue, a retention policy a schema, a measurement a table: [`names`] says which of them a session
+//! sees, [`measurement`] what a measurement looks like and how it is read. A statement reads one snapshot
+//! ([`execution`]).
+
+pub mod error;
+mod execution;
+mod format;
+mod measurement;
+mod memory;
+mod names;
+mod outcome;
+mod parameter;
+mod prepared;
+mod rows;
+mod server;
+mod session;
+mod settings;
+mod statement;
+mod transaction;
+
+pub use error::{SqlError, SqlResult, SqlState};
+pub use format::{RowFormat, RowWriter};
+pub use outcome::{CommandTag, Outcome};
+pub use parameter::Parameter;
+pub use prepared::Prepared;
+pub use rows::Rows;
+pub use server::SqlServer;
+pub use session::{CancelHandle, Session};
+pub use statement::{Statement, TEXT_MAX_BYTES};
+pub use transaction::TransactionStatus;

@@ -1,0 +1,284 @@
+//! Reading a measurement: the node of a plan, and the stream of its rows.
+//!
+//! A plan may be executed many times, so the node holds nothing of a single execution: the snapshot is taken, and the
+//! series are found, when the first row is asked for.
+
+use super::columns::{Columns, Source, ZONE};
+use super::filter::Conditions;
+use super::tags::SeriesTags;
+use crate::error::outside;
+use crate::execution::Execution;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::sort_pushdown::SortOrderPushdownResult;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
+};
+use futures::TryStreamExt;
+use nyala_core::schema::TIME_COLUMN;
+use nyala_core::store::{
+    Comparison, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesSet,
+};
+use nyala_core::{ColumnId, SeriesId, TableSchema, before_long_work};
+use nyala_db::catalog::Measurement;
+use nyala_db::scan::Points;
+use nyala_exec::Distinct;
+use nyala_exec::memory::MemoryCharge;
+use std::fmt;
+use std::sync::Arc;
+
+/// Rows of a measurement, as a node of a plan.
+#[derive(Clone)]
+pub(super) struct MeasurementScan {
+    measurement: Arc<Measurement>,
+    columns: Arc<Columns>,
+    /// Which columns it shows.
+    projection: Vec<usize>,
+    conditions: Arc<Conditions>,
+    /// The order by time, if rows must have it.
+    order: Option<Direction>,
+    /// The most rows.
+    limit: Option<usize>,
+    properties: Arc<PlanProperties>,
+}
+
+impl MeasurementScan {
+    /// A scan whose rows are read by so many tasks.
+    pub(super) fn new(
+        measurement: Arc<Measurement>,
+        columns: Arc<Columns>,
+        projection: Vec<usize>,
+        conditions: Arc<Conditions>,
+        limit: Option<usize>,
+        tasks: usize,
+    ) -> Result<Self> {
+        let schema = Arc::new(columns.schema.project(&projection)?);
+        let properties = properties(EquivalenceProperties::new(schema), tasks);
+        Ok(Self { measurement, columns, projection, conditions, order: None, limit, properties })
+    }
+
+    fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.projection.iter().map(|position| &self.columns.sources[*position])
+    }
+
+    /// The stream of one of its tasks.
+    async fn open(&self, execution: Arc<Execution>, task: usize) -> nyala_core::Result<Reading> {
+        before_long_work().await;
+        let snapshot = execution.snapshot().await?;
+        let catalog = &execution.context().catalog;
+        let Conditions { tags, time, .. } = &*self.conditions;
+        let points = catalog.points(&self.measurement, tags, *time).await?;
+        let tasks = self.properties.partitioning.partition_count() as u64;
+        let (count, task) = (points.series().len(), task as u64);
+        // Consecutive series are stored together.
+        let members: Vec<SeriesId> = points
+            .series()
+            .iter()
+            .skip((count * task / tasks) as usize)
+            .take((count * (task + 1) / tasks - count * task / tasks) as usize)
+            .map(SeriesId)
+            .collect();
+        let keys: Vec<&str> = self
+            .sources()
+            .filter_map(|source| match source {
+                Source::Tag(key) => Some(key.as_str()),
+                _ => None,
+            })
+            .collect();
+        let mut held = execution.memory().hold();
+        held.charge(members.len() * (keys.len() * SeriesTags::BYTES_PER_TAG + size_of::<SeriesId>()))?;
+        let tags = SeriesTags::of(&self.measurement, &members, &keys);
+        let series = SeriesSet::Ids(members.into());
+        let (request, places) = self.request(&snapshot.schema(self.measurement.table()).ok(), series);
+        let rows = match request {
+            Some(request) if !points.series().is_empty() => self.measurement.scan(snapshot, request).await?,
+            _ => None,
+        };
+        let schema = self.schema();
+        Ok(Reading { scan: self.clone(), schema, places, rows, tags, _points: points, _held: held })
+    }
+
+    /// What the store is asked for, and per column its place in the answer. The plan may be newer than the snapshot: a
+    /// column that the snapshot lacks has no place, and no request is made if no row can satisfy a condition.
+    fn request(
+        &self,
+        schema: &Option<Arc<TableSchema>>,
+        series: SeriesSet,
+    ) -> (Option<ScanRequest>, Vec<Option<usize>>) {
+        let Some(schema) = schema else { return (None, Vec::new()) };
+        let is_there = |id: &ColumnId| schema.column(*id).is_some();
+        let mut stored = Distinct::default();
+        let places = self.sources().map(|source| Some(stored.position(source.stored().filter(is_there)?)));
+        let places = places.collect();
+        let mut stored = stored.into_list();
+        if stored.is_empty() {
+            // Rows are counted.
+            stored.push(TIME_COLUMN);
+        }
+        let mut predicates = self.conditions.predicates.clone();
+        let is_known = |predicate: &Predicate| is_there(&predicate.column);
+        let has_rows = predicates.iter().all(|own| is_known(own) || own.comparison == Comparison::IsNull);
+        predicates.retain(is_known);
+        let selection = RowSelection::Series { series, time: self.conditions.time };
+        let request = ScanRequest {
+            predicates,
+            order: self.order.map_or(Order::Key(Direction::Forward), Order::Time),
+            limit: self.limit,
+            ..ScanRequest::by_key(self.measurement.table(), selection, stored)
+        };
+        (has_rows.then_some(request), places)
+    }
+}
+
+fn properties(equivalences: EquivalenceProperties, tasks: usize) -> Arc<PlanProperties> {
+    let partitioning = Partitioning::UnknownPartitioning(tasks);
+    Arc::new(PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded))
+}
+
+impl fmt::Debug for MeasurementScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for MeasurementScan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(
+            f,
+            "MeasurementScan: measurement={}, columns=[{}]",
+            self.measurement.name(),
+            names.join(", ")
+        )?;
+        if !self.conditions.shown.is_empty() {
+            write!(f, ", conditions=[{}]", self.conditions.shown.join(", "))?;
+        }
+        match self.order {
+            Some(Direction::Forward) => f.write_str(", order=[time ASC]")?,
+            Some(Direction::Backward) => f.write_str(", order=[time DESC]")?,
+            None => {}
+        }
+        if let Some(limit) = self.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        write!(f, ", tasks={}", self.properties.partitioning.partition_count())
+    }
+}
+
+impl ExecutionPlan for MeasurementScan {
+    fn name(&self) -> &str {
+        "MeasurementScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(Self { limit, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.limit
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        let [by] = order else { return Ok(SortOrderPushdownResult::Unsupported) };
+        let column = by.expr.downcast_ref::<Column>().and_then(|column| self.projection.get(column.index()));
+        match column.map(|position| &self.columns.sources[*position]) {
+            Some(Source::Time | Source::TimeNs) => {}
+            _ => return Ok(SortOrderPushdownResult::Unsupported),
+        }
+        let direction = if by.options.descending { Direction::Backward } else { Direction::Forward };
+        let mut equivalences = EquivalenceProperties::new(self.schema());
+        equivalences.add_orderings(LexOrdering::new(order.to_vec()));
+        let properties = properties(equivalences, 1);
+        let inner = Arc::new(Self { order: Some(direction), properties, ..self.clone() });
+        Ok(SortOrderPushdownResult::Exact { inner })
+    }
+
+    fn execute(&self, task: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (scan, execution) = (self.clone(), Execution::of(&context)?);
+        let opened = futures::stream::once(async move {
+            let reading = scan.open(execution, task).await.map_err(outside)?;
+            Ok::<_, DataFusionError>(futures::stream::try_unfold(reading, |mut reading| async move {
+                let batch = reading.next().await?;
+                Ok(batch.map(|batch| (batch, reading)))
+            }))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), opened.try_flatten())))
+    }
+}
+
+/// Rows that are being read.
+struct Reading {
+    scan: MeasurementScan,
+    schema: SchemaRef,
+    /// Per column its place among the columns of the store, unless it is a tag or the snapshot lacks it.
+    places: Vec<Option<usize>>,
+    rows: Option<Box<dyn RowStream>>,
+    tags: SeriesTags,
+    /// Keeps the series in memory.
+    _points: Points,
+    _held: MemoryCharge,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(rows) = &mut self.rows else { return Ok(None) };
+        let Some(batch) = rows.next().await.map_err(outside)? else { return Ok(None) };
+        let mut tags = self.tags.columns(&batch.series, batch.rows).into_iter();
+        let columns = self.scan.sources().zip(&self.places).map(|(source, place)| -> ArrayRef {
+            let stored = place.map(|place| &batch.columns[place]);
+            let times = || stored.map(|times| times.as_primitive::<TimestampNanosecondType>());
+            match source {
+                Source::Tag(_) => tags.next().expect("one column per tag"),
+                Source::Time => Arc::new(times().expect("every row has a time").clone().with_timezone(ZONE)),
+                Source::TimeNs => {
+                    Arc::new(Int64Array::new(times().expect("every row has a time").values().clone(), None))
+                }
+                Source::Field(_, field_type, _) => match stored {
+                    Some(values) => values.clone(),
+                    None => new_null_array(&field_type.column_type().data_type(), batch.rows),
+                },
+            }
+        });
+        let columns: Vec<ArrayRef> = columns.collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.rows));
+        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?))
+    }
+}

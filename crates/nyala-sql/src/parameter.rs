@@ -1,0 +1,54 @@
+//! Values of parameters as JSON has them.
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::prepared::Prepared;
+use arrow_schema::DataType;
+use datafusion::common::ScalarValue;
+use serde::Deserialize;
+
+/// A value of a parameter, as JSON has it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// NULL.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// An integer.
+    Integer(i64),
+    /// An integer that is larger than those.
+    Unsigned(u64),
+    /// Any other number.
+    Number(f64),
+    /// Text, also of a time, a date, or a decimal.
+    Text(String),
+}
+
+impl Prepared {
+    /// The values of parameters, each of its type.
+    ///
+    /// # Errors
+    /// If there are too many or too few, or one is no value of its type.
+    pub fn values(&self, parameters: &[Parameter]) -> SqlResult<Vec<ScalarValue>> {
+        self.check_count(parameters.len())?;
+        let typed = parameters.iter().zip(&self.parameters).zip(1..);
+        typed.map(|((parameter, data_type), number)| parameter.typed(data_type, number)).collect()
+    }
+}
+
+impl Parameter {
+    fn typed(&self, data_type: &DataType, number: usize) -> SqlResult<ScalarValue> {
+        let value = match self {
+            Parameter::Null => return Ok(ScalarValue::try_from(data_type)?),
+            Parameter::Bool(value) => ScalarValue::Boolean(Some(*value)),
+            Parameter::Integer(value) => ScalarValue::Int64(Some(*value)),
+            Parameter::Unsigned(value) => ScalarValue::UInt64(Some(*value)),
+            Parameter::Number(value) => ScalarValue::Float64(Some(*value)),
+            Parameter::Text(text) => ScalarValue::Utf8(Some(text.clone())),
+        };
+        value.cast_to(data_type).map_err(|error| {
+            let error = SqlError::from(error);
+            SqlError::new(SqlState::INVALID_TEXT, format!("parameter ${number}: {}", error.message))
+        })
+    }
+}

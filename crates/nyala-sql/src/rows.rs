@@ -1,0 +1,84 @@
+//! The rows of an answer, and how a statement ends early.
+
+use crate::error::{SqlError, SqlResult};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::SchemaRef;
+use datafusion::physical_plan::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
+use nyala_exec::QueryMemory;
+use nyala_exec::running::QueryGuard;
+use std::sync::Arc;
+
+/// The rows of an answer, which are computed as they are asked for. The statement runs until this is dropped.
+pub struct Rows {
+    stream: SendableRecordBatchStream,
+    /// `None` if the rows are there already.
+    running: Option<Running>,
+}
+
+/// What a statement holds as long as it runs.
+pub(crate) struct Running {
+    pub(crate) guard: QueryGuard,
+    pub(crate) memory: QueryMemory,
+    pub(crate) text: Arc<str>,
+}
+
+impl Running {
+    /// Waits for a step of the statement, unless it is stopped: killed, cancelled, or out of time.
+    pub(crate) async fn unless_stopped<T, E: Into<SqlError>>(
+        &self,
+        step: impl Future<Output = Result<T, E>>,
+    ) -> SqlResult<T> {
+        let query = self.guard.query();
+        tokio::select! {
+            biased;
+            error = query.stopped() => Err(error.into()),
+            done = step => done.map_err(|error| error.into().placed_in(&self.text)),
+        }
+    }
+}
+
+impl Rows {
+    pub(crate) fn of(stream: SendableRecordBatchStream, running: Running) -> Self {
+        Self { stream, running: Some(running) }
+    }
+
+    /// Rows that are there already.
+    pub(crate) fn ready(rows: RecordBatch) -> Self {
+        let schema = rows.schema();
+        let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter([Ok(rows)]));
+        Self { stream: Box::pin(stream), running: None }
+    }
+
+    /// What a statement did that gives no rows, as a row.
+    pub fn of_command(command: &str, rows: Option<u64>) -> Self {
+        let command: ArrayRef = Arc::new(StringArray::from(vec![command]));
+        let affected: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
+        let columns = [("command", command, false), ("rows_affected", affected, true)];
+        Self::ready(RecordBatch::try_from_iter_with_nullable(columns).expect("the lengths are equal"))
+    }
+
+    /// The names and types of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.stream.schema()
+    }
+
+    /// The memory that the statement may use, which its answer is charged to as well; `None` for few rows.
+    pub fn memory(&self) -> Option<&QueryMemory> {
+        self.running.as_ref().map(|running| &running.memory)
+    }
+
+    /// The next rows; `None` at the end.
+    ///
+    /// # Errors
+    /// What goes wrong while rows are computed. Cancelled if the statement was stopped.
+    pub async fn next(&mut self) -> SqlResult<Option<RecordBatch>> {
+        let Self { stream, running } = self;
+        let next = async { stream.next().await.transpose() };
+        match running {
+            Some(running) => running.unless_stopped(next).await,
+            None => Ok(next.await?),
+        }
+    }
+}

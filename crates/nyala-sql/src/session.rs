@@ -1,0 +1,248 @@
+//! A session: the statements of one client, one after the other.
+
+mod command;
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::execution::Execution;
+use crate::names::DatabaseNames;
+use crate::outcome::Outcome;
+use crate::prepared::{Prepared, PreparedPlan, with_values};
+use crate::rows::{Rows, Running};
+use crate::server::SqlServer;
+use crate::settings::Settings;
+use crate::statement::Statement;
+use crate::transaction::{Transaction, TransactionStatus};
+use arrow_schema::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::{SessionState, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::execute_stream;
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::sqlparser::ast;
+use nyala_db::users::Principal;
+use nyala_exec::running::RunningQueries;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Rows of a batch of an answer.
+const BATCH_ROWS: usize = 8192;
+
+/// A session of one client. It executes one statement at a time.
+pub struct Session {
+    server: Arc<SqlServer>,
+    principal: Principal,
+    database: String,
+    settings: Settings,
+    transaction: Option<Transaction>,
+    /// Made for the first statement; anew when settings that plans depend on have changed.
+    state: Option<SessionState>,
+    running: CancelHandle,
+}
+
+/// Cancels the running statement of a session, from anywhere.
+#[derive(Clone, Default)]
+pub struct CancelHandle {
+    /// The number of the running statement; 0 if none runs.
+    number: Arc<AtomicU64>,
+    running: Arc<RunningQueries>,
+}
+
+impl CancelHandle {
+    /// Asks the statement that runs now to stop. Nothing happens if none runs.
+    pub fn cancel(&self) {
+        let number = self.number.load(Ordering::Acquire);
+        if number > 0 {
+            // It may have ended meanwhile.
+            drop(self.running.kill(number));
+        }
+    }
+}
+
+impl Session {
+    /// A session of somebody in a database, which need not exist.
+    pub fn open(server: Arc<SqlServer>, principal: Principal, database: &str) -> Self {
+        let running = CancelHandle { number: Arc::default(), running: server.running.clone() };
+        let (database, settings) = (database.to_owned(), Settings::default());
+        Self { server, principal, database, settings, transaction: None, state: None, running }
+    }
+
+    /// The database that names without one belong to.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// Whether it is in a transaction.
+    pub fn transaction(&self) -> TransactionStatus {
+        match &self.transaction {
+            None => TransactionStatus::Idle,
+            Some(transaction) if transaction.has_failed => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::Active,
+        }
+    }
+
+    /// The value of a setting.
+    pub fn setting(&self, name: &str) -> SqlResult<&str> {
+        self.settings.get(name).map(|(_, value)| value)
+    }
+
+    /// Changes a setting, as SET does.
+    pub fn set(&mut self, name: &str, value: &str) -> SqlResult<()> {
+        self.settings.set(name, Some(value))?;
+        self.state = None;
+        Ok(())
+    }
+
+    /// What cancels the statement that runs.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.running.clone()
+    }
+
+    /// The principal whose session it is.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// Prepares a statement. `types` are the types of parameters that the client knows, in order.
+    ///
+    /// # Errors
+    /// What is wrong with the statement.
+    pub async fn prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
+        self.check_not_failed(&statement)?;
+        let prepared = self.try_prepare(statement, types).await;
+        self.noted(prepared)
+    }
+
+    async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
+        match &statement.ast {
+            ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
+                self.server.catalog.follow().await?;
+                let state = self.state()?;
+                let prepared = Prepared::of_query(state, statement, types).await?;
+                if let PreparedPlan::Query { plan, .. } = &prepared.plan {
+                    check_only_reads(plan)?;
+                }
+                Ok(prepared)
+            }
+            _ => self.prepare_command(statement),
+        }
+    }
+
+    /// Executes a prepared statement with values for its parameters.
+    ///
+    /// # Errors
+    /// What goes wrong before the first row. If the session is in a transaction, the transaction fails.
+    pub async fn execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
+        self.check_not_failed(&prepared.statement)?;
+        let executed = match &prepared.plan {
+            PreparedPlan::Session => self.execute_command(&prepared.statement),
+            PreparedPlan::Query { plan, is_optimized } => {
+                self.execute_query(prepared, plan.clone(), *is_optimized, values).await
+            }
+        };
+        self.noted(executed)
+    }
+
+    /// Notes that a statement of a transaction failed.
+    ///
+    /// The reader of [`Rows`] calls it when it finds an error among them.
+    pub fn fail_transaction(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.has_failed = true;
+        }
+    }
+
+    fn noted<T>(&mut self, done: SqlResult<T>) -> SqlResult<T> {
+        if done.is_err() {
+            self.fail_transaction();
+        }
+        done
+    }
+
+    fn check_not_failed(&self, statement: &Statement) -> SqlResult<()> {
+        let ends = matches!(statement.ast, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. });
+        match self.transaction() {
+            TransactionStatus::Failed if !ends => Err(SqlError::new(
+                SqlState::FAILED_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn execute_query(
+        &mut self,
+        prepared: &Prepared,
+        plan: LogicalPlan,
+        is_optimized: bool,
+        values: Vec<ScalarValue>,
+    ) -> SqlResult<Outcome> {
+        let freshness = self.server.catalog.follow().await?;
+        let mut context = self.server.context(self.principal.clone(), freshness);
+        let shown = prepared.statement.clone();
+        let guard = self.server.running.enter(move || shown.shown(), &self.database, &self.principal)?;
+        self.running.number.store(guard.query().number(), Ordering::Release);
+        context.query = Some(guard.query());
+        let memory = self.server.statement_memory();
+        let running = Running { guard, memory: memory.clone(), text: prepared.statement.text.clone() };
+        let snapshot = self.transaction.as_ref().map(|own| own.snapshot.clone()).unwrap_or_default();
+        let execution = Arc::new(Execution::new(context, memory.clone(), snapshot));
+        let values = prepared.bound(values)?;
+        let state = self.state()?;
+        state.execution_props_mut().query_execution_start_time = None;
+        state.mark_start_execution();
+        let state = &*state;
+        let planned = async {
+            let plan = with_values(plan, values)?;
+            let plan = if is_optimized { plan } else { state.optimize(&plan)? };
+            state.query_planner().create_physical_plan(&plan, state).await
+        };
+        let plan = running.unless_stopped(planned).await?;
+        let task = Arc::new(TaskContext::new(
+            None,
+            String::new(),
+            state.config().clone().with_extension(execution),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            SqlServer::runtime(&memory),
+        ));
+        Ok(Outcome::Rows(Rows::of(execute_stream(plan, task)?, running)))
+    }
+
+    /// What plans are made with.
+    fn state(&mut self) -> SqlResult<&mut SessionState> {
+        if self.state.is_none() {
+            self.state = Some(self.new_state());
+        }
+        Ok(self.state.as_mut().expect("it was just made"))
+    }
+
+    fn new_state(&self) -> SessionState {
+        let known = self.server.catalog.database(&self.database);
+        let policy = known.map(|known| known.default_policy.clone()).unwrap_or_default();
+        let mut config = SessionConfig::new()
+            .with_default_catalog_and_schema(&self.database, policy)
+            .with_create_default_catalog_and_schema(false)
+            .with_information_schema(true)
+            .with_batch_size(BATCH_ROWS);
+        let options = config.options_mut();
+        options.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
+        options.sql_parser.collect_spans = true;
+        options.execution.time_zone = self.settings.get("TimeZone").ok().map(|(_, zone)| zone.to_owned());
+        let names = Arc::new(DatabaseNames {
+            catalog: self.server.catalog.clone(),
+            principal: self.principal.clone(),
+        });
+        SqlServer::planner().with_config(config).with_catalog_list(names).build()
+    }
+}
+
+/// Refuses plans that read or change anything but the databases: files of the server are nobody's business, and rows are
+/// changed by our own statements only.
+fn check_only_reads(plan: &LogicalPlan) -> SqlResult<()> {
+    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    Ok(options.verify_plan(plan)?)
+}

@@ -1,0 +1,192 @@
+//! Statements that concern the session alone: settings and transactions.
+
+use super::Session;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::outcome::{CommandTag, Outcome};
+use crate::prepared::Prepared;
+use crate::rows::Rows;
+use crate::statement::Statement;
+use crate::transaction::Transaction;
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+
+/// What a statement does with the session.
+enum Command {
+    /// Gives a setting a value; `None`: the one that it had at first.
+    Set(String, Option<String>),
+    /// Gives all settings the values that they had at first.
+    ResetAll,
+    /// Shows a setting.
+    Show(String),
+    /// Shows all settings.
+    ShowAll,
+    Begin,
+    Commit,
+    Rollback,
+    /// Forgets everything that the session has set.
+    DiscardAll,
+}
+
+impl Session {
+    pub(super) fn prepare_command(&mut self, statement: Statement) -> SqlResult<Prepared> {
+        let columns = match Command::of(&statement.ast)? {
+            Command::Show(name) => Some(one_text(self.settings.get(&name)?.0)),
+            Command::ShowAll => Some(texts(&["name", "setting"])),
+            _ => None,
+        };
+        Ok(Prepared::of_session(statement, columns))
+    }
+
+    pub(super) fn execute_command(&mut self, statement: &Statement) -> SqlResult<Outcome> {
+        let done = match Command::of(&statement.ast)? {
+            Command::Set(name, value) => {
+                self.settings.set(&name, value.as_deref())?;
+                self.state = None;
+                if value.is_some() { "SET" } else { "RESET" }
+            }
+            Command::ResetAll => {
+                self.settings.reset();
+                self.state = None;
+                "RESET"
+            }
+            Command::Show(name) => {
+                let (name, value) = self.settings.get(&name)?;
+                return Ok(Outcome::Rows(Rows::ready(text_rows(&[name], &[vec![value]])?)));
+            }
+            Command::ShowAll => {
+                let (names, values): (Vec<_>, Vec<_>) = self.settings.all().unzip();
+                return Ok(Outcome::Rows(Rows::ready(text_rows(&["name", "setting"], &[names, values])?)));
+            }
+            Command::Begin => {
+                if self.transaction.is_none() {
+                    self.transaction = Some(Transaction::default());
+                }
+                "BEGIN"
+            }
+            Command::Commit => match self.transaction.take() {
+                Some(transaction) if transaction.has_failed => "ROLLBACK",
+                _ => "COMMIT",
+            },
+            Command::Rollback => {
+                self.transaction = None;
+                "ROLLBACK"
+            }
+            Command::DiscardAll => {
+                if self.transaction.is_some() {
+                    let words = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(SqlError::new(SqlState::ACTIVE_TRANSACTION, words));
+                }
+                self.settings.reset();
+                self.state = None;
+                "DISCARD ALL"
+            }
+        };
+        Ok(Outcome::Done(CommandTag::of(done)))
+    }
+}
+
+impl Command {
+    fn of(statement: &ast::Statement) -> SqlResult<Self> {
+        Ok(match statement {
+            ast::Statement::Set(set) => Self::of_set(set)?,
+            ast::Statement::Reset(reset) => match &reset.reset {
+                ast::Reset::ALL => Self::ResetAll,
+                ast::Reset::ConfigurationParameter(name) => Self::Set(name.to_string(), None),
+            },
+            ast::Statement::ShowVariable { variable } => {
+                let words: Vec<String> = variable.iter().map(|word| word.value.to_lowercase()).collect();
+                match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                    ["all"] => Self::ShowAll,
+                    ["time", "zone"] => Self::Show("TimeZone".to_owned()),
+                    ["transaction", "isolation", "level"] => Self::Show("transaction_isolation".to_owned()),
+                    _ => Self::Show(words.join(".")),
+                }
+            }
+            ast::Statement::StartTransaction { modes, .. } => {
+                check_modes(modes)?;
+                Self::Begin
+            }
+            ast::Statement::Commit { chain: false, .. } => Self::Commit,
+            ast::Statement::Rollback { chain: false, savepoint: None } => Self::Rollback,
+            ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Self::DiscardAll,
+            other => return Err(SqlError::unsupported(first_words(other))),
+        })
+    }
+
+    fn of_set(set: &ast::Set) -> SqlResult<Self> {
+        match set {
+            ast::Set::SingleAssignment { variable, values, .. } => {
+                let values: Vec<String> = values.iter().map(value_of).collect::<SqlResult<_>>()?;
+                let is_default = matches!(&values[..], [one] if one.eq_ignore_ascii_case("default"));
+                Ok(Self::Set(variable.to_string(), (!is_default).then(|| values.join(", "))))
+            }
+            ast::Set::SetTimeZone { value, .. } => {
+                let value = value_of(value)?;
+                let is_default = ["default", "local"].iter().any(|word| value.eq_ignore_ascii_case(word));
+                Ok(Self::Set("TimeZone".to_owned(), (!is_default).then_some(value)))
+            }
+            ast::Set::SetNames { charset_name, .. } => {
+                Ok(Self::Set("client_encoding".to_owned(), Some(charset_name.value.clone())))
+            }
+            ast::Set::SetTransaction { modes, .. } => {
+                check_modes(modes)?;
+                Ok(Self::Set("transaction_isolation".to_owned(), None))
+            }
+            other => Err(SqlError::unsupported(format!("SET in the form \"{other}\""))),
+        }
+    }
+}
+
+/// Accepts the modes of transactions that there are: every transaction reads one snapshot, as PostgreSQL's REPEATABLE READ
+/// does, which also fulfils what READ COMMITTED promises.
+fn check_modes(modes: &[ast::TransactionMode]) -> SqlResult<()> {
+    let is_serializable = |mode: &&ast::TransactionMode| {
+        matches!(mode, ast::TransactionMode::IsolationLevel(ast::TransactionIsolationLevel::Serializable))
+    };
+    match modes.iter().find(is_serializable) {
+        Some(mode) => Err(SqlError::unsupported(mode).with_hint(
+            "Transactions are REPEATABLE READ: they read one snapshot, and the first to commit wins.",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A value of SET: a text, a number or a word.
+fn value_of(expression: &ast::Expr) -> SqlResult<String> {
+    Ok(match expression {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        ast::Expr::Identifier(word) => word.value.clone(),
+        ast::Expr::UnaryOp { .. } => expression.to_string(),
+        other => {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{other} is no value of a setting")));
+        }
+    })
+}
+
+/// What kind of statement it is, for an error.
+fn first_words(statement: &ast::Statement) -> String {
+    let text = statement.to_string();
+    let is_keyword = |word: &&str| word.chars().all(|letter| letter.is_ascii_uppercase());
+    let words: Vec<&str> = text.split_whitespace().take_while(is_keyword).take(3).collect();
+    if words.is_empty() { "this statement".to_owned() } else { words.join(" ") }
+}
+
+fn texts(names: &[&str]) -> SchemaRef {
+    let columns: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect();
+    Arc::new(Schema::new(columns))
+}
+
+fn one_text(name: &str) -> SchemaRef {
+    texts(&[name])
+}
+
+fn text_rows(names: &[&str], columns: &[Vec<&str>]) -> SqlResult<RecordBatch> {
+    let arrays = columns.iter().map(|column| Arc::new(StringArray::from(column.clone())) as ArrayRef);
+    let batch = RecordBatch::try_new(texts(names), arrays.collect());
+    batch.map_err(|error| SqlError::new(SqlState::INTERNAL, error.to_string()))
+}

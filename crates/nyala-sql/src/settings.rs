@@ -1,0 +1,168 @@
+//! Settings of a session: those of PostgreSQL that clients set or ask for.
+//!
+//! A setting either has an effect, or accepts only the value that describes what nyala does anyway. Any other name is
+//! refused.
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use chrono_tz::Tz;
+use std::collections::BTreeMap;
+
+/// The version that clients are told: the one whose behaviour they get.
+pub const SERVER_VERSION: &str = "15.18";
+
+/// Which values a setting accepts.
+enum Accepts {
+    /// Any text.
+    Any,
+    /// One of these, in any case. The first is the only one with an effect, the others mean the same.
+    One(&'static [&'static str]),
+    /// A duration in milliseconds, or with a unit.
+    Duration,
+    /// A number in a range.
+    Number(i64, i64),
+    /// The name of a time zone.
+    Zone,
+}
+
+/// The settings, their values at first, and what they accept.
+const KNOWN: [(&str, &str, Accepts); 21] = [
+    ("application_name", "", Accepts::Any),
+    ("bytea_output", "hex", Accepts::One(&["hex"])),
+    ("client_encoding", "UTF8", Accepts::One(&["UTF8", "UTF-8", "UNICODE"])),
+    ("client_min_messages", "notice", Accepts::Any),
+    ("DateStyle", "ISO, MDY", Accepts::One(&["ISO, MDY", "ISO", "ISO, YMD", "ISO,MDY"])),
+    (
+        "default_transaction_isolation",
+        "repeatable read",
+        Accepts::One(&["repeatable read", "read committed"]),
+    ),
+    ("default_transaction_read_only", "off", Accepts::One(&["off", "false", "0"])),
+    ("extra_float_digits", "1", Accepts::Number(1, 3)),
+    ("integer_datetimes", "on", Accepts::One(&["on"])),
+    ("IntervalStyle", "postgres", Accepts::One(&["postgres"])),
+    ("is_superuser", "off", Accepts::One(&[])),
+    ("lock_timeout", "0", Accepts::Duration),
+    ("max_identifier_length", "63", Accepts::One(&[])),
+    ("search_path", "", Accepts::Any),
+    ("server_encoding", "UTF8", Accepts::One(&[])),
+    ("server_version", SERVER_VERSION, Accepts::One(&[])),
+    ("server_version_num", "150018", Accepts::One(&[])),
+    ("standard_conforming_strings", "on", Accepts::One(&["on", "true", "1"])),
+    ("statement_timeout", "0", Accepts::Duration),
+    ("TimeZone", "UTC", Accepts::Zone),
+    ("transaction_isolation", "repeatable read", Accepts::One(&["repeatable read", "read committed"])),
+];
+
+/// The settings of a session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    /// Those that were changed, by their position among the known ones.
+    changed: BTreeMap<usize, String>,
+}
+
+fn known(name: &str) -> SqlResult<usize> {
+    let place = KNOWN.iter().position(|(known, ..)| known.eq_ignore_ascii_case(name));
+    place.ok_or_else(|| {
+        SqlError::new(SqlState::UNKNOWN_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+    })
+}
+
+impl Settings {
+    /// The value of a setting, and its name as PostgreSQL writes it.
+    pub(crate) fn get(&self, name: &str) -> SqlResult<(&'static str, &str)> {
+        let place = known(name)?;
+        let (name, first, _) = &KNOWN[place];
+        Ok((name, self.changed.get(&place).map_or(*first, String::as_str)))
+    }
+
+    /// Changes a setting; `None` gives it the value that it had at first. Returns its name as PostgreSQL writes it.
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) -> SqlResult<&'static str> {
+        let place = known(name)?;
+        let (name, _, accepts) = &KNOWN[place];
+        let Some(value) = value else {
+            self.changed.remove(&place);
+            return Ok(name);
+        };
+        let refused = |words: String| Err(SqlError::new(SqlState::INVALID_PARAMETER, words));
+        let value = match accepts {
+            Accepts::Any => value.to_owned(),
+            Accepts::One([]) => return refused(format!("parameter \"{name}\" cannot be changed")),
+            Accepts::One(values) => match values.iter().any(|own| own.eq_ignore_ascii_case(value)) {
+                true => values[0].to_owned(),
+                false => {
+                    return refused(format!(
+                        "parameter \"{name}\" can only be \"{}\", not \"{value}\"",
+                        values[0]
+                    ));
+                }
+            },
+            Accepts::Duration => match milliseconds(value) {
+                Some(milliseconds) => milliseconds.to_string(),
+                None => return refused(format!("invalid value for parameter \"{name}\": \"{value}\"")),
+            },
+            Accepts::Zone => match value.parse::<Tz>() {
+                Ok(zone) => zone.name().to_owned(),
+                Err(_) => return refused(format!("invalid value for parameter \"{name}\": \"{value}\"")),
+            },
+            Accepts::Number(least, most) => match value.parse::<i64>() {
+                // Older clients ask for 0 or 2; digits are always as many as are needed.
+                Ok(number) if number <= *most => number.max(*least).to_string(),
+                _ => return refused(format!("invalid value for parameter \"{name}\": \"{value}\"")),
+            },
+        };
+        self.changed.insert(place, value);
+        Ok(name)
+    }
+
+    /// Gives all settings the values that they had at first.
+    pub(crate) fn reset(&mut self) {
+        self.changed.clear();
+    }
+
+    /// All settings and their values.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        KNOWN
+            .iter()
+            .enumerate()
+            .map(|(place, (name, first, _))| (*name, self.changed.get(&place).map_or(*first, String::as_str)))
+    }
+}
+
+/// A duration as PostgreSQL reads it: a number with a unit, milliseconds without one.
+fn milliseconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_an_effect_or_are_refused() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.set("timezone", Some("Europe/Berlin")), Ok("TimeZone"));
+        assert_eq!(settings.get("TIMEZONE"), Ok(("TimeZone", "Europe/Berlin")));
+        assert_eq!(
+            settings.set("TimeZone", Some("Mars")).map_err(|e| e.code),
+            Err(SqlState::INVALID_PARAMETER)
+        );
+        assert_eq!(settings.set("statement_timeout", Some("2 min")), Ok("statement_timeout"));
+        assert_eq!(settings.get("statement_timeout"), Ok(("statement_timeout", "120000")));
+        assert!(settings.set("statement_timeout", Some("soon")).is_err());
+        assert!(settings.set("server_version", Some("9")).is_err());
+        assert!(settings.get("work_mem").is_err());
+        settings.set("statement_timeout", None).unwrap();
+        assert_eq!(settings.get("statement_timeout").unwrap().1, "0");
+    }
+}

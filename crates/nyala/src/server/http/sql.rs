@@ -1,0 +1,235 @@
+//! `POST /api/sql`: executes one statement of SQL, and answers with its rows in the form that the client accepts.
+//!
+//! The statement is the body as it is, or `q` of a form, or `query` of a JSON document, which may have `params` for the
+//! parameters `$1`, `$2`, …. `db` names the database whose measurements need no prefix.
+
+use super::body::{self, RequestBody};
+use super::body_stream::{AbortedAnswer, Segment};
+use super::gzip::{self, Compressor};
+use super::output::AnswerReceiver;
+use super::response::{Answer, Failure, failure, failure_with};
+use super::{Context, access, params::Params};
+use crate::server::format::push_string;
+use futures::FutureExt;
+use hyper::header::{ACCEPT, CONTENT_TYPE};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+use nyala_sql::{
+    CancelHandle, CommandTag, Outcome, Parameter, RowFormat, RowWriter, Rows, Session, SqlError, SqlResult,
+    SqlState, Statement, TEXT_MAX_BYTES,
+};
+use serde::Deserialize;
+use std::panic::AssertUnwindSafe;
+use tokio::sync::mpsc;
+
+/// A longer answer is sent in segments of about this size.
+const SEGMENT_BYTES: usize = 1 << 20;
+/// Segments that may wait for a slow client before the statement waits too.
+const SEGMENTS_MAX: usize = 2;
+
+/// A request as a JSON document.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    query: String,
+    #[serde(default, alias = "db")]
+    database: Option<String>,
+    #[serde(default)]
+    params: Vec<Parameter>,
+}
+
+pub(super) async fn handle(
+    context: &Context,
+    head: &Parts,
+    incoming: &mut RequestBody,
+) -> Result<Response<Answer>, Failure> {
+    let of_url = Params::parse(head.uri.query().unwrap_or(""));
+    // Credentials are checked before the body is read.
+    let principal = access::authenticate(context, &of_url, &head.headers).await?;
+    context.watch.count(head.uri.path(), &head.extensions, &principal);
+    let format = accepted(head)?;
+    let body = body::read_within(TEXT_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;
+    let document = document_of(head, &body.bytes, &of_url)?;
+    let database = document.database.unwrap_or_default();
+    let mut session = Session::open(context.sql()?, principal, &database);
+    let cancel = CancelOnDrop(session.cancel_handle());
+    let compressed = gzip::is_accepted(&head.headers);
+    let (segments, received) = mpsc::channel(SEGMENTS_MAX);
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let work = async move {
+        let started = start(&mut session, &document.query, document.params, format).await;
+        let writing = match started {
+            Ok(writing) => writing,
+            Err(error) => return drop(begun.send(Err(error))),
+        };
+        let mut sending =
+            OutgoingAnswer { writing, segments, compressor: compressed.then(Compressor::default) };
+        let mut begun = Some(begun);
+        let written = sending.run(|| begun.take().map_or((), |begun| drop(begun.send(Ok(()))))).await;
+        match (written, begun) {
+            (Ok(()), _) => {}
+            (Err(error), Some(begun)) => drop(begun.send(Err(error))),
+            (Err(error), None) => drop(sending.segments.send(Err(AbortedAnswer(error.to_string()))).await),
+        }
+    };
+    context.work.spawn(AssertUnwindSafe(work).catch_unwind());
+    let aborted =
+        |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the statement failed; the server's log says why");
+    has_begun.await.map_err(aborted)?.map_err(|error| failed(&error))?;
+    cancel.disarm();
+    AnswerReceiver::of(received).response(format.media_type(), compressed).await
+}
+
+/// Cancels a statement when its client leaves before the answer begins. Later, a segment that cannot be sent ends it.
+struct CancelOnDrop(CancelHandle);
+
+impl CancelOnDrop {
+    fn disarm(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// The form of the answer.
+fn accepted(head: &Parts) -> Result<RowFormat, Failure> {
+    let headers = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut types =
+        headers.flat_map(|value| value.split(',')).map(|part| part.split(';').next().unwrap_or("").trim());
+    let mut types = types.by_ref().filter(|part| !part.is_empty()).peekable();
+    if types.peek().is_none() {
+        return Ok(RowFormat::default());
+    }
+    types.find_map(RowFormat::of_media_type).ok_or_else(|| {
+        let words = "SQL is answered as application/json, application/jsonl, text/csv or \
+                     application/vnd.apache.arrow.stream";
+        failure(StatusCode::NOT_ACCEPTABLE, words)
+    })
+}
+
+fn document_of(head: &Parts, body: &[u8], of_url: &Params) -> Result<Document, Failure> {
+    let invalid = |words: String| failure(StatusCode::BAD_REQUEST, words);
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let text = || std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8".to_owned()));
+    let database = |params: &Params| match params.get("db") {
+        "" => None,
+        name => Some(name.to_owned()),
+    };
+    let mut document = if content_type.starts_with("application/json") {
+        serde_json::from_slice(body).map_err(|error| invalid(format!("the body is no request: {error}")))?
+    } else if content_type.starts_with("application/x-www-form-urlencoded") && body.starts_with(b"q=") {
+        let mut params = Params::parse(text()?);
+        Document { database: database(&params), query: params.take("q"), params: Vec::new() }
+    } else {
+        Document { query: text()?.to_owned(), database: None, params: Vec::new() }
+    };
+    if document.database.is_none() {
+        document.database = database(of_url);
+    }
+    Ok(document)
+}
+
+/// Begins to execute the statement of a request.
+async fn start(
+    session: &mut Session,
+    text: &str,
+    parameters: Vec<Parameter>,
+    format: RowFormat,
+) -> SqlResult<Writing> {
+    let mut statements = Statement::parse(text)?;
+    let statement = match (statements.pop(), statements.len()) {
+        (Some(statement), 0) => statement,
+        (None, _) => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "the request has no statement")),
+        (Some(_), _) => {
+            let words = "a request has one statement: send each in a request of its own";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+        }
+    };
+    let prepared = session.prepare(statement, &[]).await?;
+    let values = prepared.values(&parameters)?;
+    let rows = match session.execute(&prepared, values).await? {
+        Outcome::Rows(rows) => rows,
+        Outcome::Done(CommandTag { command, rows }) => Rows::of_command(command, rows),
+    };
+    let writer = RowWriter::new(format, &rows.schema())?;
+    Ok(Writing { rows, writer })
+}
+
+/// Rows that are being written.
+struct Writing {
+    rows: Rows,
+    writer: RowWriter,
+}
+
+/// An answer that is being sent.
+struct OutgoingAnswer {
+    writing: Writing,
+    segments: mpsc::Sender<Result<Segment, AbortedAnswer>>,
+    compressor: Option<Compressor>,
+}
+
+impl OutgoingAnswer {
+    /// Writes and sends all rows. `begins` is called when the first segment is there: until then an error replaces the
+    /// answer.
+    async fn run(&mut self, mut begins: impl FnMut()) -> SqlResult<()> {
+        loop {
+            let Writing { rows, writer } = &mut self.writing;
+            let next = tokio::select! {
+                next = rows.next() => next?,
+                () = self.segments.closed() => return Ok(()),
+            };
+            let last = next.is_none();
+            match next {
+                Some(rows) => writer.write(&rows)?,
+                None => writer.finish()?,
+            }
+            if !last && writer.buffer().len() < SEGMENT_BYTES {
+                continue;
+            }
+            let bytes = std::mem::take(writer.buffer());
+            let bytes = match &mut self.compressor {
+                Some(compressor) => compressor.compress(&bytes, last),
+                None => bytes.into(),
+            };
+            begins();
+            if self.segments.send(Ok(Segment { bytes, last })).await.is_err() || last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The response to a statement that failed: its code, position and hint stand beside the message.
+fn failed(error: &SqlError) -> Failure {
+    let mut members = Vec::new();
+    let mut add = |name: &str, text: &str| {
+        members.extend_from_slice(format!(",\"{name}\":").as_bytes());
+        push_string(&mut members, text);
+    };
+    add("code", error.code.0);
+    error.detail.iter().for_each(|detail| add("detail", detail));
+    error.hint.iter().for_each(|hint| add("hint", hint));
+    if let Some(position) = error.position {
+        members.extend_from_slice(format!(",\"position\":{position}").as_bytes());
+    }
+    failure_with(status_of(error.code), &error.message, &members)
+}
+
+fn status_of(code: SqlState) -> StatusCode {
+    match code {
+        SqlState::INSUFFICIENT_PRIVILEGE => StatusCode::FORBIDDEN,
+        SqlState::UNSUPPORTED => StatusCode::NOT_IMPLEMENTED,
+        SqlState::UNKNOWN_DATABASE => StatusCode::NOT_FOUND,
+        SqlState::UNIQUE_VIOLATION | SqlState::SERIALIZATION_FAILURE => StatusCode::CONFLICT,
+        SqlState::OUT_OF_MEMORY | SqlState::LIMIT_EXCEEDED => StatusCode::UNPROCESSABLE_ENTITY,
+        SqlState::TOO_FEW_RESOURCES | SqlState::DISK_FULL | SqlState::NOT_NOW => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        SqlState(code) if ["57", "58", "XX"].contains(&&code[..2]) => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    }
+}
