@@ -8,21 +8,29 @@
 //! sees, [`measurement`] what a measurement looks like and how it is read. A statement reads one snapshot
 //! ([`execution`]).
 
+mod change;
 pub mod error;
+mod definition;
 mod execution;
+mod expression;
 mod format;
+mod literal;
+mod look_up;
 mod measurement;
 mod memory;
 mod names;
 mod outcome;
 mod parameter;
 mod prepared;
+mod relation;
 mod rows;
 mod server;
 mod session;
 mod settings;
 mod statement;
+mod target;
 mod transaction;
+mod view;
 
 pub use error::{SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};

@@ -3,7 +3,9 @@
 //! The plan of a query is optimised once and executed many times. Functions such as `now()` are computed when a plan is
 //! optimised, so the plan of a statement that calls one is optimised anew for each execution.
 
+use crate::change::Change;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::look_up::LookUp;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -16,7 +18,7 @@ use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
-const PARAMETERS_MAX: usize = 65_535;
+pub(crate) const PARAMETERS_MAX: usize = 65_535;
 
 /// A prepared statement.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub struct Prepared {
     pub parameters: Vec<DataType>,
     /// The columns of its answer; `None` if it gives no rows.
     pub columns: Option<SchemaRef>,
+    /// The version of the definitions of tables that it was planned with.
+    pub(crate) version: u64,
     pub(crate) plan: PreparedPlan,
 }
 
@@ -39,6 +43,12 @@ pub(crate) enum PreparedPlan {
         /// Whether the plan is optimised, and still right at a later execution.
         is_optimized: bool,
     },
+    /// Finds a row by its key.
+    LookUp(Arc<LookUp>),
+    /// Changes rows.
+    Change(Arc<Change>),
+    /// Defines a table or a view.
+    Definition,
     /// Does something with the session alone.
     Session,
 }
@@ -46,7 +56,17 @@ pub(crate) enum PreparedPlan {
 impl Prepared {
     /// A statement that only concerns the session.
     pub(crate) fn of_session(statement: Statement, columns: Option<SchemaRef>) -> Self {
-        Self { statement, parameters: Vec::new(), columns, plan: PreparedPlan::Session }
+        Self { statement, parameters: Vec::new(), columns, version: 0, plan: PreparedPlan::Session }
+    }
+
+    /// A statement that defines a table or a view.
+    pub(crate) fn of_definition(statement: Statement) -> Self {
+        Self { plan: PreparedPlan::Definition, ..Self::of_session(statement, None) }
+    }
+
+    /// Whether its plan may no longer be right when a table was altered.
+    pub(crate) fn depends_on_tables(&self) -> bool {
+        !matches!(self.plan, PreparedPlan::Session | PreparedPlan::Definition)
     }
 
     /// Plans a query. `given` are the types of parameters that the client knows.
@@ -58,7 +78,10 @@ impl Prepared {
         let placed = |error| SqlError::from(error).placed_in(&statement.text);
         let ast = PlannedStatement::Statement(Box::new(statement.ast.clone()));
         let plan = state.statement_to_plan(ast).await.map_err(placed)?;
-        let parameters = parameter_types(&plan, given)?;
+        let parameters = parameter_types(&plan, given)?.into_iter();
+        // What neither the client nor the planner knows is text.
+        let parameters: Vec<DataType> =
+            parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();
         let plan = with_types(plan, &parameters).map_err(placed)?;
         let columns = Some(Arc::new(plan.schema().as_arrow().clone()));
         let is_explain = matches!(statement.ast, ast::Statement::Explain { .. });
@@ -66,7 +89,8 @@ impl Prepared {
             true => (plan, false),
             false => (state.optimize(&plan).map_err(placed)?, true),
         };
-        Ok(Self { statement, parameters, columns, plan: PreparedPlan::Query { plan, is_optimized } })
+        let plan = PreparedPlan::Query { plan, is_optimized };
+        Ok(Self { statement, parameters, columns, version: 0, plan })
     }
 
     pub(crate) fn check_count(&self, given: usize) -> SqlResult<()> {
@@ -102,8 +126,11 @@ fn number_of(id: &str) -> SqlResult<usize> {
     })
 }
 
-/// The types of the parameters of a plan. What neither the client nor the planner knows is text.
-fn parameter_types(plan: &LogicalPlan, given: &[Option<DataType>]) -> SqlResult<Vec<DataType>> {
+/// What is known of the types of the parameters of a plan.
+pub(crate) fn parameter_types(
+    plan: &LogicalPlan,
+    given: &[Option<DataType>],
+) -> SqlResult<Vec<Option<DataType>>> {
     let found = plan.get_parameter_types()?;
     let mut types: Vec<Option<DataType>> = given.to_vec();
     for (id, data_type) in found {
@@ -119,7 +146,7 @@ fn parameter_types(plan: &LogicalPlan, given: &[Option<DataType>]) -> SqlResult<
     for number in limits(plan)? {
         types[number - 1].get_or_insert(DataType::Int64);
     }
-    Ok(types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect())
+    Ok(types)
 }
 
 /// Text as clients send it, for a column that stores it in another form.
@@ -156,7 +183,7 @@ fn limits(plan: &LogicalPlan) -> SqlResult<Vec<usize>> {
 }
 
 /// The plan with the types of its parameters.
-fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+pub(crate) fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
     if types.is_empty() {
         return Ok(plan);
     }
@@ -176,7 +203,7 @@ fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
 }
 
 /// Whether a plan calls a function whose value changes from statement to statement.
-fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expression| {

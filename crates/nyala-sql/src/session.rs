@@ -1,41 +1,43 @@
 //! A session: the statements of one client, one after the other.
 
 mod command;
+mod query;
 
+pub(crate) use query::Run;
+
+use crate::change;
+use crate::definition::is_definition;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::execution::Execution;
 use crate::names::DatabaseNames;
 use crate::outcome::Outcome;
-use crate::prepared::{Prepared, PreparedPlan, with_values};
-use crate::rows::{Rows, Running};
+use crate::prepared::{Prepared, PreparedPlan};
+use crate::relation::input::Surroundings;
 use crate::server::SqlServer;
 use crate::settings::Settings;
 use crate::statement::Statement;
 use crate::transaction::{Transaction, TransactionStatus};
 use arrow_schema::DataType;
+use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
+use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execute_stream;
-use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast;
 use nyala_db::users::Principal;
 use nyala_exec::running::RunningQueries;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rows of a batch of an answer.
-const BATCH_ROWS: usize = 8192;
+/// How often a statement is planned again because tables were altered meanwhile.
+const TRIES: usize = 16;
 
 /// A session of one client. It executes one statement at a time.
 pub struct Session {
-    server: Arc<SqlServer>,
-    principal: Principal,
-    database: String,
-    settings: Settings,
-    transaction: Option<Transaction>,
+    pub(crate) server: Arc<SqlServer>,
+    pub(crate) principal: Principal,
+    pub(crate) database: String,
+    pub(crate) settings: Settings,
+    pub(crate) transaction: Option<Transaction>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
@@ -115,18 +117,27 @@ impl Session {
     }
 
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
-        match &statement.ast {
+        let version = self.server.catalog.relations().version();
+        let prepared = match &statement.ast {
+            _ if change::written(&statement).is_some() => {
+                self.server.catalog.follow().await?;
+                self.prepare_change(statement, types).await?
+            }
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
                 self.server.catalog.follow().await?;
-                let state = self.state()?;
-                let prepared = Prepared::of_query(state, statement, types).await?;
+                if let Some(prepared) = self.prepare_look_up(&statement, types)? {
+                    return Ok(Prepared { version, ..prepared });
+                }
+                let prepared = Prepared::of_query(self.state(), statement, types).await?;
                 if let PreparedPlan::Query { plan, .. } = &prepared.plan {
                     check_only_reads(plan)?;
                 }
-                Ok(prepared)
+                prepared
             }
-            _ => self.prepare_command(statement),
-        }
+            ast if is_definition(ast) => Prepared::of_definition(statement),
+            _ => self.prepare_command(statement)?,
+        };
+        Ok(Prepared { version, ..prepared })
     }
 
     /// Executes a prepared statement with values for its parameters.
@@ -135,13 +146,47 @@ impl Session {
     /// What goes wrong before the first row. If the session is in a transaction, the transaction fails.
     pub async fn execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
         self.check_not_failed(&prepared.statement)?;
-        let executed = match &prepared.plan {
-            PreparedPlan::Session => self.execute_command(&prepared.statement),
-            PreparedPlan::Query { plan, is_optimized } => {
-                self.execute_query(prepared, plan.clone(), *is_optimized, values).await
-            }
-        };
+        let executed = self.try_execute(prepared, values).await;
         self.noted(executed)
+    }
+
+    async fn try_execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
+        let mut renewed: Option<Prepared> = None;
+        for _ in 0..TRIES {
+            let current = renewed.as_ref().unwrap_or(prepared);
+            let is_stale = current.depends_on_tables()
+                && current.version != self.server.catalog.relations().version();
+            if !is_stale {
+                let done = match &current.plan {
+                    PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
+                    PreparedPlan::Definition => {
+                        Some(Outcome::Done(self.define(&current.statement).await?))
+                    }
+                    PreparedPlan::Query { plan, is_optimized } => {
+                        let (plan, is_optimized) = (plan.clone(), *is_optimized);
+                        Some(self.execute_query(current, plan, is_optimized, values.clone()).await?)
+                    }
+                    PreparedPlan::LookUp(look_up) => {
+                        Some(self.execute_look_up(current, look_up, values.clone()).await?)
+                    }
+                    PreparedPlan::Change(change) => {
+                        self.execute_change(current, &change.clone(), values.clone()).await?
+                    }
+                };
+                // Otherwise a table was altered after the statement was planned.
+                if let Some(outcome) = done {
+                    return Ok(outcome);
+                }
+            }
+            let types: Vec<_> = prepared.parameters.iter().cloned().map(Some).collect();
+            let again = Box::pin(self.try_prepare(prepared.statement.clone(), &types)).await?;
+            if again.columns != prepared.columns {
+                return Err(SqlError::unsupported("a prepared statement whose answer has got other columns"));
+            }
+            renewed = Some(again);
+        }
+        let words = "the tables of the statement are being altered all the time";
+        Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
     }
 
     /// Notes that a statement of a transaction failed.
@@ -171,72 +216,28 @@ impl Session {
         }
     }
 
-    async fn execute_query(
-        &mut self,
-        prepared: &Prepared,
-        plan: LogicalPlan,
-        is_optimized: bool,
-        values: Vec<ScalarValue>,
-    ) -> SqlResult<Outcome> {
-        let freshness = self.server.catalog.follow().await?;
-        let mut context = self.server.context(self.principal.clone(), freshness);
-        let shown = prepared.statement.clone();
-        let guard = self.server.running.enter(move || shown.shown(), &self.database, &self.principal)?;
-        self.running.number.store(guard.query().number(), Ordering::Release);
-        context.query = Some(guard.query());
-        let memory = self.server.statement_memory();
-        let running = Running { guard, memory: memory.clone(), text: prepared.statement.text.clone() };
-        let snapshot = self.transaction.as_ref().map(|own| own.snapshot.clone()).unwrap_or_default();
-        let execution = Arc::new(Execution::new(context, memory.clone(), snapshot));
-        let values = prepared.bound(values)?;
-        let state = self.state()?;
-        state.execution_props_mut().query_execution_start_time = None;
-        state.mark_start_execution();
-        let state = &*state;
-        let planned = async {
-            let plan = with_values(plan, values)?;
-            let plan = if is_optimized { plan } else { state.optimize(&plan)? };
-            state.query_planner().create_physical_plan(&plan, state).await
-        };
-        let plan = running.unless_stopped(planned).await?;
-        let task = Arc::new(TaskContext::new(
-            None,
-            String::new(),
-            state.config().clone().with_extension(execution),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            SqlServer::runtime(&memory),
-        ));
-        Ok(Outcome::Rows(Rows::of(execute_stream(plan, task)?, running)))
-    }
-
     /// What plans are made with.
-    fn state(&mut self) -> SqlResult<&mut SessionState> {
+    pub(crate) fn state(&mut self) -> &mut SessionState {
         if self.state.is_none() {
-            self.state = Some(self.new_state());
+            self.state = Some(self.names().planner(&self.database));
         }
-        Ok(self.state.as_mut().expect("it was just made"))
+        self.state.as_mut().expect("it was just made")
     }
 
-    fn new_state(&self) -> SessionState {
-        let known = self.server.catalog.database(&self.database);
-        let policy = known.map(|known| known.default_policy.clone()).unwrap_or_default();
-        let mut config = SessionConfig::new()
-            .with_default_catalog_and_schema(&self.database, policy)
-            .with_create_default_catalog_and_schema(false)
-            .with_information_schema(true)
-            .with_batch_size(BATCH_ROWS);
-        let options = config.options_mut();
-        options.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
-        options.sql_parser.collect_spans = true;
-        options.execution.time_zone = self.settings.get("TimeZone").ok().map(|(_, zone)| zone.to_owned());
-        let names = Arc::new(DatabaseNames {
+    /// The names that it sees.
+    pub(crate) fn names(&self) -> DatabaseNames {
+        DatabaseNames {
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
-        });
-        SqlServer::planner().with_config(config).with_catalog_list(names).build()
+            zone: self.settings.get("TimeZone").map_or("UTC", |(_, zone)| zone).to_owned(),
+            depth: 0,
+        }
+    }
+
+    /// What the meaning of texts in a statement depends on that begins now.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let zone = self.settings.get("TimeZone").ok().and_then(|(_, zone)| zone.parse().ok());
+        Surroundings { zone: zone.unwrap_or(Tz::UTC), now_ns: self.server.clock.now_ns() }
     }
 }
 

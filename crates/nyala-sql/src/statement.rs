@@ -3,7 +3,10 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
+use std::sync::Arc;
 
 /// The longest text of a request, bytes.
 pub const TEXT_MAX_BYTES: usize = 16 << 20;
@@ -15,7 +18,9 @@ const DEPTH_MAX: usize = 100;
 pub struct Statement {
     pub(crate) ast: ast::Statement,
     /// The text of the request that it came with, for positions in errors.
-    pub(crate) text: std::sync::Arc<str>,
+    pub(crate) text: Arc<str>,
+    /// Whether it is `UPSERT INTO`, which Kudu's and Impala's users write: an INSERT that replaces rows that exist.
+    pub(crate) is_upsert: bool,
 }
 
 impl Statement {
@@ -29,15 +34,63 @@ impl Statement {
                 format!("the text of a request may have {TEXT_MAX_BYTES} bytes, not {}", text.len());
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
         }
-        let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-        let parsed = parser.try_with_sql(text).and_then(|mut parser| parser.parse_statements());
-        let parsed = parsed.map_err(|error| SqlError::from(error).placed_in(text))?;
-        let text: std::sync::Arc<str> = text.into();
-        Ok(parsed.into_iter().map(|ast| Self { ast, text: text.clone() }).collect())
+        let parsed = parsed(text).map_err(|error| SqlError::from(error).placed_in(text))?;
+        let text: Arc<str> = text.into();
+        let statement = |(ast, is_upsert)| Self { ast, text: text.clone(), is_upsert };
+        Ok(parsed.into_iter().map(statement).collect())
     }
 
     /// Its text, as lists of running queries show it.
     pub fn shown(&self) -> String {
-        self.ast.to_string()
+        let text = self.ast.to_string();
+        match text.strip_prefix("INSERT").filter(|_| self.is_upsert) {
+            Some(rest) => format!("UPSERT{rest}"),
+            None => text,
+        }
+    }
+}
+
+/// The statements of a text, and which of them are `UPSERT`.
+fn parsed(text: &str) -> Result<Vec<(ast::Statement, bool)>, ParserError> {
+    let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    if !has_word(text, "upsert") {
+        let statements = parser().try_with_sql(text)?.parse_statements()?;
+        return Ok(statements.into_iter().map(|ast| (ast, false)).collect());
+    }
+    // The parser does not know the word: it reads INSERT in its place.
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location()?;
+    let mut statements = Vec::new();
+    for part in tokens.split(|token| token.token == Token::SemiColon) {
+        let mut part = part.to_vec();
+        let first = part.iter_mut().find(|token| !matches!(token.token, Token::Whitespace(_)));
+        let Some(first) = first.filter(|token| token.token != Token::EOF) else { continue };
+        let is_upsert = matches!(&first.token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("upsert"));
+        if is_upsert {
+            let insert = Word { value: "INSERT".to_owned(), quote_style: None, keyword: Keyword::INSERT };
+            *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
+        }
+        let mut parser = parser().with_tokens_with_locations(part);
+        statements.extend(parser.parse_statements()?.into_iter().map(|ast| (ast, is_upsert)));
+    }
+    Ok(statements)
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upsert_is_read_as_an_insert() {
+        let text = "UPSERT INTO t VALUES (1); SELECT 'upsert'; upsert into t (a) select 2;";
+        let statements = Statement::parse(text).unwrap();
+        assert_eq!(statements.iter().map(|own| own.is_upsert).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(statements[0].shown(), "UPSERT INTO t VALUES (1)");
+        assert_eq!(Statement::parse("UPSERT INTO").unwrap_err().code, SqlState::SYNTAX_ERROR);
+        assert_eq!(Statement::parse(" ; ").unwrap().len(), 0);
     }
 }

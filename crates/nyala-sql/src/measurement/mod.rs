@@ -11,6 +11,7 @@ mod tags;
 use crate::error::outside;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
+pub(crate) use columns::ZONE;
 use columns::Columns;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result;
