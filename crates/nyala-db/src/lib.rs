@@ -5,8 +5,9 @@
 //! of databases.
 
 pub mod catalog;
+pub mod correct;
 pub mod daemons;
-mod delete;
+pub mod delete;
 pub mod feed;
 pub mod idle;
 pub mod ingest;
