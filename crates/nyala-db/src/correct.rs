@@ -5,7 +5,8 @@
 //! comes last. A field has one type within a shard. A value of another type is refused, before anything is changed.
 
 use crate::catalog::{Catalog, Field, Measurement, SeriesTable};
-use crate::delete::{PointSelection, series_set};
+use crate::delete::series_set;
+use crate::selection::PointSelection;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};

@@ -2,38 +2,16 @@
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::records::{ChangeLog, Entry};
+use crate::selection::PointSelection;
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Delete, Operation, Predicate, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::store::{Delete, Operation, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{ErrorKind, Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
 
 /// The number of series that are searched for a row before all series are.
 const WITNESSES_AT_ONCE: usize = 1 << 12;
-
-/// Points of a measurement: those that satisfy all of this.
-#[derive(Debug, Clone)]
-pub struct PointSelection {
-    /// The tags of their series.
-    pub tags: TagFilter,
-    /// Their times.
-    pub time: TimeRange,
-    /// Conditions on their fields.
-    pub predicates: Vec<Predicate>,
-}
-
-impl PointSelection {
-    /// Points by tags and time.
-    pub fn new(tags: TagFilter, time: TimeRange) -> Self {
-        Self { tags, time, predicates: Vec::new() }
-    }
-
-    /// Whether they are all points of their series.
-    fn is_all_times(&self) -> bool {
-        self.time == TimeRange::ALL && self.predicates.is_empty()
-    }
-}
 
 impl Catalog {
     /// Deletes the points of some series of a measurement within a time range. Series that have no points left are

@@ -7,7 +7,7 @@
 pub mod catalog;
 pub mod correct;
 pub mod daemons;
-pub mod delete;
+mod delete;
 pub mod feed;
 pub mod idle;
 pub mod ingest;
@@ -15,6 +15,7 @@ mod names;
 mod records;
 pub mod retention;
 pub mod scan;
+pub mod selection;
 pub mod series;
 pub mod users;
 pub mod write;

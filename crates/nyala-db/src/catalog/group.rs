@@ -2,7 +2,7 @@
 
 use super::policy_measurements::{PolicyKey, PolicyMeasurements};
 use super::{Catalog, Measurement, RetentionPolicy, SEPARATOR};
-use crate::delete::PointSelection;
+use crate::selection::PointSelection;
 use crate::series::TagFilter;
 use nyala_core::{Error, ErrorKind, Result, TableSchema, TimeRange};
 use std::collections::BTreeSet;

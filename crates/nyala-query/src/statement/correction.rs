@@ -7,7 +7,7 @@ use crate::plan::condition::split_tags;
 use crate::plan::{QueryContext, fields_named, literal_value};
 use nyala_core::{Error, Result, TimeRange, Value};
 use nyala_db::catalog::{Field, FieldType, Measurement};
-use nyala_db::delete::PointSelection;
+use nyala_db::selection::PointSelection;
 use nyala_exec::{Chunks, Column, Frame, GroupTags, ResultBatch, Scalar};
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use crate::plan::condition::{predicates, split_tags};
 use crate::plan::{QueryContext, fields_named};
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Measurement;
-use nyala_db::delete::PointSelection;
+use nyala_db::selection::PointSelection;
 use nyala_db::series::TagFilter;
 use std::sync::Arc;
 
