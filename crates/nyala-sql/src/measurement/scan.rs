@@ -4,6 +4,7 @@
 //! series are found, when the first row is asked for.
 
 use super::columns::{Columns, Source, ZONE};
+use super::conditions::ScanConditions;
 use super::filter::Conditions;
 use super::tags::SeriesTags;
 use crate::error::outside;
@@ -41,15 +42,15 @@ use std::sync::Arc;
 /// Rows of a measurement, as a node of a plan.
 #[derive(Clone)]
 pub(super) struct MeasurementScan {
-    measurement: Arc<Measurement>,
-    columns: Arc<Columns>,
+    pub(super) measurement: Arc<Measurement>,
+    pub(super) columns: Arc<Columns>,
     /// Which columns it shows.
     projection: Vec<usize>,
-    conditions: Arc<Conditions>,
+    pub(super) conditions: Arc<ScanConditions>,
     /// The order by time, if rows must have it.
     order: Option<Direction>,
     /// The most rows.
-    limit: Option<usize>,
+    pub(super) limit: Option<usize>,
     properties: Arc<PlanProperties>,
 }
 
@@ -59,7 +60,7 @@ impl MeasurementScan {
         measurement: Arc<Measurement>,
         columns: Arc<Columns>,
         projection: Vec<usize>,
-        conditions: Arc<Conditions>,
+        conditions: Arc<ScanConditions>,
         limit: Option<usize>,
         tasks: usize,
     ) -> Result<Self> {
@@ -68,7 +69,16 @@ impl MeasurementScan {
         Ok(Self { measurement, columns, projection, conditions, order: None, limit, properties })
     }
 
-    fn sources(&self) -> impl Iterator<Item = &Source> {
+    /// Shows the conditions that were pushed down.
+    pub(super) fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.conditions.is_empty() {
+            true => Ok(()),
+            false => write!(f, ", conditions=[{}]", self.conditions),
+        }
+    }
+
+    /// What its columns show.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
         self.projection.iter().map(|position| &self.columns.sources[*position])
     }
 
@@ -77,8 +87,8 @@ impl MeasurementScan {
         before_long_work().await;
         let snapshot = execution.snapshot().await?;
         let catalog = &execution.context().catalog;
-        let Conditions { tags, time, .. } = &*self.conditions;
-        let points = catalog.points(&self.measurement, tags, *time).await?;
+        let conditions = self.conditions.with(&self.columns, execution.values())?;
+        let points = catalog.points(&self.measurement, &conditions.tags, conditions.time).await?;
         let tasks = self.properties.partitioning.partition_count() as u64;
         let (count, task) = (points.series().len(), task as u64);
         // Consecutive series are stored together.
@@ -100,7 +110,8 @@ impl MeasurementScan {
         held.charge(members.len() * (keys.len() * SeriesTags::BYTES_PER_TAG + size_of::<SeriesId>()))?;
         let tags = SeriesTags::of(&self.measurement, &members, &keys);
         let series = SeriesSet::Ids(members.into());
-        let (request, places) = self.request(&snapshot.schema(self.measurement.table()).ok(), series);
+        let (request, places) =
+            self.request(&snapshot.schema(self.measurement.table()).ok(), series, &conditions);
         let rows = match request {
             Some(request) if !points.series().is_empty() => self.measurement.scan(snapshot, request).await?,
             _ => None,
@@ -115,6 +126,7 @@ impl MeasurementScan {
         &self,
         schema: &Option<Arc<TableSchema>>,
         series: SeriesSet,
+        conditions: &Conditions,
     ) -> (Option<ScanRequest>, Vec<Option<usize>>) {
         let Some(schema) = schema else { return (None, Vec::new()) };
         let is_there = |id: &ColumnId| schema.column(*id).is_some();
@@ -126,11 +138,11 @@ impl MeasurementScan {
             // Rows are counted.
             stored.push(TIME_COLUMN);
         }
-        let mut predicates = self.conditions.predicates.clone();
+        let mut predicates = conditions.predicates.clone();
         let is_known = |predicate: &Predicate| is_there(&predicate.column);
         let has_rows = predicates.iter().all(|own| is_known(own) || own.comparison == Comparison::IsNull);
         predicates.retain(is_known);
-        let selection = RowSelection::Series { series, time: self.conditions.time };
+        let selection = RowSelection::Series { series, time: conditions.time };
         let request = ScanRequest {
             predicates,
             order: self.order.map_or(Order::Key(Direction::Forward), Order::Time),
@@ -141,7 +153,7 @@ impl MeasurementScan {
     }
 }
 
-fn properties(equivalences: EquivalenceProperties, tasks: usize) -> Arc<PlanProperties> {
+pub(super) fn properties(equivalences: EquivalenceProperties, tasks: usize) -> Arc<PlanProperties> {
     let partitioning = Partitioning::UnknownPartitioning(tasks);
     Arc::new(PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded))
 }
@@ -162,9 +174,7 @@ impl DisplayAs for MeasurementScan {
             self.measurement.name(),
             names.join(", ")
         )?;
-        if !self.conditions.shown.is_empty() {
-            write!(f, ", conditions=[{}]", self.conditions.shown.join(", "))?;
-        }
+        self.write_conditions(f)?;
         match self.order {
             Some(Direction::Forward) => f.write_str(", order=[time ASC]")?,
             Some(Direction::Backward) => f.write_str(", order=[time DESC]")?,
