@@ -13,6 +13,7 @@ pub mod error;
 mod execution;
 mod format;
 mod functions;
+mod latest_on;
 mod measurement;
 mod memory;
 mod names;

@@ -1,7 +1,7 @@
 //! What all sessions share.
 
 use crate::functions;
-use crate::measurement::PushDownAggregates;
+use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -40,6 +40,7 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     let mut rules = PhysicalOptimizer::new().rules;
     // Before the planner decides how rows are distributed.
     rules.insert(0, Arc::new(PushDownAggregates));
+    rules.insert(1, Arc::new(PushDownLatest));
     let builder = SessionStateBuilder::new_with_default_features().with_physical_optimizer_rules(rules);
     let mut planner = builder.build();
     functions::register(&mut planner).expect("no function has the name of another");

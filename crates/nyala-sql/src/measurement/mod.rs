@@ -7,10 +7,14 @@ mod aggregate;
 mod columns;
 mod conditions;
 mod filter;
+mod input;
+mod latest;
+mod latest_rule;
 mod scan;
 mod tags;
 
 pub(crate) use aggregate::PushDownAggregates;
+pub(crate) use latest_rule::PushDownLatest;
 
 use crate::error::outside;
 use arrow_schema::SchemaRef;

@@ -51,6 +51,8 @@ pub(super) struct MeasurementScan {
     order: Option<Direction>,
     /// The most rows.
     pub(super) limit: Option<usize>,
+    /// The most rows of each series, from its first time on or from its last.
+    per_series: Option<(usize, Direction)>,
     properties: Arc<PlanProperties>,
 }
 
@@ -66,7 +68,33 @@ impl MeasurementScan {
     ) -> Result<Self> {
         let schema = Arc::new(columns.schema.project(&projection)?);
         let properties = properties(EquivalenceProperties::new(schema), tasks);
-        Ok(Self { measurement, columns, projection, conditions, order: None, limit, properties })
+        Ok(Self {
+            measurement,
+            columns,
+            projection,
+            conditions,
+            order: None,
+            limit,
+            per_series: None,
+            properties,
+        })
+    }
+
+    /// The same scan with at most so many rows of each series, the earliest or the latest.
+    pub(super) fn per_series(&self, limit: usize, direction: Direction) -> Self {
+        let limit = self.per_series.map_or(limit, |(known, _)| known.min(limit));
+        Self { per_series: Some((limit, direction)), ..self.clone() }
+    }
+
+    /// The same scan by one task.
+    pub(super) fn by_one_task(&self) -> Self {
+        let properties = properties(EquivalenceProperties::new(self.schema()), 1);
+        Self { properties, ..self.clone() }
+    }
+
+    /// Whether it gives all rows that satisfy its conditions, in any order.
+    pub(super) fn is_plain(&self) -> bool {
+        self.limit.is_none() && self.order.is_none() && self.per_series.is_none()
     }
 
     /// Shows the conditions that were pushed down.
@@ -145,8 +173,13 @@ impl MeasurementScan {
         let selection = RowSelection::Series { series, time: conditions.time };
         let request = ScanRequest {
             predicates,
-            order: self.order.map_or(Order::Key(Direction::Forward), Order::Time),
+            order: match (self.order, self.per_series) {
+                (Some(direction), _) => Order::Time(direction),
+                (None, Some((_, direction))) => Order::Key(direction),
+                (None, None) => Order::Key(Direction::Forward),
+            },
             limit: self.limit,
+            limit_per_prefix: self.per_series.map(|(limit, _)| limit),
             ..ScanRequest::by_key(self.measurement.table(), selection, stored)
         };
         (has_rows.then_some(request), places)
@@ -182,6 +215,10 @@ impl DisplayAs for MeasurementScan {
         }
         if let Some(limit) = self.limit {
             write!(f, ", limit={limit}")?;
+        }
+        if let Some((limit, direction)) = self.per_series {
+            let which = if direction == Direction::Backward { "latest" } else { "earliest" };
+            write!(f, ", per series={limit} {which}")?;
         }
         write!(f, ", tasks={}", self.properties.partitioning.partition_count())
     }
@@ -227,7 +264,9 @@ impl ExecutionPlan for MeasurementScan {
         &self,
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
-        let [by] = order else { return Ok(SortOrderPushdownResult::Unsupported) };
+        let ([by], None) = (order, self.per_series) else {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        };
         let column = by.expr.downcast_ref::<Column>().and_then(|column| self.projection.get(column.index()));
         match column.map(|position| &self.columns.sources[*position]) {
             Some(Source::Time | Source::TimeNs) => {}

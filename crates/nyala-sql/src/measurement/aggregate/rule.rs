@@ -7,19 +7,18 @@ use super::{Aggregate, Function, Grouping, Key, MeasurementAggregate};
 use crate::buckets::Buckets;
 use crate::functions::bucket_of;
 use crate::measurement::columns::Source;
-use crate::measurement::scan::MeasurementScan;
+use crate::measurement::input::Input;
 use arrow_schema::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
+use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::PartialAggregate;
 use nyala_db::catalog::FieldType;
@@ -89,47 +88,8 @@ fn pushed_down(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execution
     Ok(Some(Arc::new(MeasurementAggregate::new(input.scan.clone(), grouping, Arc::new(ordinary)))))
 }
 
-/// What an aggregate reads: a scan, and projections above it, the uppermost first.
-struct Input<'a> {
-    scan: &'a MeasurementScan,
-    projections: Vec<&'a ProjectionExec>,
-}
-
-impl<'a> Input<'a> {
-    fn of(mut node: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
-        let mut projections = Vec::new();
-        loop {
-            if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-                projections.push(projection);
-                node = projection.input();
-            } else {
-                let scan = node.downcast_ref::<MeasurementScan>()?;
-                return scan.limit.is_none().then_some(Self { scan, projections });
-            }
-        }
-    }
-
-    /// An expression in terms of the columns of the scan.
-    fn resolved(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
-        let mut resolved = expression.clone();
-        for projection in &self.projections {
-            let inserted = resolved.transform_up(|inner| {
-                let column = inner.downcast_ref::<Column>().map(Column::index);
-                Ok(match column.and_then(|index| projection.expr().get(index)) {
-                    Some(own) => Transformed::yes(own.expr.clone()),
-                    None => Transformed::no(inner),
-                })
-            });
-            resolved = inserted.data().ok()?;
-        }
-        Some(resolved)
-    }
-
-    /// The column of the scan that a resolved expression is.
-    fn source(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<&'a Source> {
-        self.scan.sources().nth(expression.downcast_ref::<Column>()?.index())
-    }
-
+/// What expressions over columns of a scan mean to the store.
+impl Input<'_> {
     fn key(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<Key> {
         let expression = self.resolved(expression)?;
         if let Some(Source::Tag(tag)) = self.source(&expression) {
