@@ -526,7 +526,7 @@ impl Store for Engine {
 
     async fn stage(&self) -> Result<Box<dyn Stage>> {
         self.versions.watermark.check()?;
-        Ok(Box::new(EngineStage::open(&self.writer)))
+        Ok(Box::new(EngineStage::open(&self.maintenance)))
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {

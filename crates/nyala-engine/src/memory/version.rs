@@ -425,7 +425,7 @@ mod tests {
         let mut written = 3;
         for (round, skipped) in [1 << 23, 1 << 33, 1 << 45].into_iter().enumerate() {
             let wal = engine.writer.log.wal();
-            wal.skip_sequences(skipped);
+            wal.skip_sequences(skipped, |_| {});
             let next = wal.next_sequence();
             engine.versions.watermark.begin(next)?.finish(Some(next - 1));
             for time_ns in [30, 1030] {

@@ -4,17 +4,19 @@
 //! and is there now. Whose keys were written is in the journal (`writing/change_journal.rs`). Dropped partitions are
 //! found by their numbers, which are never given again.
 
-use super::own_rows::OwnRows;
+use super::own_rows::{OwnRows, for_each_key};
 use super::staged_rows::StagedRows;
+use crate::files::rowset::Rowset;
 use crate::memory::memtable::PreparedKeys;
 use crate::memory::version::TableVersion;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::tombstone::Tombstone;
-use crate::writing::change_journal::{Change, ChangedRows, JournalPlace};
+use crate::writing::change_journal::{ChangedRows, JournalPlace};
 use crate::writing::conditional_write::{Lookup, RowKey};
 use arrow_array::ArrayRef;
 use nyala_core::{Error, Result};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// A check that can be repeated, and looks only at what was written since the last time.
 pub(super) struct ConflictCheck<'a> {
@@ -29,8 +31,9 @@ impl<'a> ConflictCheck<'a> {
         Self { rows, place, next_change: 0 }
     }
 
-    /// Fails with a conflict if somebody else was first, by what is applied `now`.
-    pub(super) fn run(&mut self, now: &EngineSnapshot) -> Result<()> {
+    /// Fails with a conflict if somebody else was first, by what is applied `now`. After the sequence `untouched_since`
+    /// nobody may have written or deleted a key of the stage at all.
+    pub(super) fn run(&mut self, now: &EngineSnapshot, untouched_since: Option<u64>) -> Result<()> {
         let (changes, next_change) = self.place.changes_from(self.next_change)?;
         for id in self.rows.written.iter().copied() {
             let opened = self.rows.opened.version.table(id)?;
@@ -46,14 +49,14 @@ impl<'a> ConflictCheck<'a> {
                 own: self.rows.own_rows(id)?,
                 then: Lookup::new(&self.rows.opened, opened),
                 now: Lookup::new(now, table),
+                any_touch: false,
             };
             check.partitions(table)?;
-            let since = |change: &&std::sync::Arc<Change>| {
-                change.table == id && change.sequence > self.rows.opened.sequence
-            };
-            for change in changes.iter().filter(since) {
+            for change in changes.iter().filter(|change| change.table == id) {
+                check.any_touch = untouched_since.is_some_and(|sequence| change.sequence > sequence);
                 match &change.rows {
                     ChangedRows::Keys(keys) => check.keys(keys)?,
+                    ChangedRows::Rowsets(rowsets) => check.rowsets(rowsets)?,
                     ChangedRows::Range(range) => {
                         check.range(&Tombstone { sequence: change.sequence, range: range.clone() })?;
                     }
@@ -72,6 +75,8 @@ struct TableCheck<'a> {
     /// Which rows there were at the opening.
     then: Lookup<'a>,
     now: Lookup<'a>,
+    /// Whether it is a conflict even if there was no row and is none.
+    any_touch: bool,
 }
 
 impl TableCheck<'_> {
@@ -96,11 +101,21 @@ impl TableCheck<'_> {
                 prepared.encode(row, &mut encoded);
             }
             let key = RowKey::of(self.opened, &prepared, row, &encoded);
-            if self.own.has(&key)? && (self.then.exists(&key)? || self.now.exists(&key)?) {
-                return Err(self.conflict());
-            }
+            self.key(&key)?;
         }
         Ok(())
+    }
+
+    /// Rows of another stage that were adopted.
+    fn rowsets(&mut self, rowsets: &[Arc<Rowset>]) -> Result<()> {
+        let table = self.opened;
+        for_each_key(table, rowsets, None, &mut |key| self.key(key))
+    }
+
+    fn key(&mut self, key: &RowKey<'_>) -> Result<()> {
+        let is_changed =
+            self.own.has(key)? && (self.any_touch || self.then.exists(key)? || self.now.exists(key)?);
+        if is_changed { Err(self.conflict()) } else { Ok(()) }
     }
 
     /// A range that somebody deleted.
@@ -118,9 +133,9 @@ impl TableCheck<'_> {
 
     /// Fails if a row of the stage was there at the opening and was deleted with others.
     fn covered(&mut self, position: usize, is_deleted: impl Fn(&RowKey<'_>) -> bool) -> Result<()> {
-        let (then, mut was_there) = (&mut self.then, false);
+        let (then, any_touch, mut was_there) = (&mut self.then, self.any_touch, false);
         self.own.for_each(position, |key| {
-            was_there = was_there || (is_deleted(key) && then.exists(key)?);
+            was_there = was_there || (is_deleted(key) && (any_touch || then.exists(key)?));
             Ok(())
         })?;
         if was_there { Err(self.conflict()) } else { Ok(()) }

@@ -2,6 +2,7 @@
 
 use crate::files::rowset::reader::Use;
 use crate::files::rowset::{Rowset, bloom};
+use crate::memory::memtable::Memtable;
 use crate::memory::version::{PartitionVersion, TableVersion};
 use crate::reading::scan::key_merge::KeyMerge;
 use crate::reading::scan::lookup::time_of;
@@ -77,32 +78,9 @@ impl<'a> OwnRows<'a> {
         position: usize,
         mut visit: impl FnMut(&RowKey<'_>) -> Result<()>,
     ) -> Result<()> {
-        if self.table.schema.is_series_keyed() {
-            let reader = self.reader(position)?;
-            let mut least = Some(0);
-            while let Some(series) = least.map(|least| reader.next_series(least)).transpose()?.flatten() {
-                for segment in reader.segments(SeriesId(series), TimeRange::ALL)? {
-                    for time_ns in reader.read_with_deletes(SeriesId(series), segment)?.keys {
-                        visit(&RowKey::Point { series: SeriesId(series), time_ns })?;
-                    }
-                }
-                least = series.checked_add(1);
-            }
-            return Ok(());
-        }
         let partition = &self.table.partitions[position];
-        let (schema, projection) = (self.table.schema.clone(), Projection::keys_only());
-        let visible = (&[][..], self.sequences.1);
-        let mut merge = KeyMerge::new(schema, visible, projection, KeyRange::all(), false, Use::Once);
         let rowsets = own_rowsets(partition, self.sequences.0);
-        merge.add(rowsets, partition.active_if_made().into_iter(), CHUNK_ROWS)?;
-        while let Some(batch) = merge.next_batch()? {
-            for row in 0..batch.rows() {
-                let key = batch.keys.get(row);
-                visit(&RowKey::Encoded { key, time_ns: time_of(self.table, key) })?;
-            }
-        }
-        Ok(())
+        for_each_key(self.table, rowsets, partition.active_if_made(), &mut visit)
     }
 
     /// A reader of the stage's own rows in a partition.
@@ -120,6 +98,40 @@ impl<'a> OwnRows<'a> {
             }
         })
     }
+}
+
+/// Visits the keys in rowsets and a memtable of a stage, in order.
+pub(super) fn for_each_key(
+    table: &TableVersion,
+    rowsets: &[Arc<Rowset>],
+    memtable: Option<&Arc<Memtable>>,
+    visit: &mut dyn FnMut(&RowKey<'_>) -> Result<()>,
+) -> Result<()> {
+    let (memtables, projection) = (memtable.into_iter(), Projection::keys_only());
+    if table.schema.is_series_keyed() {
+        let all = TimeRange::ALL;
+        let mut reader = PartitionReader::of(rowsets, memtables, &[], u64::MAX, all, projection)?;
+        let mut least = Some(0);
+        while let Some(series) = least.map(|least| reader.next_series(least)).transpose()?.flatten() {
+            for segment in reader.segments(SeriesId(series), all)? {
+                for time_ns in reader.read_with_deletes(SeriesId(series), segment)?.keys {
+                    visit(&RowKey::Point { series: SeriesId(series), time_ns })?;
+                }
+            }
+            least = series.checked_add(1);
+        }
+        return Ok(());
+    }
+    let (schema, range) = (table.schema.clone(), KeyRange::all());
+    let mut merge = KeyMerge::new(schema, (&[], u64::MAX), projection, range, false, Use::Once);
+    merge.add(rowsets, memtables, CHUNK_ROWS)?;
+    while let Some(batch) = merge.next_batch()? {
+        for row in 0..batch.rows() {
+            let key = batch.keys.get(row);
+            visit(&RowKey::Encoded { key, time_ns: time_of(table, key) })?;
+        }
+    }
+    Ok(())
 }
 
 /// The rowsets that a stage has written, from oldest to newest: no other has sequences after its opening.

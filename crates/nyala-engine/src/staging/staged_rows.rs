@@ -14,6 +14,7 @@ use crate::writing::write::{by_partition, for_each_partition_time};
 use nyala_core::memory::Component;
 use nyala_core::store::{Operation, WriteBatch};
 use nyala_core::{Result, TableId};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,13 +22,17 @@ pub(super) struct StagedRows {
     /// The store at the opening.
     pub(super) opened: EngineSnapshot,
     /// The same with what was staged, in the tables that the stage may have written to.
-    version: Arc<Version>,
+    pub(super) version: Arc<Version>,
     /// The sequence of the last batch.
-    sequence: u64,
+    pub(super) sequence: u64,
+    /// The sequence of the last batch that is on the disk.
+    pub(super) spilled_to: u64,
     /// The tables of its rows.
     pub(super) written: BTreeSet<TableId>,
     /// Numbers of its own partitions, descending: they meet no others.
     next_partition: u64,
+    /// Its own memtables that have rows.
+    pub(super) memtables: Mutex<Vec<Arc<Memtable>>>,
 }
 
 impl StagedRows {
@@ -35,8 +40,10 @@ impl StagedRows {
         Self {
             version: opened.version.clone(),
             sequence: opened.sequence,
+            spilled_to: opened.sequence,
             written: BTreeSet::new(),
             next_partition: u64::MAX,
+            memtables: Mutex::default(),
             opened,
         }
     }
@@ -106,9 +113,24 @@ impl StagedRows {
 
     /// The stage's own memtable of a partition.
     fn memtable<'a>(&self, table: &TableVersion, partition: &'a PartitionVersion) -> &'a Arc<Memtable> {
-        partition.active_or(|| {
+        let is_new = partition.active_if_made().is_none();
+        let memtable = partition.active_or(|| {
             Memtable::charged_to(Component::Query, &table.schema, self.sequence, &self.opened.budget)
-        })
+        });
+        if is_new {
+            self.memtables.lock().push(memtable.clone());
+        }
+        memtable
+    }
+
+    /// What its rows take in memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.memtables.lock().iter().map(|memtable| memtable.memory_bytes()).sum()
+    }
+
+    /// Whether rows of it are on the disk.
+    pub(super) fn is_spilled(&self) -> bool {
+        self.spilled_to > self.opened.sequence
     }
 
     /// The rows that were staged in a table.

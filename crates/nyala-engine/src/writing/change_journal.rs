@@ -8,6 +8,7 @@
 //! What is kept has a bound. Beyond it the oldest stage is given up.
 
 use super::write::Work;
+use crate::files::rowset::Rowset;
 use crate::memory::version::Version;
 use crate::rows::tombstone::DeletedRange;
 use arrow_array::{Array, ArrayRef};
@@ -25,18 +26,18 @@ const SHARE: u64 = 8;
 const CHANGE_BYTES: u64 = 128;
 
 /// What one operation wrote or deleted.
-#[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) table: TableId,
     pub(crate) sequence: u64,
     pub(crate) rows: ChangedRows,
 }
 
-#[derive(Debug)]
 pub(crate) enum ChangedRows {
     /// An array for each key column.
     Keys(Vec<ArrayRef>),
     Range(DeletedRange),
+    /// What was adopted of a stage.
+    Rowsets(Vec<Arc<Rowset>>),
 }
 
 /// The changes, in the order in which they were applied.
@@ -60,6 +61,8 @@ struct State {
 struct OpenStage {
     /// It sees what was written up to here.
     opened_at: u64,
+    /// The number of the first change after its opening.
+    first: u64,
     is_given_up: Arc<AtomicBool>,
 }
 
@@ -67,6 +70,8 @@ struct OpenStage {
 pub(crate) struct JournalPlace {
     journal: Arc<ChangeJournal>,
     number: u64,
+    opened_at: u64,
+    first: u64,
     is_given_up: Arc<AtomicBool>,
 }
 
@@ -106,16 +111,28 @@ impl ChangeJournal {
         state.forget();
     }
 
+    /// Publishes a version with rowsets that were adopted: a stage is opened before or after that.
+    pub(crate) fn publish(&self, changes: Vec<Change>, publish: impl FnOnce()) {
+        let mut state = self.state.lock();
+        for change in changes {
+            state.charge.grow(change.bytes());
+            state.changes.push_back(Arc::new(change));
+        }
+        publish();
+        state.forget();
+    }
+
     /// Keeps what is written from now on for a stage. `open` returns the stage, and the last sequence that it sees.
     pub(crate) fn open<T>(self: &Arc<Self>, open: impl FnOnce() -> (T, u64)) -> (JournalPlace, T) {
         let mut state = self.state.lock();
         // What a reader that comes now does not see is still here, and stays while this is locked.
         let (stage, opened_at) = open();
         let (number, is_given_up) = (state.next_stage, Arc::<AtomicBool>::default());
+        let first = state.first + state.changes.len() as u64;
         state.next_stage += 1;
-        state.stages.insert(number, OpenStage { opened_at, is_given_up: is_given_up.clone() });
+        state.stages.insert(number, OpenStage { opened_at, first, is_given_up: is_given_up.clone() });
         drop(state);
-        (JournalPlace { journal: self.clone(), number, is_given_up }, stage)
+        (JournalPlace { journal: self.clone(), number, opened_at, first, is_given_up }, stage)
     }
 }
 
@@ -124,7 +141,15 @@ impl State {
     fn forget(&mut self) {
         let opened = self.stages.values().map(|stage| stage.opened_at);
         let seen = opened.fold(self.seen, u64::min);
-        while let Some(change) = self.changes.pop_front_if(|change| change.sequence <= seen) {
+        // Stages are opened one after the other.
+        let oldest = self.stages.values().map(|stage| stage.first).next().unwrap_or(u64::MAX);
+        loop {
+            let number = self.first;
+            let is_seen = |change: &mut Arc<Change>| match change.rows {
+                ChangedRows::Rowsets(_) => number < oldest,
+                ChangedRows::Keys(_) | ChangedRows::Range(_) => change.sequence <= seen,
+            };
+            let Some(change) = self.changes.pop_front_if(is_seen) else { return };
             self.first += 1;
             self.charge.set(self.charge.bytes() - change.bytes());
         }
@@ -144,12 +169,17 @@ impl JournalPlace {
         }
     }
 
-    /// The changes from a number on, and the number of the next one that comes.
+    /// The changes from a number on that the stage does not see, and the number of the next one that comes.
     pub(crate) fn changes_from(&self, number: u64) -> Result<(Vec<Arc<Change>>, u64)> {
         let state = self.journal.state.lock();
         self.check()?;
         let known = number.saturating_sub(state.first) as usize;
-        let changes = state.changes.iter().skip(known).cloned().collect();
+        let is_unseen = |(number, change): &(u64, &Arc<Change>)| match change.rows {
+            ChangedRows::Rowsets(_) => *number >= self.first,
+            ChangedRows::Keys(_) | ChangedRows::Range(_) => change.sequence > self.opened_at,
+        };
+        let changes = (state.first..).zip(&state.changes).skip(known).filter(is_unseen);
+        let changes = changes.map(|(_, change)| change.clone()).collect();
         Ok((changes, state.first + state.changes.len() as u64))
     }
 }
@@ -166,7 +196,7 @@ impl Change {
     fn bytes(&self) -> u64 {
         let arrays: u64 = match &self.rows {
             ChangedRows::Keys(keys) => keys.iter().map(|keys| keys.get_buffer_memory_size() as u64).sum(),
-            ChangedRows::Range(_) => 0,
+            ChangedRows::Range(_) | ChangedRows::Rowsets(_) => 0,
         };
         CHANGE_BYTES + arrays
     }

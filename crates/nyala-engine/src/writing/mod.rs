@@ -84,6 +84,17 @@ impl Writer {
         EngineSnapshot::latest(&self.versions, &self.budget)
     }
 
+    /// Takes sequences that no batch gets; returns the last one. The present time belongs to it. The caller holds the
+    /// lock of the store.
+    pub(crate) fn take_sequences(&self, count: u64) -> Result<u64> {
+        let wal = self.log.wal();
+        let time_ns = self.history.as_ref().map(|history| history.now_ns());
+        let entry = self.versions.watermark.begin(wal.next_sequence())?;
+        let last = wal.skip_sequences(count, |last| self.note_time(time_ns, last));
+        entry.finish(Some(last));
+        Ok(last)
+    }
+
     /// A view of everything applied, also of what readers do not see yet. All of it is in the log.
     pub(crate) fn applied(&self) -> EngineSnapshot {
         EngineSnapshot { sequence: self.log.wal().next_sequence() - 1, ..self.snapshot() }

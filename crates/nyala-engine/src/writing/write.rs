@@ -13,7 +13,6 @@ use super::Writer;
 use super::claims::{Claim, ClaimedKey};
 use super::conditional_write::{Evaluation, depends_on_rows, evaluate};
 use super::table_locks::{LockMode, TableLocks};
-use crate::files::catalog::Edit;
 use crate::files::log_record::{self, Logged};
 use crate::files::wal::Ticket;
 use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
@@ -200,7 +199,7 @@ impl Writer {
         Ok(Sequence(sequence))
     }
 
-    fn note_time(&self, time_ns: Option<i64>, sequence: u64) {
+    pub(super) fn note_time(&self, time_ns: Option<i64>, sequence: u64) {
         if let (Some(history), Some(time_ns)) = (&self.history, time_ns) {
             history.note(time_ns, sequence);
         }
@@ -284,27 +283,7 @@ impl Writer {
             });
         }
         let room = if is_full { MemtableRoom::Full } else { MemtableRoom::Free };
-        if missing.is_empty() {
-            return Ok(room);
-        }
-        let mut catalog = self.versions.catalog.lock();
-        let mut version = Version::clone(&self.versions.current());
-        let mut edits = Vec::new();
-        let mut next_partition = catalog.state.next_partition;
-        for (table, times_ns) in missing {
-            let mut changed = TableVersion::clone(version.table(table)?);
-            changed.add_partitions(times_ns, |range| {
-                let id = next_partition;
-                edits.push(Edit::PutPartition { table, id, range });
-                next_partition += 1;
-                PartitionVersion::new(id, range)
-            });
-            version.put_table(changed);
-        }
-        if !edits.is_empty() {
-            catalog.commit(edits)?;
-            self.versions.publish(version);
-        }
+        self.versions.make_partitions(missing)?;
         Ok(room)
     }
 
