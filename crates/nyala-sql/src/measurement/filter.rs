@@ -94,12 +94,32 @@ impl Condition {
         Self { time: self.time.intersect(other.time), ..self }
     }
 
-    /// Only for conditions on nothing but tags.
+    /// Only for conditions on nothing but tags, or for values that a field may be equal to.
     fn or(self, other: Self) -> Option<Self> {
+        if let ([own], [others]) = (&self.predicates[..], &other.predicates[..]) {
+            let is_plain = self.has_no_bounds() && other.has_no_bounds() && own.column == others.column;
+            let mut values = values_of(&own.comparison)?.to_vec();
+            values.extend_from_slice(values_of(&others.comparison)?);
+            return is_plain.then(|| Self::field(own.column, Comparison::In(values)));
+        }
         let is_of_tags =
             |condition: &Self| condition.time == TimeRange::ALL && condition.predicates.is_empty();
         (is_of_tags(&self) && is_of_tags(&other))
             .then(|| Self::tags(TagFilter::Or(vec![filter_of(self.tags), filter_of(other.tags)])))
+    }
+
+    /// Whether only fields are compared.
+    fn has_no_bounds(&self) -> bool {
+        self.time == TimeRange::ALL && self.tags.is_empty()
+    }
+}
+
+/// The values that a comparison accepts, if they are listed.
+fn values_of(comparison: &Comparison) -> Option<&[Value]> {
+    match comparison {
+        Comparison::Equal(value) => Some(std::slice::from_ref(value)),
+        Comparison::In(values) => Some(values),
+        _ => None,
     }
 }
 
@@ -132,6 +152,9 @@ fn condition_of(expression: &Expr, scope: &Scope<'_>) -> Option<Condition> {
             let low = compared(source, Operator::GtEq, &operand_of(low, scope)?)?;
             Some(low.and(compared(source, Operator::LtEq, &operand_of(high, scope)?)?))
         }
+        // What the planner has found to be the same for all rows. NULL selects nothing.
+        Expr::Literal(ScalarValue::Boolean(Some(true)), _) => Some(Condition::none()),
+        Expr::Literal(ScalarValue::Boolean(_), _) => Some(Condition::tags(TagFilter::None)),
         Expr::InList(list) => listed(list, scope),
         Expr::Like(like) => matches_pattern(like, scope),
         Expr::IsNull(inner) => null(source_of(inner, scope)?, true),
