@@ -4,6 +4,7 @@
 //! optimised, so the plan of a statement that calls one is optimised anew for each execution.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::plans::KnownPlan;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -38,6 +39,12 @@ pub(crate) enum PreparedPlan {
         plan: LogicalPlan,
         /// Whether the plan is optimised, and still right at a later execution.
         is_optimized: bool,
+    },
+    /// Executes a query whose plan is used again.
+    Known {
+        plan: Arc<KnownPlan>,
+        /// The values of its literals, which are parameters of the plan.
+        literals: Vec<ScalarValue>,
     },
     /// Does something with the session alone.
     Session,

@@ -3,6 +3,7 @@
 use crate::functions;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
+use crate::plans::PlanCache;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -32,6 +33,8 @@ pub struct SqlServer {
     pub statement_bytes: usize,
     /// The time of day.
     pub clock: ClockRef,
+    /// Plans that are used again.
+    pub plans: PlanCache,
 }
 
 /// Functions and rules of the planner: the same for all sessions, and made when the first statement comes, so that a server
@@ -48,9 +51,14 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
 });
 
 impl SqlServer {
-    /// Functions and rules, to make the state of a session from.
-    pub(crate) fn planner() -> SessionStateBuilder {
-        SessionStateBuilder::new_from_existing(PLANNER.clone())
+    /// Functions and rules, to make the state of a session from. Without pushing down, whatever a rule of ours changes is
+    /// computed from rows, so that tests can compare.
+    pub(crate) fn planner(pushes_down: bool) -> SessionStateBuilder {
+        let builder = SessionStateBuilder::new_from_existing(PLANNER.clone());
+        match pushes_down {
+            true => builder,
+            false => builder.with_physical_optimizer_rules(PhysicalOptimizer::new().rules),
+        }
     }
 
     /// What a statement runs with that begins now.

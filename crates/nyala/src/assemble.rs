@@ -166,6 +166,7 @@ impl Running {
             memory: memory.clone(),
             statement_bytes: context.limits.query_bytes,
             clock: context.clock.clone(),
+            plans: nyala_sql::PlanCache::default(),
         });
         let databases = Databases {
             catalog,

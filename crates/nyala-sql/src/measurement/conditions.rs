@@ -7,7 +7,6 @@ use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
-use nyala_db::series::TagFilter;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -47,14 +46,9 @@ impl ScanConditions {
         }
     }
 
-    /// The condition on tags, as far as it is known when the statement is planned.
-    pub(super) fn known_tags(&self) -> &TagFilter {
-        self.fixed.as_ref().map_or(&TagFilter::All, |fixed| &fixed.tags)
-    }
-
-    /// What they mean, if that does not depend on parameters.
-    pub(super) fn fixed(&self) -> Option<&Conditions> {
-        self.fixed.as_ref()
+    /// What they probably mean, for the planner: with the values that were given when the statement was planned.
+    pub(super) fn likely(&self, columns: &Columns, samples: &[ScalarValue]) -> Cow<'_, Conditions> {
+        self.with(columns, samples).unwrap_or_else(|_| Cow::Owned(Conditions::all()))
     }
 
     pub(super) fn is_empty(&self) -> bool {

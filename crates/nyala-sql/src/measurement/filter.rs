@@ -55,6 +55,11 @@ pub(super) fn is_judged(expression: &Expr, columns: &Columns) -> bool {
 }
 
 impl Conditions {
+    /// What every row satisfies.
+    pub(super) fn all() -> Self {
+        Self { time: TimeRange::ALL, tags: TagFilter::All, predicates: Vec::new() }
+    }
+
     /// Conditions that were judged here and must all hold. `values` are those of the parameters.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 use super::columns::{Columns, Source, ZONE};
 use super::conditions::ScanConditions;
 use super::filter::Conditions;
+use super::statistics::Known;
 use super::tags::SeriesTags;
 use crate::error::outside;
 use crate::execution::Execution;
@@ -13,6 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::SchemaRef;
+use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -21,6 +23,9 @@ use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::sort_pushdown::SortOrderPushdownResult;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -53,7 +58,10 @@ pub(super) struct MeasurementScan {
     pub(super) limit: Option<usize>,
     /// The most rows of each series, from its first time on or from its last.
     per_series: Option<(usize, Direction)>,
+    /// What the planner is told of its rows.
+    statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl MeasurementScan {
@@ -67,7 +75,9 @@ impl MeasurementScan {
         tasks: usize,
     ) -> Result<Self> {
         let schema = Arc::new(columns.schema.project(&projection)?);
+        let statistics = Arc::new(Statistics::new_unknown(&schema));
         let properties = properties(EquivalenceProperties::new(schema), tasks);
+        let metrics = ExecutionPlanMetricsSet::new();
         Ok(Self {
             measurement,
             columns,
@@ -76,8 +86,16 @@ impl MeasurementScan {
             order: None,
             limit,
             per_series: None,
+            statistics,
             properties,
+            metrics,
         })
+    }
+
+    /// The same scan with what is known of its rows.
+    pub(super) fn with_statistics(self, known: &Known) -> Self {
+        let statistics = known.statistics(&self.measurement, &self.columns, &self.projection);
+        Self { statistics, ..self }
     }
 
     /// The same scan with at most so many rows of each series, the earliest or the latest.
@@ -248,6 +266,26 @@ impl ExecutionPlan for MeasurementScan {
         Ok(self)
     }
 
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self { metrics: ExecutionPlanMetricsSet::new(), ..(*self).clone() }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        // Rows are divided by series, so nobody knows how many a task gets.
+        let known = match partition {
+            None => self.statistics.clone(),
+            Some(_) => Arc::new(Statistics::new_unknown(&self.schema())),
+        };
+        match self.limit {
+            Some(limit) => Ok(Arc::new(Arc::unwrap_or_clone(known).with_fetch(Some(limit), 0, 1)?)),
+            None => Ok(known),
+        }
+    }
+
     fn supports_limit_pushdown(&self) -> bool {
         true
     }
@@ -282,12 +320,21 @@ impl ExecutionPlan for MeasurementScan {
 
     fn execute(&self, task: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (scan, execution) = (self.clone(), Execution::of(&context)?);
+        let metrics = BaselineMetrics::new(&self.metrics, task);
         let opened = futures::stream::once(async move {
+            let timer = metrics.elapsed_compute().timer();
             let reading = scan.open(execution, task).await.map_err(outside)?;
-            Ok::<_, DataFusionError>(futures::stream::try_unfold(reading, |mut reading| async move {
-                let batch = reading.next().await?;
-                Ok(batch.map(|batch| (batch, reading)))
-            }))
+            timer.done();
+            let reading = (reading, metrics);
+            Ok::<_, DataFusionError>(futures::stream::try_unfold(
+                reading,
+                |(mut reading, metrics)| async move {
+                    let timer = metrics.elapsed_compute().timer();
+                    let batch = reading.next().await?;
+                    timer.done();
+                    Ok(batch.map(|batch| (batch.record_output(&metrics), (reading, metrics))))
+                },
+            ))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), opened.try_flatten())))
     }

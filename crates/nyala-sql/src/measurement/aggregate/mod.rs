@@ -20,7 +20,11 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::sort_pushdown::SortOrderPushdownResult;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -129,11 +133,13 @@ impl MeasurementAggregate {
 
     /// What computes the answer from rows, in the same order.
     fn ordinary(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match &self.order {
-            Some(order) => {
-                Arc::new(SortExec::new(order.written.clone(), self.ordinary.clone()).with_fetch(self.limit))
+        let ordinary = reset_plan_states(self.ordinary.clone())?;
+        Ok(match (&self.order, self.limit) {
+            (Some(order), limit) => {
+                Arc::new(SortExec::new(order.written.clone(), ordinary).with_fetch(limit))
             }
-            None => self.ordinary.clone(),
+            (None, Some(_)) => Arc::new(GlobalLimitExec::new(ordinary, 0, self.limit)),
+            (None, None) => ordinary,
         })
     }
 
@@ -276,7 +282,7 @@ impl ExecutionPlan for MeasurementAggregate {
                 }
                 None => {
                     let rows = aggregate.ordinary()?.execute(0, context)?;
-                    Ok(rows.inspect_ok(move |rows| metrics.record_output(rows.num_rows())).boxed())
+                    Ok(rows.map_ok(move |rows| rows.record_output(&metrics)).boxed())
                 }
             }
         });
