@@ -8,9 +8,12 @@
 //! sees, [`measurement`] what a measurement looks like and how it is read. A statement reads one snapshot
 //! ([`execution`]).
 
+mod buckets;
 pub mod error;
 mod execution;
 mod format;
+mod functions;
+mod latest_on;
 mod measurement;
 mod memory;
 mod names;

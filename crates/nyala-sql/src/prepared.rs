@@ -95,7 +95,7 @@ pub(crate) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result
 }
 
 /// The number of a parameter, beginning with 1.
-fn number_of(id: &str) -> SqlResult<usize> {
+pub(crate) fn number_of(id: &str) -> SqlResult<usize> {
     let number = id.strip_prefix('$').and_then(|digits| digits.parse().ok());
     number.filter(|number| (1..=PARAMETERS_MAX).contains(number)).ok_or_else(|| {
         SqlError::new(SqlState::UNKNOWN_PARAMETER, format!("there is no parameter {id}: the first is $1"))

@@ -187,7 +187,7 @@ impl Session {
         let memory = self.server.statement_memory();
         let running = Running { guard, memory: memory.clone(), text: prepared.statement.text.clone() };
         let snapshot = self.transaction.as_ref().map(|own| own.snapshot.clone()).unwrap_or_default();
-        let execution = Arc::new(Execution::new(context, memory.clone(), snapshot));
+        let execution = Arc::new(Execution::new(context, memory.clone(), snapshot, Vec::new()));
         let values = prepared.bound(values)?;
         let state = self.state()?;
         state.execution_props_mut().query_execution_start_time = None;

@@ -1,9 +1,11 @@
 //! Statements: parsed, but not looked at.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::latest_on;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 /// The longest text of a request, bytes.
 pub const TEXT_MAX_BYTES: usize = 16 << 20;
@@ -29,8 +31,11 @@ impl Statement {
                 format!("the text of a request may have {TEXT_MAX_BYTES} bytes, not {}", text.len());
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
         }
+        let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
         let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-        let parsed = parser.try_with_sql(text).and_then(|mut parser| parser.parse_statements());
+        let parsed = tokens.map_err(ParserError::from).and_then(|tokens| {
+            parser.with_tokens_with_locations(latest_on::rewritten(tokens)).parse_statements()
+        });
         let parsed = parsed.map_err(|error| SqlError::from(error).placed_in(text))?;
         let text: std::sync::Arc<str> = text.into();
         Ok(parsed.into_iter().map(|ast| Self { ast, text: text.clone() }).collect())

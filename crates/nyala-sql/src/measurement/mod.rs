@@ -3,20 +3,28 @@
 //! [`columns`] says which columns it has, [`filter`] which conditions the store and the index of series judge, [`scan`]
 //! how rows are read, and [`tags`] how the tags of their series become columns.
 
+mod aggregate;
 mod columns;
+mod conditions;
 mod filter;
+mod input;
+mod latest;
+mod latest_rule;
 mod scan;
 mod tags;
+
+pub(crate) use aggregate::PushDownAggregates;
+pub(crate) use latest_rule::PushDownLatest;
 
 use crate::error::outside;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use columns::Columns;
+use conditions::ScanConditions;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use filter::Conditions;
 use nyala_db::catalog::Measurement;
 use scan::MeasurementScan;
 use std::fmt;
@@ -73,8 +81,8 @@ impl TableProvider for MeasurementTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.columns.schema.fields().len()).collect();
         let projection = projection.cloned().unwrap_or_else(all);
-        let conditions = Conditions::of(filters, &self.columns).map_err(outside)?;
-        let series = self.measurement.series().select(&conditions.tags).len() as usize;
+        let conditions = ScanConditions::of(filters, &self.columns).map_err(outside)?;
+        let series = self.measurement.series().select(conditions.known_tags()).len() as usize;
         let tasks = match series < PARALLEL_SERIES_MIN && !self.measurement.has_evicted_series() {
             true => 1,
             false => session.config().target_partitions(),
