@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 /// How long a client may take until it is logged in.
@@ -46,6 +48,8 @@ pub struct Surroundings {
     pub log_in_failed: Box<LogInFailed>,
     /// The server's memory.
     pub memory: Arc<MemoryBudget>,
+    /// Where statements are executed: they may compute for long.
+    pub work: Handle,
     /// Turns true when the server stops.
     pub stopped: watch::Receiver<bool>,
 }
@@ -115,7 +119,7 @@ impl Server {
         self.settings.connections_max
     }
 
-    /// Serves a connection until it ends.
+    /// Serves a connection until it ends. Its client logs in here; from then on it is a task of the thread pool.
     pub async fn serve(
         self: Arc<Self>,
         stream: impl Duplex + 'static,
@@ -127,8 +131,12 @@ impl Server {
         let beginning = self.begin(Box::new(stream), client, before >= self.settings.connections_max);
         let begun = tokio::time::timeout(LOG_IN_TIMEOUT, beginning).await;
         match begun.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
-            // The future of a connection is large, and most of the time it only waits.
-            Some(connection) => Box::pin(connection.run()).await,
+            Some(connection) => {
+                // Dropping the set aborts the task.
+                let mut task = JoinSet::new();
+                task.spawn_on(connection.run(), &self.surroundings.work);
+                task.join_next().await.map_or(Ok(()), |ended| ended?)
+            }
             None => Ok(()),
         }
     }

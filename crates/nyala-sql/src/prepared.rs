@@ -117,7 +117,8 @@ fn parameter_types(plan: &LogicalPlan, given: &[Option<DataType>]) -> SqlResult<
         }
     }
     for number in limits(plan)? {
-        types[number - 1].get_or_insert(DataType::Int64);
+        // Even if the client declared a shorter integer: a limit cannot be converted while it is executed.
+        types[number - 1] = Some(DataType::Int64);
     }
     Ok(types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect())
 }

@@ -231,12 +231,11 @@ impl Running {
         let begun = Instant::now();
         self.context.lifecycle.stopping();
         #[cfg(feature = "sql")]
-        let stopping = self.postgres.map(|postgres| self.work.spawn(postgres.stop()));
+        self.postgres.iter().for_each(Postgres::stopping);
         self.server.stop();
         #[cfg(feature = "sql")]
-        if let Some(stopping) = stopping {
-            // A panic was logged.
-            drop(self.work.block_on(stopping));
+        if let Some(postgres) = self.postgres {
+            postgres.stop();
         }
         self.lead_kept.abort();
         self.work.block_on(self.lead.leave());

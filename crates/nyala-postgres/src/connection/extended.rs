@@ -10,7 +10,7 @@ use crate::message::{Bind, Target, backend};
 use crate::value::types::ColumnType;
 use crate::value::{Format, parameter};
 use datafusion::common::ScalarValue;
-use nyala_sql::{Outcome, Statement, TransactionStatus};
+use nyala_sql::{CommandTag, Forgotten, Outcome, Statement, TransactionStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -184,8 +184,7 @@ impl Connection {
                 let executing = self.session.execute(prepared, values);
                 match unless_closed(&mut self.wire, executing).await?? {
                     Outcome::Done(tag) => {
-                        self.report_settings();
-                        backend::command_complete(&mut self.wire.output, &tag.to_string());
+                        self.done(&prepared.statement, &tag)?;
                         portal.state = State::Done;
                         return Ok(());
                     }
@@ -241,6 +240,24 @@ impl Connection {
             "" => Failure::new("26000", "unnamed prepared statement does not exist"),
             _ => Failure::new("26000", format!("prepared statement \"{name}\" does not exist")),
         })
+    }
+
+    /// Ends a statement that gives no rows.
+    pub(super) fn done(&mut self, statement: &Statement, tag: &CommandTag) -> Result<(), Failure> {
+        match statement.forgotten() {
+            None => {}
+            Some(Forgotten::One(name)) => {
+                self.statement(name)?;
+                self.forget_statement(name);
+            }
+            Some(Forgotten::All) => {
+                let bytes = self.statements.drain().map(|(_, statement)| statement.bytes).sum();
+                self.free(bytes);
+            }
+        }
+        self.report_settings();
+        backend::command_complete(&mut self.wire.output, &tag.to_string());
+        Ok(())
     }
 
     pub(super) fn forget_statement(&mut self, name: &str) {

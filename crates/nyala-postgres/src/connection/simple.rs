@@ -46,10 +46,7 @@ impl Connection {
                 let sent = Fetch::of(rows, columns).send(&mut self.wire, 0).await?;
                 backend::command_complete(&mut self.wire.output, &format!("SELECT {}", sent.rows));
             }
-            Outcome::Done(tag) => {
-                self.report_settings();
-                backend::command_complete(&mut self.wire.output, &tag.to_string());
-            }
+            Outcome::Done(tag) => self.done(&prepared.statement, &tag)?,
         }
         Ok(())
     }

@@ -183,6 +183,12 @@ impl Decimal {
         (value.unsigned_abs() < limit).then_some(value)
     }
 
+    /// The number, if it is an integer.
+    pub fn whole(self) -> Option<i128> {
+        let power = 10_i128.checked_pow(self.scale.max(0).unsigned_abs().into())?;
+        (self.value % power == 0).then_some(self.value / power)
+    }
+
     /// The same number with at least so many digits behind the point, or without those that are zeros.
     fn at_least(self, scale: i8) -> Option<Self> {
         let mut number = self;

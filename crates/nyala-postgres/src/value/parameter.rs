@@ -192,7 +192,8 @@ fn float<T: std::str::FromStr>(
     Ok(value)
 }
 
-/// A decimal number with the digits that the statement wants, or with its own; or its text, where no number is wanted.
+/// A decimal number with the digits that the statement wants, or with its own; or its text, where no number is wanted. It is
+/// not rounded to an integer, because the statement may compare with it.
 fn decimal(found: Decimal, wanted: &DataType) -> Result<ScalarValue, Failure> {
     match wanted {
         DataType::Decimal128(precision, scale) => {
@@ -214,6 +215,15 @@ fn decimal(found: Decimal, wanted: &DataType) -> Result<ScalarValue, Failure> {
             let value =
                 String::from_utf8_lossy(&text).parse().map_err(|_| Failure::invalid_binary("numeric"))?;
             Ok(ScalarValue::Float64(Some(value)))
+        }
+        other if other.is_integer() => {
+            let whole = found.whole();
+            let whole = whole.ok_or_else(|| {
+                let shown = ScalarValue::Decimal128(Some(found.value), 38, found.scale);
+                Failure::new("22023", format!("the statement wants an integer, not {shown}"))
+                    .with_hint("Say CAST($1 AS numeric(38, 9)) to compare an integer with a fraction.")
+            })?;
+            Ok(ScalarValue::Decimal128(Some(whole), 38, 0))
         }
         _ => Ok(ScalarValue::Decimal128(Some(found.value), 38, found.scale)),
     }

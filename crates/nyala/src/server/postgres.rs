@@ -1,7 +1,7 @@
 //! Listens for clients of PostgreSQL, and hands their connections to `nyala-postgres`.
 //!
-//! Connections live in the thread pool, not on the threads of HTTP: a statement is executed where its connection is, and may
-//! take long.
+//! A thread of its own accepts connections, logs clients in, and sees when bytes arrive; statements are executed in the
+//! thread pool. A request to cancel a statement is a connection, so it must not wait for a pool that statements keep busy.
 
 use super::audit::{Audit, LogLimit};
 use super::metric::Metric;
@@ -14,11 +14,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 /// All connections together may fill their buffers with this fraction (1/8) of the memory.
 const MEMORY_SHARE: usize = 8;
@@ -56,7 +57,7 @@ pub struct Postgres {
     pub address: SocketAddr,
     server: Arc<Server>,
     stop: watch::Sender<bool>,
-    accepting: JoinHandle<()>,
+    thread: JoinHandle<()>,
 }
 
 impl Postgres {
@@ -76,11 +77,15 @@ impl Postgres {
             tls: certificates.map(|own| Box::new(move || own.postgres_acceptor()) as _),
             log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client)),
             memory: options.memory,
+            work: work.clone(),
             stopped: stopped.clone(),
         };
         let server = Server::new(settings, surroundings);
-        let accepting = work.spawn(accept(listener, server.clone(), stopped, options.shutdown_timeout));
-        Ok(Self { address, server, stop, accepting })
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let accepting = accept(listener, server.clone(), stopped, options.shutdown_timeout);
+        let thread = std::thread::Builder::new().name("postgres".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(accepting))?;
+        Ok(Self { address, server, stop, thread })
     }
 
     /// From now on statements are executed.
@@ -94,10 +99,15 @@ impl Postgres {
         move || metrics(&server)
     }
 
-    /// Stops listening, lets statements end within the shutdown timeout, and closes all connections.
-    pub async fn stop(self) {
+    /// Stops listening, and lets statements that run come to their end.
+    pub fn stopping(&self) {
         self.stop.send_replace(true);
-        if self.accepting.await.is_err() {
+    }
+
+    /// Waits until all statements have ended, at most for the shutdown timeout, and closes all connections.
+    pub fn stop(self) {
+        self.stopping();
+        if self.thread.join().is_err() {
             tracing::error!("the listener for PostgreSQL's clients panicked");
         }
     }
