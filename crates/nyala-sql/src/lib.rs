@@ -37,5 +37,5 @@ pub use prepared::Prepared;
 pub use rows::Rows;
 pub use server::SqlServer;
 pub use session::{CancelHandle, Session};
-pub use statement::{Statement, TEXT_MAX_BYTES};
+pub use statement::{Forgotten, Statement, TEXT_MAX_BYTES};
 pub use transaction::TransactionStatus;

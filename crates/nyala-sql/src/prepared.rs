@@ -8,10 +8,10 @@ use crate::plans::KnownPlan;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Volatility};
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -123,8 +123,15 @@ fn parameter_types(plan: &LogicalPlan, given: &[Option<DataType>]) -> SqlResult<
             *known = data_type.map(plain);
         }
     }
+    for (number, data_type) in typed_by_place(plan)? {
+        if types.len() < number {
+            types.resize(number, None);
+        }
+        types[number - 1].get_or_insert(plain(data_type));
+    }
     for number in limits(plan)? {
-        types[number - 1].get_or_insert(DataType::Int64);
+        // Even if the client declared a shorter integer: a limit cannot be converted while it is executed.
+        types[number - 1] = Some(DataType::Int64);
     }
     Ok(types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect())
 }
@@ -137,6 +144,36 @@ fn plain(data_type: DataType) -> DataType {
         DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
         other => other,
     }
+}
+
+/// The parameters whose place tells their type although the planner does not say it: `$1::type` is of that type, and in
+/// `x = ANY($1)` it is an array of what `x` is.
+fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, DataType)>> {
+    let mut found = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        let mut schema = DFSchema::empty();
+        node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+        node.apply_expressions(|expression| {
+            expression.apply(|inner| {
+                let (parameter, data_type) = match inner {
+                    Expr::Cast(Cast { expr, field }) => (&**expr, field.data_type().clone()),
+                    Expr::ScalarFunction(call) if call.name() == "array_has" && call.args.len() == 2 => {
+                        // A type that is not known yet is found by the planner, or its error is.
+                        let Ok(element) = call.args[1].get_type(&schema) else {
+                            return Ok(TreeNodeRecursion::Continue);
+                        };
+                        (&call.args[0], DataType::new_list(plain(element), true))
+                    }
+                    _ => return Ok(TreeNodeRecursion::Continue),
+                };
+                if let Expr::Placeholder(placeholder) = parameter {
+                    found.push((number_of(&placeholder.id)?, data_type));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
 }
 
 /// The parameters that say how many rows come.

@@ -201,7 +201,9 @@ impl Session {
         let freshness = self.server.catalog.follow().await?;
         let mut context = self.server.context(self.principal.clone(), freshness);
         let shown = prepared.statement.clone();
-        let guard = self.server.running.enter(move || shown.shown(), &self.database, &self.principal)?;
+        let running = &self.server.running;
+        let timeout = self.settings.statement_timeout();
+        let guard = running.enter_within(timeout, move || shown.shown(), &self.database, &self.principal)?;
         self.running.number.store(guard.query().number(), Ordering::Release);
         context.query = Some(guard.query());
         let memory = self.server.statement_memory();

@@ -6,6 +6,7 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 use chrono_tz::Tz;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The version that clients are told: the one whose behaviour they get.
 pub const SERVER_VERSION: &str = "15.18";
@@ -127,6 +128,12 @@ impl Settings {
     /// Whether rules of ours may change plans.
     pub(crate) fn pushes_down(&self) -> bool {
         self.get("nyala.push_down").is_ok_and(|(_, value)| value == "on")
+    }
+
+    /// How long a statement may run; zero means no limit.
+    pub(crate) fn statement_timeout(&self) -> Duration {
+        let milliseconds = self.get("statement_timeout").ok().and_then(|(_, value)| value.parse().ok());
+        Duration::from_millis(milliseconds.unwrap_or(0))
     }
 
     /// Gives all settings the values that they had at first.

@@ -24,6 +24,15 @@ pub struct Statement {
     pub(crate) shape: Option<Arc<Shape>>,
 }
 
+/// Prepared statements to be forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten<'a> {
+    /// All of the session.
+    All,
+    /// One, by its name.
+    One(&'a str),
+}
+
 impl Statement {
     /// The statements of a text. An empty text has none.
     ///
@@ -48,6 +57,18 @@ impl Statement {
             shape = None;
         }
         Ok(parsed.into_iter().map(|ast| Self { ast, text: text.clone(), shape: shape.clone() }).collect())
+    }
+
+    /// Which prepared statements its client wants to be forgotten; whoever keeps them does that.
+    pub fn forgotten(&self) -> Option<Forgotten<'_>> {
+        match &self.ast {
+            ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Some(Forgotten::All),
+            ast::Statement::Deallocate { name, .. } => Some(match name.value.eq_ignore_ascii_case("all") {
+                true if name.quote_style.is_none() => Forgotten::All,
+                _ => Forgotten::One(&name.value),
+            }),
+            _ => None,
+        }
     }
 
     /// Its text, as lists of running queries show it.
