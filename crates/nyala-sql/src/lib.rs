@@ -19,12 +19,15 @@ mod memory;
 mod names;
 mod outcome;
 mod parameter;
+mod placeholder;
 mod plans;
 mod prepared;
+mod reuse;
 mod rows;
 mod server;
 mod session;
 mod settings;
+mod shape;
 mod statement;
 mod transaction;
 

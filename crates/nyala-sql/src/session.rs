@@ -6,8 +6,9 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::execution::Execution;
 use crate::names::DatabaseNames;
 use crate::outcome::Outcome;
-use crate::plans::{self, Reused};
-use crate::prepared::{Prepared, PreparedPlan, with_values};
+use crate::plans::Reused;
+use crate::prepared::{Prepared, PreparedPlan, check_only_reads, with_values};
+use crate::reuse;
 use crate::rows::{Rows, Running};
 use crate::server::SqlServer;
 use crate::settings::Settings;
@@ -16,7 +17,6 @@ use crate::transaction::{Transaction, TransactionStatus};
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
-use datafusion::execution::context::SQLOptions;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -122,12 +122,12 @@ impl Session {
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
                 self.server.catalog.follow().await?;
                 let (server, context) = (self.server.clone(), self.plan_context(types));
-                let known = plans::find(&server, &context, &self.principal, &statement).await?;
+                let known = reuse::find(&server, &context, &self.principal, &statement).await?;
                 if let Some(prepared) = known {
                     return Ok(prepared);
                 }
                 let state = self.state()?;
-                if let Some(prepared) = plans::make(&server, &context, state, &statement, types).await? {
+                if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
                     return Ok(prepared);
                 }
                 let prepared = Prepared::of_query(state, statement, types).await?;
@@ -299,11 +299,4 @@ impl ToPlan<'_> {
         let plan = if self.is_optimized { plan } else { state.optimize(&plan)? };
         state.query_planner().create_physical_plan(&plan, state).await
     }
-}
-
-/// Refuses plans that read or change anything but the databases: files of the server are nobody's business, and rows are
-/// changed by our own statements only.
-pub(crate) fn check_only_reads(plan: &LogicalPlan) -> SqlResult<()> {
-    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    Ok(options.verify_plan(plan)?)
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
-use crate::plans::Shape;
+use crate::shape::Shape;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};

@@ -8,7 +8,7 @@
 //! A condition is judged when a statement is planned, and may then compare with a parameter whose value is not known yet.
 
 use super::columns::{Columns, Source};
-use crate::prepared::number_of;
+use crate::placeholder::number_of;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::{InList, Like};
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, Operator, TryCast};

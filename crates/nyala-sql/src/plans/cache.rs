@@ -4,7 +4,7 @@
 //! which plan it is. The least recently used entries make room for new ones.
 
 use super::known::KnownPlan;
-use super::shape::Shape;
+use crate::shape::Shape;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +43,7 @@ enum Entry {
 }
 
 /// What the cache says of a statement.
-pub(super) enum Found {
+pub(crate) enum Found {
     Plan(Arc<KnownPlan>),
     Never,
     Unknown,
@@ -61,7 +61,7 @@ impl Entry {
 
 impl PlanCache {
     /// What is known of a statement in a context, which says what names and settings mean.
-    pub(super) fn find(&self, context: &str, shape: &Shape) -> Found {
+    pub(crate) fn find(&self, context: &str, shape: &Shape) -> Found {
         let mut entries = self.entries();
         let key = key_of(context, shape);
         let mask = match entries.get(&key) {
@@ -77,7 +77,7 @@ impl PlanCache {
     }
 
     /// Keeps a plan in which the literals with these numbers are parameters.
-    pub(super) fn insert(&self, context: &str, shape: &Shape, plan: Arc<KnownPlan>) {
+    pub(crate) fn insert(&self, context: &str, shape: &Shape, plan: Arc<KnownPlan>) {
         let mut entries = self.entries();
         let key = key_of(context, shape);
         let is_parameter = |number: usize| plan.literals.iter().any(|(own, _)| *own == number);
@@ -88,7 +88,7 @@ impl PlanCache {
     }
 
     /// Notes that statements of this shape are planned each time.
-    pub(super) fn insert_never(&self, context: &str, shape: &Shape) {
+    pub(crate) fn insert_never(&self, context: &str, shape: &Shape) {
         self.entries().insert(key_of(context, shape), Entry::Never);
     }
 

@@ -1,7 +1,7 @@
 //! Which literals of a statement can become parameters: those that a column is compared with in a condition. Any other may
 //! decide what the plan looks like: a limit, the width of buckets, a pattern, a literal that is selected.
 
-use super::shape::Literal;
+use crate::shape::Literal;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 /// The statement with parameters instead of the literals that are `wanted`, and which of the literals became parameters, in
 /// the order of their numbers.
-pub(super) fn parameterized(
+pub(crate) fn parameterized(
     statement: &Statement,
     literals: &[Literal],
     wanted: impl Fn(usize) -> bool,

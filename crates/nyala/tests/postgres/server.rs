@@ -13,7 +13,7 @@ const POINTS: &str = "cpu,host=a usage=1.5,n=3i,s=\"x y\",up=true 1000000000\n\
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
-    pub(crate) directory: tempfile::TempDir,
+    pub(crate) _directory: tempfile::TempDir,
 }
 
 impl Server {
