@@ -137,7 +137,6 @@ pub(crate) const BANNED: &[(&str, &str, &str)] = &[
     ("nyala-engine", "RunWalk", "RunIterator"),
     ("nyala-engine", "Signal", "WorkSignal"),
     ("nyala-engine", "Sources", "MergeInputs"),
-    ("nyala-engine", "Stage", "WriteStep"),
     ("nyala-engine", "StageHook", "WriteHook"),
     ("nyala-engine", "Stripe", "Shard"),
     ("nyala-engine", "Sweep", "SeriesMerge"),

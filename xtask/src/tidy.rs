@@ -7,7 +7,7 @@ use crate::{circles, coverage, documents, replaced};
 use std::path::Path;
 
 /// Which crates of ours each crate may use.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("nyala-column", &[]),
     ("nyala-core", &[]),
     ("nyala-engine", &["nyala-column", "nyala-core"]),
@@ -16,6 +16,7 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("nyala-exec", &["nyala-core", "nyala-db"]),
     ("nyala-query", &["nyala-column", "nyala-core", "nyala-db", "nyala-exec"]),
     ("nyala-sql", &["nyala-core", "nyala-db", "nyala-exec"]),
+    ("nyala-postgres", &["nyala-core", "nyala-db", "nyala-exec", "nyala-sql"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
     ("nyala-bench", &[]),
     (
@@ -27,6 +28,7 @@ const EDGES: [(&str, &[&str]); 12] = [
             "nyala-engine",
             "nyala-exec",
             "nyala-kudu",
+            "nyala-postgres",
             "nyala-query",
             "nyala-sql",
         ],

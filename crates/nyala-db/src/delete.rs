@@ -2,6 +2,7 @@
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::records::{ChangeLog, Entry};
+use crate::selection::PointSelection;
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Delete, Operation, RowSelection, ScanRequest, SeriesSet};
@@ -21,24 +22,41 @@ impl Catalog {
         tags: &TagFilter,
         time: TimeRange,
     ) -> Result<()> {
+        self.delete_selected(measurement, &PointSelection::new(tags.clone(), time), false).await.map(drop)
+    }
+
+    /// Deletes points of a measurement. Series that have no points left are removed. Returns how many points there were,
+    /// if `counted`.
+    pub async fn delete_selected(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        counted: bool,
+    ) -> Result<u64> {
+        let PointSelection { tags, time, predicates } = selection;
         // Evicted series need not be reloaded if all their points are deleted.
-        let is_all = matches!(tags, TagFilter::All) && !measurement.is_member();
+        let is_all =
+            matches!(tags, TagFilter::All) && predicates.is_empty() && !measurement.is_member() && !counted;
         let table = measurement.stored();
         let _pin = match is_all {
-            true => table.reload_cut(time, self).await?,
-            false => self.reload_series(measurement, time, tags).await?,
+            true => table.reload_cut(*time, self).await?,
+            false => self.reload_series(measurement, *time, tags).await?,
         };
         let _lock = table.table_lock().lock_exclusive().await;
         if table.table_lock().was_dropped() {
-            return Ok(());
+            return Ok(0);
         }
-        self.delete_owned(measurement, tags, time, is_all).await?;
+        let points = match counted {
+            true => self.found_points(measurement, selection).await?.points,
+            false => 0,
+        };
+        self.delete_owned(measurement, selection, is_all).await?;
         let is_whole_member =
-            matches!(tags, TagFilter::All) && time == TimeRange::ALL && measurement.is_member();
-        match is_whole_member && !measurement.was_dropped() && !self.is_shared() {
-            true => self.forget_member(measurement).await,
-            false => Ok(()),
+            matches!(tags, TagFilter::All) && selection.is_all_times() && measurement.is_member();
+        if is_whole_member && !measurement.was_dropped() && !self.is_shared() {
+            self.forget_member(measurement).await?;
         }
+        Ok(points)
     }
 
     /// The same for series in memory. The caller holds the table lock exclusively. `is_all`: the tags select the whole
@@ -46,14 +64,15 @@ impl Catalog {
     pub(crate) async fn delete_owned(
         &self,
         measurement: &Measurement,
-        tags: &TagFilter,
-        time: TimeRange,
+        selection: &PointSelection,
         is_all: bool,
     ) -> Result<()> {
         let table = measurement.stored();
+        let PointSelection { tags, time, predicates } = selection;
+        let time = *time;
         let mut ids = measurement.series().select(tags);
         if let Some(log) = table.change_log() {
-            return self.delete_shared(log, table, ids, time).await;
+            return self.delete_shared(log, table, ids, selection).await;
         }
         if time != TimeRange::ALL {
             ids = self.with_rows(table, ids, time).await?;
@@ -65,8 +84,8 @@ impl Catalog {
         table.forget_witnesses(|id| is_all || ids.contains(id));
         let series = if is_all { SeriesSet::All } else { series_set(table, &ids) };
         let rows = RowSelection::Series { series, time };
-        self.store().delete(Delete { table: table.table(), rows, predicates: Vec::new() }).await?;
-        let empty = match time == TimeRange::ALL {
+        self.store().delete(Delete { table: table.table(), rows, predicates: predicates.clone() }).await?;
+        let empty = match selection.is_all_times() {
             true => ids.clone(),
             false => &ids - self.with_rows(table, ids.clone(), TimeRange::ALL).await?,
         };
@@ -95,14 +114,15 @@ impl Catalog {
         log: &ChangeLog,
         table: &SeriesTable,
         ids: RoaringBitmap,
-        time: TimeRange,
+        selection: &PointSelection,
     ) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
         let series = SeriesSet::Ids(ids.iter().map(SeriesId).collect());
-        let rows = RowSelection::Series { series, time };
-        match self.store().delete(Delete { table: table.table(), rows, predicates: Vec::new() }).await {
+        let rows = RowSelection::Series { series, time: selection.time };
+        let predicates = selection.predicates.clone();
+        match self.store().delete(Delete { table: table.table(), rows, predicates }).await {
             // Another server has dropped the table.
             Err(error) if error.kind() == ErrorKind::Missing => return Ok(()),
             deleted => deleted.map(drop)?,
@@ -210,7 +230,7 @@ impl Catalog {
     }
 
     /// Those of some series that have points in a time range.
-    async fn with_rows(
+    pub(crate) async fn with_rows(
         &self,
         table: &SeriesTable,
         ids: RoaringBitmap,
@@ -304,7 +324,7 @@ impl Catalog {
 }
 
 /// A set of series of a table, in a short form if it is all of them and none is evicted.
-fn series_set(table: &SeriesTable, ids: &RoaringBitmap) -> SeriesSet {
+pub(crate) fn series_set(table: &SeriesTable, ids: &RoaringBitmap) -> SeriesSet {
     // The series cannot change while the index is locked.
     let series = table.series();
     match !table.has_evicted() && *series.all() == *ids {

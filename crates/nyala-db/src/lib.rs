@@ -5,6 +5,7 @@
 //! of databases.
 
 pub mod catalog;
+pub mod correct;
 pub mod daemons;
 mod delete;
 pub mod feed;
@@ -15,6 +16,7 @@ mod records;
 pub mod relations;
 pub mod retention;
 pub mod scan;
+pub mod selection;
 pub mod series;
 pub mod users;
 pub mod write;

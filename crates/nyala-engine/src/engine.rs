@@ -19,6 +19,7 @@ use crate::reading::past::PastSnapshot;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::tombstone::{DeletedRange, Tombstone, durable_tombstones};
 use crate::runtime::signal::WorkSignal;
+use crate::staging::EngineStage;
 use crate::stats::{Counters, EngineStats};
 use crate::writing::Writer;
 use crate::writing::table_locks::LockMode;
@@ -27,7 +28,7 @@ use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, PartitionInfo,
-    Predicate, RowSelection, ScanRequest, SnapshotRef, Store, Update, WriteBatch, WriteOutcome,
+    Predicate, RowSelection, ScanRequest, SnapshotRef, Stage, Store, Update, WriteBatch, WriteOutcome,
 };
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::Mutex;
@@ -354,6 +355,8 @@ fn altered(
     for (id, alterations) in changes {
         let mut table = TableVersion::clone(altered.table(id)?);
         let mut schema = TableSchema::clone(&table.schema);
+        let unsuited = alterations.iter().filter(|each| !each.suits_staged_rows()).count();
+        table.alterations += unsuited as u64;
         let known = || catalog.state.tables.get(&id).map(|table| table.dropped_columns.clone());
         let dropped_columns = dropped.entry(id).or_insert_with(|| known().unwrap_or_default());
         for alteration in &alterations {
@@ -385,13 +388,7 @@ fn altered(
 #[async_trait]
 impl Store for Engine {
     fn capabilities(&self) -> Capabilities {
-        let missing = [
-            Feature::KeyRanges,
-            Feature::AddedDefaults,
-            Feature::WiderTypes,
-            Feature::StagedWrites,
-            Feature::ChangeFeed,
-        ];
+        let missing = [Feature::KeyRanges, Feature::AddedDefaults, Feature::WiderTypes, Feature::ChangeFeed];
         let features = missing.into_iter().fold(Features::ALL, Features::without);
         Capabilities {
             atomicity: Atomicity::Batch,
@@ -525,6 +522,11 @@ impl Store for Engine {
 
     async fn update(&self, update: Update) -> Result<u64> {
         self.writer.update(update).await
+    }
+
+    async fn stage(&self) -> Result<Box<dyn Stage>> {
+        self.versions.watermark.check()?;
+        Ok(Box::new(EngineStage::open(&self.maintenance)))
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {

@@ -10,7 +10,8 @@
 //! 5. `reading`: snapshots, scans, aggregates,
 //! 6. `writing`: batches, conditional writes, deletes and updates,
 //! 7. `maintenance`: flushes and compactions in the background,
-//! 8. `engine`: opening, closing, tables, and the contract; `damage` checks and repairs directories that are closed.
+//! 8. `staging`: stages,
+//! 9. `engine`: opening, closing, tables, and the contract; `damage` checks and repairs directories that are closed.
 //!
 //! A batch is written: `writing/write` → `files/log_record` → `files/wal` → `memory/memtable` → `memory/watermark`. It
 //! becomes durable columns: `maintenance/flush` → `files/rowset` → `files/catalog`. Rows are read: `reading/snapshot` →
@@ -27,6 +28,7 @@ mod options;
 mod reading;
 mod rows;
 mod runtime;
+mod staging;
 mod stats;
 mod write_hook;
 mod writing;

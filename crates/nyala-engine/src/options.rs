@@ -46,6 +46,8 @@ pub struct EngineOptions {
     pub maintenance_threads: usize,
     /// How long the past can be read; zero: not at all.
     pub history: Duration,
+    /// A stage that takes more memory moves its rows to the disk; none: a sixteenth of all memory.
+    pub stage_bytes_max: Option<u64>,
     /// For tests.
     pub write_hook: WriteHook,
 }
@@ -74,6 +76,7 @@ impl EngineOptions {
             last_rows_from: LAST_ROWS_FROM,
             maintenance_threads: 2,
             history: Duration::ZERO,
+            stage_bytes_max: None,
             write_hook: WriteHook::default(),
         }
     }

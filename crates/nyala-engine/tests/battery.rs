@@ -33,6 +33,8 @@ fn options(fs: &SimulatedFs, wal_sync: SyncPolicy) -> EngineOptions {
 struct Disturbed {
     fs: SimulatedFs,
     policy: SyncPolicy,
+    /// Beyond this much memory, rows of stages are on the disk.
+    stage_bytes_max: Option<u64>,
     engine: Option<Arc<Engine>>,
 }
 
@@ -40,7 +42,15 @@ impl Disturbed {
     fn open(policy: SyncPolicy) -> Result<Self> {
         let fs = SimulatedFs::new();
         let engine = Some(Arc::new(Engine::open(options(&fs, policy))?));
-        Ok(Self { fs, policy, engine })
+        Ok(Self { fs, policy, stage_bytes_max: None, engine })
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        self.engine = None;
+        let stage_bytes_max = self.stage_bytes_max;
+        let options = EngineOptions { stage_bytes_max, ..options(&self.fs, self.policy) };
+        self.engine = Some(Arc::new(Engine::open(options)?));
+        Ok(())
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -65,8 +75,7 @@ impl Subject for Disturbed {
                 if report.damage_count > 0 {
                     return Err(Error::invalid(format!("damage: {:?}", report.damage)));
                 }
-                self.engine = Some(Arc::new(Engine::open(options(&self.fs, self.policy))?));
-                Ok(())
+                self.reopen()
             }
         }
     }
@@ -77,6 +86,9 @@ fn the_engine_agrees_with_the_naive_store() {
     for seed in seeds(6) {
         let policy = POLICIES[seed as usize % POLICIES.len()];
         let mut subject = Disturbed::open(policy).expect("an empty disk");
+        // Stages in memory, with a memtable or two, and with a file for each batch.
+        subject.stage_bytes_max = [None, Some(20_000), Some(1)][seed as usize / POLICIES.len() % 3];
+        subject.reopen().expect("nothing fails");
         let agreed = block_on(battery::run(&mut subject, Settings { seed, steps: 250 }));
         agreed.unwrap_or_else(|error| panic!("NYALA_BATTERY_SEED={seed}: {error}"));
     }

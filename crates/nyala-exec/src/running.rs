@@ -79,6 +79,19 @@ impl RunningQueries {
         database: &str,
         principal: &Principal,
     ) -> Result<QueryGuard> {
+        self.enter_within(Duration::ZERO, write_text, database, principal)
+    }
+
+    /// The same for a query that its client gives so much time; zero means no limit.
+    pub fn enter_within(
+        self: &Arc<Self>,
+        timeout: Duration,
+        write_text: impl Fn() -> String + Send + Sync + 'static,
+        database: &str,
+        principal: &Principal,
+    ) -> Result<QueryGuard> {
+        let timeouts = [timeout, self.limits.timeout].into_iter().filter(|timeout| !timeout.is_zero());
+        let timeout = timeouts.min().unwrap_or_default();
         let max = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
         if max > 0 && queries.len() >= max {
@@ -95,7 +108,7 @@ impl RunningQueries {
             database: database.to_owned(),
             user,
             begun: Instant::now(),
-            timeout: self.limits.timeout,
+            timeout,
             killed: AtomicBool::new(false),
             stop: Notify::new(),
             write_text,

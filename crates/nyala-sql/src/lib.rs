@@ -8,12 +8,15 @@
 //! sees, [`measurement`] what a measurement looks like and how it is read. A statement reads one snapshot
 //! ([`execution`]).
 
+mod buckets;
 mod change;
-pub mod error;
 mod definition;
+pub mod error;
 mod execution;
 mod expression;
 mod format;
+mod functions;
+mod latest_on;
 mod literal;
 mod look_up;
 mod measurement;
@@ -21,12 +24,16 @@ mod memory;
 mod names;
 mod outcome;
 mod parameter;
+mod placeholder;
+mod plans;
 mod prepared;
 mod relation;
+mod reuse;
 mod rows;
 mod server;
 mod session;
 mod settings;
+mod shape;
 mod statement;
 mod target;
 mod transaction;
@@ -36,9 +43,10 @@ pub use error::{SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};
 pub use outcome::{CommandTag, Outcome};
 pub use parameter::Parameter;
+pub use plans::PlanCache;
 pub use prepared::Prepared;
 pub use rows::Rows;
 pub use server::SqlServer;
 pub use session::{CancelHandle, Session};
-pub use statement::{Statement, TEXT_MAX_BYTES};
+pub use statement::{Forgotten, Statement, TEXT_MAX_BYTES};
 pub use transaction::TransactionStatus;

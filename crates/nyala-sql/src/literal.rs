@@ -25,9 +25,13 @@ pub(crate) fn is_literal(expression: &Expr) -> bool {
         ),
         Expr::Nested(inner) => is_literal(inner),
         Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => number(expr).is_some(),
-        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, array: false, format: None } => {
-            is_text(expr) && declared_type(data_type).is_ok()
-        }
+        Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            expr,
+            data_type,
+            array: false,
+            format: None,
+        } => is_text(expr) && declared_type(data_type).is_ok(),
         Expr::TypedString(typed) => declared_type(&typed.data_type).is_ok(),
         Expr::Function(function) => time_function(function).is_some(),
         _ => false,
@@ -179,7 +183,9 @@ fn time_function(function: &Function) -> Option<TimeFunction> {
         return None;
     }
     match &*function.name.to_string().to_lowercase() {
-        "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => Some(TimeFunction::Now),
+        "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
+            Some(TimeFunction::Now)
+        }
         "current_date" => Some(TimeFunction::Date),
         _ => None,
     }

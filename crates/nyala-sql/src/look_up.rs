@@ -129,7 +129,9 @@ impl Session {
             match looked_for(datum(value, &values, &around)?, name, *declared, &around)? {
                 Some(value) => key.push(value),
                 // No key has NULL, or a value that its type does not have.
-                None => return Ok(Outcome::Rows(Rows::ready(RecordBatch::new_empty(look_up.schema.clone())))),
+                None => {
+                    return Ok(Outcome::Rows(Rows::ready(RecordBatch::new_empty(look_up.schema.clone()))));
+                }
             }
         }
         let selection = RowSelection::Keys { start: Bound::Included(key.clone()), end: Bound::Included(key) };
@@ -205,9 +207,15 @@ fn parts(query: &ast::Query) -> Option<(&ast::ObjectName, Option<String>, &[Sele
         && matches!(&select.group_by, GroupByExpr::Expressions(by, modifiers) if by.is_empty() && modifiers.is_empty());
     let [from] = &select.from[..] else { return None };
     match &from.relation {
-        TableFactor::Table { name, alias, args: None, version: None, sample: None, with_ordinality: false, .. }
-            if is_plain && from.joins.is_empty() =>
-        {
+        TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            version: None,
+            sample: None,
+            with_ordinality: false,
+            ..
+        } if is_plain && from.joins.is_empty() => {
             if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
                 return None;
             }

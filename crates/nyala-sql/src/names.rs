@@ -38,6 +38,8 @@ pub(crate) struct DatabaseNames {
     pub(crate) principal: Principal,
     /// The time zone of the session.
     pub(crate) zone: String,
+    /// Whether rules of ours change plans.
+    pub(crate) pushes_down: bool,
     /// How many views these names are looked up for.
     pub(crate) depth: usize,
 }
@@ -56,7 +58,10 @@ impl DatabaseNames {
         // A number with a point is a decimal: 0.1 + 0.2 = 0.3.
         options.sql_parser.parse_float_as_decimal = true;
         options.execution.time_zone = Some(self.zone.clone());
-        SqlServer::planner().with_config(config).with_catalog_list(Arc::new(self.clone())).build()
+        SqlServer::planner(self.pushes_down)
+            .with_config(config)
+            .with_catalog_list(Arc::new(self.clone()))
+            .build()
     }
 
     fn may_read(&self, database: &str) -> bool {
@@ -70,14 +75,11 @@ impl DatabaseNames {
         name: &str,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         let found = self.catalog.measurement(database, policy, name).await.map_err(outside)?;
-        Ok(found.map(|measurement| Arc::new(MeasurementTable::of(measurement)) as Arc<dyn TableProvider>))
+        let table = |measurement| MeasurementTable::of(measurement, database, policy);
+        Ok(found.map(|measurement| Arc::new(table(measurement)) as Arc<dyn TableProvider>))
     }
 
-    async fn relation(
-        &self,
-        relation: Arc<Relation>,
-        with_hidden: bool,
-    ) -> Result<Arc<dyn TableProvider>> {
+    async fn relation(&self, relation: Arc<Relation>, with_hidden: bool) -> Result<Arc<dyn TableProvider>> {
         match &relation.definition.body {
             Body::Table(table) => {
                 Ok(Arc::new(RelationTable::of(self.catalog.clone(), &relation, table, with_hidden)))

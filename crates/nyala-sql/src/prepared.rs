@@ -6,19 +6,19 @@
 use crate::change::Change;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::look_up::LookUp;
+use crate::placeholder::number_of;
+use crate::plans::KnownPlan;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::execution::context::SQLOptions;
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Volatility};
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
-
-/// The most parameters of a statement, as in PostgreSQL's protocol.
-pub(crate) const PARAMETERS_MAX: usize = 65_535;
 
 /// A prepared statement.
 #[derive(Debug, Clone)]
@@ -49,6 +49,12 @@ pub(crate) enum PreparedPlan {
     Change(Arc<Change>),
     /// Defines a table or a view.
     Definition,
+    /// Executes a query whose plan is used again.
+    Known {
+        plan: Arc<KnownPlan>,
+        /// The values of its literals, which are parameters of the plan.
+        literals: Vec<ScalarValue>,
+    },
     /// Does something with the session alone.
     Session,
 }
@@ -80,8 +86,7 @@ impl Prepared {
         let plan = state.statement_to_plan(ast).await.map_err(placed)?;
         let parameters = parameter_types(&plan, given)?.into_iter();
         // What neither the client nor the planner knows is text.
-        let parameters: Vec<DataType> =
-            parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();
+        let parameters: Vec<DataType> = parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();
         let plan = with_types(plan, &parameters).map_err(placed)?;
         let columns = Some(Arc::new(plan.schema().as_arrow().clone()));
         let is_explain = matches!(statement.ast, ast::Statement::Explain { .. });
@@ -91,6 +96,17 @@ impl Prepared {
         };
         let plan = PreparedPlan::Query { plan, is_optimized };
         Ok(Self { statement, parameters, columns, version: 0, plan })
+    }
+
+    /// A statement whose plan is known, with the values of its literals.
+    pub(crate) fn of_known(plan: Arc<KnownPlan>, statement: Statement, literals: Vec<ScalarValue>) -> Self {
+        Self {
+            statement,
+            parameters: plan.parameters.clone(),
+            columns: Some(plan.columns.clone()),
+            version: 0,
+            plan: PreparedPlan::Known { plan, literals },
+        }
     }
 
     pub(crate) fn check_count(&self, given: usize) -> SqlResult<()> {
@@ -118,14 +134,6 @@ pub(crate) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result
     plan.with_param_values(ParamValues::from(values))
 }
 
-/// The number of a parameter, beginning with 1.
-fn number_of(id: &str) -> SqlResult<usize> {
-    let number = id.strip_prefix('$').and_then(|digits| digits.parse().ok());
-    number.filter(|number| (1..=PARAMETERS_MAX).contains(number)).ok_or_else(|| {
-        SqlError::new(SqlState::UNKNOWN_PARAMETER, format!("there is no parameter {id}: the first is $1"))
-    })
-}
-
 /// What is known of the types of the parameters of a plan.
 pub(crate) fn parameter_types(
     plan: &LogicalPlan,
@@ -143,8 +151,15 @@ pub(crate) fn parameter_types(
             *known = data_type.map(plain);
         }
     }
+    for (number, data_type) in typed_by_place(plan)? {
+        if types.len() < number {
+            types.resize(number, None);
+        }
+        types[number - 1].get_or_insert(plain(data_type));
+    }
     for number in limits(plan)? {
-        types[number - 1].get_or_insert(DataType::Int64);
+        // Even if the client declared a shorter integer: a limit cannot be converted while it is executed.
+        types[number - 1] = Some(DataType::Int64);
     }
     Ok(types)
 }
@@ -157,6 +172,36 @@ fn plain(data_type: DataType) -> DataType {
         DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
         other => other,
     }
+}
+
+/// The parameters whose place tells their type although the planner does not say it: `$1::type` is of that type, and in
+/// `x = ANY($1)` it is an array of what `x` is.
+fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, DataType)>> {
+    let mut found = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        let mut schema = DFSchema::empty();
+        node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+        node.apply_expressions(|expression| {
+            expression.apply(|inner| {
+                let (parameter, data_type) = match inner {
+                    Expr::Cast(Cast { expr, field }) => (&**expr, field.data_type().clone()),
+                    Expr::ScalarFunction(call) if call.name() == "array_has" && call.args.len() == 2 => {
+                        // A type that is not known yet is found by the planner, or its error is.
+                        let Ok(element) = call.args[1].get_type(&schema) else {
+                            return Ok(TreeNodeRecursion::Continue);
+                        };
+                        (&call.args[0], DataType::new_list(plain(element), true))
+                    }
+                    _ => return Ok(TreeNodeRecursion::Continue),
+                };
+                if let Expr::Placeholder(placeholder) = parameter {
+                    found.push((number_of(&placeholder.id)?, data_type));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
 }
 
 /// The parameters that say how many rows come.
@@ -216,4 +261,11 @@ pub(crate) fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(found)
+}
+
+/// Refuses plans that read or change anything but the databases: files of the server are nobody's business, and rows are
+/// changed by our own statements only.
+pub(crate) fn check_only_reads(plan: &LogicalPlan) -> SqlResult<()> {
+    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    Ok(options.verify_plan(plan)?)
 }

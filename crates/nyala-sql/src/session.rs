@@ -3,15 +3,16 @@
 mod command;
 mod query;
 
-pub(crate) use query::Run;
+pub(crate) use query::{Planning, Run, ToPlan};
 
 use crate::change;
 use crate::definition::is_definition;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::DatabaseNames;
 use crate::outcome::Outcome;
-use crate::prepared::{Prepared, PreparedPlan};
+use crate::prepared::{Prepared, PreparedPlan, check_only_reads};
 use crate::relation::input::Surroundings;
+use crate::reuse;
 use crate::server::SqlServer;
 use crate::settings::Settings;
 use crate::statement::Statement;
@@ -20,8 +21,6 @@ use arrow_schema::DataType;
 use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
 use datafusion::execution::SessionState;
-use datafusion::execution::context::SQLOptions;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use nyala_db::users::Principal;
 use nyala_exec::running::RunningQueries;
@@ -128,7 +127,16 @@ impl Session {
                 if let Some(prepared) = self.prepare_look_up(&statement, types)? {
                     return Ok(Prepared { version, ..prepared });
                 }
-                let prepared = Prepared::of_query(self.state(), statement, types).await?;
+                let (server, context) = (self.server.clone(), self.plan_context(types));
+                let known = reuse::find(&server, &context, &self.principal, &statement).await?;
+                if let Some(prepared) = known {
+                    return Ok(Prepared { version, ..prepared });
+                }
+                let state = self.state();
+                if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
+                    return Ok(Prepared { version, ..prepared });
+                }
+                let prepared = Prepared::of_query(state, statement, types).await?;
                 if let PreparedPlan::Query { plan, .. } = &prepared.plan {
                     check_only_reads(plan)?;
                 }
@@ -154,17 +162,14 @@ impl Session {
         let mut renewed: Option<Prepared> = None;
         for _ in 0..TRIES {
             let current = renewed.as_ref().unwrap_or(prepared);
-            let is_stale = current.depends_on_tables()
-                && current.version != self.server.catalog.relations().version();
+            let is_stale =
+                current.depends_on_tables() && current.version != self.server.catalog.relations().version();
             if !is_stale {
                 let done = match &current.plan {
                     PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
-                    PreparedPlan::Definition => {
-                        Some(Outcome::Done(self.define(&current.statement).await?))
-                    }
-                    PreparedPlan::Query { plan, is_optimized } => {
-                        let (plan, is_optimized) = (plan.clone(), *is_optimized);
-                        Some(self.execute_query(current, plan, is_optimized, values.clone()).await?)
+                    PreparedPlan::Definition => Some(Outcome::Done(self.define(&current.statement).await?)),
+                    PreparedPlan::Query { .. } | PreparedPlan::Known { .. } => {
+                        Some(self.execute_query(current, values.clone()).await?)
                     }
                     PreparedPlan::LookUp(look_up) => {
                         Some(self.execute_look_up(current, look_up, values.clone()).await?)
@@ -216,6 +221,18 @@ impl Session {
         }
     }
 
+    /// What names and settings mean in plans of this session.
+    fn plan_context(&self, types: &[Option<DataType>]) -> String {
+        let known = self.server.catalog.database(&self.database);
+        let policy = known.as_ref().map_or("", |known| &known.default_policy);
+        let zone = self.settings.get("TimeZone").map_or("", |(_, zone)| zone);
+        let pushes_down = self.settings.pushes_down();
+        // A table that is created may hide a measurement.
+        let version = self.server.catalog.relations().version();
+        let types = if types.is_empty() { String::new() } else { format!("{types:?}") };
+        format!("{:?}\n{policy:?}\n{zone}\n{pushes_down}\n{version}\n{types}", self.database)
+    }
+
     /// What plans are made with.
     pub(crate) fn state(&mut self) -> &mut SessionState {
         if self.state.is_none() {
@@ -230,6 +247,7 @@ impl Session {
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
             zone: self.settings.get("TimeZone").map_or("UTC", |(_, zone)| zone).to_owned(),
+            pushes_down: self.settings.pushes_down(),
             depth: 0,
         }
     }
@@ -239,11 +257,4 @@ impl Session {
         let zone = self.settings.get("TimeZone").ok().and_then(|(_, zone)| zone.parse().ok());
         Surroundings { zone: zone.unwrap_or(Tz::UTC), now_ns: self.server.clock.now_ns() }
     }
-}
-
-/// Refuses plans that read or change anything but the databases: files of the server are nobody's business, and rows are
-/// changed by our own statements only.
-fn check_only_reads(plan: &LogicalPlan) -> SqlResult<()> {
-    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    Ok(options.verify_plan(plan)?)
 }

@@ -1,6 +1,8 @@
 //! Statements: parsed, but not looked at.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::latest_on;
+use crate::shape::Shape;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -21,6 +23,17 @@ pub struct Statement {
     pub(crate) text: Arc<str>,
     /// Whether it is `UPSERT INTO`, which Kudu's and Impala's users write: an INSERT that replaces rows that exist.
     pub(crate) is_upsert: bool,
+    /// Its shape, if it is the only statement of the text and plans of its shape can be kept.
+    pub(crate) shape: Option<Arc<Shape>>,
+}
+
+/// Prepared statements to be forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgotten<'a> {
+    /// All of the session.
+    All,
+    /// One, by its name.
+    One(&'a str),
 }
 
 impl Statement {
@@ -34,10 +47,32 @@ impl Statement {
                 format!("the text of a request may have {TEXT_MAX_BYTES} bytes, not {}", text.len());
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
         }
-        let parsed = parsed(text).map_err(|error| SqlError::from(error).placed_in(text))?;
+        let (mut parsed, mut shape) = (Vec::new(), None);
+        let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
+        let done = tokens.map_err(ParserError::from).and_then(|tokens| {
+            shape = Shape::of(&tokens).map(Arc::new);
+            parsed = statements(latest_on::rewritten(tokens))?;
+            Ok(())
+        });
+        done.map_err(|error: ParserError| SqlError::from(error).placed_in(text))?;
         let text: Arc<str> = text.into();
-        let statement = |(ast, is_upsert)| Self { ast, text: text.clone(), is_upsert };
+        if parsed.len() > 1 {
+            shape = None;
+        }
+        let statement = |(ast, is_upsert)| Self { ast, text: text.clone(), is_upsert, shape: shape.clone() };
         Ok(parsed.into_iter().map(statement).collect())
+    }
+
+    /// Which prepared statements its client wants to be forgotten; whoever keeps them does that.
+    pub fn forgotten(&self) -> Option<Forgotten<'_>> {
+        match &self.ast {
+            ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Some(Forgotten::All),
+            ast::Statement::Deallocate { name, .. } => Some(match name.value.eq_ignore_ascii_case("all") {
+                true if name.quote_style.is_none() => Forgotten::All,
+                _ => Forgotten::One(&name.value),
+            }),
+            _ => None,
+        }
     }
 
     /// Its text, as lists of running queries show it.
@@ -51,21 +86,19 @@ impl Statement {
 }
 
 /// The statements of a text, and which of them are `UPSERT`.
-fn parsed(text: &str) -> Result<Vec<(ast::Statement, bool)>, ParserError> {
+fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<(ast::Statement, bool)>, ParserError> {
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-    if !has_word(text, "upsert") {
-        let statements = parser().try_with_sql(text)?.parse_statements()?;
+    if !tokens.iter().any(is_upsert) {
+        let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
         return Ok(statements.into_iter().map(|ast| (ast, false)).collect());
     }
     // The parser does not know the word: it reads INSERT in its place.
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location()?;
     let mut statements = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
         let mut part = part.to_vec();
         let first = part.iter_mut().find(|token| !matches!(token.token, Token::Whitespace(_)));
         let Some(first) = first.filter(|token| token.token != Token::EOF) else { continue };
-        let is_upsert = matches!(&first.token, Token::Word(word)
-            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("upsert"));
+        let is_upsert = is_upsert(first);
         if is_upsert {
             let insert = Word { value: "INSERT".to_owned(), quote_style: None, keyword: Keyword::INSERT };
             *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
@@ -76,8 +109,9 @@ fn parsed(text: &str) -> Result<Vec<(ast::Statement, bool)>, ParserError> {
     Ok(statements)
 }
 
-fn has_word(text: &str, word: &str) -> bool {
-    text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+fn is_upsert(token: &TokenWithSpan) -> bool {
+    matches!(&token.token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("upsert"))
 }
 
 #[cfg(test)]

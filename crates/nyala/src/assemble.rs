@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::descriptors;
 use crate::lead::Lead;
 use crate::resident_memory;
+use crate::server::audit::Audit;
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
 use crate::server::http::buffer_pool::BufferPool;
@@ -11,6 +12,8 @@ use crate::server::http::{Context, Databases, HttpLimits};
 use crate::server::lifecycle::Lifecycle;
 use crate::server::metric::{self, Metric};
 use crate::server::metrics::{MetricSource, Metrics};
+#[cfg(feature = "sql")]
+use crate::server::postgres::{self, Postgres};
 use crate::server::statistics::{self, ContinuousCounts};
 use crate::server::tls::Certificates;
 use crate::server::{ConnectionLimits, Connections, Server};
@@ -31,6 +34,8 @@ use nyala_exec::QueryMemory;
 use nyala_exec::running::RunningQueries;
 use nyala_query::continuous::{Outcome, Runner};
 use nyala_query::report::{Reporter, Topic};
+#[cfg(feature = "sql")]
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -61,6 +66,8 @@ const WORK_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 pub struct Running {
     shutdown_timeout: Duration,
     pub server: Server,
+    #[cfg(feature = "sql")]
+    pub postgres: Option<Postgres>,
     work: tokio::runtime::Runtime,
     storage: Arc<dyn Storage>,
     context: Arc<Context>,
@@ -84,8 +91,33 @@ impl Running {
         let checks = checks(opened.clone());
         let memory_bytes = data_memory_bytes(config);
         let most = descriptors::connections_max();
+        #[cfg(feature = "sql")]
+        let (most, postgres_most) = {
+            let postgres_most = postgres::connections_max(memory_bytes, most);
+            (most - postgres_most, postgres_most)
+        };
         let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
-        let metrics = Arc::new(Metrics::new(metric_sources(&opened, &checks, &memory, &connections)));
+        let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
+        let audit: Arc<Audit> = Arc::default();
+        let sources = metric_sources(&opened, &checks, &memory, &connections);
+        #[cfg(feature = "sql")]
+        let (sources, postgres) = {
+            let mut sources = sources;
+            let options = |bind| postgres::Options {
+                bind,
+                needs_log_in: config.auth_enabled,
+                message_bytes_max: config.max_body_size.0,
+                connections_max: postgres_most,
+                shutdown_timeout: config.shutdown_timeout.0,
+                certificates: certificates.clone(),
+                audit: audit.clone(),
+                memory: memory.clone(),
+            };
+            let postgres = listen_for_postgres(config, options, &work)?;
+            sources.extend(postgres.iter().map(|postgres| Box::new(postgres.metrics()) as MetricSource));
+            (sources, postgres)
+        };
+        let metrics = Arc::new(Metrics::new(sources));
         let continuous: Arc<ContinuousCounts> = Arc::default();
         let subscriptions: Arc<OnceLock<Arc<Subscriptions>>> = Arc::default();
         let started_ns = clock.now_ns();
@@ -106,7 +138,7 @@ impl Running {
             },
             reporter: reporter(config, &metrics, &continuous, &subscriptions, (&opened, &memory), &clock)?,
             allowed_sites: config.allowed_sites().map_err(Error::invalid)?,
-            audit: Arc::default(),
+            audit,
             metrics,
             watch: Default::default(),
             lifecycle: Lifecycle::default(),
@@ -114,7 +146,6 @@ impl Running {
             requests: AtomicU64::new(0),
         });
         // The server listens before it recovers, so that clients are told to wait.
-        let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
         work.spawn(renew_certificates(certificates.clone()));
         let shutdown_timeout = config.shutdown_timeout.0;
         let limits = ConnectionLimits { keep_alive_timeout: config.keep_alive_timeout.0, shutdown_timeout };
@@ -166,7 +197,11 @@ impl Running {
             memory: memory.clone(),
             statement_bytes: context.limits.query_bytes,
             clock: context.clock.clone(),
+            plans: nyala_sql::PlanCache::default(),
         });
+        if let Some(postgres) = &postgres {
+            postgres.ready(sql.clone());
+        }
         let databases = Databases {
             catalog,
             writer,
@@ -179,19 +214,55 @@ impl Running {
         let _ = context.databases.set(databases);
         work.spawn(run_continuous_queries(context.clone(), lead.clone(), continuous));
         context.lifecycle.ready();
-        Ok(Self { shutdown_timeout, server, work, storage, context, lead, lead_kept })
+        Ok(Self {
+            shutdown_timeout,
+            server,
+            #[cfg(feature = "sql")]
+            postgres,
+            work,
+            storage,
+            context,
+            lead,
+            lead_kept,
+        })
     }
 
     /// Lets requests end, then flushes and closes the store.
     pub fn stop(self) -> Result<()> {
         let begun = Instant::now();
         self.context.lifecycle.stopping();
+        #[cfg(feature = "sql")]
+        self.postgres.iter().for_each(Postgres::stopping);
         self.server.stop();
+        #[cfg(feature = "sql")]
+        if let Some(postgres) = self.postgres {
+            postgres.stop();
+        }
         self.lead_kept.abort();
         self.work.block_on(self.lead.leave());
         let left = self.shutdown_timeout.saturating_sub(begun.elapsed());
         self.work.shutdown_timeout(left.max(WORK_TIMEOUT_MIN));
         self.storage.stop()
+    }
+}
+
+/// Listens for clients of PostgreSQL, unless that is off. Where nobody asked for it, another program may have the port.
+#[cfg(feature = "sql")]
+fn listen_for_postgres(
+    config: &Config,
+    options: impl FnOnce(SocketAddr) -> postgres::Options,
+    work: &tokio::runtime::Runtime,
+) -> Result<Option<Postgres>> {
+    let Some((address, is_asked_for)) = config.postgres_address() else { return Ok(None) };
+    match Postgres::start(options(address.0), work.handle()) {
+        Ok(postgres) => Ok(Some(postgres)),
+        Err(error) if is_asked_for => {
+            Err(Error::from(error).context(format!("listening on {address} (postgres-bind)")))
+        }
+        Err(error) => {
+            tracing::warn!(%error, %address, "no clients of PostgreSQL are served: say another --postgres-bind");
+            Ok(None)
+        }
     }
 }
 
@@ -216,6 +287,7 @@ fn open_databases(
     };
     let catalog =
         Arc::new(work.block_on(Catalog::open(emulate::complete(storage.store())))?.with_idle_rules(rules));
+    catalog.users().set_scram_iterations(config.scram_iterations);
     if let Some(damage) = catalog.damage() {
         tracing::error!(
             %damage,

@@ -12,10 +12,11 @@ use crate::server::tls::Certificates;
 use clap::Args;
 use nyala_exec::running::QueryLimits;
 use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use page::markdown;
-pub use value::{BindAddress, ByteSize, Encoding, StoreKind, Time, WalSync};
+pub use value::{BindAddress, ByteSize, Encoding, OptionalBind, StoreKind, Time, WalSync};
 
 /// A setting, for its page.
 struct Setting {
@@ -130,6 +131,9 @@ macro_rules! variable {
     }};
 }
 
+/// Beside PostgreSQL's own port, which may be taken.
+const DEFAULT_POSTGRES_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5433);
+
 settings! {
     "Storage" {
         data_dir: PathBuf = "./nyala-data", "DIRECTORY", "Directory that holds all data; created if missing";
@@ -182,6 +186,14 @@ settings! {
         keep_alive_timeout: Time = "3m", "DURATION", "How long an idle connection is kept open";
         shutdown_timeout: Time = "8s", "DURATION",
             "How long a shutdown waits for running requests; a second SIGTERM or Ctrl-C ends the server at once";
+    }
+    "PostgreSQL" {
+        postgres_bind: OptionalBind = ("127.0.0.1:5433, unless something else listens there"), "ADDRESS:PORT",
+            "Address and port to listen on for clients of PostgreSQL, with the certificate of HTTPS if there is one; none: not at \
+             all; other than loopback addresses need auth-enabled or allow-unauthenticated";
+        scram_iterations: u32 = "0", "NUMBER",
+            "Store a SCRAM-SHA-256 verifier with so many iterations when a password is set, from 4096 to 100000, so that its \
+             user can log in to postgres-bind without TLS; it is easier to guess passwords by than the Argon2id hash; 0: none";
     }
     "Queries" {
         max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";
@@ -265,12 +277,27 @@ impl Config {
         AllowedSites::new(hosts, origins)
     }
 
+    /// Where to listen for clients of PostgreSQL, and whether that was asked for.
+    pub fn postgres_address(&self) -> Option<(BindAddress, bool)> {
+        match self.postgres_bind {
+            None => Some((BindAddress(DEFAULT_POSTGRES_BIND), false)),
+            Some(OptionalBind::None) => None,
+            Some(OptionalBind::At(address)) => Some((address, true)),
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
         self.allowed_sites()?;
         let is_public = !self.http_bind.0.ip().is_loopback();
         let open_to_all = format!(
             "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
             self.http_bind
+        );
+        let postgres = self.postgres_address().map(|(address, _)| address);
+        let is_postgres_public = postgres.is_some_and(|address| !address.0.ip().is_loopback());
+        let postgres_open_to_all = format!(
+            "postgres-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
+            postgres.map_or(String::new(), |address| address.to_string())
         );
         let weak_secret = self.shared_secret.as_ref().and_then(|secret| secret.check().err());
         let little_memory = format!("memory-limit {} is less than 64MiB", self.memory_limit);
@@ -279,6 +306,11 @@ impl Config {
         let has_token = self.kudu_token_file.is_some();
         let wrong = [
             (is_public && !self.auth_enabled && !self.allow_unauthenticated, &*open_to_all),
+            (is_postgres_public && !self.auth_enabled && !self.allow_unauthenticated, &*postgres_open_to_all),
+            (
+                self.scram_iterations != 0 && !(4096..=100_000).contains(&self.scram_iterations),
+                "scram-iterations must be 0, or from 4096 to 100000, beyond which clients refuse",
+            ),
             (
                 self.https_private_key.is_some() && self.https_certificate.is_none(),
                 "https-private-key without https-certificate would secure nothing",

@@ -2,6 +2,7 @@
 
 use super::policy_measurements::{PolicyKey, PolicyMeasurements};
 use super::{Catalog, Measurement, RetentionPolicy, SEPARATOR};
+use crate::selection::PointSelection;
 use crate::series::TagFilter;
 use nyala_core::{Error, ErrorKind, Result, TableSchema, TimeRange};
 use std::collections::BTreeSet;
@@ -119,7 +120,8 @@ impl Catalog {
                 continue;
             }
             found |= !self.is_shared() || member.has_series();
-            self.delete_owned(&member, &TagFilter::All, TimeRange::ALL, false).await?;
+            let all = PointSelection::new(TagFilter::All, TimeRange::ALL);
+            self.delete_owned(&member, &all, false).await?;
             // In a shared store a member without series is not shown, and stays: others may be writing to it.
             if !self.is_shared() {
                 self.forget_member(&member).await?;

@@ -188,8 +188,7 @@ impl Catalog {
     /// `schema` is that of the new one.
     pub async fn truncate_relation(&self, relation: &Relation, schema: TableSchema) -> Result<()> {
         let (database, name) = (&*relation.database, &*relation.name);
-        let table =
-            create_table(self.store(), &format!("{TABLE_PREFIX}{database}.{name}"), schema).await?;
+        let table = create_table(self.store(), &format!("{TABLE_PREFIX}{database}.{name}"), schema).await?;
         let decide = |before: Option<&Arc<Relation>>| {
             let before = existing(before, name)?;
             if before.definition != relation.definition {

@@ -147,8 +147,8 @@ impl Relations {
         let mut relations = BTreeMap::new();
         for ((key, value), created) in records.iter().zip(0..) {
             let (database, name) = read_key(key)?;
-            let definition: Definition = serde_json::from_slice(value)
-                .map_err(|error| unknown_form(key, &error.to_string()))?;
+            let definition: Definition =
+                serde_json::from_slice(value).map_err(|error| unknown_form(key, &error.to_string()))?;
             let place = (database.clone(), name.clone());
             let known = state.relations.get(&place).filter(|known| known.definition == definition);
             let lock = state.relations.get(&place).map_or_else(Arc::default, |known| known.lock.clone());

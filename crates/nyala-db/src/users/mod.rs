@@ -5,6 +5,7 @@
 //! Passwords and hashes are never printed, and hashes do not leave this module.
 
 mod password;
+mod scram;
 
 use crate::records::{ChangeLog, Entry, VersionedRecords};
 use nyala_core::store::StoreRef;
@@ -14,8 +15,11 @@ use password::Passwords;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+pub use scram::ScramVerifier;
 
 /// The table of the store that holds the users.
 pub const USERS_TABLE: &str = "nyala.users";
@@ -70,6 +74,9 @@ pub struct User {
     name: String,
     /// An Argon2id hash, as a PHC string.
     password_hash: String,
+    /// For log-ins by SCRAM-SHA-256, if the operator asked for it when the password was set ([`ScramVerifier`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scram: Option<String>,
     admin: bool,
     /// The user's privileges, by database.
     grants: BTreeMap<String, Privilege>,
@@ -156,6 +163,15 @@ pub struct Users {
     /// Locked to change users.
     changing: tokio::sync::Mutex<()>,
     passwords: Passwords,
+    /// How often a password is hashed for its SCRAM verifier; 0: none is made.
+    scram_iterations: AtomicU32,
+}
+
+/// The secrets that are stored of a password.
+#[derive(Clone)]
+struct Secrets {
+    password_hash: String,
+    scram: Option<String>,
 }
 
 impl Users {
@@ -170,7 +186,41 @@ impl Users {
             by_name: RwLock::new(users),
             changing: tokio::sync::Mutex::new(()),
             passwords: Passwords::new()?,
+            scram_iterations: AtomicU32::new(0),
         })
+    }
+
+    /// From now on a SCRAM verifier with so many iterations is stored when a password is set; with 0, none is.
+    pub fn set_scram_iterations(&self, iterations: u32) {
+        self.scram_iterations.store(iterations, Ordering::Relaxed);
+    }
+
+    /// What a log-in by SCRAM is verified with: `None` if the user has no verifier. An unknown user has one that nothing
+    /// fits, if verifiers are made at all.
+    pub async fn scram_verifier(&self, name: &str) -> Result<Option<ScramVerifier>> {
+        if self.change_log.is_some() {
+            // Another server may have created the user, or changed the password.
+            self.read_again().await?;
+        }
+        let users = self.by_name.read();
+        if let Some(user) = users.get(name) {
+            return user.scram.as_deref().map(ScramVerifier::read).transpose();
+        }
+        let iterations = self.scram_iterations.load(Ordering::Relaxed);
+        // A secret that stays the same across restarts.
+        let secret = users.values().find(|user| user.admin).map(|admin| admin.password_hash.as_bytes());
+        Ok(secret.filter(|_| iterations > 0).map(|secret| ScramVerifier::of_nobody(name, secret, iterations)))
+    }
+
+    /// Hashes a password in all the ways that are stored.
+    async fn secrets_of(&self, password: &str) -> Result<Secrets> {
+        let password_hash = self.passwords.hash(password).await?;
+        let iterations = NonZeroU32::new(self.scram_iterations.load(Ordering::Relaxed));
+        let scram = match iterations {
+            Some(iterations) => Some(self.passwords.scram_verifier(password, iterations).await?.to_text()),
+            None => None,
+        };
+        Ok(Secrets { password_hash, scram })
     }
 
     /// All users in order of creation.
@@ -240,7 +290,7 @@ impl Users {
         if name.is_empty() {
             return Err(Error::invalid("username required"));
         }
-        let password_hash = self.passwords.hash(password).await?;
+        let secrets = self.secrets_of(password).await?;
         self.change_user(name, |existing| {
             // Another server may have been faster.
             if existing.is_some() {
@@ -250,8 +300,15 @@ impl Users {
                 return Err(Error::conflict("there is an administrator already: log in"));
             }
             let created = self.by_name.read().values().map(|user| user.created + 1).max().unwrap_or(0);
-            let (name, password_hash) = (name.to_owned(), password_hash.clone());
-            Ok(Some(User { name, password_hash, admin, grants: BTreeMap::new(), created }))
+            let Secrets { password_hash, scram } = secrets.clone();
+            Ok(Some(User {
+                name: name.to_owned(),
+                password_hash,
+                scram,
+                admin,
+                grants: BTreeMap::new(),
+                created,
+            }))
         })
         .await
     }
@@ -271,9 +328,10 @@ impl Users {
     pub async fn set_password(&self, name: &str, password: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.existing(name)?;
-        let password_hash = self.passwords.hash(password).await?;
+        let secrets = self.secrets_of(password).await?;
         self.change_existing(name, |user| {
-            user.password_hash.clone_from(&password_hash);
+            // A verifier of the old password must not stay.
+            Secrets { password_hash: user.password_hash, scram: user.scram } = secrets.clone();
             Ok(())
         })
         .await
@@ -440,6 +498,7 @@ mod tests {
         let user = User {
             name: "ann".into(),
             password_hash: "canary".into(),
+            scram: Some("canary".into()),
             admin: true,
             grants: BTreeMap::new(),
             created: 0,

@@ -5,6 +5,7 @@
 //! is useless elsewhere, cannot be computed by somebody who knows a stored hash, and becomes invalid when the password
 //! changes. Only correct passwords are cached.
 
+use super::scram::{SALT_BYTES, ScramVerifier};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use nyala_core::{Error, ErrorKind, Result};
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -67,6 +69,18 @@ impl Passwords {
             Ok(hash.to_string())
         })
         .await
+    }
+
+    /// Makes the SCRAM verifier of a password.
+    pub(super) async fn scram_verifier(
+        &self,
+        password: &str,
+        iterations: NonZeroU32,
+    ) -> Result<ScramVerifier> {
+        let mut salt = vec![0; SALT_BYTES];
+        self.random.fill(&mut salt).map_err(|_| no_randomness())?;
+        let password = password.to_owned();
+        self.in_turn(move || Ok(ScramVerifier::of_password(&password, salt, iterations))).await
     }
 
     /// Whether a password matches a stored hash. Without a stored hash it takes as long and returns false.

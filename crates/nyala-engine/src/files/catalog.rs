@@ -147,6 +147,7 @@ impl CatalogState {
                 match meta.kind {
                     RowsetKind::Rows => table.rowsets.insert(meta.id, meta),
                     RowsetKind::Versions => table.versions.insert(meta.id, meta),
+                    RowsetKind::Staged => return Err(Error::invalid("a file of a stage in the manifest")),
                 }
             }
             Edit::Retire { table, id, until_sequence } => {

@@ -31,23 +31,29 @@ struct Flushed {
 impl Maintenance {
     /// Flushes everything applied so far; false if there was nothing. Blocks.
     pub(crate) fn flush(&self) -> Result<bool> {
+        Ok(self.flush_before(0)?.is_some())
+    }
+
+    /// The same, and gives out some sequences behind the last one that is flushed. No batch has them, and rowsets that
+    /// get them are older than everything that is in memory then. Returns the last of them; nothing if nothing was done.
+    pub(crate) fn flush_before(&self, reserved: u64) -> Result<Option<u64>> {
         let _one = self.flushing.lock();
         self.refill_reserve();
         let log = &self.writer.log;
         let (doubtful, logged_bytes) = (log.wal().doubtful_records(), log.logged_bytes());
-        let Some((cut, version)) = self.freeze() else { return Ok(false) };
+        let Some((cut, version)) = self.freeze(reserved) else { return Ok(None) };
         let has_rows = version
             .tables
             .values()
             .any(|table| table.partitions.iter().any(|partition| !partition.frozen.is_empty()));
         if !has_rows && cut == self.versions.flushed_sequence() {
             log.set_flushed_bytes(logged_bytes);
-            return Ok(false);
+            return Ok(None);
         }
         self.output.remove_abandoned();
         let mut flushed = Vec::new();
         let outcome = self
-            .write_partitions(&version, cut, &mut flushed)
+            .write_partitions(&version, cut - reserved, &mut flushed)
             .and_then(|()| self.publish_flush(cut, &flushed));
         self.counters.flush_failure.note(&outcome);
         match &outcome {
@@ -63,14 +69,18 @@ impl Maintenance {
         log.set_flushed_doubtful(doubtful);
         log.set_flushed_bytes(logged_bytes);
         log.wal().truncate_before(cut + 1)?;
-        Ok(true)
+        Ok(Some(cut))
     }
 
-    /// Freezes the active memtables; every batch up to the returned sequence is in them. Nothing if a batch broke off
+    /// Freezes the active memtables; every batch up to the returned sequence is in them, the `reserved` ones before it
+    /// belong to none. Nothing if a batch broke off
     /// among them: the log has what was acknowledged, and nothing may take its place.
-    fn freeze(&self) -> Option<(u64, Arc<Version>)> {
+    fn freeze(&self, reserved: u64) -> Option<(u64, Arc<Version>)> {
         let _alone = block_on(self.writer.store_lock.clone().write_owned());
         self.versions.watermark.check().ok()?;
+        if reserved > 0 {
+            self.writer.take_sequences(reserved).ok()?;
+        }
         Some(self.versions.freeze_all())
     }
 
@@ -91,6 +101,7 @@ impl Maintenance {
                 let rowsets = partition.rowsets.iter();
                 let newest = rowsets.map(|rowset| rowset.meta.max_sequence).max().unwrap_or(0);
                 let inputs = MergeInputs {
+                    kind: RowsetKind::Rows,
                     rowsets: &[],
                     memtables: &partition.frozen,
                     tombstones: &table.tombstones,

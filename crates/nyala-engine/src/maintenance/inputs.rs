@@ -1,6 +1,6 @@
 //! The inputs of flushes and compactions.
 
-use crate::files::rowset::Rowset;
+use crate::files::rowset::{Rowset, RowsetKind};
 use crate::memory::memtable::Memtable;
 use crate::rows::tombstone::Tombstone;
 use crate::runtime::signal::WorkSignal;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// What a flush or a compaction reads.
 pub(crate) struct MergeInputs<'a> {
+    /// What the files are for that are written.
+    pub(crate) kind: RowsetKind,
     pub(crate) rowsets: &'a [Arc<Rowset>],
     pub(crate) memtables: &'a [Arc<Memtable>],
     /// Those that may hide rows of these.

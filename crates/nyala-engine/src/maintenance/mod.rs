@@ -5,11 +5,12 @@
 
 pub(crate) mod compaction;
 pub(crate) mod flush;
-mod inputs;
+pub(crate) mod inputs;
 pub(crate) mod orphans;
 pub(crate) mod output;
 pub(crate) mod past;
 pub(crate) mod series_merge;
+pub(crate) mod stages;
 
 use crate::files::wal::SyncPolicy;
 use crate::memory::publisher::VersionPublisher;
@@ -52,7 +53,7 @@ pub(crate) struct Maintenance {
     versions: Arc<VersionPublisher>,
     pub(crate) output: RowsetOutput,
     orphans: Orphans,
-    options: EngineOptions,
+    pub(crate) options: EngineOptions,
     budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
     signal: Arc<WorkSignal>,
@@ -60,8 +61,10 @@ pub(crate) struct Maintenance {
     flushing: Mutex<()>,
     /// Partitions being compacted.
     compacting: Mutex<Vec<u64>>,
+    /// Partitions that are not to be compacted now, each as often as somebody says so.
+    held: Mutex<Vec<u64>>,
     /// It has the lock of the directory, so it is dropped last.
-    writer: Arc<Writer>,
+    pub(crate) writer: Arc<Writer>,
 }
 
 /// The threads.
@@ -89,6 +92,7 @@ impl Maintenance {
             signal: signal.clone(),
             flushing: Mutex::new(()),
             compacting: Mutex::default(),
+            held: Mutex::default(),
             writer: writer.clone(),
         }
     }

@@ -52,6 +52,11 @@ impl Orphans {
             let Some(id) = RowsetMeta::id_of_any(&entry.name) else { continue };
             // So that no two files get one number.
             next = next.max(id + 1);
+            if RowsetMeta::is_staged(&entry.name) {
+                // Its stage ended with the process.
+                self.fs.remove(&rowset_dir.join(&entry.name))?;
+                continue;
+            }
             if named.contains(&entry.name) {
                 continue;
             }

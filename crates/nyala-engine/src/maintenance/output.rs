@@ -70,7 +70,7 @@ impl RowsetOutput {
 
     /// Writes the rows of some inputs as rowsets, which are not synced. After an error `written` has those that were
     /// finished.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         table: &TableVersion,
         partition: (u64, TimeRange),
@@ -82,8 +82,11 @@ impl RowsetOutput {
             true => (RowsetLayout::with_sequences(&table.schema), sequenced_columns(&table.schema)),
             false => (RowsetLayout::of_rows(&table.schema), value_columns(&table.schema)),
         };
-        let meta =
-            RowsetMeta { since_sequence: inputs.since_sequence, ..self.meta(table, partition.0, inputs) };
+        let meta = RowsetMeta {
+            kind: inputs.kind,
+            since_sequence: inputs.since_sequence,
+            ..self.meta(table, partition.0, inputs)
+        };
         let mut output = SplitWriter::new(self, (table, partition.1), (meta, layout), splits, written);
         let projection = Projection::new(columns);
         if table.schema.is_series_keyed() {
@@ -124,7 +127,7 @@ impl RowsetOutput {
     }
 
     /// Syncs the names of the files.
-    pub(super) fn sync_names(&self) -> Result<()> {
+    pub(crate) fn sync_names(&self) -> Result<()> {
         self.source.fs.sync_dir(&self.source.dir)
     }
 
@@ -135,14 +138,14 @@ impl RowsetOutput {
     }
 
     /// Gives up files of rowsets that were written for an edit that failed.
-    pub(super) fn abandon<'a>(&self, metas: impl Iterator<Item = &'a RowsetMeta>) {
+    pub(crate) fn abandon<'a>(&self, metas: impl Iterator<Item = &'a RowsetMeta>) {
         self.abandoned.lock().extend(metas.map(RowsetMeta::file_name));
         self.remove_abandoned();
     }
 
     /// Removes files that were given up earlier, if the manifest surely does not name them: a disk that is full gets
     /// its space back without a restart.
-    pub(super) fn remove_abandoned(&self) {
+    pub(crate) fn remove_abandoned(&self) {
         let mut abandoned = self.abandoned.lock();
         if abandoned.is_empty() || !self.versions.catalog.lock().settle() {
             return;

@@ -18,8 +18,8 @@ use std::sync::Arc;
 pub(crate) struct SeriesMerge<'a> {
     /// Oldest first.
     rowsets: Vec<RunIterator>,
-    memtables: Vec<MemtableIterator<'a>>,
-    sequence: u64,
+    /// Each with the last sequence that is seen of it.
+    memtables: Vec<(MemtableIterator<'a>, u64)>,
     run_rows_max: usize,
     reader: RowCollector<'a>,
 }
@@ -41,10 +41,8 @@ impl<'a> SeriesMerge<'a> {
             memtables: inputs
                 .memtables
                 .iter()
-                .filter_map(|m| m.series())
-                .map(MemtableIterator::new)
+                .filter_map(|m| Some((MemtableIterator::new(m.series()?), inputs.sequence.min(m.visible_to))))
                 .collect(),
-            sequence: inputs.sequence,
             run_rows_max: if deferred { 0 } else { LONG_RUN_ROWS },
             reader: RowCollector::new(projection),
         })
@@ -53,7 +51,8 @@ impl<'a> SeriesMerge<'a> {
     /// The next series.
     pub(crate) fn next(&mut self) -> Result<Option<(SeriesId, MergedSeries<'_>)>> {
         let rowsets = self.rowsets.iter().filter_map(|walk| walk.series);
-        let Some(series) = rowsets.chain(self.memtables.iter().filter_map(|memtable| memtable.series)).min()
+        let Some(series) =
+            rowsets.chain(self.memtables.iter().filter_map(|(memtable, _)| memtable.series)).min()
         else {
             return Ok(None);
         };
@@ -70,10 +69,11 @@ impl<'a> SeriesMerge<'a> {
         }
         // Sequences of rows in memory are above numbers of rowsets, or there are none beside them.
         debug_assert!(self.rowsets.is_empty() || self.memtables.is_empty());
-        for memtable in self.memtables.iter_mut().filter(|memtable| memtable.series == Some(series)) {
+        for (memtable, sequence) in self.memtables.iter_mut().filter(|(each, _)| each.series == Some(series))
+        {
             is_read = is_read && self.run_rows_max > 0;
             is_read = is_read && !self.reader.is_full();
-            is_read = is_read && memtable.read(self.sequence, self.run_rows_max, &mut self.reader);
+            is_read = is_read && memtable.read(*sequence, self.run_rows_max, &mut self.reader);
             memtable.advance();
         }
         let rows = if is_read { MergedSeries::Rows(self.reader.settle()) } else { MergedSeries::Deferred };

@@ -8,6 +8,7 @@ use crate::files::catalog::{Catalog, Edit, ManifestHealth};
 use crate::rows::tombstone::{DeletedRange, Tombstone};
 use nyala_core::{Result, TableId};
 use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The current version, the catalog it is made of, and the watermark up to which its memtables may be read.
@@ -67,6 +68,32 @@ impl VersionPublisher {
             self.publish(version);
         }
         Ok(answer)
+    }
+
+    /// Makes the partitions of some times, durably, where there are none.
+    pub(crate) fn make_partitions(&self, missing: BTreeMap<TableId, Vec<i64>>) -> Result<()> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut catalog = self.catalog.lock();
+        let mut version = Version::clone(&self.current());
+        let mut edits = Vec::new();
+        let mut next_partition = catalog.state.next_partition;
+        for (table, times_ns) in missing {
+            let mut changed = TableVersion::clone(version.table(table)?);
+            changed.add_partitions(times_ns, |range| {
+                let id = next_partition;
+                edits.push(Edit::PutPartition { table, id, range });
+                next_partition += 1;
+                PartitionVersion::new(id, range)
+            });
+            version.put_table(changed);
+        }
+        if !edits.is_empty() {
+            catalog.commit(edits)?;
+            self.publish(version);
+        }
+        Ok(())
     }
 
     /// Makes a deleted range visible.

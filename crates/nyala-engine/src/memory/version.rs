@@ -35,6 +35,8 @@ pub(crate) struct TableVersion {
     pub(crate) past_tombstones: Vec<Arc<Tombstone>>,
     /// See `writing/table_locks.rs`.
     pub(crate) lock: Arc<tokio::sync::RwLock<()>>,
+    /// How many alterations there were since the start of the engine after which staged rows are no longer valid.
+    pub(crate) alterations: u64,
 }
 
 /// A partition.
@@ -76,7 +78,25 @@ impl PartitionVersion {
         budget: &Arc<MemoryBudget>,
         base_sequence: impl FnOnce() -> u64,
     ) -> &Arc<Memtable> {
-        self.active.get_or_init(|| Arc::new(Memtable::new(schema, base_sequence(), budget)))
+        self.active_or(|| Memtable::new(schema, base_sequence(), budget))
+    }
+
+    /// The memtable to add rows to, or one that is made now.
+    pub(crate) fn active_or(&self, make: impl FnOnce() -> Memtable) -> &Arc<Memtable> {
+        self.active.get_or_init(|| Arc::new(make()))
+    }
+
+    /// The memtable that rows are added to, if it was made.
+    pub(crate) fn active_if_made(&self) -> Option<&Arc<Memtable>> {
+        self.active.get()
+    }
+
+    /// The partition as a stage sees it that was opened at a sequence: its active memtable is the stage's own.
+    pub(crate) fn for_stage(&self, sequence: u64, budget: &Arc<MemoryBudget>) -> Self {
+        let Self { id, range, rowsets, .. } = self;
+        let frozen = self.memtables().map(|memtable| Arc::new(Memtable::up_to(memtable, sequence, budget)));
+        let (id, range, rowsets, frozen) = (*id, *range, rowsets.clone(), frozen.collect());
+        Self { id, range, rowsets, frozen, active: Arc::default(), past: Arc::default() }
     }
 
     /// Whether the active memtable has no room for much more: see [`Memtable::is_full`].
@@ -196,8 +216,23 @@ impl PartitionVersion {
 impl TableVersion {
     /// A table without rows.
     pub(crate) fn new(id: TableId, schema: Arc<TableSchema>) -> Self {
-        let (partitions, tombstones, past_tombstones, lock) = Default::default();
-        Self { id, schema, partitions, tombstones, past_tombstones, lock }
+        let (partitions, tombstones, past_tombstones, lock, alterations) = Default::default();
+        Self { id, schema, partitions, tombstones, past_tombstones, lock, alterations }
+    }
+
+    /// The table as a stage sees it that was opened at a sequence.
+    pub(crate) fn for_stage(&self, sequence: u64, budget: &Arc<MemoryBudget>) -> Self {
+        let of_stage = |partition: &Arc<PartitionVersion>| Arc::new(partition.for_stage(sequence, budget));
+        // What remains of dropped partitions is for the replay of the log.
+        let is_seen = |tombstone: &&Arc<Tombstone>| {
+            tombstone.sequence <= sequence && !matches!(tombstone.range, DeletedRange::Times(_))
+        };
+        Self {
+            partitions: self.partitions.iter().map(of_stage).collect(),
+            tombstones: self.tombstones.iter().filter(is_seen).cloned().collect(),
+            past_tombstones: Vec::new(),
+            ..self.clone()
+        }
     }
 
     /// The partition that holds a time, by position.
@@ -390,7 +425,7 @@ mod tests {
         let mut written = 3;
         for (round, skipped) in [1 << 23, 1 << 33, 1 << 45].into_iter().enumerate() {
             let wal = engine.writer.log.wal();
-            wal.skip_sequences(skipped);
+            wal.skip_sequences(skipped, |_| {});
             let next = wal.next_sequence();
             engine.versions.watermark.begin(next)?.finish(Some(next - 1));
             for time_ns in [30, 1030] {

@@ -55,6 +55,11 @@ impl NewestRow {
         Ok(())
     }
 
+    /// Whether any version was found, be it a deletion.
+    pub(crate) fn is_found(&self) -> bool {
+        self.exists.is_some()
+    }
+
     /// Whether there is a row.
     pub(crate) fn exists(&self) -> bool {
         self.exists == Some(true)

@@ -50,7 +50,8 @@ impl Worker {
         let most = workers_max();
         let taken =
             BUSY.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |busy| (busy < most).then_some(busy + 1));
-        taken.is_ok().then_some(Worker)
+        // A worker that is made gives itself back when it is dropped, so it is made only when it was reserved.
+        taken.is_ok().then(|| Worker)
     }
 
     /// Has the thread run something.
@@ -80,5 +81,20 @@ impl<T> WorkerResult<T> {
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(_) => Err(Error::retry("no thread could be started to help with the request")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_that_are_not_free_are_not_given_back() {
+        let taken: Vec<Worker> = std::iter::from_fn(Worker::take).take(workers_max() + 1).collect();
+        assert!(taken.len() <= workers_max());
+        assert!(Worker::take().is_none() && Worker::take().is_none());
+        drop(taken);
+        // Other tests may hold some.
+        assert!(BUSY.load(Ordering::Relaxed) <= workers_max());
     }
 }

@@ -18,7 +18,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Decides when a batch may be written.
-pub(super) struct Admission {
+pub(crate) struct Admission {
     budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
     signal: Arc<WorkSignal>,
@@ -37,7 +37,7 @@ impl Admission {
     }
 
     /// Admits a batch; waits while memory or the log is full.
-    pub(super) async fn admit(&self, log: &LogState, batch_bytes: impl FnOnce() -> u64) -> Result<()> {
+    pub(crate) async fn admit(&self, log: &LogState, batch_bytes: impl FnOnce() -> u64) -> Result<()> {
         let used = || self.budget.used_bytes(Component::Memtable);
         let is_full = || used() >= self.budget.memtable_bytes_max() || self.budget.is_full() || log.is_full();
         if used() < self.budget.flush_bytes() && !is_full() {

@@ -10,7 +10,6 @@ use crate::rows::projection::Projection;
 use hashbrown::HashMap;
 use nyala_core::store::{KeyCondition, Operation, RowPosition, WriteBatch};
 use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
-use std::sync::Arc;
 
 /// The outcome of a look at the rows there are.
 pub(crate) enum Evaluation {
@@ -33,7 +32,7 @@ pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &C
         let deletes = matches!(operation, Operation::DeleteKeys { .. });
         let mut rows = RowOutcomes { existed: vec![false; operation.rows()], left_out: Vec::new() };
         let keys = keys_of(table, operation);
-        let mut lookup = Lookup { snapshot, table, readers: HashMap::new() };
+        let mut lookup = Lookup::new(snapshot, table);
         for row in 0..keys.rows {
             let mut key = (id, Vec::new());
             keys.encode(row, &mut key.1);
@@ -43,7 +42,7 @@ pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &C
             if depends {
                 let exists = match changed.get(&key) {
                     Some(exists) => *exists,
-                    None => lookup.exists(&keys, row, &key.1)?,
+                    None => lookup.exists(&RowKey::of(table, &keys, row, &key.1))?,
                 };
                 if operation.condition().is_some_and(|demand| exists != (demand == KeyCondition::Present)) {
                     if !operation.ignores() {
@@ -102,46 +101,80 @@ impl RowOutcomes {
     }
 }
 
-fn keys_of<'a>(table: &TableVersion, operation: &'a Operation) -> PreparedKeys<'a> {
+/// The keys that an operation names.
+pub(crate) fn keys_of<'a>(table: &TableVersion, operation: &'a Operation) -> PreparedKeys<'a> {
     match operation {
         Operation::Upsert(upsert) => PreparedUpsert::new(upsert, &table.schema).keys,
         Operation::DeleteKeys { keys, .. } => PreparedKeys::of_delete(keys, &table.schema),
     }
 }
 
-struct Lookup<'a> {
-    snapshot: &'a EngineSnapshot,
-    table: &'a Arc<TableVersion>,
+/// The key of a row.
+pub(crate) enum RowKey<'a> {
+    /// In a series-keyed table.
+    Point { series: SeriesId, time_ns: i64 },
+    /// In any other: encoded, and the time by which it is partitioned.
+    Encoded { key: &'a [u8], time_ns: i64 },
+}
+
+impl<'a> RowKey<'a> {
+    /// The key of a row, which is also given encoded.
+    pub(crate) fn of(table: &TableVersion, keys: &PreparedKeys<'_>, row: usize, key: &'a [u8]) -> Self {
+        let time_ns = table.schema.time_key().map(|position| keys.columns[position].0.word(row) as i64);
+        match (table.schema.is_series_keyed(), time_ns) {
+            (true, Some(time_ns)) => {
+                RowKey::Point { series: SeriesId(keys.columns[0].0.word(row) as u32), time_ns }
+            }
+            _ => RowKey::Encoded { key, time_ns: time_ns.unwrap_or(0) },
+        }
+    }
+
+    /// The time by which it is partitioned.
+    pub(crate) fn time_ns(&self) -> i64 {
+        match self {
+            RowKey::Point { time_ns, .. } | RowKey::Encoded { time_ns, .. } => *time_ns,
+        }
+    }
+}
+
+/// Finds out which keys of a table have rows.
+pub(crate) struct Lookup<'a> {
+    table: &'a TableVersion,
+    sequence: u64,
     /// Readers of the partitions that were looked into, by position.
     readers: HashMap<usize, PartitionReader>,
 }
 
-impl Lookup<'_> {
-    fn exists(&mut self, keys: &PreparedKeys<'_>, row: usize, key: &[u8]) -> Result<bool> {
-        let time_ns = self.table.schema.time_key().map(|position| keys.columns[position].0.word(row) as i64);
-        let Some(position) = self.table.partition_at(time_ns.unwrap_or(0)) else { return Ok(false) };
-        let partition = &self.table.partitions[position];
-        let sequence = self.snapshot.sequence;
-        if let (true, Some(time_ns)) = (self.table.schema.is_series_keyed(), time_ns) {
-            let series = SeriesId(keys.columns[0].0.word(row) as u32);
-            let time = TimeRange::new(time_ns, time_ns.saturating_add(1));
-            let reader = match self.readers.entry(position) {
-                hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-                hashbrown::hash_map::Entry::Vacant(entry) => entry.insert(PartitionReader::new(
-                    partition,
-                    &self.table.tombstones,
-                    sequence,
-                    TimeRange::ALL,
-                    Projection::keys_only(),
-                )?),
-            };
-            for segment in reader.segments(series, time)? {
-                if reader.read(series, segment)?.rows() > 0 {
-                    return Ok(true);
-                }
+impl<'a> Lookup<'a> {
+    pub(crate) fn new(snapshot: &EngineSnapshot, table: &'a TableVersion) -> Self {
+        Self { table, sequence: snapshot.sequence, readers: HashMap::new() }
+    }
+
+    /// Whether a key has a row.
+    pub(crate) fn exists(&mut self, key: &RowKey<'_>) -> Result<bool> {
+        let (series, time_ns) = match key {
+            RowKey::Point { series, time_ns } => (*series, *time_ns),
+            RowKey::Encoded { key, .. } => {
+                return Ok(newest_row(self.table, self.sequence, key, &Projection::keys_only())?.is_some());
             }
-            return Ok(false);
+        };
+        let Some(position) = self.table.partition_at(time_ns) else { return Ok(false) };
+        let reader = match self.readers.entry(position) {
+            hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            hashbrown::hash_map::Entry::Vacant(entry) => entry.insert(PartitionReader::new(
+                &self.table.partitions[position],
+                &self.table.tombstones,
+                self.sequence,
+                TimeRange::ALL,
+                Projection::keys_only(),
+            )?),
+        };
+        let time = TimeRange::new(time_ns, time_ns.saturating_add(1));
+        for segment in reader.segments(series, time)? {
+            if reader.read(series, segment)?.rows() > 0 {
+                return Ok(true);
+            }
         }
-        Ok(newest_row(self.table, sequence, key, &Projection::keys_only())?.is_some())
+        Ok(false)
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! `write.rs` takes a batch from admission to its answer. `admission.rs` slows writers when memory or the log is full.
 //! `conditional_write.rs` decides what depends on the rows there are, `table_locks.rs` and `claims.rs` keep other
-//! writers away meanwhile. `modify.rs` deletes and updates rows by predicates.
+//! writers away meanwhile. `modify.rs` deletes and updates rows by predicates. `change_journal.rs` remembers what was
+//! written since a stage was opened.
 
 pub(crate) mod admission;
+pub(crate) mod change_journal;
 pub(crate) mod claims;
 pub(crate) mod conditional_write;
 pub(crate) mod log_state;
@@ -22,6 +24,7 @@ use crate::runtime::signal::WorkSignal;
 use crate::stats::Counters;
 use crate::write_hook::WriteHook;
 use admission::Admission;
+use change_journal::ChangeJournal;
 use claims::Claims;
 use log_state::LogState;
 use nyala_core::Result;
@@ -36,9 +39,10 @@ pub(crate) struct Writer {
     pub(crate) reserve: Reserve,
     /// The lock of the store: see `table_locks.rs`.
     pub(crate) store_lock: Arc<tokio::sync::RwLock<()>>,
-    admission: Admission,
-    claims: Arc<Claims>,
-    budget: Arc<MemoryBudget>,
+    pub(crate) admission: Admission,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) journal: Arc<ChangeJournal>,
+    pub(crate) budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
     hook: WriteHook,
     /// Where the past is kept.
@@ -66,6 +70,7 @@ impl Writer {
             store_lock: Arc::default(),
             admission: Admission::new(budget.clone(), counters.clone(), signal.clone())?,
             claims: Arc::default(),
+            journal: Arc::new(ChangeJournal::new(&budget)),
             budget,
             counters: counters.clone(),
             hook: options.write_hook.clone(),
@@ -79,8 +84,19 @@ impl Writer {
         EngineSnapshot::latest(&self.versions, &self.budget)
     }
 
+    /// Takes sequences that no batch gets; returns the last one. The present time belongs to it. The caller holds the
+    /// lock of the store.
+    pub(crate) fn take_sequences(&self, count: u64) -> Result<u64> {
+        let wal = self.log.wal();
+        let time_ns = self.history.as_ref().map(|history| history.now_ns());
+        let entry = self.versions.watermark.begin(wal.next_sequence())?;
+        let last = wal.skip_sequences(count, |last| self.note_time(time_ns, last));
+        entry.finish(Some(last));
+        Ok(last)
+    }
+
     /// A view of everything applied, also of what readers do not see yet. All of it is in the log.
-    fn applied(&self) -> EngineSnapshot {
+    pub(crate) fn applied(&self) -> EngineSnapshot {
         EngineSnapshot { sequence: self.log.wal().next_sequence() - 1, ..self.snapshot() }
     }
 }

@@ -13,7 +13,6 @@ use super::Writer;
 use super::claims::{Claim, ClaimedKey};
 use super::conditional_write::{Evaluation, depends_on_rows, evaluate};
 use super::table_locks::{LockMode, TableLocks};
-use crate::files::catalog::Edit;
 use crate::files::log_record::{self, Logged};
 use crate::files::wal::Ticket;
 use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
@@ -28,7 +27,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use nyala_core::memory::{Charge, Component};
-use nyala_core::store::{Operation, Upsert, WriteBatch, WriteOutcome, validate_keys};
+use nyala_core::store::{Operation, WriteBatch, WriteOutcome, validate_keys};
 use nyala_core::time::partition_time;
 use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::Mutex;
@@ -46,7 +45,7 @@ enum MemtableRoom {
 
 /// A conditional batch of more rows holds its tables exclusively until it is applied, instead of claiming that many
 /// keys.
-const CLAIMED_ROWS_MAX: u64 = 1 << 12;
+pub(crate) const CLAIMED_ROWS_MAX: u64 = 1 << 12;
 
 /// What is logged and applied.
 pub(crate) enum Work {
@@ -84,7 +83,7 @@ impl Writer {
         loop {
             let (tables, mode) = self.lock_for(&batch).await?;
             self.hook.call(WriteStep::Admitted);
-            self.validate(&batch)?;
+            validate(&self.versions.current(), &batch)?;
             if mode == LockMode::Shared {
                 let affected = rows_of(&batch);
                 let sequence = self.log_and_apply(Work::Batch(batch), tables, Vec::new()).await?;
@@ -121,7 +120,7 @@ impl Writer {
 
     /// Waits until the batches of others up to a sequence are visible or have failed. For batches that are not in the
     /// log.
-    async fn wait_for_others(&self, sequence: u64) -> Result<()> {
+    pub(crate) async fn wait_for_others(&self, sequence: u64) -> Result<()> {
         // The batch that broke off was another client's.
         self.versions
             .watermark
@@ -200,7 +199,7 @@ impl Writer {
         Ok(Sequence(sequence))
     }
 
-    fn note_time(&self, time_ns: Option<i64>, sequence: u64) {
+    pub(super) fn note_time(&self, time_ns: Option<i64>, sequence: u64) {
         if let (Some(history), Some(time_ns)) = (&self.history, time_ns) {
             history.note(time_ns, sequence);
         }
@@ -236,14 +235,16 @@ impl Writer {
         // Those who waited for the claim find its rows.
         drop(claim);
         entry.finish(Some(sequence));
+        self.journal.seen_up_to(self.versions.watermark.get());
         outcome.map(drop)
     }
 
     fn apply(&self, work: &Work, sequence: u64) {
         self.hook.call(WriteStep::Logged);
+        let version = self.versions.current();
+        self.journal.note(work, sequence, &version);
         match work {
             Work::Batch(batch) => {
-                let version = self.versions.current();
                 for operation in &batch.operations {
                     apply(&version, operation, sequence, self, false);
                 }
@@ -254,24 +255,6 @@ impl Writer {
         }
         add(&self.counters.batches, 1);
         self.hook.call(WriteStep::Applied);
-    }
-
-    fn validate(&self, batch: &WriteBatch) -> Result<()> {
-        let version = self.versions.current();
-        for operation in &batch.operations {
-            match operation {
-                Operation::Upsert(upsert) => {
-                    let schema = &version.table(upsert.table)?.schema;
-                    upsert.validate(schema)?;
-                    upsert.check_times(schema)?;
-                    upsert.columns.iter().try_for_each(|cells| check_strings(&cells.values))?;
-                }
-                Operation::DeleteKeys { table, keys, .. } => {
-                    check_keys(&version.table(*table)?.schema, keys)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Makes the partitions that a batch needs, durably, before anything is logged for them. Returns whether the
@@ -292,34 +275,15 @@ impl Writer {
                 }
             };
             let table = version.table(upsert.table)?;
-            for_each_partition_time(table, upsert, |time_ns| match table.partition_at(time_ns) {
+            let prepared = PreparedUpsert::new(upsert, &table.schema);
+            for_each_partition_time(table, &prepared.keys, |time_ns| match table.partition_at(time_ns) {
                 Some(position) => is_full |= table.partitions[position].is_full(sequence),
                 None if replayed.is_some_and(|sequence| table.is_dropped(sequence, time_ns)) => {}
                 None => missing.entry(table.id).or_default().push(time_ns),
             });
         }
         let room = if is_full { MemtableRoom::Full } else { MemtableRoom::Free };
-        if missing.is_empty() {
-            return Ok(room);
-        }
-        let mut catalog = self.versions.catalog.lock();
-        let mut version = Version::clone(&self.versions.current());
-        let mut edits = Vec::new();
-        let mut next_partition = catalog.state.next_partition;
-        for (table, times_ns) in missing {
-            let mut changed = TableVersion::clone(version.table(table)?);
-            changed.add_partitions(times_ns, |range| {
-                let id = next_partition;
-                edits.push(Edit::PutPartition { table, id, range });
-                next_partition += 1;
-                PartitionVersion::new(id, range)
-            });
-            version.put_table(changed);
-        }
-        if !edits.is_empty() {
-            catalog.commit(edits)?;
-            self.versions.publish(version);
-        }
+        self.versions.make_partitions(missing)?;
         Ok(room)
     }
 
@@ -401,12 +365,30 @@ fn lock_modes_for(version: &Version, batch: &WriteBatch) -> Vec<(TableId, LockMo
     batch.operations.iter().map(mode).collect()
 }
 
-fn rows_of(batch: &WriteBatch) -> u64 {
+/// Checks a batch against the schemas of its tables.
+pub(crate) fn validate(version: &Version, batch: &WriteBatch) -> Result<()> {
+    for operation in &batch.operations {
+        match operation {
+            Operation::Upsert(upsert) => {
+                let schema = &version.table(upsert.table)?.schema;
+                upsert.validate(schema)?;
+                upsert.check_times(schema)?;
+                upsert.columns.iter().try_for_each(|cells| check_strings(&cells.values))?;
+            }
+            Operation::DeleteKeys { table, keys, .. } => {
+                check_keys(&version.table(*table)?.schema, keys)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn rows_of(batch: &WriteBatch) -> u64 {
     batch.operations.iter().map(|operation| operation.rows() as u64).sum()
 }
 
 /// About how many bytes the cells of a batch take.
-fn memory_bytes(batch: &WriteBatch) -> u64 {
+pub(crate) fn memory_bytes(batch: &WriteBatch) -> u64 {
     let bytes = |array: &ArrayRef| array.get_buffer_memory_size() as u64;
     let of_operation = |operation: &Operation| -> u64 {
         match operation {
@@ -446,13 +428,16 @@ fn partition_times<'a>(table: &TableVersion, keys: &PreparedKeys<'a>) -> Option<
     }
 }
 
-/// Calls `visit` with a time in every partition that an upsert touches, at least once each.
-fn for_each_partition_time(table: &TableVersion, upsert: &Upsert, mut visit: impl FnMut(i64)) {
-    let prepared = PreparedUpsert::new(upsert, &table.schema);
-    if prepared.keys.rows == 0 {
+/// Calls `visit` with a time in every partition that some keys are in, at least once each.
+pub(crate) fn for_each_partition_time(
+    table: &TableVersion,
+    keys: &PreparedKeys<'_>,
+    mut visit: impl FnMut(i64),
+) {
+    if keys.rows == 0 {
         return;
     }
-    let Some(times) = partition_times(table, &prepared.keys) else { return visit(0) };
+    let Some(times) = partition_times(table, keys) else { return visit(0) };
     let mut seen: Option<TimeRange> = None;
     for time_ns in times {
         if seen.is_none_or(|seen| !seen.contains(partition_time(*time_ns))) {
@@ -500,7 +485,7 @@ fn apply(version: &Version, operation: &Operation, sequence: u64, writer: &Write
 }
 
 /// Calls `visit` with each partition and its rows (`None`: all).
-fn by_partition(
+pub(crate) fn by_partition(
     table: &TableVersion,
     keys: &PreparedKeys<'_>,
     sequence: u64,

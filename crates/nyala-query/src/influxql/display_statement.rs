@@ -8,7 +8,7 @@ use super::duration::{format_duration, go_duration};
 use super::quote::{Identifier, Quoted};
 use super::statement::{
     Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, Deletion, PolicyClauses,
-    RetentionPolicy, Show, ShowCardinality, Statement, TagKeys,
+    RetentionPolicy, Show, ShowCardinality, Statement, TagKeys, Update,
 };
 
 /// Passwords are never printed.
@@ -27,6 +27,7 @@ impl Display for Statement {
                 f.write_str(if create.admin { " WITH ALL PRIVILEGES" } else { "" })
             }
             Statement::Delete(deletion) => write!(f, "DELETE{deletion}"),
+            Statement::DryRun(statement) => write!(f, "DRY RUN {statement}"),
             Statement::DropContinuousQuery { name, database } => {
                 write!(f, "DROP CONTINUOUS QUERY {} ON {}", Identifier(name), Identifier(database))
             }
@@ -92,6 +93,7 @@ impl Display for Statement {
             Statement::ShowTagKeys(show) => write_show(f, "SHOW TAG KEYS", show, None),
             Statement::ShowTagValues { keys, show } => write_show(f, "SHOW TAG VALUES", show, Some(keys)),
             Statement::ShowUsers => f.write_str("SHOW USERS"),
+            Statement::Update(update) => update.fmt(f),
         }
     }
 }
@@ -188,6 +190,20 @@ pub fn without_password(url: &str) -> String {
 impl Display for Deletion {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write_list(f, "FROM", &self.sources)?;
+        write_clause(f, "WHERE", self.condition.as_ref())
+    }
+}
+
+impl Display for Update {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "UPDATE {} SET ", self.measurement)?;
+        for (position, (name, value)) in self.fields.iter().enumerate() {
+            f.write_str(if position > 0 { ", " } else { "" })?;
+            match value {
+                Some(value) => write!(f, "{} = {value}", Identifier(name))?,
+                None => write!(f, "{} = NULL", Identifier(name))?,
+            }
+        }
         write_clause(f, "WHERE", self.condition.as_ref())
     }
 }

@@ -49,6 +49,11 @@ impl<'a> Token<'a> {
         }
     }
 
+    /// Whether it is an identifier that means something in this position only, in any case.
+    pub(crate) fn is_word(&self, word: &str) -> bool {
+        self.kind == Kind::Identifier && self.text().eq_ignore_ascii_case(word)
+    }
+
     /// The text of a token that cannot contain escapes.
     pub(crate) fn digits(&self) -> &'a str {
         self.raw

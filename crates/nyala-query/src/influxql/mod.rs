@@ -39,7 +39,7 @@ pub use reduce::{Context, reduce};
 pub use regex::Regex;
 pub use statement::{
     Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, CreateUser, Deletion, PolicyClauses,
-    Privilege, RetentionPolicy, Show, ShowCardinality, Statement, TagKeys,
+    Privilege, RetentionPolicy, Show, ShowCardinality, Statement, TagKeys, Update,
 };
 pub use time::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, TimeLiteral, Zone, parse_time};
 pub use validate::{Compiled, compile};

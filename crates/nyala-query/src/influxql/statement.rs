@@ -21,6 +21,8 @@ pub enum Statement {
     CreateUser(CreateUser),
     /// `DELETE [FROM …] [WHERE …]`
     Delete(Deletion),
+    /// `DRY RUN …`: counts the points that DELETE or UPDATE would change. InfluxDB does not have it.
+    DryRun(Box<Statement>),
     /// `DROP CONTINUOUS QUERY name ON database`
     DropContinuousQuery {
         /// The query.
@@ -169,6 +171,8 @@ pub enum Statement {
     },
     /// `SHOW USERS`
     ShowUsers,
+    /// `UPDATE … SET …` or `DELETE FIELD …`
+    Update(Update),
 }
 
 /// What a statement says of a retention policy.
@@ -254,6 +258,18 @@ pub struct CreateUser {
 pub struct Deletion {
     /// `FROM …`; empty means every measurement.
     pub sources: Vec<Measurement>,
+    /// `WHERE …`
+    pub condition: Option<Expr>,
+}
+
+/// `UPDATE measurement SET field = value, … [WHERE …]`, or `DELETE FIELD field, … FROM measurement [WHERE …]`. InfluxDB has
+/// neither.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update {
+    /// Where the points are.
+    pub measurement: Measurement,
+    /// The fields, each with a literal or, to take its value away, nothing.
+    pub fields: Vec<(String, Option<Expr>)>,
     /// `WHERE …`
     pub condition: Option<Expr>,
 }

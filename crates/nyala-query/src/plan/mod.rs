@@ -19,7 +19,7 @@ pub use crate::influxql::{Fill, MAXIMUM_TIME_NS, MINIMUM_TIME_NS};
 pub use call::{CallPlan, Function};
 pub use condition::{MeasurementPlan, PointLimit, RowCondition};
 pub use context::QueryContext;
-pub use expression::compile_regex;
+pub use expression::{compile_regex, literal_value};
 pub use indicator::{Indicator, IndicatorKind, WarmUp};
 pub use reference::{Reference, ReferenceKind, fields_named};
 pub use transformation::Transformation;

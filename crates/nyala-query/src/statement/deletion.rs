@@ -1,15 +1,29 @@
 //! DELETE and DROP SERIES.
 
 use super::show::name_test;
-use crate::influxql::{DataType, Deletion, Expr, MeasurementName, split_deletion};
-use crate::plan::QueryContext;
-use crate::plan::condition::split_tags;
+use crate::influxql::{BinaryOperator, DataType, Deletion, Expr, MeasurementName, split_deletion};
+use crate::plan::condition::{predicates, split_tags};
+use crate::plan::{QueryContext, fields_named};
 use nyala_core::{Error, Result, TimeRange};
 use nyala_db::catalog::Measurement;
+use nyala_db::selection::PointSelection;
+use nyala_db::series::TagFilter;
 use std::sync::Arc;
 
 /// Deletes points; `by_time` where a time may be named.
 pub(super) async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> Result<()> {
+    for (measurement, selection) in selected(deletion, context, by_time).await? {
+        context.catalog.delete_selected(&measurement, &selection, false).await?;
+    }
+    Ok(())
+}
+
+/// The points that a deletion selects, by measurement. All conditions are checked before anything is deleted.
+pub(super) async fn selected(
+    deletion: &Deletion,
+    context: &QueryContext,
+    by_time: bool,
+) -> Result<Vec<(Arc<Measurement>, PointSelection)>> {
     let database = &*context.database;
     context.catalog.existing_database(database)?;
     let (mut time, mut condition) = (TimeRange::ALL, None);
@@ -28,24 +42,64 @@ pub(super) async fn remove(deletion: &Deletion, context: &QueryContext, by_time:
     if let Some(condition) = &mut condition {
         with_tag_key_as_tag(condition);
     }
-    // All conditions are checked before anything is deleted.
     let mut chosen = Vec::new();
     for measurement in measurements_of(deletion, database, context).await? {
         let split = split_tags(&measurement, condition.as_ref())?;
-        if split.rows.is_some() {
-            return Err(Error::invalid("fields not supported in WHERE clause during deletion"));
+        let mut selection = PointSelection::new(split.tags, time);
+        match split.rows {
+            None => {}
+            Some(_) if !by_time => {
+                return Err(Error::invalid("fields not supported in WHERE clause during deletion"));
+            }
+            Some(rows) => select_by_fields(&measurement, &rows, &mut selection)?,
         }
-        chosen.push((measurement, split.tags));
+        chosen.push((measurement, selection));
     }
-    for (measurement, tags) in chosen {
-        context.catalog.delete_points(&measurement, &tags, time).await?;
+    Ok(chosen)
+}
+
+/// Restricts a selection to points that satisfy a condition on their fields.
+pub(super) fn select_by_fields(
+    measurement: &Measurement,
+    condition: &Expr,
+    selection: &mut PointSelection,
+) -> Result<()> {
+    if compares_unknown(measurement, condition) {
+        selection.tags = TagFilter::None;
+        return Ok(());
     }
+    selection.predicates = predicates(measurement, Some(condition)).ok_or_else(|| {
+        Error::invalid(format!(
+            "points of {:?} cannot be selected by {condition}: compare its fields with constants, and join the \
+             comparisons by AND",
+            measurement.name()
+        ))
+    })?;
     Ok(())
+}
+
+/// Whether one of the comparisons that must all hold is with a name that is no field: no point satisfies it.
+fn compares_unknown(measurement: &Measurement, condition: &Expr) -> bool {
+    let is_unknown = |expr: &Expr| match expr {
+        Expr::VarRef(reference) => fields_named(&measurement.fields(), &reference.name).is_empty(),
+        _ => false,
+    };
+    match condition {
+        Expr::Paren(inner) => compares_unknown(measurement, inner),
+        Expr::Binary(binary) => match binary.op {
+            BinaryOperator::And => {
+                compares_unknown(measurement, &binary.lhs) || compares_unknown(measurement, &binary.rhs)
+            }
+            BinaryOperator::Or => false,
+            _ => is_unknown(&binary.lhs) || is_unknown(&binary.rhs),
+        },
+        _ => false,
+    }
 }
 
 /// Makes `_tagKey` and similar names ordinary tags, as deletions treat them. In SELECT a condition on `_tagKey` holds for
 /// every series, and a condition on the others for none.
-fn with_tag_key_as_tag(condition: &mut Expr) {
+pub(super) fn with_tag_key_as_tag(condition: &mut Expr) {
     match condition {
         Expr::VarRef(reference) if ["_tagKey", "_tagValue", "_seriesKey"].contains(&&*reference.name) => {
             reference.data_type = Some(DataType::Tag);

@@ -2,6 +2,7 @@
 
 mod cardinality;
 mod continuous;
+mod correction;
 mod definition;
 mod deletion;
 mod explain;
@@ -49,7 +50,8 @@ pub enum Answer {
 pub fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Select(select) => select.target.is_none(),
-        Statement::Explain { .. }
+        Statement::DryRun(_)
+        | Statement::Explain { .. }
         | Statement::ShowCardinality(_)
         | Statement::ShowContinuousQueries
         | Statement::ShowDatabases
@@ -125,6 +127,8 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
             catalog.drop_subscription(database, retention_policy, name).await?;
         }
         Statement::KillQuery { id, .. } => running.kill(*id)?,
+        Statement::Update(update) => return correction::update(update, context).await,
+        Statement::DryRun(statement) => return correction::dry_run(statement, context).await,
         Statement::Select(select) => return into::execute(select, context, memory).await,
         Statement::Explain { analyze: false, select } => return explain::explain(select, context).await,
         Statement::Explain { analyze: true, select } => {

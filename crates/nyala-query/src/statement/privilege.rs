@@ -27,6 +27,10 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
             let named = deletion.sources.iter().filter_map(database_of);
             needs.extend(named.map(|database| Need::On(Privilege::Write, database)));
         }
+        Statement::DryRun(statement) => return self::needs(statement),
+        Statement::Update(update) => {
+            needs.push(Need::On(Privilege::Write, database_of(&update.measurement).unwrap_or("")));
+        }
         Statement::CreateContinuousQuery(create) => of_continuous_query(create, &mut needs),
         Statement::DropContinuousQuery { database, .. } | Statement::DropRetentionPolicy { database, .. } => {
             needs.push(Need::On(Privilege::Write, database));

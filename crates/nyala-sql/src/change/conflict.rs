@@ -240,8 +240,7 @@ fn updated(
         let column = columns.columns[*position];
         let values = evaluated(expression, &both)?;
         let name = columns.name(*position);
-        after[*position] =
-            assigned(&values, *is_unknown, name, column.declared_type, work.rules.around())?;
+        after[*position] = assigned(&values, *is_unknown, name, column.declared_type, work.rules.around())?;
         places.push(*position);
     }
     Ok((after, places))

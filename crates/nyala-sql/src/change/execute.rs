@@ -10,7 +10,7 @@ use crate::outcome::{CommandTag, Outcome};
 use crate::prepared::Prepared;
 use crate::relation::rules::{Rules, need_plans};
 use crate::rows::Rows;
-use crate::session::{Run, Session};
+use crate::session::{Planning, Run, Session};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use nyala_core::ErrorKind;
@@ -81,7 +81,7 @@ impl Session {
         if !self.is_current(change) {
             return Ok(Attempt::Stale);
         }
-        let run = self.run(prepared, freshness, Arc::default())?;
+        let run = self.run(prepared, freshness, Arc::default(), values)?;
         let sink = match change.reads_rows() {
             true => Sink::Stage(stage_of(&store, change).await?),
             false => Sink::Store(store),
@@ -110,7 +110,7 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let snapshot = self.transaction_snapshot().await?;
-        let run = self.run(prepared, freshness, snapshot)?;
+        let run = self.run(prepared, freshness, snapshot, values)?;
         let stage = self.transaction.as_mut().and_then(|transaction| transaction.stage.take());
         let stage = stage.ok_or_else(|| {
             store.capabilities().need(Feature::StagedWrites).err().map_or_else(
@@ -163,9 +163,10 @@ impl Session {
             _ => None,
         };
         let conflict = match (&change.kind, state) {
-            (ChangeKind::Insert(super::insert::Insert { conflict: Conflict::Update(update), .. }), Some(state)) => {
-                Some(update.compiled(state, values)?)
-            }
+            (
+                ChangeKind::Insert(super::insert::Insert { conflict: Conflict::Update(update), .. }),
+                Some(state),
+            ) => Some(update.compiled(state, values)?),
             _ => None,
         };
         let held = run.memory().hold();
@@ -255,8 +256,8 @@ impl Session {
             Sink::Store(_) => work.run.execution.clone(),
             Sink::Stage(stage) => work.run.over(stage.snapshot().await?),
         };
-        let (plan, is_optimized) = selection.parts();
-        let stream = self.stream(work.run, execution, plan, is_optimized, values.to_vec()).await?;
+        let planning = Planning::Needed(selection.to_plan());
+        let stream = self.stream(work.run, execution, planning, values.to_vec()).await?;
         Ok(Chunks::of(stream, work.run, is_whole))
     }
 }
@@ -272,10 +273,7 @@ impl Change {
     }
 }
 
-async fn stage_of(
-    store: &StoreRef,
-    change: &Change,
-) -> SqlResult<Box<dyn nyala_core::store::Stage>> {
+async fn stage_of(store: &StoreRef, change: &Change) -> SqlResult<Box<dyn nyala_core::store::Stage>> {
     store.stage().await.map_err(|error| match error.kind() {
         ErrorKind::Unsupported => {
             let error = SqlError::from(error);

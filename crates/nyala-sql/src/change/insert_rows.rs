@@ -22,7 +22,11 @@ const NUMBERINGS_MAX: usize = 8;
 
 impl Work<'_> {
     /// Inserts rows that VALUES has as literals.
-    pub(super) async fn insert_literals(&mut self, insert: &Insert, statement: &ast::Insert) -> SqlResult<()> {
+    pub(super) async fn insert_literals(
+        &mut self,
+        insert: &Insert,
+        statement: &ast::Insert,
+    ) -> SqlResult<()> {
         let values = match statement.source.as_ref().map(|query| &*query.body) {
             Some(SetExpr::Values(values)) => values,
             _ => return Err(SqlError::new(SqlState::INTERNAL, "the statement has no VALUES")),
@@ -86,7 +90,12 @@ impl Work<'_> {
     }
 
     /// Inserts rows that have the columns that the statement names.
-    pub(super) async fn insert(&mut self, insert: &Insert, cells: Vec<ArrayRef>, count: usize) -> SqlResult<()> {
+    pub(super) async fn insert(
+        &mut self,
+        insert: &Insert,
+        cells: Vec<ArrayRef>,
+        count: usize,
+    ) -> SqlResult<()> {
         let rows = self.completed(insert, cells, count)?;
         self.rules.check(&rows)?;
         let mode = match &insert.conflict {

@@ -1,7 +1,8 @@
 //! The types of the parameters of a change: of the columns that they are assigned to, and of what they are compared with.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::prepared::{PARAMETERS_MAX, parameter_types};
+use crate::placeholder::PARAMETERS_MAX;
+use crate::prepared::parameter_types;
 use arrow_schema::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};

@@ -11,7 +11,8 @@ use crate::statement::Statement;
 use crate::target::{Place, Target};
 use arrow_schema::DataType;
 use datafusion::sql::sqlparser::ast::{
-    self, Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor, TableObject, TableWithJoins, With,
+    self, Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor, TableObject, TableWithJoins,
+    With,
 };
 use nyala_db::relations::Relation;
 use nyala_db::users::Privilege;
@@ -50,7 +51,10 @@ pub(crate) fn written(statement: &Statement) -> Option<Written<'_>> {
     };
     let is_change = matches!(
         inner,
-        ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_) | ast::Statement::Merge(_)
+        ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_)
     );
     is_change.then_some(Written { with, statement: inner, is_upsert })
 }
@@ -128,8 +132,7 @@ impl Preparing<'_> {
     pub(super) fn column(&self, name: &str) -> SqlResult<usize> {
         let shown = self.columns.position(name).filter(|_| name != crate::relation::columns::ROW_ID);
         shown.ok_or_else(|| {
-            let message =
-                format!("column \"{name}\" of relation \"{}\" does not exist", self.relation.name);
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.relation.name);
             SqlError::new(SqlState::UNKNOWN_COLUMN, message)
         })
     }
@@ -157,9 +160,7 @@ fn target_of(statement: &ast::Statement) -> SqlResult<(&ObjectName, Option<&Iden
     let none = || SqlError::unsupported("a change of anything but one table");
     match statement {
         ast::Statement::Insert(insert) => match &insert.table {
-            TableObject::TableName(name) => {
-                Ok((name, insert.table_alias.as_ref().map(|alias| &alias.alias)))
-            }
+            TableObject::TableName(name) => Ok((name, insert.table_alias.as_ref().map(|alias| &alias.alias))),
             _ => Err(none()),
         },
         ast::Statement::Update(update) => {

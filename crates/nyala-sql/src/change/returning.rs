@@ -66,10 +66,7 @@ pub(super) fn prepare(preparing: &mut Preparing<'_>, items: &[SelectItem]) -> Sq
     Ok(Returning { rows, expressions, schema: Arc::new(Schema::new(fields)) })
 }
 
-fn all(
-    names: &[String],
-    add: &mut impl FnMut(&ast::Expr, Option<String>) -> SqlResult<()>,
-) -> SqlResult<()> {
+fn all(names: &[String], add: &mut impl FnMut(&ast::Expr, Option<String>) -> SqlResult<()>) -> SqlResult<()> {
     names.iter().try_for_each(|name| {
         let column = ast::Expr::Identifier(ast::Ident::with_quote('"', name));
         add(&column, Some(name.clone()))

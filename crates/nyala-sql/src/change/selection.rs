@@ -4,6 +4,7 @@ use super::Change;
 use super::prepare::Preparing;
 use crate::error::{SqlError, SqlResult};
 use crate::prepared::{calls_stable_function, with_types};
+use crate::session::ToPlan;
 use arrow_schema::DataType;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
@@ -26,7 +27,8 @@ impl Selection {
         let state = preparing.session.state();
         let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
         let plan = plan.map_err(SqlError::from)?;
-        let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        let options =
+            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         options.verify_plan(&plan)?;
         preparing.types.note_plan(&plan)?;
         Ok(Self { plan, is_optimized: false })
@@ -41,9 +43,9 @@ impl Selection {
         &self.plan
     }
 
-    /// Its plan, and whether that is optimised.
-    pub(super) fn parts(&self) -> (LogicalPlan, bool) {
-        (self.plan.clone(), self.is_optimized)
+    /// What is left of planning it.
+    pub(super) fn to_plan(&self) -> ToPlan<'_> {
+        ToPlan { plan: &self.plan, is_optimized: self.is_optimized }
     }
 
     fn with_types(self, types: &[DataType], state: Option<&SessionState>) -> SqlResult<Self> {

@@ -40,7 +40,8 @@ pub(super) async fn prepare(
     update: &ast::Update,
 ) -> SqlResult<Update> {
     preparing.check_readable()?;
-    if update.or.is_some() || !update.order_by.is_empty() || update.limit.is_some() || update.output.is_some() {
+    if update.or.is_some() || !update.order_by.is_empty() || update.limit.is_some() || update.output.is_some()
+    {
         return Err(SqlError::unsupported("UPDATE OR …, and UPDATE with ORDER BY, LIMIT or OUTPUT"));
     }
     let from: &[TableWithJoins] = match &update.from {

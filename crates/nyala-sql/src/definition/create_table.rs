@@ -17,9 +17,7 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, Ident, TableConstraint};
 use nyala_core::store::Capabilities;
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
-use nyala_db::relations::{
-    Body, Check, ColumnDefinition, DeclaredType, Definition, Key, TableDefinition,
-};
+use nyala_db::relations::{Body, Check, ColumnDefinition, DeclaredType, Definition, Key, TableDefinition};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -84,7 +82,9 @@ impl NewTable {
                 TableConstraint::PrimaryKey(own) => {
                     let name = |column: &ast::IndexColumn| match &column.column.expr {
                         Expr::Identifier(identifier) => Ok(folded(identifier)),
-                        other => Err(SqlError::unsupported(format!("the expression {other} in a primary key"))),
+                        other => {
+                            Err(SqlError::unsupported(format!("the expression {other} in a primary key")))
+                        }
                     };
                     let columns = own.columns.iter().map(name).collect::<SqlResult<_>>()?;
                     if key.replace((own.name.clone(), columns)).is_some() {
@@ -99,7 +99,8 @@ impl NewTable {
             table.set_key(constraint.as_ref(), &columns)?;
         }
         for (constraint, expression) in checks {
-            table.checks = with_check(&table.name, &table.columns, &table.checks, constraint.as_ref(), &expression)?;
+            table.checks =
+                with_check(&table.name, &table.columns, &table.checks, constraint.as_ref(), &expression)?;
         }
         table.storage.check(&table.columns)?;
         Ok(table)
@@ -291,27 +292,4 @@ fn check_clauses(create: &CreateTable) -> SqlResult<()> {
         Some((_, name)) => Err(SqlError::unsupported(name)),
         None => Ok(()),
     }
-}
-
-/// The type of a column that holds values of a type of plans.
-pub(super) fn declared_for(data_type: &DataType) -> Option<DeclaredType> {
-    Some(match data_type {
-        DataType::Boolean => DeclaredType::Bool,
-        DataType::Int8 | DataType::Int16 => DeclaredType::Int2,
-        DataType::Int32 | DataType::UInt8 | DataType::UInt16 => DeclaredType::Int4,
-        DataType::Int64 | DataType::UInt32 => DeclaredType::Int8,
-        DataType::UInt64 => DeclaredType::Numeric { precision: 20, scale: 0 },
-        DataType::Float32 => DeclaredType::Float4,
-        DataType::Float64 => DeclaredType::Float8,
-        DataType::Decimal128(precision, scale) if *scale >= 0 => {
-            DeclaredType::Numeric { precision: *precision, scale: *scale as u8 }
-        }
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => DeclaredType::Text,
-        DataType::Dictionary(_, inner) => declared_for(inner)?,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => DeclaredType::Bytea,
-        DataType::Date32 | DataType::Date64 => DeclaredType::Date,
-        DataType::Timestamp(_, None) => DeclaredType::Timestamp,
-        DataType::Timestamp(_, Some(_)) => DeclaredType::Timestamptz,
-        _ => return None,
-    })
 }

@@ -1,16 +1,13 @@
 //! Statements that define tables and views. They are executed at once and cannot be undone by a transaction.
 //!
-//! [`create_table`] collects what a statement says of a new table, [`new_column`] what it says of a column, [`alter_table`]
-//! changes one, [`view`] keeps queries, [`drop`] removes both.
+//! [`create_table`] collects what a statement says of a new table, [`new_column`] what it says of a column, [`view`]
+//! keeps queries, [`drop`] removes both.
 
-mod alter_table;
 mod comment;
 mod create_table;
-mod create_table_as;
 pub(crate) mod declared_type;
 mod drop;
 mod new_column;
-mod rewrite;
 mod storage;
 mod view;
 
@@ -47,11 +44,12 @@ impl Session {
         self.server.catalog.follow().await?;
         match &statement.ast {
             ast::Statement::CreateTable(create) if create.query.is_some() => {
-                self.create_table_as(statement, create).await
+                Err(SqlError::unsupported("CREATE TABLE … AS")
+                    .with_hint("Create the table, then INSERT … SELECT."))
             }
             ast::Statement::CreateTable(create) => self.create_table(create).await,
             ast::Statement::CreateView(create) => self.create_view(create).await,
-            ast::Statement::AlterTable(alter) => self.alter_table(statement, alter).await,
+            ast::Statement::AlterTable(_) => Err(SqlError::unsupported("ALTER TABLE")),
             ast::Statement::Drop { object_type, if_exists, names, .. } => {
                 self.drop_relations(*object_type == ast::ObjectType::View, *if_exists, names).await
             }
@@ -81,9 +79,9 @@ impl Session {
 
 /// A relation as a table, or the error that it is none.
 pub(crate) fn table_of(relation: &Relation) -> SqlResult<&TableDefinition> {
-    relation.table().ok_or_else(|| {
-        SqlError::new(SqlState::WRONG_OBJECT, format!("\"{}\" is not a table", relation.name))
-    })
+    relation
+        .table()
+        .ok_or_else(|| SqlError::new(SqlState::WRONG_OBJECT, format!("\"{}\" is not a table", relation.name)))
 }
 
 /// The error if a name is taken.

@@ -121,9 +121,10 @@ impl Storage {
                 };
                 names.iter().try_for_each(|name| column_id(columns, name).map(drop))?;
                 if names.len() != 1 || !is_time(&names[0]) {
-                    return Err(SqlError::unsupported("PARTITION BY RANGE of anything but one time").with_hint(
-                        "Ranges of other keys are not needed: rows are stored in the order of the key.",
-                    ));
+                    return Err(SqlError::unsupported("PARTITION BY RANGE of anything but one time")
+                        .with_hint(
+                            "Ranges of other keys are not needed: rows are stored in the order of the key.",
+                        ));
                 }
                 Ok(Partitioning::by_time(self.width_ns.unwrap_or(WIDTH_NS)))
             }
@@ -132,9 +133,11 @@ impl Storage {
 }
 
 fn column_id(columns: &[ColumnDefinition], name: &str) -> SqlResult<ColumnId> {
-    columns.iter().find(|column| column.name == name).map(|column| column.id).ok_or_else(|| {
-        SqlError::new(SqlState::UNKNOWN_COLUMN, format!("column \"{name}\" does not exist"))
-    })
+    columns
+        .iter()
+        .find(|column| column.name == name)
+        .map(|column| column.id)
+        .ok_or_else(|| SqlError::new(SqlState::UNKNOWN_COLUMN, format!("column \"{name}\" does not exist")))
 }
 
 fn unknown_parameter(name: &str) -> SqlError {
@@ -151,7 +154,9 @@ fn text_of(value: &Expr) -> SqlResult<String> {
             other => other.to_string(),
         }),
         Expr::Identifier(word) => Ok(folded(word)),
-        other => Err(SqlError::new(SqlState::INVALID_PARAMETER, format!("{other} is no value of a parameter"))),
+        other => {
+            Err(SqlError::new(SqlState::INVALID_PARAMETER, format!("{other} is no value of a parameter")))
+        }
     }
 }
 

@@ -31,9 +31,7 @@ pub(crate) fn assigned(
         DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => {
             converted(&values, is_unknown, name, declared, around)
         }
-        DeclaredType::Float4 | DeclaredType::Float8 => {
-            converted(&values, is_unknown, name, declared, around)
-        }
+        DeclaredType::Float4 | DeclaredType::Float8 => converted(&values, is_unknown, name, declared, around),
         // Without a zone, it is the time of clocks.
         DeclaredType::Timestamptz if values.data_type() == &data_type(declared) => {
             Ok(cast(&values, &own).map_err(DataFusionError::from)?)

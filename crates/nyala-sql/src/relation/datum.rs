@@ -130,9 +130,10 @@ impl<'a> Datum<'a> {
                 decimal(written.and_then(|written| written.scaled(scale)), precision, scale)?
             }
             (Self::Bytes(bytes), D::Bytea) => Value::Binary(bytes.into_owned()),
-            (datum @ (Self::Date(_) | Self::Timestamp(_) | Self::Moment(_)), D::Date | D::Timestamp | D::Timestamptz) => {
-                datum.time(declared, around)?
-            }
+            (
+                datum @ (Self::Date(_) | Self::Timestamp(_) | Self::Moment(_)),
+                D::Date | D::Timestamp | D::Timestamptz,
+            ) => datum.time(declared, around)?,
             (other, _) => return refused(&other),
         }))
     }
@@ -146,7 +147,9 @@ impl<'a> Datum<'a> {
             }
             Self::Moment(moment_ns) => local_of_moment(*moment_ns, zone),
             Self::Timestamp(local_ns) => *local_ns,
-            Self::Date(days) => i64::from(*days).checked_mul(DAY_NS).ok_or(TimeError::Range).map_err(beyond)?,
+            Self::Date(days) => {
+                i64::from(*days).checked_mul(DAY_NS).ok_or(TimeError::Range).map_err(beyond)?
+            }
             _ => unreachable!("it is a time"),
         };
         Ok(Value::Int(match declared {
@@ -215,7 +218,8 @@ fn number(text: &str, name: &str, declared: DeclaredType, around: &Surroundings)
 }
 
 fn integer(value: Option<i128>, declared: DeclaredType) -> SqlResult<Value> {
-    let fitting = value.and_then(|value| i64::try_from(value).ok()).filter(|value| is_in_range(*value, declared));
+    let fitting =
+        value.and_then(|value| i64::try_from(value).ok()).filter(|value| is_in_range(*value, declared));
     fitting.map(Value::Int).ok_or_else(|| {
         SqlError::new(SqlState::OUT_OF_RANGE, format!("{} out of range", short_name(declared)))
     })

@@ -121,6 +121,9 @@ mod tests {
         assert_eq!(rescaled(14, 1, 0), Some((1, false)));
         assert_eq!(rescaled(2, 0, 2), Some((200, true)));
         assert_eq!(rescaled(2, 0, 39), None);
-        assert_eq!((text_of(-5, 2), text_of(1234, 2), text_of(7, 0)), ("-0.05".into(), "12.34".into(), "7".into()));
+        assert_eq!(
+            (text_of(-5, 2), text_of(1234, 2), text_of(7, 0)),
+            ("-0.05".into(), "12.34".into(), "7".into())
+        );
     }
 }

@@ -135,7 +135,8 @@ fn holds_all(data_type: &DataType, declared: DeclaredType) -> bool {
     match (declared.column_type(), data_type) {
         (ColumnType::Int16, DataType::Int32 | DataType::Int64) | (ColumnType::Int32, DataType::Int64) => true,
         (ColumnType::Decimal { precision, scale }, DataType::Decimal128(to, to_scale)) => {
-            *to_scale >= scale && i16::from(*to) - i16::from(*to_scale) >= i16::from(precision) - i16::from(scale)
+            *to_scale >= scale
+                && i16::from(*to) - i16::from(*to_scale) >= i16::from(precision) - i16::from(scale)
         }
         (ColumnType::String, other) => other.is_string(),
         _ => false,
@@ -157,7 +158,9 @@ fn operand_of(expression: &Expr) -> Option<Operand> {
 fn compared(column: &TableColumn, op: Operator, operand: &Operand) -> Option<Condition> {
     let value = match operand {
         // NULL is neither equal nor unequal to anything.
-        Operand::Known(value) if value.is_null() => return comparison(op, Value::Int(0)).map(|_| Condition::Never),
+        Operand::Known(value) if value.is_null() => {
+            return comparison(op, Value::Int(0)).map(|_| Condition::Never);
+        }
         Operand::Known(value) => value_of(column.declared_type, value)?,
         Operand::Unknown => example(column.declared_type.column_type()),
     };
@@ -218,9 +221,9 @@ pub(crate) fn value_of(declared: DeclaredType, value: &ScalarValue) -> Option<Va
             _ => None,
         },
         ColumnType::Decimal { scale, .. } => match value {
-            ScalarValue::Decimal128(Some(value), _, from) => {
-                rescaled(*value, *from, scale).filter(|(_, exact)| *exact).map(|(value, _)| Value::Decimal(value))
-            }
+            ScalarValue::Decimal128(Some(value), _, from) => rescaled(*value, *from, scale)
+                .filter(|(_, exact)| *exact)
+                .map(|(value, _)| Value::Decimal(value)),
             _ => None,
         },
         ColumnType::String => value.try_as_str().flatten().map(|text| Value::String(text.to_owned())),

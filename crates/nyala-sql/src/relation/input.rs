@@ -51,9 +51,8 @@ pub(crate) fn read(text: &str, declared: DeclaredType, around: &Surroundings) ->
                 }
                 TimeError::Range => {
                     let message = format!("date/time field value out of range: \"{text}\"");
-                    SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, message).with_hint(
-                        "Times lie between the years 1678 and 2262, and there is no infinity.",
-                    )
+                    SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, message)
+                        .with_hint("Times lie between the years 1678 and 2262, and there is no infinity.")
                 }
             })
         }

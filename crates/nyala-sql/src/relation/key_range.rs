@@ -22,11 +22,6 @@ pub(crate) struct KeyRanges {
 }
 
 impl KeyRanges {
-    /// All keys.
-    pub(crate) fn all() -> Self {
-        Self { ranges: vec![(Bound::Unbounded, Bound::Unbounded)], fixed: 0 }
-    }
-
     /// No key.
     pub(crate) fn none() -> Self {
         Self { ranges: Vec::new(), fixed: 0 }
@@ -53,9 +48,8 @@ pub(crate) fn key_ranges(columns: &TableColumns, predicates: &mut Vec<Predicate>
     let mut fixed = 0;
     let fits = |id: ColumnId, value: &Value| {
         let column = columns.columns.iter().find(|column| column.id == id);
-        column.is_none_or(|column| {
-            array_of_values(column.declared_type.column_type(), &[Some(value)]).is_ok()
-        })
+        column
+            .is_none_or(|column| array_of_values(column.declared_type.column_type(), &[Some(value)]).is_ok())
     };
     for (position, id) in columns.key.iter().enumerate() {
         let equal = predicates.iter().position(|own| {
@@ -176,7 +170,8 @@ mod tests {
     #[test]
     fn conditions_on_a_prefix_become_ranges() {
         let int = Value::Int;
-        let key = |values: &[i64]| Bound::Included(values.iter().copied().map(Value::Int).collect::<Vec<_>>());
+        let key =
+            |values: &[i64]| Bound::Included(values.iter().copied().map(Value::Int).collect::<Vec<_>>());
         let equal = |column, value| (column, Comparison::Equal(int(value)));
         assert_eq!(ranges(&[equal(0, 1), equal(1, 2)]), (vec![(key(&[1, 2]), key(&[1, 2]))], 2, 0));
         let greater = (1, Comparison::Greater(int(5)));

@@ -18,7 +18,9 @@ pub(crate) fn value(value: Option<&Value>, declared: DeclaredType, zone: Tz) -> 
         (Some(Value::Int(time_ns)), DeclaredType::Timestamptz) => moment(*time_ns, zone),
         (Some(Value::Int(value)), _) => value.to_string(),
         (Some(Value::UInt(value)), _) => value.to_string(),
-        (Some(Value::Float(value)), DeclaredType::Float4) => shortest(f64::from(*value as f32), &(*value as f32)),
+        (Some(Value::Float(value)), DeclaredType::Float4) => {
+            shortest(f64::from(*value as f32), &(*value as f32))
+        }
         (Some(Value::Float(value)), _) => float(*value),
         (Some(Value::Decimal(value)), DeclaredType::Numeric { scale, .. }) => text_of(*value, scale as i8),
         (Some(Value::Decimal(value)), _) => value.to_string(),

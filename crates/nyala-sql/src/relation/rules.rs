@@ -39,8 +39,7 @@ enum DefaultValue {
 
 /// Whether rules of a table need plans of expressions.
 pub(crate) fn need_plans(table: &TableDefinition) -> bool {
-    let is_computed =
-        |text: &String| parsed(text).map_or(true, |expression| !is_literal(&expression));
+    let is_computed = |text: &String| parsed(text).map_or(true, |expression| !is_literal(&expression));
     !table.checks.is_empty() || table.columns.iter().filter_map(|own| own.default.as_ref()).any(is_computed)
 }
 
@@ -99,18 +98,11 @@ impl Rules {
         !matches!(self.defaults[position], DefaultValue::Constant(None))
     }
 
-    /// Whether there are checks.
-    pub(crate) fn has_checks(&self) -> bool {
-        !self.checks.is_empty()
-    }
-
     /// What new rows get for a column that they do not name.
     pub(crate) fn default(&self, position: usize, rows: usize) -> SqlResult<ArrayRef> {
         let column = self.columns.columns[position];
         match &self.defaults[position] {
-            DefaultValue::Constant(value) => {
-                of_values(column.declared_type, &vec![value.clone(); rows])
-            }
+            DefaultValue::Constant(value) => of_values(column.declared_type, &vec![value.clone(); rows]),
             DefaultValue::Computed(expression) => {
                 let options = RecordBatchOptions::new().with_row_count(Some(rows));
                 let none = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options);
@@ -136,8 +128,9 @@ impl Rules {
             if (!column.nullable || is_key) && values.null_count() > 0 {
                 let row = (0..values.len()).find(|row| values.is_null(*row)).unwrap_or(0);
                 let table = &self.table;
-                let words =
-                    format!("null value in column \"{name}\" of relation \"{table}\" violates not-null constraint");
+                let words = format!(
+                    "null value in column \"{name}\" of relation \"{table}\" violates not-null constraint"
+                );
                 return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, words)
                     .with_detail(format!("Failing row contains ({}).", self.shown(rows, row))));
             }
@@ -168,8 +161,9 @@ impl Rules {
             let (column, name) = (self.columns.columns[*position], self.columns.name(*position));
             if !column.nullable && values.null_count() > 0 {
                 let table = &self.table;
-                let words =
-                    format!("null value in column \"{name}\" of relation \"{table}\" violates not-null constraint");
+                let words = format!(
+                    "null value in column \"{name}\" of relation \"{table}\" violates not-null constraint"
+                );
                 return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, words));
             }
             check_sizes(values, name, false, &self.capabilities)?;
@@ -204,8 +198,11 @@ impl Rules {
                 output::value(value_at(&rows[*position], row).as_ref(), declared_type, self.around.zone)
             })
             .collect();
-        SqlError::new(SqlState::UNIQUE_VIOLATION, words)
-            .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), values.join(", ")))
+        SqlError::new(SqlState::UNIQUE_VIOLATION, words).with_detail(format!(
+            "Key ({})=({}) already exists.",
+            names.join(", "),
+            values.join(", ")
+        ))
     }
 }
 

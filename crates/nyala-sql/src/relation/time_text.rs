@@ -99,7 +99,9 @@ pub(super) fn moment_of_local(local_ns: i64, zone: Tz) -> Result<i64, TimeError>
         chrono::LocalResult::Ambiguous(_, late) => late.fix().local_minus_utc(),
         chrono::LocalResult::None => {
             let before = local.checked_sub_signed(chrono::TimeDelta::hours(3)).ok_or(TimeError::Range)?;
-            zone.offset_from_local_datetime(&before).latest().map_or(0, |offset| offset.fix().local_minus_utc())
+            zone.offset_from_local_datetime(&before)
+                .latest()
+                .map_or(0, |offset| offset.fix().local_minus_utc())
         }
     };
     local_ns.checked_sub(i64::from(offset_s) * 1_000_000_000).ok_or(TimeError::Range)

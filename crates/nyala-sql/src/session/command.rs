@@ -25,6 +25,8 @@ enum Command {
     Begin,
     Commit,
     Rollback,
+    /// Forgets prepared statements, which the session does not keep.
+    Deallocate(&'static str),
     /// Forgets everything that the session has set.
     DiscardAll,
 }
@@ -77,6 +79,7 @@ impl Session {
                 self.transaction = None;
                 "ROLLBACK"
             }
+            Command::Deallocate(tag) => tag,
             Command::DiscardAll => {
                 if self.transaction.is_some() {
                     let words = "DISCARD ALL cannot run inside a transaction block";
@@ -114,6 +117,10 @@ impl Command {
             }
             ast::Statement::Commit { chain: false, .. } => Self::Commit,
             ast::Statement::Rollback { chain: false, savepoint: None } => Self::Rollback,
+            ast::Statement::Deallocate { name, .. } => match name.value.eq_ignore_ascii_case("all") {
+                true if name.quote_style.is_none() => Self::Deallocate("DEALLOCATE ALL"),
+                _ => Self::Deallocate("DEALLOCATE"),
+            },
             ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Self::DiscardAll,
             other => return Err(SqlError::unsupported(first_words(other))),
         })

@@ -72,6 +72,10 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let signals = Signals::listen()?;
     log_settings(&config);
     let running = Running::start(&config).map_err(|error| error.to_string())?;
+    #[cfg(feature = "sql")]
+    if let Some(postgres) = &running.postgres {
+        tracing::info!(address = %postgres.address, "PostgreSQL's clients are served");
+    }
     tracing::info!(address = %running.server.address, "ready");
     signals.wait_for_stop();
     running.stop().map_err(|error| format!("stopping: {error}"))?;

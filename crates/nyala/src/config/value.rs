@@ -178,6 +178,35 @@ impl fmt::Display for BindAddress {
     }
 }
 
+/// Where to listen for a protocol that can be switched off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionalBind {
+    /// Nowhere.
+    None,
+    /// At an address.
+    At(BindAddress),
+}
+
+impl FromStr for OptionalBind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(OptionalBind::None),
+            _ => text.parse().map(OptionalBind::At).map_err(|error: String| format!("{error}, or none")),
+        }
+    }
+}
+
+impl fmt::Display for OptionalBind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionalBind::None => f.write_str("none"),
+            OptionalBind::At(address) => address.fmt(f),
+        }
+    }
+}
+
 macro_rules! serde_as_text {
     ($type:ty) => {
         impl Serialize for $type {
@@ -198,6 +227,7 @@ serde_as_text!(ByteSize);
 serde_as_text!(WalSync);
 serde_as_text!(Time);
 serde_as_text!(BindAddress);
+serde_as_text!(OptionalBind);
 
 #[cfg(test)]
 mod tests {

@@ -80,11 +80,12 @@ impl Audit {
     }
 }
 
-/// Whether a statement drops something or changes users. Their texts hold no passwords.
+/// Whether a statement drops or corrects something, or changes users. Their texts hold no passwords.
 fn is_logged(statement: &Statement) -> bool {
     matches!(
         statement,
         Statement::CreateUser(_)
+            | Statement::Delete(_)
             | Statement::DropContinuousQuery { .. }
             | Statement::DropDatabase { .. }
             | Statement::DropMeasurement { .. }
@@ -98,6 +99,7 @@ fn is_logged(statement: &Statement) -> bool {
             | Statement::Revoke { .. }
             | Statement::RevokeAdmin { .. }
             | Statement::SetPassword { .. }
+            | Statement::Update(_)
     )
 }
 

@@ -9,6 +9,8 @@ pub mod http;
 pub mod lifecycle;
 pub mod metric;
 pub mod metrics;
+#[cfg(feature = "sql")]
+pub mod postgres;
 pub mod request_metrics;
 mod socket;
 pub mod statistics;

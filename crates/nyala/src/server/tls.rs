@@ -11,34 +11,51 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
 
+/// What accepts connections, by the protocol inside: clients name it in the handshake, and leave if it is another.
+#[derive(Clone)]
+struct Acceptors {
+    http: TlsAcceptor,
+    postgres: TlsAcceptor,
+}
+
 /// The certificate in use, and the files it was read from.
 pub struct Certificates {
     certificate: PathBuf,
     key: PathBuf,
-    current: RwLock<TlsAcceptor>,
+    current: RwLock<Acceptors>,
 }
 
 impl Certificates {
     /// Reads a certificate, followed by those of its issuers, and its key, all in PEM; both may be in one file.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, String> {
-        let current = RwLock::new(acceptor(certificate, key)?);
+        let current = RwLock::new(acceptors(certificate, key)?);
         Ok(Self { certificate: certificate.into(), key: key.into(), current })
     }
 
     /// Reads the files again. If they are not valid, the certificate in use stays.
     pub fn read_again(&self) -> Result<(), String> {
-        let acceptor = acceptor(&self.certificate, &self.key)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
+        let acceptors = acceptors(&self.certificate, &self.key)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = acceptors;
         Ok(())
     }
 
-    /// The acceptor for new connections.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    fn current(&self) -> Acceptors {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The acceptor for new connections of HTTP.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.current().http
+    }
+
+    /// The acceptor for new connections of PostgreSQL's protocol.
+    #[cfg(feature = "sql")]
+    pub(super) fn postgres_acceptor(&self) -> TlsAcceptor {
+        self.current().postgres
     }
 }
 
-fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
+fn acceptors(certificate: &Path, key: &Path) -> Result<Acceptors, String> {
     let wrong = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let chain: Result<Vec<CertificateDer<'static>>, _> =
         CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
@@ -52,6 +69,9 @@ fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, String> {
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret))
         .map_err(|error| wrong(certificate, &error))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let mut speaking = |protocol: &[u8]| {
+        config.alpn_protocols = vec![protocol.to_vec()];
+        TlsAcceptor::from(Arc::new(config.clone()))
+    };
+    Ok(Acceptors { http: speaking(b"http/1.1"), postgres: speaking(b"postgresql") })
 }

@@ -40,6 +40,8 @@ impl Process {
             .args(["serve", "--http-bind", &address.to_string(), "--data-dir"])
             .arg(data_dir)
             .args(arguments)
+            // Only one of the servers of parallel tests would get the usual port.
+            .env("NYALA_POSTGRES_BIND", "none")
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stderr(File::options().create(true).write(true).truncate(true).open(&log).expect("a log"))

@@ -229,7 +229,7 @@ impl Check<'_> {
         if !self.fs.exists(&dir)? {
             return Ok(files);
         }
-        for entry in self.fs.list(&dir)? {
+        for entry in self.fs.list(&dir)?.into_iter().filter(|entry| !RowsetMeta::is_staged(&entry.name)) {
             match RowsetMeta::id_of_any(&entry.name) {
                 Some(id) => drop(files.insert(entry.name, id)),
                 None => self.report.note(format!("{}: not a file of nyala", dir.join(entry.name).display())),

@@ -28,6 +28,9 @@ const FILES_MAX: u64 = 4096;
 /// Files of a flush that are synced together, and open until then. Twice as many are no faster.
 const UNSYNCED_MAX: u64 = 128;
 
+/// How names of files of stages end.
+const STAGED: &str = "staged";
+
 /// What a file of rows is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowsetKind {
@@ -36,6 +39,8 @@ pub(crate) enum RowsetKind {
     /// All versions of rows that a flush found several of, for reading the past. Keys are those of the table, followed by
     /// the sequence.
     Versions,
+    /// Rows of an open stage, which no manifest names: the next start removes them.
+    Staged,
 }
 
 /// What the manifest knows of a rowset.
@@ -64,6 +69,7 @@ impl RowsetMeta {
         match self.kind {
             RowsetKind::Rows => format!("{:016x}.rowset", self.id),
             RowsetKind::Versions => format!("{:016x}.versions", self.id),
+            RowsetKind::Staged => format!("{:016x}.{STAGED}", self.id),
         }
     }
 
@@ -78,10 +84,16 @@ impl RowsetMeta {
         let (number, kind) = match name.split_once('.')? {
             (number, "rowset") => (number, RowsetKind::Rows),
             (number, "versions") => (number, RowsetKind::Versions),
+            (number, STAGED) => (number, RowsetKind::Staged),
             _ => return None,
         };
         let id = u64::from_str_radix(number, 16).ok()?;
         (Self { kind, ..Self::unknown(id, 0) }.file_name() == name).then_some(id)
+    }
+
+    /// Whether a file has rows of a stage. It belongs to nobody once the store was closed.
+    pub(crate) fn is_staged(name: &str) -> bool {
+        Self::id_of_any(name).is_some() && name.ends_with(STAGED)
     }
 
     /// The metadata of a file that is known without a manifest.

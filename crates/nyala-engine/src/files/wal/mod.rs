@@ -206,10 +206,9 @@ impl Wal {
         self.queue.next_sequence()
     }
 
-    /// Gives out a later sequence next, as if so many records had been written meanwhile.
-    #[cfg(test)]
-    pub(crate) fn skip_sequences(&self, count: u64) {
-        self.queue.skip_sequences(count);
+    /// Takes sequences that no record gets, and calls `numbered` with the last one, in the order of sequences.
+    pub(crate) fn skip_sequences(&self, count: u64, numbered: impl FnOnce(u64)) -> u64 {
+        self.queue.skip_sequences(count, numbered)
     }
 
     /// Bytes of records that a replay from the beginning would read.

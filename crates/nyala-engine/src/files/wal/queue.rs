@@ -173,9 +173,11 @@ impl Queue {
         self.state.lock().next_sequence
     }
 
-    #[cfg(test)]
-    pub(super) fn skip_sequences(&self, count: u64) {
-        self.state.lock().next_sequence += count;
+    pub(super) fn skip_sequences(&self, count: u64, numbered: impl FnOnce(u64)) -> u64 {
+        let mut state = self.state.lock();
+        state.next_sequence += count;
+        numbered(state.next_sequence - 1);
+        state.next_sequence - 1
     }
 
     pub(super) fn submit(&self, parts: Vec<Bytes>, numbered: impl FnOnce(u64)) -> Result<Ticket> {

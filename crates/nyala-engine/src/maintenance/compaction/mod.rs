@@ -15,7 +15,7 @@ use super::inputs::MergeInputs;
 use super::output::{SplitPoints, WrittenRowset};
 use crate::files::catalog::{Edit, put_rowset};
 use crate::files::rowset::writer::value_columns;
-use crate::files::rowset::{GROUP_ROWS, Rowset};
+use crate::files::rowset::{GROUP_ROWS, Rowset, RowsetKind, RowsetMeta};
 use crate::memory::version::{PartitionPast, PartitionVersion, TableVersion};
 use crate::rows::tombstone::{Tombstone, durable_tombstones};
 use crate::stats::add;
@@ -35,6 +35,14 @@ struct Inputs {
     oldest: bool,
     /// Rows that tombstones up to this sequence hide are left out.
     clean_to: u64,
+}
+
+impl Inputs {
+    /// From this sequence on what is made of them stands for their rows: all of them do then.
+    fn since_sequence(&self) -> u64 {
+        let whole_from = self.rowsets.iter().map(|rowset| RowsetMeta::whole_from(&rowset.meta));
+        whole_from.fold(self.clean_to, u64::max)
+    }
 }
 
 impl Maintenance {
@@ -89,10 +97,15 @@ impl Maintenance {
 
     fn compact_partition(&self, candidate: &Candidate) -> Result<bool> {
         let Some(inputs) = self.inputs(candidate) else { return Ok(false) };
+        // If it is held from now on, nothing of these was written after that.
+        if self.held.lock().contains(&candidate.partition) {
+            return Ok(false);
+        }
         let metas = || inputs.rowsets.iter().map(|rowset| &rowset.meta);
         let least = metas().map(|meta| meta.min_sequence).min().expect("there are inputs");
         let greatest = metas().map(|meta| meta.max_sequence).max().expect("there are inputs");
         let merge_inputs = MergeInputs {
+            kind: RowsetKind::Rows,
             rowsets: &inputs.rowsets,
             memtables: &[],
             tombstones: &inputs.table.tombstones,
@@ -100,7 +113,7 @@ impl Maintenance {
             oldest: inputs.oldest,
             keeps_sequences: false,
             // What it leaves out was deleted by then.
-            since_sequence: if self.keeps_past() { inputs.clean_to.max(greatest) } else { 0 },
+            since_sequence: if self.keeps_past() { inputs.since_sequence() } else { 0 },
             sequence: u64::MAX,
             cancelled_by: Some(&self.signal),
         };
@@ -136,8 +149,7 @@ impl Maintenance {
             written.iter().for_each(|written| self.output.remove(&written.meta));
             return Ok(false);
         };
-        let greatest = inputs.rowsets.iter().map(|rowset| rowset.meta.max_sequence).max().unwrap_or(0);
-        let until_sequence = self.keeps_past().then(|| inputs.clean_to.max(greatest));
+        let until_sequence = self.keeps_past().then(|| inputs.since_sequence());
         let retire = |rowset: &Arc<Rowset>| match until_sequence {
             Some(until_sequence) => Edit::Retire { table: table.id, id: rowset.meta.id, until_sequence },
             None => Edit::DropRowset { table: table.id, id: rowset.meta.id },

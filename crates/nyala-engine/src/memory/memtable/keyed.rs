@@ -163,7 +163,7 @@ impl KeyedMemtable {
     }
 
     /// Whether there are versions of a key.
-    pub(super) fn has(&self, key: &[u8]) -> bool {
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
         self.map.read().contains_key(key)
     }
 

@@ -34,6 +34,10 @@ pub(crate) struct Memtable {
     charge: Mutex<Charge>,
     /// A panic happened while rows were added: its contents cannot be relied on.
     is_torn: AtomicBool,
+    /// Rows of later batches are not seen, whatever the reader's sequence.
+    pub(crate) visible_to: u64,
+    /// The memtable that has these rows. It is charged for them.
+    whole: Option<Arc<Memtable>>,
 }
 
 /// Marks a memtable as torn unless it is forgotten.
@@ -46,8 +50,8 @@ impl Drop for TornGuard<'_> {
 }
 
 pub(crate) enum MemtableRows {
-    Series(Box<SeriesMemtable>),
-    Keyed(KeyedMemtable),
+    Series(Arc<SeriesMemtable>),
+    Keyed(Arc<KeyedMemtable>),
 }
 
 /// What readers of a memtable leave out.
@@ -81,12 +85,32 @@ impl Memtable {
         budget: &Arc<MemoryBudget>,
     ) -> Self {
         let rows = if schema.is_series_keyed() {
-            MemtableRows::Series(Box::new(SeriesMemtable::new(base_sequence)))
+            MemtableRows::Series(Arc::new(SeriesMemtable::new(base_sequence)))
         } else {
-            MemtableRows::Keyed(KeyedMemtable::default())
+            MemtableRows::Keyed(Arc::default())
         };
         let charge = Mutex::new(budget.charge(component, 0));
-        Self { rows, charge, is_torn: AtomicBool::new(false) }
+        Self { rows, charge, is_torn: AtomicBool::new(false), visible_to: u64::MAX, whole: None }
+    }
+
+    /// The rows of a memtable up to a sequence: beside them a reader may see rows of its own with higher sequences.
+    pub(crate) fn up_to(whole: &Arc<Self>, sequence: u64, budget: &Arc<MemoryBudget>) -> Self {
+        let rows = match &whole.rows {
+            MemtableRows::Series(series) => MemtableRows::Series(series.clone()),
+            MemtableRows::Keyed(keyed) => MemtableRows::Keyed(keyed.clone()),
+        };
+        Self {
+            rows,
+            charge: Mutex::new(budget.charge(Component::Query, 0)),
+            is_torn: AtomicBool::new(false),
+            visible_to: sequence.min(whole.visible_to),
+            whole: Some(whole.clone()),
+        }
+    }
+
+    /// What a reader sees of it at a sequence.
+    pub(crate) fn visibility<'a>(&self, sequence: u64, tombstones: &'a [Arc<Tombstone>]) -> Visibility<'a> {
+        Visibility { sequence: sequence.min(self.visible_to), tombstones }
     }
 
     /// Adds rows of an upsert: all, or those listed.
@@ -121,6 +145,7 @@ impl Memtable {
 
     /// An error if its rows cannot be relied on. Asked before they are read.
     pub(crate) fn check(&self) -> Result<()> {
+        self.whole.as_ref().map_or(Ok(()), |whole| whole.check())?;
         match self.is_torn.load(Ordering::Acquire) {
             false => Ok(()),
             true => Err(Error::retry(

@@ -7,7 +7,7 @@
 use crate::files::rowset::Rowset;
 use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::reader::Use;
-use crate::memory::memtable::{Memtable, Visibility};
+use crate::memory::memtable::Memtable;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::Kind;
 use crate::rows::key::KeyRange;
@@ -168,7 +168,7 @@ impl KeyMerge {
                     .map_or_else(|| RowBatch::empty(kinds), |batch| without_deleted(batch, hiding, kinds));
             }
             SourceReader::Memtable { memtable, range, rows } => {
-                let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+                let visibility = memtable.visibility(self.sequence, &self.tombstones);
                 let keyed = memtable.keyed().expect("a table not keyed by series");
                 let (batch, all) = keyed.read(range, self.backward, *rows, &self.projection, &visibility);
                 source.exhausted = all;

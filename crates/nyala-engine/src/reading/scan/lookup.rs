@@ -5,7 +5,6 @@ use super::filter::{test, test_empty};
 use super::keyed_rows::{key_column, key_types};
 use super::scan_spec::ScanSpec;
 use crate::files::rowset::bloom;
-use crate::memory::memtable::Visibility;
 use crate::memory::version::TableVersion;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, Kind, Values};
@@ -27,12 +26,11 @@ pub(crate) fn newest_row(
     let partition = &table.partitions[position];
     let mut newest = NewestRow::new(projection);
     let tombstones = &table.tombstones[..table.tombstones.partition_point(|each| each.sequence <= sequence)];
-    let visibility = Visibility { sequence, tombstones };
     let memtables: Vec<_> = partition.memtables().collect();
     for memtable in memtables.into_iter().rev() {
         memtable.check()?;
         let keyed = memtable.keyed().expect("a table not keyed by series");
-        keyed.add_versions(key, projection, &visibility, &mut newest)?;
+        keyed.add_versions(key, projection, &memtable.visibility(sequence, tombstones), &mut newest)?;
         if newest.is_settled() {
             return Ok(newest.exists().then_some(newest));
         }
@@ -51,7 +49,7 @@ pub(crate) fn newest_row(
 }
 
 /// The time in a key, if the table is partitioned by it; else any.
-fn time_of(table: &TableVersion, key: &[u8]) -> i64 {
+pub(crate) fn time_of(table: &TableVersion, key: &[u8]) -> i64 {
     let Some(position) = table.schema.time_key() else { return 0 };
     let types = key_types(&table.schema);
     let mut time = Column::new(Kind::Word);

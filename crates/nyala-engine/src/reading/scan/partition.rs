@@ -4,10 +4,10 @@ mod split;
 
 use crate::files::rowset::Rowset;
 use crate::files::rowset::series::{NotKnown, Part, RowsetCursor, WholeGroups};
+use crate::memory::memtable::Memtable;
 use crate::memory::memtable::series::SeriesMemtable;
 use crate::memory::memtable::shard::newest::CellLocations;
 use crate::memory::memtable::unresolved_rows::UnresolvedRows;
-use crate::memory::memtable::{Memtable, Visibility};
 use crate::memory::version::PartitionVersion;
 use crate::rows::column_buffer::Kind;
 use crate::rows::merge::{self, RowBatch, keep_rows};
@@ -205,10 +205,10 @@ impl PartitionReader {
         let (mut found, mut tied) = (NewestSource::Nothing, false);
         // Memtables are asked first: they usually have the newest row, and then rowsets that end before it are not
         // asked.
-        let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
         for (number, memtable) in self.memtables.iter().enumerate() {
             let bounds = memtable.time_bounds().filter(|bounds| bounds.overlaps(range));
             let (Some(bounds), Some(rows)) = (bounds, memtable.series()) else { continue };
+            let visibility = memtable.visibility(self.sequence, &self.tombstones);
             if newest.is_some_and(|newest_ns| bounds.end_ns <= newest_ns) {
                 continue;
             }
@@ -262,8 +262,9 @@ impl PartitionReader {
         (memtable, time_ns): (usize, i64),
         batch: &mut RowBatch<Vec<i64>>,
     ) -> bool {
-        let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
-        let Some(rows) = self.memtables[memtable].series() else { return false };
+        let memtable = &self.memtables[memtable];
+        let visibility = memtable.visibility(self.sequence, &self.tombstones);
+        let Some(rows) = memtable.series() else { return false };
         rows.append_at(series, time_ns, (&self.projection, &mut self.locations), &visibility, batch)
     }
 
@@ -329,7 +330,7 @@ impl PartitionReader {
             if !memtable.time_bounds().is_some_and(|bounds| bounds.overlaps(time)) {
                 continue;
             }
-            let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+            let visibility = memtable.visibility(self.sequence, &self.tombstones);
             if let Some(addresses) = &self.projection.addresses {
                 let unresolved = rows.read_unresolved(series, time, addresses, &visibility);
                 add_unresolved(number, unresolved, &self.projection.kinds, &mut items);
@@ -535,7 +536,7 @@ impl PartitionReader {
             Segment::Last { cursor, part } => self.last_rows[cursor].batch(&part, part.rows.clone()),
             Segment::Newest { memtable, time_ns } => {
                 let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
-                let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
+                let visibility = self.memtables[memtable].visibility(self.sequence, &self.tombstones);
                 let rows = self.memtables[memtable].series();
                 let read = |rows: &SeriesMemtable| rows.read(series, at, &self.projection, &visibility);
                 Ok(rows.map_or_else(|| RowBatch::empty(&self.projection.kinds), read))
@@ -560,9 +561,10 @@ impl PartitionReader {
             let hidden = self.hidden(cursor, series, time);
             batches.push(without(all, &hidden, &self.projection.kinds));
         }
-        for memtable in self.memtables.iter().filter_map(|memtable| memtable.series()) {
-            let visibility = Visibility { sequence: self.sequence, tombstones: &self.tombstones };
-            batches.push(memtable.read(series, time, &self.projection, &visibility));
+        for memtable in &self.memtables {
+            let visibility = memtable.visibility(self.sequence, &self.tombstones);
+            let rows = memtable.series().map(|rows| rows.read(series, time, &self.projection, &visibility));
+            batches.extend(rows);
         }
         Ok(merge::merge(batches, &self.projection.kinds))
     }

@@ -10,7 +10,10 @@ use super::{Parser, Result};
 impl<'a> Parser<'a> {
     /// What follows `DELETE`.
     pub(super) fn delete(&mut self) -> Result<Statement> {
-        self.deletion().map(Statement::Delete)
+        match self.take(Kind::Field) {
+            true => self.delete_field(),
+            false => self.deletion().map(Statement::Delete),
+        }
     }
 
     fn deletion(&mut self) -> Result<Deletion> {

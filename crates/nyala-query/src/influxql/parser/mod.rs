@@ -5,6 +5,7 @@
 //! ends). The depth is limited, see [`super::MAXIMUM_DEPTH`].
 
 mod admin;
+mod correct;
 mod create;
 mod expr;
 mod select;
@@ -84,6 +85,9 @@ impl<'a> Parser<'a> {
             Kind::Alter => self.alter(),
             Kind::Set => self.set_password(),
             Kind::Kill => self.kill_query(),
+            // No keywords in InfluxQL, so that they stay usable as names.
+            _ if token.is_word("UPDATE") => self.update(),
+            _ if token.is_word("DRY") && self.take_word("RUN") => self.dry_run(),
             _ => Err(self.unexpected(
                 &token,
                 &[
@@ -169,7 +173,7 @@ impl<'a> Parser<'a> {
     /// Takes an identifier that is a keyword only in this position, such as `FUTURE`.
     fn take_word(&mut self, word: &str) -> bool {
         let token = self.next();
-        let taken = token.kind == Kind::Identifier && token.text().eq_ignore_ascii_case(word);
+        let taken = token.is_word(word);
         if !taken {
             self.unscan();
         }

@@ -1,0 +1,230 @@
+//! Correcting stored points: their fields get other values, or none.
+//!
+//! Writers of the measurement wait while points are corrected, so that no write is lost between reading a point and
+//! writing it again. Other servers of a shared store do not wait: there the store decides, row by row, which of two changes
+//! comes last. A field has one type within a shard. A value of another type is refused, before anything is changed.
+
+use crate::catalog::{Catalog, Field, Measurement, SeriesTable};
+use crate::delete::series_set;
+use crate::selection::PointSelection;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
+use arrow_buffer::BooleanBuffer;
+use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
+use nyala_core::store::{
+    CellColumn, Operation, RowSelection, ScanRequest, SnapshotRef, Update, Upsert, WriteBatch, WriteMode,
+};
+use nyala_core::time::truncate_to_width;
+use nyala_core::{Error, Result, TimeRange, Value};
+use std::collections::BTreeSet;
+use tokio::sync::OwnedRwLockWriteGuard;
+
+/// What a selection finds.
+#[derive(Debug, Default)]
+pub(crate) struct FoundPoints {
+    /// How many points.
+    pub(crate) points: u64,
+    /// The starts of the shards that they are in.
+    shards_ns: BTreeSet<i64>,
+}
+
+/// New values of a field, for points that are corrected one by one.
+#[derive(Debug)]
+pub struct CorrectedField {
+    /// The field.
+    pub field: Field,
+    /// The values, by point; NULL takes the value away.
+    pub values: ArrayRef,
+}
+
+/// Excludes the writers of a measurement while its points are read and written again.
+pub struct CorrectionLock<'a> {
+    catalog: &'a Catalog,
+    measurement: &'a Measurement,
+    _lock: OwnedRwLockWriteGuard<()>,
+}
+
+impl Catalog {
+    /// How many points are selected.
+    pub async fn count_points(&self, measurement: &Measurement, selection: &PointSelection) -> Result<u64> {
+        let _pin = self.reload_series(measurement, selection.time, &selection.tags).await?;
+        Ok(self.found_points(measurement, selection).await?.points)
+    }
+
+    /// Gives fields of the selected points a value, or none. Returns the number of points.
+    ///
+    /// # Errors
+    /// Conflict if a field has another type in one of the shards. Limit if there are more points than one change may have.
+    pub async fn set_fields(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        assignments: Vec<(Field, Option<Value>)>,
+    ) -> Result<u64> {
+        let _pin = self.reload_series(measurement, selection.time, &selection.tags).await?;
+        let lock = self.lock_for_correction(measurement).await?;
+        let found = self.found_points(measurement, selection).await?;
+        if found.points == 0 {
+            return Ok(0);
+        }
+        let with_value = assignments.iter().filter(|(_, value)| value.is_some()).map(|(field, _)| field);
+        lock.claim_types(with_value, &found.shards_ns).await?;
+        let update = Update {
+            table: measurement.table(),
+            rows: rows_of(measurement, selection),
+            predicates: selection.predicates.clone(),
+            assignments: assignments.into_iter().map(|(field, value)| (field.column, value)).collect(),
+        };
+        self.store().update(update).await
+    }
+
+    /// Excludes the writers of a measurement, as long as the lock is held.
+    ///
+    /// # Errors
+    /// Missing if the measurement was dropped.
+    pub async fn lock_for_correction<'a>(
+        &'a self,
+        measurement: &'a Measurement,
+    ) -> Result<CorrectionLock<'a>> {
+        let lock = measurement.stored().table_lock().lock_exclusive().await;
+        match measurement.was_dropped() {
+            true => Err(Error::missing(format!("measurement {:?} was dropped", measurement.name()))),
+            false => Ok(CorrectionLock { catalog: self, measurement, _lock: lock }),
+        }
+    }
+
+    /// Counts the selected points, whose series are in memory.
+    pub(crate) async fn found_points(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+    ) -> Result<FoundPoints> {
+        let snapshot = self.snapshot().await?;
+        let rows = rows_of(measurement, selection);
+        let request = ScanRequest {
+            predicates: selection.predicates.clone(),
+            ..ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN])
+        };
+        let mut found = FoundPoints::default();
+        let Some(mut rows) = measurement.scan(&snapshot, request).await? else { return Ok(found) };
+        let width_ns = shard_width_ns(measurement.stored(), &snapshot)?;
+        while let Some(batch) = rows.next().await? {
+            found.points += batch.rows as u64;
+            let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
+            add_shards(&mut found.shards_ns, times.values(), width_ns);
+        }
+        Ok(found)
+    }
+}
+
+impl CorrectionLock<'_> {
+    /// Writes fields of points that exist. A point that another server has deleted meanwhile stays deleted.
+    ///
+    /// # Errors
+    /// Conflict if a field has another type in one of the shards.
+    pub async fn write(
+        &self,
+        series: UInt32Array,
+        times: TimestampNanosecondArray,
+        fields: Vec<CorrectedField>,
+    ) -> Result<()> {
+        let Self { catalog, measurement, .. } = self;
+        let width_ns = shard_width_ns(measurement.stored(), &catalog.snapshot().await?)?;
+        for CorrectedField { field, values } in &fields {
+            let mut shards_ns = BTreeSet::new();
+            let with_value = (0..times.len()).filter(|row| values.is_valid(*row));
+            let times_ns: Vec<i64> = with_value.map(|row| times.value(row)).collect();
+            add_shards(&mut shards_ns, &times_ns, width_ns);
+            self.claim_types(std::iter::once(field), &shards_ns).await?;
+        }
+        let keys = [
+            (SERIES_COLUMN, std::sync::Arc::new(series) as ArrayRef),
+            (TIME_COLUMN, std::sync::Arc::new(times)),
+        ];
+        let keys = keys.into_iter().map(|(column, values)| CellColumn { column, values, null_cells: None });
+        let fields = fields.into_iter().map(|CorrectedField { field, values }| CellColumn {
+            column: field.column,
+            null_cells: values
+                .nulls()
+                .map(|nulls| BooleanBuffer::collect_bool(nulls.len(), |row| nulls.is_null(row))),
+            values,
+        });
+        let columns = keys.chain(fields).collect();
+        let upsert = Upsert { table: measurement.table(), mode: WriteMode::UpdateIgnore, columns };
+        catalog.store().write(WriteBatch { operations: vec![Operation::Upsert(upsert)] }).await.map(drop)
+    }
+
+    /// Gives fields their types in shards that do not have them yet.
+    async fn claim_types<'f>(
+        &self,
+        fields: impl Iterator<Item = &'f Field> + Clone,
+        shards_ns: &BTreeSet<i64>,
+    ) -> Result<()> {
+        let measurement = self.measurement;
+        for field in fields.clone() {
+            for start_ns in shards_ns {
+                let known = measurement.shard_type(*start_ns, &field.name);
+                if let Some(known) = known.filter(|known| *known != field.field_type) {
+                    return Err(Error::conflict(format!(
+                        "field {:?} of {:?} has the type {} in the shard that begins at {start_ns} ns, not {}: \
+                         nothing was changed",
+                        field.name,
+                        measurement.name(),
+                        known.name(),
+                        field.field_type.name()
+                    )));
+                }
+            }
+        }
+        for field in fields {
+            for start_ns in shards_ns {
+                measurement.claim_shard_type(*start_ns, &field.name, field.field_type);
+            }
+        }
+        self.save_names().await
+    }
+
+    /// Makes new types durable before the values that have them.
+    async fn save_names(&self) -> Result<()> {
+        let Self { catalog, measurement, .. } = self;
+        let table = measurement.stored();
+        if let Some(log) = table.change_log() {
+            return match table.register_names(log).await? {
+                true => Ok(()),
+                false => {
+                    Err(Error::conflict("another server has given a field another type: nothing was changed"))
+                }
+            };
+        }
+        let records = table.unsaved_records(std::iter::empty());
+        let operations = records.operations(catalog.series_records());
+        if !operations.is_empty() {
+            catalog.store().write(WriteBatch { operations }).await?;
+            table.saved(&records);
+        }
+        Ok(())
+    }
+}
+
+fn rows_of(measurement: &Measurement, selection: &PointSelection) -> RowSelection {
+    let ids = measurement.series().select(&selection.tags);
+    RowSelection::Series { series: series_set(measurement.stored(), &ids), time: selection.time }
+}
+
+fn shard_width_ns(table: &SeriesTable, snapshot: &SnapshotRef) -> Result<i64> {
+    let schema = snapshot.schema(table.table())?;
+    Ok(schema.partitioning.time_width_ns().unwrap_or(i64::MAX))
+}
+
+/// Adds the starts of the shards of times. Neighbours are usually in one shard.
+fn add_shards(shards_ns: &mut BTreeSet<i64>, times_ns: &[i64], width_ns: i64) {
+    let mut last = TimeRange::new(0, 0);
+    for time_ns in times_ns {
+        if !last.contains(*time_ns) {
+            let start_ns = truncate_to_width(*time_ns, width_ns);
+            last = TimeRange::new(start_ns, start_ns.saturating_add(width_ns));
+            shards_ns.insert(start_ns);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Stages: batches that nobody else sees until they are committed.
+//!
+//! `staged_rows.rs` has the rows, in a version of the store that is the stage's own. `snapshot.rs` reads them. A commit
+//! looks for rows that somebody else was first to change (`conflict.rs`), and writes everything as one batch. What is larger
+//! than its share of memory goes to the disk (`spill.rs`), and becomes rowsets of the store (`large_commit.rs`). See
+//! `docs/design/transactions.md`.
+
+mod conflict;
+mod large_commit;
+mod own_rows;
+mod snapshot;
+mod spill;
+mod staged_rows;
+
+use crate::maintenance::Maintenance;
+use crate::reading::snapshot::EngineSnapshot;
+use crate::writing::Writer;
+use crate::writing::change_journal::JournalPlace;
+use crate::writing::claims::Claims;
+use crate::writing::conditional_write::{Evaluation, depends_on_rows, evaluate};
+use crate::writing::table_locks::LockMode;
+use crate::writing::write::{CLAIMED_ROWS_MAX, Work, memory_bytes, rows_of, validate};
+use async_trait::async_trait;
+use conflict::ConflictCheck;
+use nyala_core::memory::{Charge, Component};
+use nyala_core::store::{RowPosition, SnapshotRef, Stage, WriteBatch, WriteOutcome};
+use nyala_core::{Error, ErrorKind, Result, Sequence, before_long_work};
+use snapshot::StageSnapshot;
+use staged_rows::StagedRows;
+use std::sync::{Arc, Weak};
+use tokio::sync::oneshot;
+
+/// The part of the memory limit that a stage may take.
+const SHARE: u64 = 16;
+/// A larger stage is not committed through the log, where all that others write would wait behind it.
+const LOGGED_BYTES_MAX: u64 = 16 << 20;
+/// What an operation costs besides its cells, about: arrays of a few rows are mostly overhead.
+const OPERATION_BYTES: u64 = 1024;
+
+/// A stage of the engine.
+pub(crate) struct EngineStage {
+    /// It has the lock of the directory, which a forgotten stage must not hold.
+    maintenance: Weak<Maintenance>,
+    place: JournalPlace,
+    rows: StagedRows,
+    /// What the commit writes as one batch, as long as all of it is in memory: every condition holds, and defaults are
+    /// filled in.
+    batch: WriteBatch,
+    charge: Charge,
+    limit_bytes: u64,
+}
+
+impl EngineStage {
+    /// A stage that starts from everything acknowledged.
+    pub(crate) fn open(maintenance: &Arc<Maintenance>) -> Self {
+        let writer = &maintenance.writer;
+        let (place, opened) = writer.journal.open(|| {
+            let snapshot = writer.snapshot();
+            let sequence = snapshot.sequence;
+            (snapshot, sequence)
+        });
+        Self {
+            maintenance: Arc::downgrade(maintenance),
+            place,
+            rows: StagedRows::new(opened),
+            batch: WriteBatch::default(),
+            charge: writer.budget.charge(Component::Query, 0),
+            limit_bytes: maintenance.options.stage_bytes_max.unwrap_or(writer.budget.limit_bytes() / SHARE),
+        }
+    }
+
+    fn maintenance(&self) -> Result<Arc<Maintenance>> {
+        self.place.check()?;
+        self.maintenance.upgrade().ok_or_else(|| Error::retry("the store was closed, and the stage is gone"))
+    }
+
+    /// Takes memory for a batch. What was staged before goes to the disk if there is not enough for both.
+    async fn make_room(&mut self, maintenance: &Maintenance, batch: &WriteBatch) -> Result<()> {
+        let bytes = memory_bytes(batch) + batch.operations.len() as u64 * OPERATION_BYTES;
+        let held_bytes = self.charge.bytes() + self.rows.memory_bytes();
+        let is_full = held_bytes + bytes > self.limit_bytes && held_bytes > 0;
+        if is_full || self.charge.try_grow(bytes).is_err() {
+            before_long_work().await;
+            self.spill(maintenance)?;
+            self.charge.try_grow(bytes).map_err(|error| Error::limit(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self, maintenance: &Maintenance) -> Result<()> {
+        self.rows.spill(maintenance)?;
+        self.batch.operations.clear();
+        self.charge.set(0);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Stage for EngineStage {
+    async fn write(&mut self, batch: WriteBatch) -> Result<WriteOutcome> {
+        let maintenance = self.maintenance()?;
+        let sequence = Sequence(self.rows.opened.sequence);
+        validate(&self.rows.opened.version, &batch)?;
+        self.rows.add_tables(&batch)?;
+        let (batch, conflicts) = evaluated(&self.rows.snapshot(), batch)?;
+        let affected = rows_of(&batch);
+        if affected > 0 {
+            self.make_room(&maintenance, &batch).await?;
+            self.rows.add(&batch)?;
+            if self.rows.is_spilled() {
+                self.charge.set(0);
+            } else {
+                let written = batch.operations.into_iter().filter(|operation| operation.rows() > 0);
+                self.batch.operations.extend(written);
+            }
+        }
+        Ok(WriteOutcome { sequence, affected, conflicts })
+    }
+
+    async fn snapshot(&self) -> Result<SnapshotRef> {
+        self.place.check()?;
+        Ok(Arc::new(StageSnapshot::new(self.rows.opened.clone(), self.rows.snapshot())))
+    }
+
+    async fn commit(self: Box<Self>) -> Result<Sequence> {
+        let maintenance = self.maintenance()?;
+        let versions = &maintenance.writer.versions;
+        if self.rows.written.is_empty() {
+            return Ok(Sequence(versions.watermark.get()));
+        }
+        versions.watermark.check()?;
+        match self.rows.is_spilled() || self.charge.bytes() > LOGGED_BYTES_MAX {
+            true => self.commit_rowsets(maintenance).await,
+            false => self.commit_batch(&maintenance.writer).await,
+        }
+    }
+}
+
+impl EngineStage {
+    /// Commits what is in memory as one batch.
+    async fn commit_batch(self: Box<Self>, writer: &Arc<Writer>) -> Result<Sequence> {
+        writer.admission.admit(&writer.log, || self.charge.bytes()).await?;
+        let mode = match rows_of(&self.batch) > CLAIMED_ROWS_MAX {
+            true => LockMode::Exclusive,
+            false => LockMode::Claiming,
+        };
+        let keys = if mode == LockMode::Claiming { self.rows.keys(&self.batch)? } else { Vec::new() };
+        let mut check = ConflictCheck::new(&self.rows, &self.place);
+        // Most of the work is done before others have to wait.
+        check.run(&writer.applied(), None)?;
+        loop {
+            let tables = self.rows.written.iter().map(|table| (*table, mode)).collect();
+            let tables = writer.lock_tables(tables).await.map_err(dropped)?;
+            // Before the journal is looked at: a claim is given up after its batch is in there.
+            if let Some(sequence) = keys.iter().find_map(|key| writer.claims.find(key)) {
+                drop(tables);
+                writer.wait_for_others(sequence).await?;
+                continue;
+            }
+            let now = writer.applied();
+            if let Err(error) = check.run(&now, None) {
+                drop(tables);
+                // A client that is told of a conflict can then read the rows that caused it.
+                writer.wait_for_others(now.sequence).await?;
+                return Err(error);
+            }
+            return writer.log_and_apply(Work::Batch(self.batch), tables, keys).await.map_err(dropped);
+        }
+    }
+
+    /// Commits what is on the disk, in a thread of its own: it flushes, and waits for writers.
+    async fn commit_rowsets(self: Box<Self>, maintenance: Arc<Maintenance>) -> Result<Sequence> {
+        let (done, outcome) = oneshot::channel();
+        let Self { place, rows, charge, .. } = *self;
+        let commit = move || {
+            let outcome = large_commit::commit(rows, &place, &maintenance);
+            // Who is told may close the store at once.
+            drop((place, charge, maintenance));
+            // Nobody waits for the outcome if the caller went away.
+            let _ = done.send(outcome);
+        };
+        std::thread::Builder::new()
+            .name("nyala-commit".to_owned())
+            .spawn(commit)
+            .map_err(|error| Error::retry(format!("cannot start a thread for the commit: {error}")))?;
+        outcome.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unknown, "the commit panicked")))
+    }
+}
+
+/// The error of a commit whose table is not there any more.
+fn dropped(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Missing => Error::conflict(format!("{error}: it was dropped since")),
+        _ => error,
+    }
+}
+
+/// A batch without the rows that its modes leave out, and with the defaults of new rows.
+fn evaluated(snapshot: &EngineSnapshot, batch: WriteBatch) -> Result<(WriteBatch, Vec<RowPosition>)> {
+    let mut depends = false;
+    for operation in &batch.operations {
+        depends |= depends_on_rows(operation, &snapshot.version.table(operation.table())?.schema);
+    }
+    if !depends {
+        return Ok((batch, Vec::new()));
+    }
+    // What others have claimed is no concern of a stage.
+    match evaluate(snapshot, &batch, &Claims::default())? {
+        Evaluation::Ready { batch, conflicts, .. } => Ok((batch, conflicts)),
+        Evaluation::Claimed(_) => unreachable!("there are no claims"),
+    }
+}

@@ -1,0 +1,154 @@
+//! The rows of a stage, in a version that is its own: what was there at the opening, and memtables that only it writes.
+//!
+//! Its batches have the sequences after that of the opening, which the store gives to batches of others. The two never
+//! meet: of the store's memtables a stage sees only what was there at the opening. So its rows are read, and its
+//! snapshots stay as they are, like those of any version.
+
+use super::own_rows::OwnRows;
+use crate::memory::memtable::{Memtable, PreparedKeys, PreparedUpsert};
+use crate::memory::version::{PartitionVersion, TableVersion, Version};
+use crate::reading::snapshot::EngineSnapshot;
+use crate::writing::claims::ClaimedKey;
+use crate::writing::conditional_write::keys_of;
+use crate::writing::write::{by_partition, for_each_partition_time};
+use nyala_core::memory::Component;
+use nyala_core::store::{Operation, WriteBatch};
+use nyala_core::{Result, TableId};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub(super) struct StagedRows {
+    /// The store at the opening.
+    pub(super) opened: EngineSnapshot,
+    /// The same with what was staged, in the tables that the stage may have written to.
+    pub(super) version: Arc<Version>,
+    /// The sequence of the last batch.
+    pub(super) sequence: u64,
+    /// The sequence of the last batch that is on the disk.
+    pub(super) spilled_to: u64,
+    /// The tables of its rows.
+    pub(super) written: BTreeSet<TableId>,
+    /// Numbers of its own partitions, descending: they meet no others.
+    next_partition: u64,
+    /// Its own memtables that have rows.
+    pub(super) memtables: Mutex<Vec<Arc<Memtable>>>,
+}
+
+impl StagedRows {
+    pub(super) fn new(opened: EngineSnapshot) -> Self {
+        Self {
+            version: opened.version.clone(),
+            sequence: opened.sequence,
+            spilled_to: opened.sequence,
+            written: BTreeSet::new(),
+            next_partition: u64::MAX,
+            memtables: Mutex::default(),
+            opened,
+        }
+    }
+
+    /// What the stage sees of the tables that it has added.
+    pub(super) fn snapshot(&self) -> EngineSnapshot {
+        EngineSnapshot { version: self.version.clone(), sequence: self.sequence, ..self.opened.clone() }
+    }
+
+    /// Adds the tables of a batch, as they were at the opening.
+    pub(super) fn add_tables(&mut self, batch: &WriteBatch) -> Result<()> {
+        for id in batch.operations.iter().map(Operation::table) {
+            let (opened, staged) = (self.opened.version.table(id)?, self.version.table(id)?);
+            if Arc::ptr_eq(opened, staged) {
+                let table = opened.for_stage(self.opened.sequence, &self.opened.budget);
+                self.version = Arc::new(self.version.with_table(table));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of a batch whose tables were added.
+    pub(super) fn add(&mut self, batch: &WriteBatch) -> Result<()> {
+        for operation in &batch.operations {
+            self.make_partitions(operation)?;
+        }
+        self.sequence += 1;
+        for operation in batch.operations.iter().filter(|operation| operation.rows() > 0) {
+            let table = self.version.table(operation.table())?;
+            self.written.insert(table.id);
+            match operation {
+                Operation::Upsert(upsert) => {
+                    let prepared = PreparedUpsert::new(upsert, &table.schema);
+                    by_partition(table, &prepared.keys, self.sequence, |partition, rows| {
+                        self.memtable(table, partition).upsert(&prepared, rows, self.sequence);
+                    });
+                }
+                Operation::DeleteKeys { keys, .. } => {
+                    let prepared = PreparedKeys::of_delete(keys, &table.schema);
+                    by_partition(table, &prepared, self.sequence, |partition, rows| {
+                        self.memtable(table, partition).delete(&prepared, rows, self.sequence);
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the partitions of the keys of an operation: also where they are deleted, because somebody else may write
+    /// them.
+    fn make_partitions(&mut self, operation: &Operation) -> Result<()> {
+        let table = self.version.table(operation.table())?;
+        let mut missing = Vec::new();
+        for_each_partition_time(table, &keys_of(table, operation), |time_ns| {
+            missing.extend(table.partition_at(time_ns).is_none().then_some(time_ns));
+        });
+        if !missing.is_empty() {
+            let mut table = TableVersion::clone(table);
+            table.add_partitions(missing, |range| {
+                self.next_partition -= 1;
+                PartitionVersion::new(self.next_partition, range)
+            });
+            self.version = Arc::new(self.version.with_table(table));
+        }
+        Ok(())
+    }
+
+    /// The stage's own memtable of a partition.
+    fn memtable<'a>(&self, table: &TableVersion, partition: &'a PartitionVersion) -> &'a Arc<Memtable> {
+        let is_new = partition.active_if_made().is_none();
+        let memtable = partition.active_or(|| {
+            Memtable::charged_to(Component::Query, &table.schema, self.sequence, &self.opened.budget)
+        });
+        if is_new {
+            self.memtables.lock().push(memtable.clone());
+        }
+        memtable
+    }
+
+    /// What its rows take in memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.memtables.lock().iter().map(|memtable| memtable.memory_bytes()).sum()
+    }
+
+    /// Whether rows of it are on the disk.
+    pub(super) fn is_spilled(&self) -> bool {
+        self.spilled_to > self.opened.sequence
+    }
+
+    /// The rows that were staged in a table.
+    pub(super) fn own_rows(&self, id: TableId) -> Result<OwnRows<'_>> {
+        Ok(OwnRows::new(self.version.table(id)?, (self.opened.sequence, self.sequence)))
+    }
+
+    /// The keys of a batch.
+    pub(super) fn keys(&self, batch: &WriteBatch) -> Result<Vec<ClaimedKey>> {
+        let mut all = Vec::new();
+        for operation in &batch.operations {
+            let keys = keys_of(self.version.table(operation.table())?, operation);
+            for row in 0..keys.rows {
+                let mut key = Vec::new();
+                keys.encode(row, &mut key);
+                all.push((operation.table(), key));
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,230 @@
+//! Which keys were written since the oldest open stage was opened.
+//!
+//! A commit of a stage asks whether somebody else was first to change one of its rows. Memtables and rowsets cannot tell:
+//! rowsets do not know when each of their rows was written. So the keys of every batch are kept here, as the arrays that
+//! they came in, for as long as a stage is open that does not see the batch. Without stages only batches that no reader
+//! sees yet are kept: a stage that is opened now would not see them either.
+//!
+//! What is kept has a bound. Beyond it the oldest stage is given up.
+
+use super::write::Work;
+use crate::files::rowset::Rowset;
+use crate::memory::version::Version;
+use crate::rows::tombstone::DeletedRange;
+use arrow_array::{Array, ArrayRef};
+use nyala_core::memory::{Charge, Component, MemoryBudget};
+use nyala_core::store::Operation;
+use nyala_core::{Error, Result, TableId, TableSchema};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The part of the memory limit that the keys may take.
+const SHARE: u64 = 8;
+/// What a change costs besides its keys, about.
+const CHANGE_BYTES: u64 = 128;
+
+/// What one operation wrote or deleted.
+pub(crate) struct Change {
+    pub(crate) table: TableId,
+    pub(crate) sequence: u64,
+    pub(crate) rows: ChangedRows,
+}
+
+pub(crate) enum ChangedRows {
+    /// An array for each key column.
+    Keys(Vec<ArrayRef>),
+    Range(DeletedRange),
+    /// What was adopted of a stage.
+    Rowsets(Vec<Arc<Rowset>>),
+}
+
+/// The changes, in the order in which they were applied.
+pub(crate) struct ChangeJournal {
+    state: Mutex<State>,
+    bytes_max: u64,
+}
+
+struct State {
+    changes: VecDeque<Arc<Change>>,
+    /// The number of the first of them.
+    first: u64,
+    charge: Charge,
+    /// From oldest to newest.
+    stages: BTreeMap<u64, OpenStage>,
+    next_stage: u64,
+    /// Every reader that comes sees what was written up to here.
+    seen: u64,
+}
+
+struct OpenStage {
+    /// It sees what was written up to here.
+    opened_at: u64,
+    /// The number of the first change after its opening.
+    first: u64,
+    is_given_up: Arc<AtomicBool>,
+}
+
+/// The place of an open stage, given up when it is dropped.
+pub(crate) struct JournalPlace {
+    journal: Arc<ChangeJournal>,
+    number: u64,
+    opened_at: u64,
+    first: u64,
+    is_given_up: Arc<AtomicBool>,
+}
+
+impl ChangeJournal {
+    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
+        let state = State {
+            changes: VecDeque::new(),
+            first: 0,
+            charge: budget.charge(Component::Query, 0),
+            stages: BTreeMap::new(),
+            next_stage: 0,
+            seen: 0,
+        };
+        Self { state: Mutex::new(state), bytes_max: budget.limit_bytes() / SHARE }
+    }
+
+    /// Notes what a batch is about to change in memory, before any reader sees it.
+    pub(crate) fn note(&self, work: &Work, sequence: u64, version: &Version) {
+        let changes = changes_of(work, sequence, version);
+        let mut state = self.state.lock();
+        for change in changes {
+            state.charge.grow(change.bytes());
+            state.changes.push_back(Arc::new(change));
+        }
+        while state.charge.bytes() > self.bytes_max
+            && let Some((_, stage)) = state.stages.pop_first()
+        {
+            stage.is_given_up.store(true, Ordering::Release);
+            state.forget();
+        }
+    }
+
+    /// Readers see everything up to a sequence: what no stage needs is forgotten.
+    pub(crate) fn seen_up_to(&self, watermark: u64) {
+        let mut state = self.state.lock();
+        state.seen = state.seen.max(watermark);
+        state.forget();
+    }
+
+    /// Publishes a version with rowsets that were adopted: a stage is opened before or after that.
+    pub(crate) fn publish(&self, changes: Vec<Change>, publish: impl FnOnce()) {
+        let mut state = self.state.lock();
+        for change in changes {
+            state.charge.grow(change.bytes());
+            state.changes.push_back(Arc::new(change));
+        }
+        publish();
+        state.forget();
+    }
+
+    /// Keeps what is written from now on for a stage. `open` returns the stage, and the last sequence that it sees.
+    pub(crate) fn open<T>(self: &Arc<Self>, open: impl FnOnce() -> (T, u64)) -> (JournalPlace, T) {
+        let mut state = self.state.lock();
+        // What a reader that comes now does not see is still here, and stays while this is locked.
+        let (stage, opened_at) = open();
+        let (number, is_given_up) = (state.next_stage, Arc::<AtomicBool>::default());
+        let first = state.first + state.changes.len() as u64;
+        state.next_stage += 1;
+        state.stages.insert(number, OpenStage { opened_at, first, is_given_up: is_given_up.clone() });
+        drop(state);
+        (JournalPlace { journal: self.clone(), number, opened_at, first, is_given_up }, stage)
+    }
+}
+
+impl State {
+    /// Forgets the changes that every open stage sees, and every later one.
+    fn forget(&mut self) {
+        let opened = self.stages.values().map(|stage| stage.opened_at);
+        let seen = opened.fold(self.seen, u64::min);
+        // Stages are opened one after the other.
+        let oldest = self.stages.values().map(|stage| stage.first).next().unwrap_or(u64::MAX);
+        loop {
+            let number = self.first;
+            let is_seen = |change: &mut Arc<Change>| match change.rows {
+                ChangedRows::Rowsets(_) => number < oldest,
+                ChangedRows::Keys(_) | ChangedRows::Range(_) => change.sequence <= seen,
+            };
+            let Some(change) = self.changes.pop_front_if(is_seen) else { return };
+            self.first += 1;
+            self.charge.set(self.charge.bytes() - change.bytes());
+        }
+    }
+}
+
+impl JournalPlace {
+    /// An error if the stage was given up.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.is_given_up.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::limit(format!(
+                "the stage was open for too long and is given up: the keys that others wrote since it was opened take \
+                 more than {} MiB of memory",
+                self.journal.bytes_max >> 20
+            ))),
+        }
+    }
+
+    /// The changes from a number on that the stage does not see, and the number of the next one that comes.
+    pub(crate) fn changes_from(&self, number: u64) -> Result<(Vec<Arc<Change>>, u64)> {
+        let state = self.journal.state.lock();
+        self.check()?;
+        let known = number.saturating_sub(state.first) as usize;
+        let is_unseen = |(number, change): &(u64, &Arc<Change>)| match change.rows {
+            ChangedRows::Rowsets(_) => *number >= self.first,
+            ChangedRows::Keys(_) | ChangedRows::Range(_) => change.sequence > self.opened_at,
+        };
+        let changes = (state.first..).zip(&state.changes).skip(known).filter(is_unseen);
+        let changes = changes.map(|(_, change)| change.clone()).collect();
+        Ok((changes, state.first + state.changes.len() as u64))
+    }
+}
+
+impl Drop for JournalPlace {
+    fn drop(&mut self) {
+        let mut state = self.journal.state.lock();
+        state.stages.remove(&self.number);
+        state.forget();
+    }
+}
+
+impl Change {
+    fn bytes(&self) -> u64 {
+        let arrays: u64 = match &self.rows {
+            ChangedRows::Keys(keys) => keys.iter().map(|keys| keys.get_buffer_memory_size() as u64).sum(),
+            ChangedRows::Range(_) | ChangedRows::Rowsets(_) => 0,
+        };
+        CHANGE_BYTES + arrays
+    }
+}
+
+fn changes_of(work: &Work, sequence: u64, version: &Version) -> Vec<Change> {
+    match work {
+        Work::DeleteRange { table, range } => {
+            vec![Change { table: *table, sequence, rows: ChangedRows::Range(range.clone()) }]
+        }
+        Work::Batch(batch) => {
+            let change = |operation: &Operation| {
+                let table = operation.table();
+                // The rows of a dropped table go with it.
+                let keys = key_arrays(operation, &version.table(table).ok()?.schema);
+                Some(Change { table, sequence, rows: ChangedRows::Keys(keys) })
+            };
+            batch.operations.iter().filter_map(change).collect()
+        }
+    }
+}
+
+fn key_arrays(operation: &Operation, schema: &TableSchema) -> Vec<ArrayRef> {
+    match operation {
+        Operation::Upsert(upsert) => {
+            let columns = schema.key.iter().filter_map(|id| upsert.column(*id));
+            columns.map(|cells| cells.values.clone()).collect()
+        }
+        Operation::DeleteKeys { keys, .. } => keys.clone(),
+    }
+}

@@ -1,0 +1,65 @@
+//! How a client proves who it is.
+//!
+//! A user whose password has a SCRAM verifier logs in by SCRAM-SHA-256 ([`scram`]): the password is not sent. Any other
+//! user must send it, and is only asked to where nobody can listen: inside TLS, or on the machine itself. Everywhere else
+//! the connection ends before the client is asked.
+
+pub mod scram;
+
+use crate::error::Failure;
+use nyala_core::Result;
+use nyala_db::users::{Principal, ScramVerifier, User, Users};
+use std::sync::Arc;
+
+/// How a client is asked.
+pub enum Method {
+    /// Not at all.
+    None(Principal),
+    /// By SCRAM.
+    Scram(ScramVerifier),
+    /// For its password.
+    Password,
+}
+
+/// Chooses how a client is asked. `is_private`: nobody can listen to the connection.
+pub async fn method_of(
+    users: &Users,
+    is_required: bool,
+    name: &str,
+    is_private: bool,
+) -> std::result::Result<Method, Failure> {
+    if !is_required {
+        return Ok(Method::None(Principal::Open));
+    }
+    if !users.has_admin() {
+        let failure = Failure::new("28000", "there is no administrator yet, so nobody can log in");
+        return Err(failure
+            .with_hint("Create one over HTTP: CREATE USER name WITH PASSWORD '…' WITH ALL PRIVILEGES."));
+    }
+    if let Some(verifier) = users.scram_verifier(name).await? {
+        return Ok(Method::Scram(verifier));
+    }
+    if is_private {
+        return Ok(Method::Password);
+    }
+    let failure =
+        Failure::new("28000", "the password would be sent in clear: connect with TLS (sslmode=require)");
+    Err(failure.with_hint(
+        "Without TLS, users log in by SCRAM-SHA-256, for which their password must be set anew while scram-iterations \
+         is above 0.",
+    ))
+}
+
+/// The user of a name and password; `None` if they do not fit.
+pub async fn by_password(users: &Users, name: &str, password: &str) -> Result<Option<Arc<User>>> {
+    if password.is_empty() {
+        return Ok(None);
+    }
+    users.authenticate(name, password).await
+}
+
+/// What a client is told that is somebody else, or nobody.
+pub fn refused(name: &str) -> Failure {
+    let shown: String = name.chars().take(64).collect();
+    Failure::new("28P01", format!("password authentication failed for user \"{shown}\""))
+}

@@ -1,0 +1,299 @@
+//! The extended protocol: statements are prepared, bound to values as portals, and executed, in several messages.
+//!
+//! A portal can be executed in parts. It lives until its transaction ends; outside of one, that is the next Sync.
+
+use super::fetch::Fetch;
+use super::stored::{Stored, columns_of, declared, known_to_planner};
+use super::{Connection, Stop, unless_closed};
+use crate::error::Failure;
+use crate::message::{Bind, Target, backend};
+use crate::value::types::ColumnType;
+use crate::value::{Format, parameter};
+use datafusion::common::ScalarValue;
+use nyala_sql::{CommandTag, Forgotten, Outcome, Statement, TransactionStatus};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The most prepared statements of a connection. Drivers that prepare what they execute often keep 100 to 256.
+const STATEMENTS_MAX: usize = 2048;
+/// The most portals of a connection.
+const PORTALS_MAX: usize = 256;
+/// What a prepared statement is charged with, beside its text: its plan.
+const PLAN_BYTES: u64 = 16 << 10;
+/// How much larger than its text the tree of a statement is.
+const TREE_FACTOR: u64 = 16;
+
+/// A statement with values.
+pub(super) struct Portal {
+    statement: Arc<Stored>,
+    /// The formats of its columns.
+    formats: Vec<Format>,
+    state: State,
+    /// The memory that it is charged with.
+    bytes: u64,
+}
+
+enum State {
+    /// It was not executed yet.
+    Bound(Vec<ScalarValue>),
+    /// Some of its rows were sent.
+    Suspended(Box<Fetch>),
+    /// All of its rows were sent.
+    Ended,
+    /// It gives no rows, and was executed.
+    Done,
+}
+
+impl Connection {
+    /// Prepares a statement.
+    pub(super) async fn parse(&mut self, name: String, text: &str, types: &[u32]) -> Result<(), Stop> {
+        if name.is_empty() {
+            self.forget_statement("");
+        } else if self.statements.contains_key(&name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(Failure::new("42P05", message).into());
+        }
+        if self.statements.len() >= STATEMENTS_MAX {
+            let message = format!("a connection may have {STATEMENTS_MAX} prepared statements");
+            return Err(Failure::new("54000", message).into());
+        }
+        let mut statements = Statement::parse(text)?.into_iter();
+        let statement = statements.next();
+        if statements.next().is_some() {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Failure::new("42601", message).into());
+        }
+        let declared = declared(types)?;
+        let bytes = PLAN_BYTES + TREE_FACTOR * text.len() as u64;
+        self.charge.try_grow(bytes).map_err(Failure::from)?;
+        let stored = self.prepare(statement, &declared, bytes).await;
+        if stored.is_err() {
+            self.free(bytes);
+        }
+        self.statements.insert(name, Arc::new(stored?));
+        backend::parse_complete(&mut self.wire.output);
+        Ok(())
+    }
+
+    async fn prepare(
+        &mut self,
+        statement: Option<Statement>,
+        declared: &[Option<ColumnType>],
+        bytes: u64,
+    ) -> Result<Stored, Stop> {
+        let Some(statement) = statement else { return Ok(Stored::of(None, declared, bytes)?) };
+        let types: Vec<_> = declared.iter().map(known_to_planner).collect();
+        let preparing = Box::pin(self.session.prepare(statement, &types));
+        let prepared = unless_closed(&mut self.wire, preparing).await??;
+        Ok(Stored::of(Some(prepared), declared, bytes)?)
+    }
+
+    /// Makes a portal.
+    pub(super) fn bind(&mut self, bind: Bind) -> Result<(), Stop> {
+        let statement = self.statement(&bind.statement)?.clone();
+        if bind.portal.is_empty() {
+            self.forget_portal("");
+        } else if self.portals.contains_key(&bind.portal) {
+            return Err(Failure::new("42P03", format!("portal \"{}\" already exists", bind.portal)).into());
+        }
+        if self.portals.len() >= PORTALS_MAX {
+            return Err(Failure::new("54000", format!("a connection may have {PORTALS_MAX} portals")).into());
+        }
+        let (given, wanted) = (bind.parameters.len(), statement.parameters.len());
+        if given != wanted {
+            let name = &bind.statement;
+            return Err(Failure::protocol(format!(
+                "bind message supplies {given} parameters, but prepared statement \"{name}\" requires {wanted}"
+            ))
+            .into());
+        }
+        let formats = formats_of(&bind.parameter_formats, wanted).ok_or_else(|| {
+            let formats = bind.parameter_formats.len();
+            Failure::protocol(format!("bind message has {formats} parameter formats but {wanted} parameters"))
+        })?;
+        let columns = statement.columns.as_ref().map_or(0, Vec::len);
+        let column_formats = formats_of(&bind.column_formats, columns).ok_or_else(|| {
+            let formats = bind.column_formats.len();
+            Failure::protocol(format!(
+                "bind message has {formats} result formats but query has {columns} columns"
+            ))
+        })?;
+        let bytes: usize = bind.parameters.iter().flatten().map(|value| value.len()).sum();
+        let bytes = 2 * bytes as u64;
+        let types = statement.prepared.as_ref().map(|prepared| &*prepared.parameters).unwrap_or_default();
+        let values = bind.parameters.iter().zip(formats).zip(statement.parameters.iter().zip(types));
+        let values = values.enumerate().map(|(place, ((value, format), (sent_as, wanted)))| {
+            parameter::read(value.as_deref(), format, *sent_as, wanted).map_err(|mut failure| {
+                failure.detail = Some(format!("It is the value of the parameter ${}.", place + 1));
+                failure
+            })
+        });
+        let values = values.collect::<Result<_, _>>()?;
+        self.charge.try_grow(bytes).map_err(Failure::from)?;
+        let portal = Portal { statement, formats: column_formats, state: State::Bound(values), bytes };
+        self.portals.insert(bind.portal, portal);
+        backend::bind_complete(&mut self.wire.output);
+        Ok(())
+    }
+
+    /// Says what a statement takes and gives, or what a portal gives.
+    pub(super) fn describe(&mut self, target: &Target) -> Result<(), Stop> {
+        let (statement, formats) = match target {
+            Target::Statement(name) => {
+                let statement = self.statement(name)?.clone();
+                backend::parameter_description(&mut self.wire.output, &statement.parameters);
+                (statement, None)
+            }
+            Target::Portal(name) => {
+                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                (portal.statement.clone(), Some(portal.formats.clone()))
+            }
+        };
+        let Some(columns) = &statement.columns else {
+            backend::no_data(&mut self.wire.output);
+            return Ok(());
+        };
+        // Formats are not known before there is a portal.
+        let formats = formats.unwrap_or_else(|| vec![Format::Text; columns.len()]);
+        let described = statement.names().zip(columns).zip(formats);
+        let described = described.map(|((name, column), format)| (name, *column, format));
+        backend::row_description(&mut self.wire.output, described);
+        Ok(())
+    }
+
+    /// Executes a portal, or goes on with it.
+    pub(super) async fn execute(&mut self, name: &str, most: usize) -> Result<(), Stop> {
+        // While it is executed it is not in the list: if it fails, it is gone.
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let executed = Box::pin(self.execute_portal(name, &mut portal, most)).await;
+        match executed {
+            Ok(()) => drop(self.portals.insert(name.to_owned(), portal)),
+            Err(_) => self.free(portal.bytes),
+        }
+        executed
+    }
+
+    async fn execute_portal(&mut self, name: &str, portal: &mut Portal, most: usize) -> Result<(), Stop> {
+        let Some(prepared) = &portal.statement.prepared else {
+            backend::empty_query_response(&mut self.wire.output);
+            return Ok(());
+        };
+        let mut fetch = match std::mem::replace(&mut portal.state, State::Ended) {
+            State::Bound(values) => {
+                self.server.counts.statements.fetch_add(1, Ordering::Relaxed);
+                let executing = self.session.execute(prepared, values);
+                match unless_closed(&mut self.wire, executing).await?? {
+                    Outcome::Done(tag) => {
+                        self.done(&prepared.statement, &tag)?;
+                        portal.state = State::Done;
+                        return Ok(());
+                    }
+                    Outcome::Rows(rows) => {
+                        let columns = columns_of(&rows.schema())?;
+                        if Some(&columns) != portal.statement.columns.as_ref() {
+                            return Err(
+                                Failure::unsupported("cached plan must not change result type").into()
+                            );
+                        }
+                        Box::new(Fetch::of(rows, columns.into_iter().zip(portal.formats.clone()).collect()))
+                    }
+                }
+            }
+            State::Suspended(fetch) => fetch,
+            State::Ended => {
+                backend::command_complete(&mut self.wire.output, "SELECT 0");
+                return Ok(());
+            }
+            State::Done => {
+                return Err(Failure::new("55000", format!("portal \"{name}\" cannot be run")).into());
+            }
+        };
+        let sent = fetch.send(&mut self.wire, most).await?;
+        match sent.is_end {
+            true => backend::command_complete(&mut self.wire.output, &format!("SELECT {}", sent.rows)),
+            false => {
+                backend::portal_suspended(&mut self.wire.output);
+                portal.state = State::Suspended(fetch);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a statement or portal; that there is none is no error.
+    pub(super) fn close(&mut self, target: &Target) {
+        match target {
+            Target::Statement(name) => self.forget_statement(name),
+            Target::Portal(name) => self.forget_portal(name),
+        }
+        backend::close_complete(&mut self.wire.output);
+    }
+
+    /// Ends a series of messages.
+    pub(super) fn sync(&mut self) {
+        self.is_skipping = false;
+        self.forget_portals_of_ended_transaction();
+        self.ready();
+    }
+
+    fn statement(&self, name: &str) -> Result<&Arc<Stored>, Failure> {
+        self.statements.get(name).ok_or_else(|| match name {
+            "" => Failure::new("26000", "unnamed prepared statement does not exist"),
+            _ => Failure::new("26000", format!("prepared statement \"{name}\" does not exist")),
+        })
+    }
+
+    /// Ends a statement that gives no rows.
+    pub(super) fn done(&mut self, statement: &Statement, tag: &CommandTag) -> Result<(), Failure> {
+        match statement.forgotten() {
+            None => {}
+            Some(Forgotten::One(name)) => {
+                self.statement(name)?;
+                self.forget_statement(name);
+            }
+            Some(Forgotten::All) => {
+                let bytes = self.statements.drain().map(|(_, statement)| statement.bytes).sum();
+                self.free(bytes);
+            }
+        }
+        self.report_settings();
+        backend::command_complete(&mut self.wire.output, &tag.to_string());
+        Ok(())
+    }
+
+    pub(super) fn forget_statement(&mut self, name: &str) {
+        if let Some(statement) = self.statements.remove(name) {
+            self.free(statement.bytes);
+        }
+    }
+
+    pub(super) fn forget_portal(&mut self, name: &str) {
+        if let Some(portal) = self.portals.remove(name) {
+            self.free(portal.bytes);
+        }
+    }
+
+    pub(super) fn forget_portals_of_ended_transaction(&mut self) {
+        if self.session.transaction() == TransactionStatus::Idle {
+            let bytes = self.portals.drain().map(|(_, portal)| portal.bytes).sum();
+            self.free(bytes);
+        }
+    }
+
+    /// Gives back memory of statements or portals.
+    fn free(&mut self, bytes: u64) {
+        self.charge.set(self.charge.bytes().saturating_sub(bytes));
+    }
+}
+
+fn no_portal(name: &str) -> Failure {
+    Failure::new("34000", format!("portal \"{name}\" does not exist"))
+}
+
+/// The format of each value: one each, one for all, or none, which is text.
+fn formats_of(given: &[Format], count: usize) -> Option<Vec<Format>> {
+    match given {
+        [] => Some(vec![Format::Text; count]),
+        [one] => Some(vec![*one; count]),
+        all => (all.len() == count).then(|| all.to_vec()),
+    }
+}

@@ -1,0 +1,97 @@
+//! Sends the rows of an answer, as many as are asked for. What is left of a batch waits with the rows that follow it.
+
+use super::wire::Wire;
+use super::{Stop, unless_closed};
+use crate::error::Failure;
+use crate::message::backend;
+use crate::value::types::ColumnType;
+use crate::value::{Column, Format};
+use arrow_array::RecordBatch;
+use nyala_exec::memory::MemoryCharge;
+use nyala_sql::Rows;
+
+/// Rows that are being sent.
+pub(super) struct Fetch {
+    rows: Rows,
+    columns: Vec<(ColumnType, Format)>,
+    /// What is left of a batch: the batch, its next row, and its memory.
+    left: Option<Left>,
+}
+
+struct Left {
+    batch: RecordBatch,
+    next: usize,
+    _charge: Option<MemoryCharge>,
+}
+
+/// What was sent.
+pub(super) struct Sent {
+    pub(super) rows: u64,
+    /// Whether there are no more rows.
+    pub(super) is_end: bool,
+}
+
+impl Fetch {
+    /// Rows to be sent as columns of these types and formats.
+    pub(super) fn of(rows: Rows, columns: Vec<(ColumnType, Format)>) -> Self {
+        Self { rows, columns, left: None }
+    }
+
+    /// Sends at most so many rows; 0: all. As in PostgreSQL, whether rows follow the last of them is not looked at.
+    pub(super) async fn send(&mut self, wire: &mut Wire, most: usize) -> Result<Sent, Stop> {
+        let most = if most == 0 { u64::MAX } else { most as u64 };
+        let mut sent = 0;
+        while sent < most {
+            let Some((batch, first)) = self.next_batch(wire).await? else {
+                return Ok(Sent { rows: sent, is_end: true });
+            };
+            let wanted = usize::try_from(most - sent).unwrap_or(usize::MAX);
+            let end = batch.num_rows().min(first.saturating_add(wanted));
+            send_batch(wire, &batch, first..end, &self.columns).await?;
+            sent += (end - first) as u64;
+            if end < batch.num_rows() {
+                self.keep(batch, end)?;
+            }
+        }
+        Ok(Sent { rows: sent, is_end: false })
+    }
+
+    async fn next_batch(&mut self, wire: &mut Wire) -> Result<Option<(RecordBatch, usize)>, Stop> {
+        if let Some(left) = self.left.take() {
+            return Ok(Some((left.batch, left.next)));
+        }
+        let next = unless_closed(wire, self.rows.next()).await??;
+        Ok(next.map(|batch| (batch, 0)))
+    }
+
+    fn keep(&mut self, batch: RecordBatch, next: usize) -> Result<(), Stop> {
+        let charge = match self.rows.memory() {
+            Some(memory) => {
+                let mut charge = memory.hold();
+                charge.charge(batch.get_array_memory_size()).map_err(Failure::from)?;
+                Some(charge)
+            }
+            None => None,
+        };
+        self.left = Some(Left { batch, next, _charge: charge });
+        Ok(())
+    }
+}
+
+async fn send_batch(
+    wire: &mut Wire,
+    batch: &RecordBatch,
+    rows: std::ops::Range<usize>,
+    types: &[(ColumnType, Format)],
+) -> Result<(), Stop> {
+    let columns = batch.columns().iter().zip(types);
+    let columns = columns.map(|(array, (column, format))| Column::of(array, *column, *format));
+    let columns: Vec<Column> = columns.collect::<Result<_, _>>()?;
+    for row in rows {
+        backend::data_row(&mut wire.output, columns.len(), |out| {
+            columns.iter().try_for_each(|column| column.write(row, out))
+        })?;
+        wire.send_if_many().await?;
+    }
+    Ok(())
+}

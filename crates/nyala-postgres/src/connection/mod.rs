@@ -1,0 +1,229 @@
+//! A connection that is logged in: it reads messages and answers them, until one side ends it.
+//!
+//! Messages are answered strictly in order. While a statement runs, the stream is watched, so that a statement whose client
+//! has left ends at once. Texts of statements are executed in `simple`, prepared statements in `extended`; both send rows
+//! by `fetch`.
+
+mod extended;
+mod fetch;
+pub(crate) mod log_in;
+mod simple;
+mod stored;
+pub mod wire;
+
+use crate::cancels::CancelKey;
+use crate::error::Failure;
+use crate::message::Frontend;
+use crate::message::backend::{self, Severity};
+use crate::server::Server;
+use extended::Portal;
+use nyala_core::memory::{Charge, Component};
+use nyala_sql::{Session, TransactionStatus};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use stored::Stored;
+use wire::{Message, Unread, Wire};
+
+/// The settings whose values clients are told, at first and whenever they change.
+const REPORTED: [&str; 10] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "standard_conforming_strings",
+    "TimeZone",
+];
+
+/// A connection with a session.
+pub(crate) struct Connection {
+    server: Arc<Server>,
+    wire: Wire,
+    session: Session,
+    _key: CancelKey,
+    statements: HashMap<String, Arc<Stored>>,
+    portals: HashMap<String, Portal>,
+    /// The memory of statements and portals.
+    charge: Charge,
+    /// Whether messages are skipped up to the next Sync, because one before it failed.
+    is_skipping: bool,
+    /// The values of [`REPORTED`] that the client knows.
+    reported: [String; REPORTED.len()],
+}
+
+/// Why the work on a message ends early.
+enum Stop {
+    /// The client has left.
+    Closed,
+    /// It is told why.
+    Failed(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
+    }
+}
+
+impl From<nyala_sql::SqlError> for Stop {
+    fn from(error: nyala_sql::SqlError) -> Self {
+        Stop::Failed(error.into())
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(_: io::Error) -> Self {
+        Stop::Closed
+    }
+}
+
+/// Waits for a step, unless the client closes the connection.
+async fn unless_closed<T>(wire: &mut Wire, step: impl Future<Output = T>) -> Result<T, Stop> {
+    tokio::select! {
+        biased;
+        done = step => Ok(done),
+        () = wire.closed() => Err(Stop::Closed),
+    }
+}
+
+impl Connection {
+    /// A connection whose client has just logged in; greets it.
+    pub(crate) fn new(
+        server: Arc<Server>,
+        mut wire: Wire,
+        session: Session,
+        key: CancelKey,
+        user: &str,
+    ) -> Self {
+        wire.admit(server.settings.message_bytes_max);
+        let charge = server.surroundings.memory.charge(Component::Query, 0);
+        let reported = REPORTED.map(|name| session.setting(name).unwrap_or_default().to_owned());
+        for (name, value) in REPORTED.iter().zip(&reported) {
+            backend::parameter_status(&mut wire.output, name, value);
+        }
+        backend::parameter_status(&mut wire.output, "session_authorization", user);
+        backend::backend_key_data(&mut wire.output, key.number, key.secret);
+        let mut connection = Self {
+            server,
+            wire,
+            session,
+            _key: key,
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            charge,
+            is_skipping: false,
+            reported,
+        };
+        connection.ready();
+        connection
+    }
+
+    /// Answers messages until the connection ends.
+    pub(crate) async fn run(mut self) -> io::Result<()> {
+        let mut stopped = self.server.surroundings.stopped.clone();
+        loop {
+            let read = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stopped| *stopped) => {
+                    let failure = "terminating connection due to administrator command";
+                    Err(Unread::Fatal(Failure::new("57P01", failure)))
+                }
+                read = self.wire.read(Frontend::is_known) => read,
+            };
+            match read {
+                Ok(Message { letter: b'X', .. }) | Err(Unread::Closed) => return Ok(()),
+                Ok(message) => match self.answer(message).await {
+                    Ok(()) => {}
+                    Err(Stop::Closed) => return Ok(()),
+                    Err(Stop::Failed(failure)) => return self.end(&failure).await,
+                },
+                Err(Unread::Skipped(letter, failure)) => self.refuse(letter, failure),
+                Err(Unread::Fatal(failure)) => return self.end(&failure).await,
+            }
+        }
+    }
+
+    /// Tells the client why the connection ends, and ends it.
+    async fn end(mut self, failure: &Failure) -> io::Result<()> {
+        backend::failure(&mut self.wire.output, Severity::Fatal, failure);
+        self.wire.close().await;
+        Ok(())
+    }
+
+    /// Answers a message. An error ends the connection.
+    async fn answer(&mut self, message: Message) -> Result<(), Stop> {
+        let letter = message.letter;
+        if self.is_skipping && letter != b'S' {
+            return Ok(());
+        }
+        let read = Frontend::read(letter, message.body.clone());
+        let answered = match read {
+            Ok(Frontend::Query(text)) => self.query(&text).await,
+            Ok(Frontend::Parse { name, text, types }) => self.parse(name, &text, &types).await,
+            Ok(Frontend::Bind(bind)) => self.bind(bind),
+            Ok(Frontend::Describe(target)) => self.describe(&target),
+            Ok(Frontend::Execute { portal, rows }) => self.execute(&portal, rows).await,
+            Ok(Frontend::Close(target)) => {
+                self.close(&target);
+                Ok(())
+            }
+            Ok(Frontend::Flush) => self.wire.send().await.map_err(Stop::from),
+            Ok(Frontend::Sync) => {
+                self.sync();
+                Ok(())
+            }
+            // What is left of a COPY that has failed already.
+            Ok(Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_)) => Ok(()),
+            Ok(Frontend::FunctionCall) => {
+                Err(Failure::unsupported("the function call message is not supported: use SELECT").into())
+            }
+            Ok(Frontend::Password(_) | Frontend::Terminate) => {
+                return Err(Failure::protocol("invalid frontend message type 112").into());
+            }
+            Err(failure) => Err(failure.into()),
+        };
+        match answered {
+            Ok(()) => {}
+            Err(Stop::Closed) => return Err(Stop::Closed),
+            Err(Stop::Failed(failure)) => self.refuse(letter, failure),
+        }
+        if matches!(letter, b'Q' | b'F') {
+            self.ready();
+        }
+        Ok(())
+    }
+
+    /// Tells the client that a message failed. Those of the extended protocol that follow it are skipped up to a Sync.
+    fn refuse(&mut self, letter: u8, failure: Failure) {
+        self.server.counts.failed_statements.fetch_add(1, Ordering::Relaxed);
+        self.session.fail_transaction();
+        backend::failure(&mut self.wire.output, Severity::Error, &failure);
+        self.is_skipping |= Frontend::is_extended(letter);
+    }
+
+    /// Says that the next statement may come.
+    fn ready(&mut self) {
+        let status = match self.session.transaction() {
+            TransactionStatus::Idle => backend::IDLE,
+            TransactionStatus::Active => backend::ACTIVE,
+            TransactionStatus::Failed => backend::FAILED,
+        };
+        backend::ready_for_query(&mut self.wire.output, status);
+    }
+
+    /// Tells the client which settings a statement has changed.
+    fn report_settings(&mut self) {
+        for (name, known) in REPORTED.iter().zip(&mut self.reported) {
+            let value = self.session.setting(name).unwrap_or_default();
+            if value != known {
+                backend::parameter_status(&mut self.wire.output, name, value);
+                value.clone_into(known);
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The simple protocol: the statements of a text, one after the other, and their rows as text.
+
+use super::fetch::Fetch;
+use super::stored::columns_of;
+use super::{Connection, Stop, unless_closed};
+use crate::error::Failure;
+use crate::message::backend;
+use crate::value::Format;
+use nyala_sql::{Outcome, Statement};
+use std::sync::atomic::Ordering;
+
+impl Connection {
+    /// Executes the statements of a text, up to the first that fails.
+    pub(super) async fn query(&mut self, text: &str) -> Result<(), Stop> {
+        // They have no name, and would be replaced by the next ones in any case.
+        self.forget_statement("");
+        self.forget_portal("");
+        let statements = Statement::parse(text)?;
+        if statements.is_empty() {
+            backend::empty_query_response(&mut self.wire.output);
+        }
+        for statement in statements {
+            // Each is a large future, and most of the time there is none.
+            Box::pin(self.query_one(statement)).await?;
+        }
+        self.forget_portals_of_ended_transaction();
+        Ok(())
+    }
+
+    async fn query_one(&mut self, statement: Statement) -> Result<(), Stop> {
+        self.server.counts.statements.fetch_add(1, Ordering::Relaxed);
+        let prepared = unless_closed(&mut self.wire, self.session.prepare(statement, &[])).await??;
+        if !prepared.parameters.is_empty() {
+            return Err(Failure::new("42P02", "there is no parameter $1").into());
+        }
+        let outcome = unless_closed(&mut self.wire, self.session.execute(&prepared, Vec::new())).await??;
+        match outcome {
+            Outcome::Rows(rows) => {
+                let schema = rows.schema();
+                let columns = columns_of(&schema)?.into_iter().map(|column| (column, Format::Text));
+                let columns: Vec<_> = columns.collect();
+                let described = schema.fields().iter().zip(&columns);
+                let described =
+                    described.map(|(field, (column, format))| (field.name().as_str(), *column, *format));
+                backend::row_description(&mut self.wire.output, described);
+                let sent = Fetch::of(rows, columns).send(&mut self.wire, 0).await?;
+                backend::command_complete(&mut self.wire.output, &format!("SELECT {}", sent.rows));
+            }
+            Outcome::Done(tag) => self.done(&prepared.statement, &tag)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! A prepared statement as a connection keeps it: with the types that its client knows.
+
+use crate::error::Failure;
+use crate::value::types::ColumnType;
+use arrow_schema::{DataType, Schema};
+use nyala_sql::Prepared;
+
+/// PostgreSQL's type of a literal without a type.
+const UNKNOWN_OID: u32 = 705;
+
+/// A prepared statement.
+pub(super) struct Stored {
+    /// The statement; `None` for an empty text.
+    pub(super) prepared: Option<Prepared>,
+    /// The types in which its parameters are sent.
+    pub(super) parameters: Vec<ColumnType>,
+    /// The types of its columns; `None` if it gives no rows.
+    pub(super) columns: Option<Vec<ColumnType>>,
+    /// The memory that it is charged with.
+    pub(super) bytes: u64,
+}
+
+impl Stored {
+    /// A statement, and the types that the client declared.
+    pub(super) fn of(
+        prepared: Option<Prepared>,
+        declared: &[Option<ColumnType>],
+        bytes: u64,
+    ) -> Result<Self, Failure> {
+        let wanted = prepared.as_ref().map(|prepared| &*prepared.parameters).unwrap_or_default();
+        let parameters =
+            wanted.iter().enumerate().map(|(place, wanted)| match declared.get(place).copied().flatten() {
+                Some(declared) => Ok(declared),
+                None => ColumnType::of_values(wanted),
+            });
+        let parameters = parameters.collect::<Result<_, _>>()?;
+        let columns = prepared.as_ref().and_then(|prepared| prepared.columns.as_deref());
+        let columns = columns.map(columns_of).transpose()?;
+        Ok(Self { prepared, parameters, columns, bytes })
+    }
+
+    /// The names of its columns.
+    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        let schema = self.prepared.as_ref().and_then(|prepared| prepared.columns.as_deref());
+        let fields = schema.map(|schema| &schema.fields()[..]).unwrap_or_default();
+        fields.iter().map(|field| field.name().as_str())
+    }
+}
+
+/// The types of the columns of an answer.
+pub(super) fn columns_of(schema: &Schema) -> Result<Vec<ColumnType>, Failure> {
+    schema.fields().iter().map(|field| ColumnType::of_field(field)).collect()
+}
+
+/// The types that a client declared, by their numbers.
+pub(super) fn declared(types: &[u32]) -> Result<Vec<Option<ColumnType>>, Failure> {
+    let of = |oid: &u32| match *oid {
+        0 | UNKNOWN_OID => Ok(None),
+        oid => match ColumnType::of_oid(oid) {
+            Some(found) => Ok(Some(found)),
+            None => Err(Failure::new("42704", format!("type with OID {oid} does not exist"))),
+        },
+    };
+    types.iter().map(of).collect()
+}
+
+/// What the planner is told of a declared type.
+pub(super) fn known_to_planner(declared: &Option<ColumnType>) -> Option<DataType> {
+    match declared {
+        // How many digits it has is known with its value; what it is compared with says how many are wanted.
+        Some(column) if column.of == crate::value::PgType::Numeric => None,
+        Some(column) => Some(column.values()),
+        None => None,
+    }
+}

@@ -1,0 +1,80 @@
+//! What went wrong, as PostgreSQL's clients are told: a code (SQLSTATE), words, and where in the statement.
+
+/// An error for the client. What it does to the connection is decided where it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// SQLSTATE: five letters that clients decide by.
+    pub code: String,
+    /// What happened, in one line.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The letter of the statement, counted from 1.
+    pub position: Option<usize>,
+}
+
+impl Failure {
+    /// An error with a code and words.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), message: message.into(), detail: None, hint: None, position: None }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The client does not speak the protocol.
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::new("08P01", message)
+    }
+
+    /// A text that is no value of a type.
+    pub fn malformed(type_name: &str, text: &str) -> Self {
+        let code = match type_name {
+            "date" | "time" | "timestamp" | "timestamp with time zone" | "interval" => "22007",
+            _ => "22P02",
+        };
+        // Values may be long.
+        let shown: String = text.chars().take(128).collect();
+        Self::new(code, format!("invalid input syntax for type {type_name}: \"{shown}\""))
+    }
+
+    /// Bytes that are no value of a type.
+    pub fn invalid_binary(type_name: &str) -> Self {
+        Self::new("22P03", format!("incorrect binary data format of type {type_name}"))
+    }
+
+    /// Something that exists in PostgreSQL and not here.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new("0A000", message)
+    }
+}
+
+impl From<nyala_core::Error> for Failure {
+    fn from(error: nyala_core::Error) -> Self {
+        use nyala_core::ErrorKind;
+        let code = match error.kind() {
+            ErrorKind::Retry => "53200",
+            ErrorKind::Limit => "54000",
+            ErrorKind::Cancelled => "57014",
+            ErrorKind::Unsupported => "0A000",
+            ErrorKind::Invalid => "22023",
+            ErrorKind::Missing => "42704",
+            ErrorKind::Conflict => "55000",
+            _ => "XX000",
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<nyala_sql::SqlError> for Failure {
+    fn from(error: nyala_sql::SqlError) -> Self {
+        let nyala_sql::SqlError { code, message, detail, hint, position } = error;
+        Self { code: code.0.to_owned(), message, detail, hint, position }
+    }
+}

@@ -1,0 +1,19 @@
+//! PostgreSQL's wire protocol, version 3, over sessions of `nyala-sql`.
+//!
+//! A [`Server`] is given streams and serves a connection on each. A connection begins in [`server`], logs in
+//! (`connection/log_in.rs`, [`authentication`]), and then answers messages (`connection/mod.rs`). Bytes of messages stand
+//! in [`message`], those of values in [`value`].
+//!
+//! Whatever a client sends, memory stays within bounds: messages, statements and portals are charged to the memory account
+//! or counted. Malformed bytes get an error of the protocol.
+
+pub mod authentication;
+mod cancels;
+mod connection;
+pub mod error;
+pub mod message;
+mod server;
+pub mod value;
+
+pub use connection::wire::Duplex;
+pub use server::{Counts, Server, Settings, Surroundings};

@@ -1,0 +1,209 @@
+//! What all connections share, and the life of a connection from its first byte.
+
+use crate::cancels::Cancels;
+use crate::connection::wire::{Duplex, Wire};
+use crate::connection::{Connection, log_in};
+use crate::error::Failure;
+use crate::message::Startup;
+use crate::message::backend::{self, Severity};
+use crate::message::startup::LENGTH_MAX;
+use bytes::Bytes;
+use nyala_core::memory::MemoryBudget;
+use nyala_sql::SqlServer;
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// How long a client may take until it is logged in.
+const LOG_IN_TIMEOUT: Duration = Duration::from_secs(30);
+/// One in so many connections may be waiting for its client to log in before others are refused: who cannot log in must
+/// not keep out who can.
+const CONNECTIONS_MIN: usize = 8;
+
+/// What an operator decides.
+pub struct Settings {
+    /// Whether clients must log in.
+    pub needs_log_in: bool,
+    /// The longest message.
+    pub message_bytes_max: usize,
+    /// The most connections at once.
+    pub connections_max: usize,
+}
+
+/// Is told the user and the address of a failed log-in.
+pub type LogInFailed = dyn Fn(&str, Option<IpAddr>) + Send + Sync;
+
+/// What the server asks of its surroundings.
+pub struct Surroundings {
+    /// Gives the certificate that is in use now, if there is one.
+    pub tls: Option<Box<dyn Fn() -> TlsAcceptor + Send + Sync>>,
+    /// Is told the user and the address of each failed log-in.
+    pub log_in_failed: Box<LogInFailed>,
+    /// The server's memory.
+    pub memory: Arc<MemoryBudget>,
+    /// Where statements are executed: they may compute for long.
+    pub work: Handle,
+    /// Turns true when the server stops.
+    pub stopped: watch::Receiver<bool>,
+}
+
+/// A server that speaks PostgreSQL's protocol.
+pub struct Server {
+    pub(crate) settings: Settings,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) cancels: Arc<Cancels>,
+    sql: OnceLock<Arc<SqlServer>>,
+    open: AtomicUsize,
+    /// How much was done since the start.
+    pub counts: Counts,
+}
+
+/// How much was done since the start.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Connections that were accepted.
+    pub connections: AtomicU64,
+    /// Connections that were refused because there were too many.
+    pub refused: AtomicU64,
+    /// Log-ins that failed.
+    pub failed_log_ins: AtomicU64,
+    /// Statements that were executed.
+    pub statements: AtomicU64,
+    /// Statements that failed.
+    pub failed_statements: AtomicU64,
+}
+
+/// Counts a connection as open until it is dropped.
+struct Open<'a>(&'a AtomicUsize);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Server {
+    /// A server that tells clients to wait until it is [`Self::ready`].
+    pub fn new(settings: Settings, surroundings: Surroundings) -> Arc<Self> {
+        let settings =
+            Settings { connections_max: settings.connections_max.max(CONNECTIONS_MIN), ..settings };
+        let (cancels, sql) = (Arc::default(), OnceLock::new());
+        let (open, counts) = (AtomicUsize::new(0), Counts::default());
+        Arc::new(Self { settings, surroundings, cancels, sql, open, counts })
+    }
+
+    /// From now on statements are executed.
+    pub fn ready(&self, sql: Arc<SqlServer>) {
+        // It is called once.
+        let _ = self.sql.set(sql);
+    }
+
+    pub(crate) fn sql(&self) -> Result<&Arc<SqlServer>, Failure> {
+        self.sql.get().ok_or_else(|| Failure::new("57P03", "the database system is starting up"))
+    }
+
+    /// How many connections are open.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// The most connections at once.
+    pub fn connections_max(&self) -> usize {
+        self.settings.connections_max
+    }
+
+    /// Serves a connection until it ends. Its client logs in here; from then on it is a task of the thread pool.
+    pub async fn serve(
+        self: Arc<Self>,
+        stream: impl Duplex + 'static,
+        client: Option<IpAddr>,
+    ) -> io::Result<()> {
+        self.counts.connections.fetch_add(1, Ordering::Relaxed);
+        let before = self.open.fetch_add(1, Ordering::Relaxed);
+        let _open = Open(&self.open);
+        let beginning = self.begin(Box::new(stream), client, before >= self.settings.connections_max);
+        let begun = tokio::time::timeout(LOG_IN_TIMEOUT, beginning).await;
+        match begun.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+            Some(connection) => {
+                // Dropping the set aborts the task.
+                let mut task = JoinSet::new();
+                task.spawn_on(connection.run(), &self.surroundings.work);
+                task.join_next().await.map_or(Ok(()), |ended| ended?)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Reads what a connection begins with, up to a session; `None` if there is none to come.
+    async fn begin(
+        self: &Arc<Self>,
+        mut stream: Box<dyn Duplex>,
+        client: Option<IpAddr>,
+        is_full: bool,
+    ) -> io::Result<Option<Box<Connection>>> {
+        let mut is_secure = false;
+        loop {
+            let startup = match read_startup(&mut stream).await? {
+                Ok(startup) => startup,
+                Err(failure) => return refuse(stream, &failure).await,
+            };
+            match startup {
+                Startup::Tls if !is_secure && self.surroundings.tls.is_some() => {
+                    stream.write_all(b"S").await?;
+                    stream.flush().await?;
+                    let acceptor = self.surroundings.tls.as_ref().expect("it was just found")();
+                    // Nothing was read beyond the request, so nothing that came in clear is taken for encrypted.
+                    stream = Box::new(acceptor.accept(stream).await?);
+                    is_secure = true;
+                }
+                Startup::Tls | Startup::Gss => {
+                    stream.write_all(b"N").await?;
+                    stream.flush().await?;
+                }
+                Startup::Cancel { number, secret } => {
+                    self.cancels.cancel(number, secret);
+                    return Ok(None);
+                }
+                Startup::Session { is_newer, parameters } => {
+                    if is_full {
+                        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                        let failure = Failure::new("53300", "sorry, too many clients already");
+                        return refuse(stream, &failure).await;
+                    }
+                    let memory = self.surroundings.memory.clone();
+                    let wire = Wire::new(stream, memory);
+                    let is_private =
+                        is_secure || client.is_none_or(|address| address.to_canonical().is_loopback());
+                    let asked = log_in::Asked { is_newer, parameters, client, is_private };
+                    return log_in::log_in(self.clone(), wire, asked).await;
+                }
+            }
+        }
+    }
+}
+
+/// Reads the first message, and not one byte more.
+async fn read_startup(stream: &mut Box<dyn Duplex>) -> io::Result<Result<Startup, Failure>> {
+    let length = stream.read_u32().await? as usize;
+    if !(8..=LENGTH_MAX).contains(&length) {
+        return Ok(Err(Failure::protocol("invalid length of startup packet")));
+    }
+    let mut body = vec![0; length - 4];
+    stream.read_exact(&mut body).await?;
+    Ok(Startup::read(Bytes::from(body)))
+}
+
+async fn refuse(mut stream: Box<dyn Duplex>, failure: &Failure) -> io::Result<Option<Box<Connection>>> {
+    let mut out = Vec::new();
+    backend::failure(&mut out, Severity::Fatal, failure);
+    stream.write_all(&out).await?;
+    stream.shutdown().await?;
+    Ok(None)
+}

@@ -1,0 +1,125 @@
+//! Cells as text, as PostgreSQL prints them.
+
+use super::column::{Cells, Column};
+use super::time::{Span, write_date, write_time, write_timestamp};
+use super::types::PgType;
+use super::{float, numeric, units};
+use crate::error::Failure;
+use std::fmt::Display;
+
+/// Appends a cell that is not NULL.
+pub(super) fn write(column: &Column, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let (column, row) = column.resolve(row);
+    match column.cells() {
+        Cells::Null | Cells::Dictionary(..) => {}
+        Cells::Bool(values) => out.push(if values.value(row) { b't' } else { b'f' }),
+        Cells::Int8(values) => integer(values[row], out),
+        Cells::Int16(values) => integer(values[row], out),
+        Cells::Int32(values) => integer(values[row], out),
+        Cells::Int64(values) => integer(values[row], out),
+        Cells::UInt8(values) => integer(values[row], out),
+        Cells::UInt16(values) => integer(values[row], out),
+        Cells::UInt32(values) => integer(values[row], out),
+        Cells::UInt64(values) => integer(values[row], out),
+        Cells::Float32(values) => float::write_f32(values[row], out),
+        Cells::Float64(values) => float::write_f64(values[row], out),
+        Cells::Decimal32(values) => decimal(values.value(row), values.scale(), out),
+        Cells::Decimal64(values) => decimal(values.value(row), values.scale(), out),
+        Cells::Decimal128(values) => decimal(values.value(row), values.scale(), out),
+        Cells::Decimal256(values) => decimal(values.value(row), values.scale(), out),
+        Cells::Text(values) => out.extend_from_slice(values.value(row).as_bytes()),
+        Cells::LargeText(values) => out.extend_from_slice(values.value(row).as_bytes()),
+        Cells::TextView(values) => out.extend_from_slice(values.value(row).as_bytes()),
+        Cells::Bytes(values) => bytes(values.value(row), column.of, out),
+        Cells::LargeBytes(values) => bytes(values.value(row), column.of, out),
+        Cells::BytesView(values) => bytes(values.value(row), column.of, out),
+        Cells::FixedBytes(values) => bytes(values.value(row), column.of, out),
+        Cells::Date(values) => write_date(values[row], out),
+        Cells::LongDate(values) => write_date(units::days(values[row])?, out),
+        Cells::Time32(values, unit) => write_time(units::microseconds(values[row].into(), *unit)?, out),
+        Cells::Time64(values, unit) => write_time(units::microseconds(values[row], *unit)?, out),
+        Cells::Timestamp(values, unit) => {
+            let has_zone = column.of == PgType::Timestamptz;
+            write_timestamp(units::microseconds(values[row], *unit)?, has_zone, out);
+        }
+        Cells::Months(values) => Span { months: values[row], ..Span::default() }.write(out),
+        Cells::DaysAndTime(values) => units::of_day_time(values.value(row)).write(out),
+        Cells::Span(values) => units::of_month_day_nano(values.value(row)).write(out),
+        Cells::Duration(values, unit) => units::of_duration(values[row], *unit)?.write(out),
+        Cells::List(ends, elements) => list(ends.of(row), elements, out)?,
+    }
+    Ok(())
+}
+
+fn integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+fn decimal(value: impl Display, scale: i8, out: &mut Vec<u8>) {
+    numeric::write_text(&value.to_string(), scale, out);
+}
+
+fn bytes(value: &[u8], of: PgType, out: &mut Vec<u8>) {
+    if of == PgType::Uuid && value.len() == 16 {
+        for (at, byte) in value.iter().enumerate() {
+            if [4, 6, 8, 10].contains(&at) {
+                out.push(b'-');
+            }
+            hexadecimal(*byte, out);
+        }
+        return;
+    }
+    out.reserve(2 + 2 * value.len());
+    out.extend_from_slice(b"\\x");
+    value.iter().for_each(|byte| hexadecimal(*byte, out));
+}
+
+fn hexadecimal(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+/// `{1,NULL,"two words"}`.
+fn list(rows: std::ops::Range<usize>, elements: &Column, out: &mut Vec<u8>) -> Result<(), Failure> {
+    out.push(b'{');
+    let mut element = Vec::new();
+    for (number, row) in rows.enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        if elements.is_null(row) {
+            out.extend_from_slice(b"NULL");
+            continue;
+        }
+        if matches!(elements.resolve(row).0.cells(), Cells::List(..)) {
+            write(elements, row, out)?;
+            continue;
+        }
+        element.clear();
+        write(elements, row, &mut element)?;
+        match needs_quotes(&element) {
+            true => quote(&element, out),
+            false => out.extend_from_slice(&element),
+        }
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn needs_quotes(element: &[u8]) -> bool {
+    let is_special = |byte: &u8| {
+        matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',') || byte.is_ascii_whitespace() || *byte == 0x0b
+    };
+    element.is_empty() || element.eq_ignore_ascii_case(b"NULL") || element.iter().any(is_special)
+}
+
+fn quote(element: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in element {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(*byte);
+    }
+    out.push(b'"');
+}

@@ -1,0 +1,201 @@
+//! Dates, times and intervals: their text in PostgreSQL's ISO style, and the numbers of their binary forms.
+//!
+//! PostgreSQL counts microseconds, and from the year 2000 on; stored times are nanoseconds since 1970. A time between
+//! two microseconds is shown as the earlier one.
+
+use std::io::Write;
+
+/// Microseconds of a day.
+pub const DAY_US: i64 = 86_400_000_000;
+/// Days from 1970 to 2000.
+pub const DAYS_TO_2000: i32 = 10_957;
+/// Microseconds from 1970 to 2000.
+pub const US_TO_2000: i64 = DAYS_TO_2000 as i64 * DAY_US;
+
+/// A calendar date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Day {
+    /// The year; 0 is the year 1 BC.
+    pub year: i64,
+    /// 1 to 12.
+    pub month: u32,
+    /// 1 to 31.
+    pub day: u32,
+}
+
+impl Day {
+    /// The date that is so many days after 1970-01-01, in the proleptic Gregorian calendar.
+    pub fn of_unix(days: i64) -> Self {
+        // Years begin in March here, so that a leap day ends one; 400 of them are 146 097 days.
+        let shifted = days + 719_468;
+        let era = shifted.div_euclid(146_097);
+        let of_era = shifted.rem_euclid(146_097);
+        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month_from_march = (5 * of_year + 2) / 153;
+        let day = (of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
+        let month = (if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 }) as u32;
+        Self { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
+    }
+
+    /// Days since 1970-01-01.
+    pub fn to_unix(self) -> i64 {
+        let year = self.year - i64::from(self.month <= 2);
+        let era = year.div_euclid(400);
+        let year_of_era = year.rem_euclid(400);
+        let month_from_march = i64::from(if self.month > 2 { self.month - 3 } else { self.month + 9 });
+        let of_year = (153 * month_from_march + 2) / 5 + i64::from(self.day) - 1;
+        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468
+    }
+
+    /// The days of its month.
+    pub fn days_of_month(self) -> u32 {
+        let is_leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
+        match self.month {
+            2 => 28 + u32::from(is_leap),
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        }
+    }
+
+    /// Writes it without its era, and returns whether that is BC.
+    fn write(self, out: &mut Vec<u8>) -> bool {
+        let is_before = self.year < 1;
+        let shown = if is_before { 1 - self.year } else { self.year };
+        if (0..10_000).contains(&shown) {
+            two_digits((shown / 100) as u32, out);
+            two_digits((shown % 100) as u32, out);
+        } else {
+            out.extend_from_slice(itoa::Buffer::new().format(shown).as_bytes());
+        }
+        out.push(b'-');
+        two_digits(self.month, out);
+        out.push(b'-');
+        two_digits(self.day, out);
+        is_before
+    }
+}
+
+/// Appends a date, given as days since 1970.
+pub fn write_date(days: i32, out: &mut Vec<u8>) {
+    match days {
+        i32::MAX => out.extend_from_slice(b"infinity"),
+        i32::MIN => out.extend_from_slice(b"-infinity"),
+        _ => {
+            if Day::of_unix(days.into()).write(out) {
+                out.extend_from_slice(b" BC");
+            }
+        }
+    }
+}
+
+/// Appends a timestamp, given as microseconds since 1970; with `+00` if it has a zone.
+pub fn write_timestamp(unix_us: i64, has_zone: bool, out: &mut Vec<u8>) {
+    match unix_us {
+        i64::MAX => return out.extend_from_slice(b"infinity"),
+        i64::MIN => return out.extend_from_slice(b"-infinity"),
+        _ => {}
+    }
+    let is_before = Day::of_unix(unix_us.div_euclid(DAY_US)).write(out);
+    out.push(b' ');
+    write_time(unix_us.rem_euclid(DAY_US), out);
+    if has_zone {
+        out.extend_from_slice(b"+00");
+    }
+    if is_before {
+        out.extend_from_slice(b" BC");
+    }
+}
+
+/// Appends a time of day.
+pub fn write_time(of_day_us: i64, out: &mut Vec<u8>) {
+    let seconds = of_day_us / 1_000_000;
+    clock(seconds.unsigned_abs(), (of_day_us % 1_000_000).unsigned_abs() as u32, out);
+}
+
+/// `HH:MM:SS`, and the microseconds without zeros at the end.
+fn clock(seconds: u64, us: u32, out: &mut Vec<u8>) {
+    let (hours, minutes, seconds) = (seconds / 3600, (seconds / 60 % 60) as u32, (seconds % 60) as u32);
+    if hours < 100 {
+        two_digits(hours as u32, out);
+    } else {
+        out.extend_from_slice(itoa::Buffer::new().format(hours).as_bytes());
+    }
+    out.push(b':');
+    two_digits(minutes, out);
+    out.push(b':');
+    two_digits(seconds, out);
+    if us > 0 {
+        let mut digits = [b'0'; 6];
+        let (mut left, mut kept) = (us, 6);
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        while digits[kept - 1] == b'0' {
+            kept -= 1;
+        }
+        out.push(b'.');
+        out.extend_from_slice(&digits[..kept]);
+    }
+}
+
+fn two_digits(value: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]);
+}
+
+/// A span of time; its parts cannot be converted into each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Months, of which twelve are a year.
+    pub months: i32,
+    /// Days, of any length.
+    pub days: i32,
+    /// Microseconds.
+    pub us: i64,
+}
+
+impl Span {
+    /// Appends it in PostgreSQL's own style: `1 year 2 mons 3 days 04:05:06`.
+    pub fn write(self, out: &mut Vec<u8>) {
+        let (mut is_first, mut was_negative) = (true, false);
+        for (value, unit) in [(self.months / 12, "year"), (self.months % 12, "mon"), (self.days, "day")] {
+            if value == 0 {
+                continue;
+            }
+            let space = if is_first { "" } else { " " };
+            let sign = if was_negative && value > 0 { "+" } else { "" };
+            let plural = if value == 1 { "" } else { "s" };
+            write!(out, "{space}{sign}{value} {unit}{plural}").expect("memory takes every byte");
+            (is_first, was_negative) = (false, value < 0);
+        }
+        if self.us == 0 && !is_first {
+            return;
+        }
+        if !is_first {
+            out.push(b' ');
+        }
+        if self.us < 0 {
+            out.push(b'-');
+        } else if was_negative {
+            out.push(b'+');
+        }
+        let us = self.us.unsigned_abs();
+        clock(us / 1_000_000, (us % 1_000_000) as u32, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_and_their_numbers_are_each_other() {
+        for days in (-2_500_000..2_500_000_i64).step_by(97).chain([0, -1, 11_016, 19_782]) {
+            let day = Day::of_unix(days);
+            assert_eq!(day.to_unix(), days, "{day:?}");
+            assert!((1..=day.days_of_month()).contains(&day.day));
+        }
+        assert_eq!(Day::of_unix(19_782), Day { year: 2024, month: 2, day: 29 });
+    }
+}

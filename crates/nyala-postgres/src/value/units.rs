@@ -1,0 +1,34 @@
+//! Arrow's times in PostgreSQL's unit, the microsecond.
+
+use super::time::Span;
+use crate::error::Failure;
+use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano};
+use arrow_schema::TimeUnit;
+
+/// Days, of milliseconds since 1970.
+pub(super) fn days(unix_ms: i64) -> Result<i32, Failure> {
+    i32::try_from(unix_ms.div_euclid(86_400_000)).map_err(|_| Failure::new("22008", "date out of range"))
+}
+
+/// Microseconds; a time between two of them is the earlier one.
+pub(super) fn microseconds(value: i64, unit: TimeUnit) -> Result<i64, Failure> {
+    let found = match unit {
+        TimeUnit::Second => value.checked_mul(1_000_000),
+        TimeUnit::Millisecond => value.checked_mul(1000),
+        TimeUnit::Microsecond => Some(value),
+        TimeUnit::Nanosecond => Some(value.div_euclid(1000)),
+    };
+    found.ok_or_else(|| Failure::new("22008", "timestamp out of range"))
+}
+
+pub(super) fn of_day_time(value: IntervalDayTime) -> Span {
+    Span { months: 0, days: value.days, us: i64::from(value.milliseconds) * 1000 }
+}
+
+pub(super) fn of_month_day_nano(value: IntervalMonthDayNano) -> Span {
+    Span { months: value.months, days: value.days, us: value.nanoseconds.div_euclid(1000) }
+}
+
+pub(super) fn of_duration(value: i64, unit: TimeUnit) -> Result<Span, Failure> {
+    Ok(Span { us: microseconds(value, unit)?, ..Span::default() })
+}

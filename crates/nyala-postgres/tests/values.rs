@@ -1,0 +1,105 @@
+//! Values as a real PostgreSQL 15 prints, sends and reads them (`testdata/postgres`; `record` there writes its answers).
+
+use arrow_schema::DataType;
+use datafusion::common::ScalarValue;
+use nyala_postgres::error::Failure;
+use nyala_postgres::value::types::ColumnType;
+use nyala_postgres::value::{Column, Format, PgType, parameter};
+use std::path::Path;
+
+fn lines(name: &str) -> Vec<Vec<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/postgres").join(name);
+    let text = std::fs::read_to_string(path).expect("a file with answers");
+    text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+fn type_of(name: &str) -> ColumnType {
+    let (element, is_array) = name.strip_suffix("[]").map_or((name, false), |element| (element, true));
+    ColumnType { of: PgType::of_name(element).expect("a known type"), is_array, digits: None }
+}
+
+fn written(value: &ScalarValue, column: ColumnType, format: Format) -> Result<Vec<u8>, Failure> {
+    let array = value.to_array_of_size(1).expect("an array");
+    let mut out = Vec::new();
+    Column::of(&array, column, format)?.write(0, &mut out)?;
+    let (length, bytes) = out.split_first_chunk::<4>().expect("a length");
+    assert_eq!(u32::from_be_bytes(*length) as usize, bytes.len());
+    Ok(bytes.to_vec())
+}
+
+fn bytes_of(hexadecimal: &str) -> Vec<u8> {
+    let digits = hexadecimal.as_bytes().chunks(2);
+    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+/// What a value of a type becomes, with as many digits as a `numeric` shows.
+fn wanted(column: ColumnType, text: &str) -> DataType {
+    match column.of {
+        PgType::Numeric => {
+            let scale = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            DataType::Decimal128(38, scale as i8)
+        }
+        _ => column.values(),
+    }
+}
+
+#[test]
+fn values_are_printed_and_sent_as_by_postgresql() {
+    let mut wrong = Vec::new();
+    for line in lines("values.txt") {
+        let [name, text, hexadecimal] = &line[..] else { panic!("{line:?}") };
+        let (column, bytes) = (type_of(name), bytes_of(hexadecimal));
+        let wanted = wanted(column, text);
+        let shown = match (name.as_str(), text.as_str()) {
+            // The protocol has a letter where a cast to text has a word.
+            ("bool", word) => &word[..1],
+            (_, text) => text,
+        };
+        let read = match parameter::read(Some(&bytes), Format::Binary, column, &wanted) {
+            Ok(read) => read,
+            Err(failure) => {
+                wrong.push(format!("{name} {text}: {failure:?}"));
+                continue;
+            }
+        };
+        let printed = written(&read, column, Format::Text).map(|text| String::from_utf8(text).unwrap());
+        if printed.as_deref() != Ok(shown) {
+            wrong.push(format!("{name} {text}: printed as {printed:?}"));
+        }
+        // Minus zero, and a NaN of other bits, are not told apart by text alone.
+        let sent = written(&read, column, Format::Binary);
+        if sent.as_ref() != Ok(&bytes) {
+            wrong.push(format!("{name} {text}: sent as {sent:?} instead of {bytes:?}"));
+        }
+        let read_text = parameter::read(Some(shown.as_bytes()), Format::Text, column, &wanted);
+        let again = read_text.and_then(|value| written(&value, column, Format::Binary));
+        if again.as_ref() != Ok(&bytes) {
+            wrong.push(format!("{name} {text}: read from text as {again:?} instead of {bytes:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{} wrong", wrong.join("\n"), wrong.len());
+}
+
+#[test]
+fn texts_of_parameters_are_read_as_by_postgresql() {
+    let mut wrong = Vec::new();
+    for line in lines("parameters.txt") {
+        let [name, sent, printed] = &line[..] else { panic!("{line:?}") };
+        let column = type_of(name);
+        let wanted = if column.of == PgType::Numeric { DataType::Utf8 } else { column.values() };
+        let read = parameter::read(Some(sent.as_bytes()), Format::Text, column, &wanted);
+        let ours = match read.and_then(|value| written(&value, column, Format::Text)) {
+            Ok(bytes) => String::from_utf8(bytes).unwrap(),
+            Err(failure) => failure.code,
+        };
+        let theirs = match (name.as_str(), printed.as_str()) {
+            ("bool", "true") => "t",
+            ("bool", "false") => "f",
+            (_, text) => text,
+        };
+        if ours != theirs {
+            wrong.push(format!("{name} {sent:?}: {ours} instead of {theirs}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{} wrong", wrong.join("\n"), wrong.len());
+}

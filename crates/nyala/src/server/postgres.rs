@@ -1,0 +1,199 @@
+//! Listens for clients of PostgreSQL, and hands their connections to `nyala-postgres`.
+//!
+//! A thread of its own accepts connections, logs clients in, and sees when bytes arrive; statements are executed in the
+//! thread pool. A request to cancel a statement is a connection, so it must not wait for a pool that statements keep busy.
+
+use super::audit::{Audit, LogLimit};
+use super::metric::Metric;
+use super::tls::Certificates;
+use super::{ACCEPT_RETRY_DELAY, HEAD_MAX_BYTES};
+use nyala_core::memory::MemoryBudget;
+use nyala_postgres::{Server, Settings, Surroundings};
+use nyala_sql::SqlServer;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// All connections together may fill their buffers with this fraction (1/8) of the memory.
+const MEMORY_SHARE: usize = 8;
+/// The most connections, however much memory there is.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// The most connections of clients of PostgreSQL, of `most` that there may be of all clients: a quarter of them.
+pub fn connections_max(memory_bytes: usize, most: usize) -> usize {
+    (memory_bytes / MEMORY_SHARE / HEAD_MAX_BYTES).min(CONNECTIONS_MAX).min(most / 4)
+}
+
+/// What the listener needs.
+pub struct Options {
+    /// Where it listens.
+    pub bind: SocketAddr,
+    /// Whether clients must log in.
+    pub needs_log_in: bool,
+    /// The longest message.
+    pub message_bytes_max: usize,
+    /// The most connections.
+    pub connections_max: usize,
+    /// How long statements may continue after a shutdown began.
+    pub shutdown_timeout: Duration,
+    /// The certificate, if there is one.
+    pub certificates: Option<Arc<Certificates>>,
+    /// Where failed log-ins are written.
+    pub audit: Arc<Audit>,
+    /// The server's memory.
+    pub memory: Arc<MemoryBudget>,
+}
+
+/// A listener for clients of PostgreSQL.
+pub struct Postgres {
+    /// Where it listens.
+    pub address: SocketAddr,
+    server: Arc<Server>,
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl Postgres {
+    /// Begins to listen. Clients are told to wait until the server is [`Self::ready`].
+    pub fn start(options: Options, work: &Handle) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind(options.bind)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let settings = Settings {
+            needs_log_in: options.needs_log_in,
+            message_bytes_max: options.message_bytes_max,
+            connections_max: options.connections_max,
+        };
+        let (audit, certificates) = (options.audit, options.certificates);
+        let surroundings = Surroundings {
+            tls: certificates.map(|own| Box::new(move || own.postgres_acceptor()) as _),
+            log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client)),
+            memory: options.memory,
+            work: work.clone(),
+            stopped: stopped.clone(),
+        };
+        let server = Server::new(settings, surroundings);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let accepting = accept(listener, server.clone(), stopped, options.shutdown_timeout);
+        let thread = std::thread::Builder::new().name("postgres".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(accepting))?;
+        Ok(Self { address, server, stop, thread })
+    }
+
+    /// From now on statements are executed.
+    pub fn ready(&self, sql: Arc<SqlServer>) {
+        self.server.ready(sql);
+    }
+
+    /// What `/metrics` shows of it.
+    pub fn metrics(&self) -> impl Fn() -> Vec<Metric> + Send + Sync + use<> {
+        let server = self.server.clone();
+        move || metrics(&server)
+    }
+
+    /// Stops listening, and lets statements that run come to their end.
+    pub fn stopping(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits until all statements have ended, at most for the shutdown timeout, and closes all connections.
+    pub fn stop(self) {
+        self.stopping();
+        if self.thread.join().is_err() {
+            tracing::error!("the listener for PostgreSQL's clients panicked");
+        }
+    }
+}
+
+fn metrics(server: &Server) -> Vec<Metric> {
+    let counts = &server.counts;
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let refused = "Connections of PostgreSQL's clients that were refused because there were too many.";
+    let failed = "Statements of PostgreSQL's clients that failed.";
+    vec![
+        Metric::gauge(
+            "nyala_postgres_connections",
+            "Open connections of PostgreSQL's clients.",
+            server.open() as u64,
+        ),
+        Metric::gauge(
+            "nyala_postgres_connections_max",
+            "The most connections of PostgreSQL's clients at once.",
+            server.connections_max() as u64,
+        ),
+        Metric::counter("nyala_postgres_connections_refused_total", refused, count(&counts.refused)),
+        Metric::counter(
+            "nyala_postgres_failed_log_ins_total",
+            "Log-ins of PostgreSQL's clients that failed.",
+            count(&counts.failed_log_ins),
+        ),
+        Metric::counter(
+            "nyala_postgres_statements_total",
+            "Statements that PostgreSQL's clients executed.",
+            count(&counts.statements),
+        ),
+        Metric::counter("nyala_postgres_failed_statements_total", failed, count(&counts.failed_statements)),
+    ]
+}
+
+async fn accept(
+    listener: std::net::TcpListener,
+    server: Arc<Server>,
+    mut stopped: watch::Receiver<bool>,
+    shutdown_timeout: Duration,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "cannot listen for PostgreSQL's clients"),
+    };
+    let warnings = LogLimit::default();
+    let mut serving = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, client)) => {
+                    let server = server.clone();
+                    serving.spawn(async move {
+                        // Answers are sent when they are complete, so waiting for more of them only delays.
+                        let ended = match stream.set_nodelay(true) {
+                            Ok(()) => server.serve(stream, Some(client.ip())).await,
+                            Err(error) => Err(error),
+                        };
+                        if let Err(error) = ended {
+                            tracing::debug!(%error, "a connection of PostgreSQL's protocol ended");
+                        }
+                    });
+                }
+                Err(error) => {
+                    if let Some(left_out) = warnings.next() {
+                        tracing::warn!(%error, left_out, "cannot accept a client of PostgreSQL");
+                    }
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                }
+            },
+            Some(_) = serving.join_next() => {}
+            () = until_true(&mut stopped) => break,
+        }
+    }
+    drop(listener);
+    let all = async { while serving.join_next().await.is_some() {} };
+    if tokio::time::timeout(shutdown_timeout, all).await.is_err() {
+        tracing::warn!(
+            "some statements of PostgreSQL's clients were aborted {shutdown_timeout:?} after the shutdown began \
+             (shutdown-timeout)"
+        );
+    }
+}
+
+/// Waits until the server stops. What `wait_for` returns must not be held while connections are handled.
+async fn until_true(stopped: &mut watch::Receiver<bool>) {
+    drop(stopped.wait_for(|stopped| *stopped).await);
+}

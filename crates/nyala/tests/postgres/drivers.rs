@@ -1,0 +1,51 @@
+//! Drivers by other authors. Each runs a program of `tests/clients` with host and port of a server whose database `d` has
+//! points, and whose administrator is `ann` with the password `pencil`.
+
+use super::peers;
+use super::server::Server;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn find(peer: &str, variable: &str, usual: &str, check: &[&str]) -> Option<String> {
+    let program = std::env::var(variable).unwrap_or_else(|_| usual.to_owned());
+    let found = peers::works(&program, check).then_some(program);
+    peers::require(peer, "crates/nyala/tests/postgres/main.rs says where it is looked for", found)
+}
+
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
+}
+
+/// Runs a driver's program. It succeeds if all its steps succeed.
+fn run(command: &mut Command) {
+    let server = Server::start(&["--auth-enabled", "--scram-iterations", "4096"]);
+    let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
+    let ran = command.args([host, port]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    assert!(ran.status.success(), "{text}\n{}", server.process.log());
+}
+
+#[test]
+fn psycopg_works() {
+    let Some(python) = find("psycopg 3", "NYALA_PYTHON", "python3", &["-c", "import psycopg"]) else {
+        return;
+    };
+    run(Command::new(python).arg(programs().join("psycopg3.py")));
+}
+
+#[test]
+fn node_postgres_works() {
+    let modules = std::env::var("NYALA_NODE_MODULES").unwrap_or_default();
+    let check = format!("require({:?})", Path::new(&modules).join("pg"));
+    let Some(node) = find("node-postgres", "NYALA_NODE", "node", &["-e", &check]) else { return };
+    run(Command::new(node).env("NODE_PATH", modules).arg(programs().join("node_postgres.js")));
+}
+
+#[test]
+fn pgjdbc_works() {
+    let jars = std::env::var("NYALA_PGJDBC").unwrap_or_default();
+    let is_there = std::fs::read_dir(&jars).is_ok_and(|mut jars| jars.next().is_some());
+    let check: &[&str] = if is_there { &["-version"] } else { &["--no-jars-in-NYALA_PGJDBC"] };
+    let Some(java) = find("pgJDBC", "NYALA_JAVA", "java", check) else { return };
+    run(Command::new(java).args(["-cp", &format!("{jars}/*")]).arg(programs().join("PgJdbc.java")));
+}

@@ -1,0 +1,24 @@
+//! PostgreSQL's protocol, as its own clients and hostile ones use it.
+//!
+//! - `NYALA_PSQL` names psql (Debian: `postgresql-client`), else the search path is tried.
+//! - `NYALA_PYTHON` names a Python with psycopg 3 (`pip install 'psycopg[binary]'`), else `python3` is tried.
+//! - `NYALA_NODE_MODULES` names a directory with pg (`clients/package.json`), for `node`.
+//! - `NYALA_PGJDBC` names a directory with pgJDBC (`clients/pgjdbc.xml`), for `java`.
+//!
+//! A client that is missing skips its test (`support/peers.rs`).
+
+#![cfg(feature = "sql")]
+
+#[path = "../support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "../support/peers.rs"]
+mod peers;
+#[path = "../support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+mod drivers;
+mod hostile;
+mod psql;
+mod server;

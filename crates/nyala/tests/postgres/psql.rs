@@ -1,0 +1,198 @@
+//! What people see in psql.
+
+use super::peers;
+use super::server::Server;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// psql, if it is there.
+fn program() -> Option<String> {
+    let program = std::env::var("NYALA_PSQL").unwrap_or_else(|_| "psql".to_owned());
+    let found = peers::works(&program, &["--version"]).then_some(program);
+    peers::require("psql", "install postgresql-client, or say where it is in NYALA_PSQL", found)
+}
+
+/// psql about to connect.
+fn command(program: &str, server: &Server, settings: &str) -> Command {
+    let (host, port) = (server.address.ip(), server.address.port());
+    let mut command = Command::new(program);
+    command.args(["--no-psqlrc", "--no-align", "--no-password", "--dbname"]);
+    command.arg(format!("host={host} port={port} {settings}"));
+    // Nothing of whoever runs the tests.
+    let own = ["PGUSER", "PGDATABASE", "PGOPTIONS", "PGSSLMODE", "PGPASSFILE", "PGPASSWORD", "PGSERVICE"];
+    for name in own {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+fn run(program: &str, server: &Server, settings: &str, statements: &[&str]) -> Output {
+    let mut command = command(program, server, settings);
+    command.args(statements.iter().flat_map(|statement| ["--command", statement]));
+    command.output().expect("it runs")
+}
+
+/// What psql prints, errors included.
+fn printed(program: &str, server: &Server, settings: &str, statements: &[&str]) -> String {
+    let output = run(program, server, settings, statements);
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn psql_shows_measurements_values_and_errors() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&[]);
+    let ask = |statements: &[&str]| printed(&psql, &server, "user=me dbname=d", statements);
+    assert_eq!(
+        ask(&["SELECT * FROM cpu ORDER BY time"]),
+        "time|host|n|s|up|usage|time_ns\n\
+         1970-01-01 00:00:01+00|a|3|x y|t|1.5|1000000000\n\
+         1970-01-01 00:00:02+00|b||||2.5|2000000000\n\
+         1970-01-01 00:00:03+00||-5|||-0.1|3000000001\n(3 rows)\n"
+    );
+    assert_eq!(
+        ask(&["SELECT host, max(usage) AS m FROM cpu GROUP BY host ORDER BY m"]),
+        "host|m\n|-0.1\na|1.5\nb|2.5\n(3 rows)\n"
+    );
+    // Several statements in one text, and one that fails between others.
+    assert_eq!(ask(&["SELECT 1 AS a; SELECT 'b' AS b, NULL AS c"]), "a\n1\n(1 row)\nb|c\nb|\n(1 row)\n");
+    let failing = ask(&["SELECT 1 AS a; SELECT 1/0; SELECT 2 AS never"]);
+    assert_eq!(failing, "a\n1\n(1 row)\nERROR:  division by zero\n");
+    // psql marks the place of an error.
+    assert_eq!(
+        ask(&["SELECT usage, nothing FROM cpu"]),
+        "ERROR:  column \"nothing\" does not exist\nLINE 1: SELECT usage, nothing FROM cpu\n                      ^\n"
+    );
+    let unknown = ask(&["\\set VERBOSITY verbose", "SELECT * FROM nowhere"]);
+    assert!(unknown.starts_with("ERROR:  42P01: relation \"d.autogen.nowhere\" does not exist"), "{unknown}");
+    let values = "SELECT interval '1 month 2 days 3 hours' AS i, date '2024-02-29' AS d, 1.50::numeric(6,2) AS n, \
+                  array[1, NULL, 3] AS l, 'x'::bytea AS b, 'NaN'::float8 AS f";
+    assert_eq!(
+        ask(&[values]),
+        "i|d|n|l|b|f\n1 mon 2 days 03:00:00|2024-02-29|1.50|{1,NULL,3}|\\x78|NaN\n(1 row)\n"
+    );
+    let transaction = ask(&["BEGIN", "SELECT 1/0", "SELECT 1 AS a", "ROLLBACK", "SELECT 2 AS b"]);
+    assert!(transaction.starts_with("BEGIN\nROLLBACK\nb\n2\n(1 row)\n"), "{transaction}");
+    assert!(transaction.contains("current transaction is aborted"), "{transaction}");
+}
+
+#[test]
+fn psql_logs_in_and_sees_only_what_is_granted() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&["--auth-enabled", "--scram-iterations", "4096"]);
+    server.ask("CREATE DATABASE other");
+    server.ask("CREATE USER bob WITH PASSWORD 'bob\\'s'");
+    server.ask("GRANT READ ON d TO bob");
+    let ask = |settings: &str, statement: &str| printed(&psql, &server, settings, &[statement]);
+    assert_eq!(ask("user=ann password=pencil dbname=d", "SELECT 1 AS a"), "a\n1\n(1 row)\n");
+    assert_eq!(
+        ask("user=bob password='bob\\'s' dbname=d", "SELECT count(*) AS n FROM cpu"),
+        "n\n3\n(1 row)\n"
+    );
+    for user in ["ann", "bob", "nobody"] {
+        let refused = ask(&format!("user={user} password=wrong dbname=d"), "SELECT 1");
+        assert!(
+            refused.contains(&format!("password authentication failed for user \"{user}\"")),
+            "{refused}"
+        );
+    }
+    assert!(server.process.log().contains("a log-in failed"), "{}", server.process.log());
+    assert!(server.process.log().contains("user=\"nobody\""), "{}", server.process.log());
+    let refused = ask("user=bob password='bob\\'s' dbname=other", "SELECT 1");
+    assert!(refused.contains("permission denied for database \"other\""), "{refused}");
+    let refused = ask("user=ann password=pencil dbname=nowhere", "SELECT 1");
+    assert!(refused.contains("database \"nowhere\" does not exist"), "{refused}");
+    // A new password makes the old one invalid, and so does the end of the user.
+    server.ask("SET PASSWORD FOR bob = 'new'");
+    assert!(ask("user=bob password='bob\\'s' dbname=d", "SELECT 1").contains("authentication failed"));
+    assert_eq!(ask("user=bob password=new dbname=d", "SELECT 1 AS a"), "a\n1\n(1 row)\n");
+    server.ask("DROP USER bob");
+    assert!(ask("user=bob password=new dbname=d", "SELECT 1").contains("authentication failed"));
+}
+
+#[test]
+fn a_password_without_a_verifier_is_sent_inside_tls() {
+    let Some(psql) = program() else { return };
+    let found = peers::works("openssl", &["version"]).then_some(());
+    if peers::require("openssl", "install openssl", found).is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let (certificate, key) = (directory.path().join("c.pem"), directory.path().join("k.pem"));
+    make_certificate(&certificate, &key);
+    let (certificate, key) = (certificate.to_str().expect("text"), key.to_str().expect("text"));
+    let address = super::client::free_address().to_string();
+    let data = directory.path().join("data");
+    let process = super::process::Process::spawn(
+        &data,
+        &[
+            "--postgres-bind",
+            &address,
+            "--auth-enabled",
+            "--https-certificate",
+            certificate,
+            "--https-private-key",
+            key,
+        ],
+    );
+    let address = address.parse().expect("an address");
+    let server = Server { process, address, directory };
+    let begun = Instant::now();
+    while !printed(&psql, &server, "user=x dbname=x", &["SELECT 1"]).contains("no administrator yet") {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{}", server.process.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let created = Command::new("curl")
+        .args(["--silent", "--show-error", "--insecure", "--data-urlencode"])
+        .arg("q=CREATE USER ann WITH PASSWORD 'pencil' WITH ALL PRIVILEGES")
+        .arg(format!("https://{}/query", server.process.address))
+        .output();
+    let Some(created) = peers::require("curl", "install curl", created.ok()) else { return };
+    assert!(created.status.success(), "{created:?}");
+    let secure = format!("user=ann dbname=postgres sslmode=verify-full sslrootcert={certificate}");
+    let answer =
+        printed(&psql, &server, &format!("{secure} password=pencil"), &["SELECT 1 AS a", "\\conninfo"]);
+    assert!(answer.starts_with("a\n1\n(1 row)\n") && answer.contains("TLSv1.3"), "{answer}");
+    let refused = printed(&psql, &server, &format!("{secure} password=wrong"), &["SELECT 1"]);
+    assert!(refused.contains("password authentication failed for user \"ann\""), "{refused}");
+}
+
+fn make_certificate(certificate: &Path, key: &Path) {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args([Path::new("-keyout"), key, Path::new("-out"), certificate])
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// A statement that computes for minutes.
+pub(crate) const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 1000000) b \
+                                  WHERE a.value * b.value % 7 = 3";
+
+#[test]
+fn ctrl_c_cancels_the_statement() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&[]);
+    let mut command = command(&psql, &server, "user=me dbname=d");
+    let child = command
+        .args(["--command", ENDLESS])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let begun = Instant::now();
+    while !server.process.query("SHOW QUERIES").to_string().contains("generate_series") {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the statement does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(text.contains("ERROR:  query interrupted"), "{text}");
+    assert!(!server.process.query("SHOW QUERIES").to_string().contains("generate_series"));
+}
