@@ -157,6 +157,12 @@ impl SqlError {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The same error without a position, which is one of another text.
+    #[must_use]
+    pub(crate) fn without_place(self) -> Self {
+        Self { position: None, ..self.placed_in("") }
+    }
+
     /// The same error with its position in the text of the statement, where the message or the planner names one.
     #[must_use]
     pub(crate) fn placed_in(mut self, text: &str) -> Self {
@@ -351,6 +357,10 @@ fn of_plan(words: String) -> SqlError {
         let name = rest.split('\'').next().unwrap_or(rest);
         // The planner names database, policy and measurement; a user asks for the last.
         return SqlError::new(SqlState::UNKNOWN_TABLE, format!("relation \"{name}\" does not exist"));
+    }
+    if words.starts_with("Correlated scalar subquery must be aggregated") {
+        return SqlError::unsupported("a subquery that depends on the row around it and is no aggregate")
+            .with_hint("Write max(…) or another aggregate in it, or a join.");
     }
     if words.starts_with("Invalid function") {
         return SqlError::new(SqlState::UNKNOWN_FUNCTION, words);

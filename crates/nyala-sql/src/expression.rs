@@ -1,6 +1,7 @@
 //! Expressions over rows that are in memory: defaults, checks, what ON CONFLICT sets, what RETURNING gives.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::floats::compared_as_floats;
 use arrow_array::{ArrayRef, RecordBatch};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -78,7 +79,8 @@ pub(crate) fn compiled(
         .with_query_execution_start_time(state.execution_props().query_execution_start_time)
         .build();
     let simplifier = ExprSimplifier::new(context);
-    let coerced = simplifier.coerce(bound.data, schema)?;
+    let compared = compared_as_floats(bound.data, schema)?;
+    let coerced = simplifier.coerce(compared.data, schema)?;
     let simplified = simplifier.simplify(coerced)?;
     Ok(state.create_physical_expr(simplified, schema)?)
 }

@@ -69,7 +69,15 @@ impl Session {
             let (name, declared) = (columns.name(position), columns.columns[position].declared_type);
             let mut own = equal.iter().filter(|(column, _)| column == name);
             let (Some((_, value)), None) = (own.next(), own.next()) else { return Ok(None) };
+            let is_limited = matches!(declared, DeclaredType::Varchar(_) | DeclaredType::Char(_));
+            if is_limited || !is_plain(value) {
+                return Ok(None);
+            }
             if let Some(number) = parameter(value) {
+                let is_given = given.get(number - 1).is_some_and(Option::is_some);
+                if is_given && given[number - 1] != Some(data_type(declared)) {
+                    return Ok(None);
+                }
                 if types.len() < number {
                     types.resize(number, None);
                 }
@@ -168,22 +176,23 @@ fn looked_for(
     declared: DeclaredType,
     around: &crate::relation::input::Surroundings,
 ) -> SqlResult<Option<Value>> {
-    // A number is compared as it is, and not rounded.
-    let is_whole = match &value {
-        Datum::Number(text) => !text.contains(['.', 'e', 'E']),
-        Datum::Decimal(..) | Datum::Float(_) => false,
-        _ => true,
-    };
     let is_number = matches!(value, Datum::Number(_) | Datum::Int(_));
-    match declared.column_type() {
-        nyala_core::ColumnType::Decimal { .. } if is_number && is_whole => {}
-        nyala_core::ColumnType::Decimal { .. } => {}
-        _ if !is_whole => return Ok(None),
-        _ => {}
-    }
     match value.stored(name, declared, around) {
         Err(error) if is_number && error.code == crate::error::SqlState::OUT_OF_RANGE => Ok(None),
         stored => stored,
+    }
+}
+
+/// Whether a literal becomes what it is compared with. Any other has a type of its own, and is not converted to that of a
+/// key.
+fn is_plain(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_plain(inner),
+        Expr::UnaryOp { expr, .. } => is_plain(expr),
+        Expr::Value(value) => {
+            !matches!(&value.value, ast::Value::Number(text, _) if text.contains(['.', 'e', 'E']))
+        }
+        _ => false,
     }
 }
 

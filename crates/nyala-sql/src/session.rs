@@ -120,7 +120,9 @@ impl Session {
         let prepared = match &statement.ast {
             _ if change::written(&statement).is_some() => {
                 self.server.catalog.follow().await?;
-                self.prepare_change(statement, types).await?
+                let text = statement.text.clone();
+                let prepared = self.prepare_change(statement, types).await;
+                prepared.map_err(|error| error.placed_in(&text))?
             }
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
                 self.server.catalog.follow().await?;

@@ -1,7 +1,9 @@
 //! Statements: parsed, but not looked at.
 
+use crate::distinct_from;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
+use crate::numbers;
 use crate::shape::Shape;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
@@ -51,7 +53,11 @@ impl Statement {
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
         let done = tokens.map_err(ParserError::from).and_then(|tokens| {
             shape = Shape::of(&tokens).map(Arc::new);
-            parsed = statements(latest_on::rewritten(tokens))?;
+            let is_repaired = tokens.iter().any(is_distinct);
+            parsed = statements(numbers::rewritten(latest_on::rewritten(tokens)))?;
+            if is_repaired {
+                parsed.iter_mut().for_each(|(ast, _)| distinct_from::repair(ast));
+            }
             Ok(())
         });
         done.map_err(|error: ParserError| SqlError::from(error).placed_in(text))?;
@@ -107,6 +113,10 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<(ast::Statement, bool)>,
         statements.extend(parser.parse_statements()?.into_iter().map(|ast| (ast, is_upsert)));
     }
     Ok(statements)
+}
+
+fn is_distinct(token: &TokenWithSpan) -> bool {
+    matches!(&token.token, Token::Word(word) if word.keyword == Keyword::DISTINCT)
 }
 
 fn is_upsert(token: &TokenWithSpan) -> bool {

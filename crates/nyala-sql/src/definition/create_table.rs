@@ -17,7 +17,7 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, Ident, TableConstraint};
 use nyala_core::store::Capabilities;
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
-use nyala_db::relations::{Body, Check, ColumnDefinition, DeclaredType, Definition, Key, TableDefinition};
+use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Key, TableDefinition};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -41,7 +41,10 @@ impl Session {
             return if create.if_not_exists { Ok(tag) } else { Err(taken(&place.name)) };
         }
         let table = NewTable::of(&place.name, create)?;
-        table.check(self.names(), self.surroundings(), self.server.catalog.store().capabilities())?;
+        let capabilities = self.server.catalog.store().capabilities();
+        // Expressions are read again as they are stored.
+        let checked = table.check(self.names(), self.surroundings(), capabilities);
+        checked.map_err(SqlError::without_place)?;
         match self.create_new(&place.database, table).await {
             Err(error) if error.code == SqlState::DUPLICATE_TABLE && create.if_not_exists => Ok(tag),
             created => created.map(|()| tag),

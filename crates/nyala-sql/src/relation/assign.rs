@@ -4,8 +4,8 @@ use super::columns::data_type;
 use super::datum::{Datum, refused};
 use super::input::Surroundings;
 use crate::error::{SqlError, SqlResult, SqlState};
-use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, new_null_array};
 use arrow_schema::{DataType, TimeUnit};
 use datafusion::arrow::compute::cast;
 use datafusion::error::DataFusionError;
@@ -25,6 +25,9 @@ pub(crate) fn assigned(
 ) -> SqlResult<ArrayRef> {
     let values = plain(values)?;
     let own = declared.column_type().data_type();
+    if values.data_type() == &DataType::Null {
+        return Ok(new_null_array(&own, values.len()));
+    }
     match declared {
         DeclaredType::Text if values.data_type() == &own && !has_zero_byte(&values) => Ok(values),
         // Texts may be too long, and floats get one NaN and one zero.

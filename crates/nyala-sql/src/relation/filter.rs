@@ -112,6 +112,9 @@ fn condition_of(expression: &Expr, columns: &TableColumns) -> Option<Condition> 
         Expr::InList(list) => listed(list, columns),
         Expr::IsNull(inner) => Some(Condition::one(column_of(inner, columns)?, Comparison::IsNull)),
         Expr::IsNotNull(inner) => Some(Condition::one(column_of(inner, columns)?, Comparison::IsNotNull)),
+        // What was found to hold always, or never, after it was judged here.
+        Expr::Literal(ScalarValue::Boolean(Some(true)), _) => Some(Condition::All(Vec::new())),
+        Expr::Literal(ScalarValue::Boolean(_) | ScalarValue::Null, _) => Some(Condition::Never),
         Expr::Not(inner) => truth(inner, columns, false),
         Expr::Column(_) => truth(expression, columns, true),
         _ => None,

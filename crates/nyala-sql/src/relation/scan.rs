@@ -192,10 +192,6 @@ impl ExecutionPlan for RelationScan {
         Ok(Arc::new(statistics))
     }
 
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         Some(Arc::new(Self { limit, ..self.clone() }))
     }
@@ -268,12 +264,14 @@ impl Reading {
                 self.rows = None;
                 continue;
             };
-            self.left = self.left.saturating_sub(batch.rows);
+            // Also if a store does not know of limits.
+            let count = batch.rows.min(self.left);
+            self.left -= count;
             let columns = self.places.iter().zip(self.schema.fields());
             let columns: Vec<ArrayRef> = columns
-                .map(|(place, field)| shown_as(&batch.columns[*place], field.data_type()))
+                .map(|(place, field)| shown_as(&batch.columns[*place].slice(0, count), field.data_type()))
                 .collect::<Result<_>>()?;
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.rows));
+            let options = RecordBatchOptions::new().with_row_count(Some(count));
             return Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?));
         }
     }
