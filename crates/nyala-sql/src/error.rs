@@ -1,5 +1,6 @@
 //! Errors of statements, with PostgreSQL's codes.
 
+use crate::names::SEARCHED;
 use arrow_schema::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -355,7 +356,8 @@ fn quoted_where_needed(name: &str) -> String {
 fn of_plan(words: String) -> SqlError {
     if let Some(rest) = words.strip_prefix("table '") {
         let name = rest.split('\'').next().unwrap_or(rest);
-        // The planner names database, policy and measurement; a user asks for the last.
+        // The planner names the database, too, and the schema that a name without one is looked for in.
+        let name = name.rsplit_once(&format!("{SEARCHED}.")).map_or(name, |(_, name)| name);
         return SqlError::new(SqlState::UNKNOWN_TABLE, format!("relation \"{name}\" does not exist"));
     }
     if words.starts_with("Correlated scalar subquery must be aggregated") {

@@ -29,7 +29,7 @@ impl Server {
         let bind = address.to_string();
         let arguments = [&["--postgres-bind", &bind], arguments].concat();
         let process = Process::start(&directory.path().join("data"), &arguments);
-        let server = Server { process, address, directory };
+        let server = Server { process, address, _directory: directory };
         if arguments.contains(&"--auth-enabled") {
             server.ask("CREATE USER ann WITH PASSWORD 'pencil' WITH ALL PRIVILEGES");
         }
