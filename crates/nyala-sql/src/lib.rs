@@ -23,6 +23,7 @@ mod session;
 mod settings;
 mod statement;
 mod transaction;
+mod yielding;
 
 pub use error::{SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};

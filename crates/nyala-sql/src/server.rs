@@ -1,6 +1,7 @@
 //! What all sessions share.
 
 use crate::memory::SharePool;
+use crate::yielding::Yielding;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -33,8 +34,10 @@ pub struct SqlServer {
 
 /// Functions and rules of the planner: the same for all sessions, and made when the first statement comes, so that a server
 /// that is asked no SQL does not pay for them.
-static PLANNER: LazyLock<SessionState> =
-    LazyLock::new(|| SessionStateBuilder::new_with_default_features().build());
+static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
+    let planner = SessionStateBuilder::new_with_default_features();
+    planner.with_physical_optimizer_rule(Arc::new(Yielding)).build()
+});
 
 impl SqlServer {
     /// Functions and rules, to make the state of a session from.
