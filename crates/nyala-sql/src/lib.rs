@@ -30,6 +30,7 @@ mod settings;
 mod shape;
 mod statement;
 mod transaction;
+mod yielding;
 
 pub use error::{SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};

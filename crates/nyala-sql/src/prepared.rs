@@ -16,6 +16,7 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Volatility};
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
+use nyala_db::users::Principal;
 use std::sync::Arc;
 
 /// A prepared statement.
@@ -28,6 +29,8 @@ pub struct Prepared {
     /// The columns of its answer; `None` if it gives no rows.
     pub columns: Option<SchemaRef>,
     pub(crate) plan: PreparedPlan,
+    /// Who the query was planned for.
+    pub(crate) principal: Option<Principal>,
 }
 
 /// What executing a prepared statement does.
@@ -52,7 +55,7 @@ pub(crate) enum PreparedPlan {
 impl Prepared {
     /// A statement that only concerns the session.
     pub(crate) fn of_session(statement: Statement, columns: Option<SchemaRef>) -> Self {
-        Self { statement, parameters: Vec::new(), columns, plan: PreparedPlan::Session }
+        Self { statement, parameters: Vec::new(), columns, plan: PreparedPlan::Session, principal: None }
     }
 
     /// Plans a query. `given` are the types of parameters that the client knows.
@@ -72,7 +75,8 @@ impl Prepared {
             true => (plan, false),
             false => (state.optimize(&plan).map_err(placed)?, true),
         };
-        Ok(Self { statement, parameters, columns, plan: PreparedPlan::Query { plan, is_optimized } })
+        let plan = PreparedPlan::Query { plan, is_optimized };
+        Ok(Self { statement, parameters, columns, plan, principal: None })
     }
 
     /// A statement whose plan is known, with the values of its literals.
@@ -82,6 +86,7 @@ impl Prepared {
             parameters: plan.parameters.clone(),
             columns: Some(plan.columns.clone()),
             plan: PreparedPlan::Known { plan, literals },
+            principal: None,
         }
     }
 

@@ -113,6 +113,7 @@ impl Session {
     /// What is wrong with the statement.
     pub async fn prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
         self.check_not_failed(&statement)?;
+        self.learn_grants()?;
         let prepared = self.try_prepare(statement, types).await;
         self.noted(prepared)
     }
@@ -120,24 +121,33 @@ impl Session {
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
         match &statement.ast {
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
-                self.server.catalog.follow().await?;
-                let (server, context) = (self.server.clone(), self.plan_context(types));
-                let known = reuse::find(&server, &context, &self.principal, &statement).await?;
-                if let Some(prepared) = known {
-                    return Ok(prepared);
-                }
-                let state = self.state()?;
-                if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
-                    return Ok(prepared);
-                }
-                let prepared = Prepared::of_query(state, statement, types).await?;
-                if let PreparedPlan::Query { plan, .. } = &prepared.plan {
-                    check_only_reads(plan)?;
-                }
+                let mut prepared = self.prepare_query(statement, types).await?;
+                prepared.principal = Some(self.principal.clone());
                 Ok(prepared)
             }
             _ => self.prepare_command(statement),
         }
+    }
+
+    async fn prepare_query(
+        &mut self,
+        statement: Statement,
+        types: &[Option<DataType>],
+    ) -> SqlResult<Prepared> {
+        self.server.catalog.follow().await?;
+        let (server, context) = (self.server.clone(), self.plan_context(types));
+        if let Some(known) = reuse::find(&server, &context, &self.principal, &statement).await? {
+            return Ok(known);
+        }
+        let state = self.state()?;
+        if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
+            return Ok(prepared);
+        }
+        let prepared = Prepared::of_query(state, statement, types).await?;
+        if let PreparedPlan::Query { plan, .. } = &prepared.plan {
+            check_only_reads(plan)?;
+        }
+        Ok(prepared)
     }
 
     /// Executes a prepared statement with values for its parameters.
@@ -146,6 +156,17 @@ impl Session {
     /// What goes wrong before the first row. If the session is in a transaction, the transaction fails.
     pub async fn execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
         self.check_not_failed(&prepared.statement)?;
+        self.learn_grants()?;
+        let again;
+        let prepared = match self.is_still_granted(prepared) {
+            true => prepared,
+            false => {
+                let types: Vec<_> = prepared.parameters.iter().cloned().map(Some).collect();
+                let planned = self.try_prepare(prepared.statement.clone(), &types).await;
+                again = self.noted(planned)?;
+                &again
+            }
+        };
         let executed = match &prepared.plan {
             PreparedPlan::Session => self.execute_command(&prepared.statement),
             PreparedPlan::Query { plan, is_optimized } => {
@@ -163,6 +184,28 @@ impl Session {
             }
         };
         self.noted(executed)
+    }
+
+    /// Learns what the user may do now: a session may be old.
+    fn learn_grants(&mut self) -> SqlResult<()> {
+        let Principal::User(user) = &self.principal else { return Ok(()) };
+        let now = self.server.catalog.users().existing(user.name()).map_err(|_| {
+            SqlError::new(SqlState::UNKNOWN_USER, format!("user \"{}\" was dropped", user.name()))
+        })?;
+        if now != *user {
+            self.principal = Principal::User(now);
+            self.state = None;
+        }
+        Ok(())
+    }
+
+    /// Whether the user is the same, unchanged, as when a statement was planned. A plan knows tables that the user could
+    /// read then.
+    fn is_still_granted(&self, prepared: &Prepared) -> bool {
+        match (&prepared.principal, &self.principal) {
+            (Some(Principal::User(then)), Principal::User(now)) => then == now,
+            _ => true,
+        }
     }
 
     /// Notes that a statement of a transaction failed.
