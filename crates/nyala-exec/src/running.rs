@@ -47,6 +47,8 @@ pub struct Query<WriteText: ?Sized = Text> {
     user: Option<String>,
     begun: Instant,
     timeout: Duration,
+    /// The setting that it comes from.
+    timeout_name: &'static str,
     killed: AtomicBool,
     stop: Notify,
     write_text: WriteText,
@@ -90,8 +92,9 @@ impl RunningQueries {
         database: &str,
         principal: &Principal,
     ) -> Result<QueryGuard> {
-        let timeouts = [timeout, self.limits.timeout].into_iter().filter(|timeout| !timeout.is_zero());
-        let timeout = timeouts.min().unwrap_or_default();
+        let timeouts = [(timeout, "statement_timeout"), (self.limits.timeout, "query-timeout")];
+        let timeouts = timeouts.into_iter().filter(|(timeout, _)| !timeout.is_zero());
+        let (timeout, timeout_name) = timeouts.min().unwrap_or_default();
         let max = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
         if max > 0 && queries.len() >= max {
@@ -109,6 +112,7 @@ impl RunningQueries {
             user,
             begun: Instant::now(),
             timeout,
+            timeout_name,
             killed: AtomicBool::new(false),
             stop: Notify::new(),
             write_text,
@@ -181,7 +185,7 @@ impl Query {
             return self.until_killed().await;
         }
         let left = self.timeout.saturating_sub(self.elapsed());
-        tokio::time::timeout(left, self.until_killed()).await.unwrap_or_else(|_| timed_out())
+        tokio::time::timeout(left, self.until_killed()).await.unwrap_or_else(|_| self.timed_out())
     }
 
     /// Fails if the query must stop. Long computations that never wait call this.
@@ -190,9 +194,13 @@ impl Query {
             return Err(interrupted());
         }
         match !self.timeout.is_zero() && self.elapsed() >= self.timeout {
-            true => Err(timed_out()),
+            true => Err(self.timed_out()),
             false => Ok(()),
         }
+    }
+
+    fn timed_out(&self) -> Error {
+        Error::new(ErrorKind::Cancelled, format!("{} limit exceeded", self.timeout_name))
     }
 
     async fn until_killed(&self) -> Error {
@@ -208,10 +216,6 @@ impl Query {
 
 fn interrupted() -> Error {
     Error::new(ErrorKind::Cancelled, "query interrupted")
-}
-
-fn timed_out() -> Error {
-    Error::new(ErrorKind::Cancelled, "query-timeout limit exceeded")
 }
 
 impl QueryGuard {

@@ -13,7 +13,8 @@ mod connection;
 pub mod error;
 pub mod message;
 mod server;
+mod shared;
 pub mod value;
 
 pub use connection::wire::Duplex;
-pub use server::{Counts, Server, Settings, Surroundings};
+pub use shared::{Counts, Server, Settings, Surroundings};

@@ -1,84 +1,23 @@
-//! What all connections share, and the life of a connection from its first byte.
+//! The life of a connection from its first byte. Next: `connection/log_in.rs`.
 
-use crate::cancels::Cancels;
 use crate::connection::wire::{Duplex, Wire};
 use crate::connection::{Connection, log_in};
 use crate::error::Failure;
 use crate::message::Startup;
 use crate::message::backend::{self, Severity};
 use crate::message::startup::LENGTH_MAX;
+use crate::shared::Server;
 use bytes::Bytes;
-use nyala_core::memory::MemoryBudget;
-use nyala_sql::SqlServer;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
 /// How long a client may take until it is logged in.
 const LOG_IN_TIMEOUT: Duration = Duration::from_secs(30);
-/// One in so many connections may be waiting for its client to log in before others are refused: who cannot log in must
-/// not keep out who can.
-const CONNECTIONS_MIN: usize = 8;
-
-/// What an operator decides.
-pub struct Settings {
-    /// Whether clients must log in.
-    pub needs_log_in: bool,
-    /// The longest message.
-    pub message_bytes_max: usize,
-    /// The most connections at once.
-    pub connections_max: usize,
-}
-
-/// Is told the user and the address of a failed log-in.
-pub type LogInFailed = dyn Fn(&str, Option<IpAddr>) + Send + Sync;
-
-/// What the server asks of its surroundings.
-pub struct Surroundings {
-    /// Gives the certificate that is in use now, if there is one.
-    pub tls: Option<Box<dyn Fn() -> TlsAcceptor + Send + Sync>>,
-    /// Is told the user and the address of each failed log-in.
-    pub log_in_failed: Box<LogInFailed>,
-    /// The server's memory.
-    pub memory: Arc<MemoryBudget>,
-    /// Where statements are executed: they may compute for long.
-    pub work: Handle,
-    /// Turns true when the server stops.
-    pub stopped: watch::Receiver<bool>,
-}
-
-/// A server that speaks PostgreSQL's protocol.
-pub struct Server {
-    pub(crate) settings: Settings,
-    pub(crate) surroundings: Surroundings,
-    pub(crate) cancels: Arc<Cancels>,
-    sql: OnceLock<Arc<SqlServer>>,
-    open: AtomicUsize,
-    /// How much was done since the start.
-    pub counts: Counts,
-}
-
-/// How much was done since the start.
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// Connections that were accepted.
-    pub connections: AtomicU64,
-    /// Connections that were refused because there were too many.
-    pub refused: AtomicU64,
-    /// Log-ins that failed.
-    pub failed_log_ins: AtomicU64,
-    /// Statements that were executed.
-    pub statements: AtomicU64,
-    /// Statements that failed.
-    pub failed_statements: AtomicU64,
-}
 
 /// Counts a connection as open until it is dropped.
 struct Open<'a>(&'a AtomicUsize);
@@ -90,35 +29,6 @@ impl Drop for Open<'_> {
 }
 
 impl Server {
-    /// A server that tells clients to wait until it is [`Self::ready`].
-    pub fn new(settings: Settings, surroundings: Surroundings) -> Arc<Self> {
-        let settings =
-            Settings { connections_max: settings.connections_max.max(CONNECTIONS_MIN), ..settings };
-        let (cancels, sql) = (Arc::default(), OnceLock::new());
-        let (open, counts) = (AtomicUsize::new(0), Counts::default());
-        Arc::new(Self { settings, surroundings, cancels, sql, open, counts })
-    }
-
-    /// From now on statements are executed.
-    pub fn ready(&self, sql: Arc<SqlServer>) {
-        // It is called once.
-        let _ = self.sql.set(sql);
-    }
-
-    pub(crate) fn sql(&self) -> Result<&Arc<SqlServer>, Failure> {
-        self.sql.get().ok_or_else(|| Failure::new("57P03", "the database system is starting up"))
-    }
-
-    /// How many connections are open.
-    pub fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
-    }
-
-    /// The most connections at once.
-    pub fn connections_max(&self) -> usize {
-        self.settings.connections_max
-    }
-
     /// Serves a connection until it ends. Its client logs in here; from then on it is a task of the thread pool.
     pub async fn serve(
         self: Arc<Self>,
@@ -169,6 +79,8 @@ impl Server {
                 }
                 Startup::Cancel { number, secret } => {
                     self.cancels.cancel(number, secret);
+                    // TLS has an end of its own, without which the client believes that the request was cut off.
+                    stream.shutdown().await?;
                     return Ok(None);
                 }
                 Startup::Session { is_newer, parameters } => {

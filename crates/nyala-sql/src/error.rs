@@ -71,6 +71,8 @@ impl SqlState {
     pub const FAILED_TRANSACTION: Self = Self("25P02");
     /// invalid_sql_statement_name
     pub const UNKNOWN_STATEMENT: Self = Self("26000");
+    /// invalid_authorization_specification
+    pub const UNKNOWN_USER: Self = Self("28000");
     /// serialization_failure
     pub const SERIALIZATION_FAILURE: Self = Self("40001");
     /// insufficient_privilege

@@ -41,6 +41,7 @@ mod statement;
 mod target;
 mod transaction;
 mod view;
+mod yielding;
 
 pub use error::{SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};

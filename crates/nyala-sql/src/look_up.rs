@@ -107,6 +107,7 @@ impl Session {
             columns: Some(schema),
             version: 0,
             plan: PreparedPlan::LookUp(Arc::new(plan)),
+            principal: None,
         }))
     }
 

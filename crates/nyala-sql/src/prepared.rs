@@ -18,6 +18,7 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Volatility};
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
+use nyala_db::users::Principal;
 use std::sync::Arc;
 
 /// A prepared statement.
@@ -32,6 +33,8 @@ pub struct Prepared {
     /// The version of the definitions of tables that it was planned with.
     pub(crate) version: u64,
     pub(crate) plan: PreparedPlan,
+    /// Who the query was planned for.
+    pub(crate) principal: Option<Principal>,
 }
 
 /// What executing a prepared statement does.
@@ -62,7 +65,14 @@ pub(crate) enum PreparedPlan {
 impl Prepared {
     /// A statement that only concerns the session.
     pub(crate) fn of_session(statement: Statement, columns: Option<SchemaRef>) -> Self {
-        Self { statement, parameters: Vec::new(), columns, version: 0, plan: PreparedPlan::Session }
+        Self {
+            statement,
+            parameters: Vec::new(),
+            columns,
+            version: 0,
+            plan: PreparedPlan::Session,
+            principal: None,
+        }
     }
 
     /// A statement that defines a table or a view.
@@ -95,7 +105,7 @@ impl Prepared {
             false => (state.optimize(&plan).map_err(placed)?, true),
         };
         let plan = PreparedPlan::Query { plan, is_optimized };
-        Ok(Self { statement, parameters, columns, version: 0, plan })
+        Ok(Self { statement, parameters, columns, version: 0, plan, principal: None })
     }
 
     /// A statement whose plan is known, with the values of its literals.
@@ -106,6 +116,7 @@ impl Prepared {
             columns: Some(plan.columns.clone()),
             version: 0,
             plan: PreparedPlan::Known { plan, literals },
+            principal: None,
         }
     }
 

@@ -5,11 +5,13 @@ use crate::functions;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
 use crate::plans::PlanCache;
+use crate::yielding::Yielding;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::Analyzer;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
@@ -42,7 +44,7 @@ pub struct SqlServer {
 /// Functions and rules of the planner: the same for all sessions, and made when the first statement comes, so that a server
 /// that is asked no SQL does not pay for them.
 static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
-    let mut rules = PhysicalOptimizer::new().rules;
+    let mut rules = usual_rules();
     // Before the planner decides how rows are distributed.
     rules.insert(0, Arc::new(PushDownAggregates));
     rules.insert(1, Arc::new(PushDownLatest));
@@ -57,6 +59,13 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     planner
 });
 
+/// The planner's own rules, and that joins pause.
+fn usual_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.push(Arc::new(Yielding));
+    rules
+}
+
 impl SqlServer {
     /// Functions and rules, to make the state of a session from. Without pushing down, whatever a rule of ours changes is
     /// computed from rows, so that tests can compare.
@@ -64,7 +73,7 @@ impl SqlServer {
         let builder = SessionStateBuilder::new_from_existing(PLANNER.clone());
         match pushes_down {
             true => builder,
-            false => builder.with_physical_optimizer_rules(PhysicalOptimizer::new().rules),
+            false => builder.with_physical_optimizer_rules(usual_rules()),
         }
     }
 

@@ -111,6 +111,7 @@ impl Session {
     /// What is wrong with the statement.
     pub async fn prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
         self.check_not_failed(&statement)?;
+        self.learn_grants()?;
         let prepared = self.try_prepare(statement, types).await;
         self.noted(prepared)
     }
@@ -122,32 +123,43 @@ impl Session {
                 self.server.catalog.follow().await?;
                 let text = statement.text.clone();
                 let prepared = self.prepare_change(statement, types).await;
-                prepared.map_err(|error| error.placed_in(&text))?
+                let mut prepared = prepared.map_err(|error| error.placed_in(&text))?;
+                prepared.principal = Some(self.principal.clone());
+                prepared
             }
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
-                self.server.catalog.follow().await?;
-                if let Some(prepared) = self.prepare_look_up(&statement, types)? {
-                    return Ok(Prepared { version, ..prepared });
-                }
-                let (server, context) = (self.server.clone(), self.plan_context(types));
-                let known = reuse::find(&server, &context, &self.principal, &statement).await?;
-                if let Some(prepared) = known {
-                    return Ok(Prepared { version, ..prepared });
-                }
-                let state = self.state();
-                if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
-                    return Ok(Prepared { version, ..prepared });
-                }
-                let prepared = Prepared::of_query(state, statement, types).await?;
-                if let PreparedPlan::Query { plan, .. } = &prepared.plan {
-                    check_only_reads(plan)?;
-                }
+                let mut prepared = self.prepare_query(statement, types).await?;
+                prepared.principal = Some(self.principal.clone());
                 prepared
             }
             ast if is_definition(ast) => Prepared::of_definition(statement),
             _ => self.prepare_command(statement)?,
         };
         Ok(Prepared { version, ..prepared })
+    }
+
+    async fn prepare_query(
+        &mut self,
+        statement: Statement,
+        types: &[Option<DataType>],
+    ) -> SqlResult<Prepared> {
+        self.server.catalog.follow().await?;
+        if let Some(prepared) = self.prepare_look_up(&statement, types)? {
+            return Ok(prepared);
+        }
+        let (server, context) = (self.server.clone(), self.plan_context(types));
+        if let Some(known) = reuse::find(&server, &context, &self.principal, &statement).await? {
+            return Ok(known);
+        }
+        let state = self.state();
+        if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
+            return Ok(prepared);
+        }
+        let prepared = Prepared::of_query(state, statement, types).await?;
+        if let PreparedPlan::Query { plan, .. } = &prepared.plan {
+            check_only_reads(plan)?;
+        }
+        Ok(prepared)
     }
 
     /// Executes a prepared statement with values for its parameters.
@@ -161,12 +173,13 @@ impl Session {
     }
 
     async fn try_execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
+        self.learn_grants()?;
         let mut renewed: Option<Prepared> = None;
         for _ in 0..TRIES {
             let current = renewed.as_ref().unwrap_or(prepared);
             let is_stale =
                 current.depends_on_tables() && current.version != self.server.catalog.relations().version();
-            if !is_stale {
+            if !is_stale && self.is_still_granted(current) {
                 let done = match &current.plan {
                     PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
                     PreparedPlan::Definition => Some(Outcome::Done(self.define(&current.statement).await?)),
@@ -194,6 +207,28 @@ impl Session {
         }
         let words = "the tables of the statement are being altered all the time";
         Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
+    }
+
+    /// Learns what the user may do now: a session may be old.
+    fn learn_grants(&mut self) -> SqlResult<()> {
+        let Principal::User(user) = &self.principal else { return Ok(()) };
+        let now = self.server.catalog.users().existing(user.name()).map_err(|_| {
+            SqlError::new(SqlState::UNKNOWN_USER, format!("user \"{}\" was dropped", user.name()))
+        })?;
+        if now != *user {
+            self.principal = Principal::User(now);
+            self.state = None;
+        }
+        Ok(())
+    }
+
+    /// Whether the user is the same, unchanged, as when a statement was planned. A plan knows tables that the user could
+    /// read then.
+    fn is_still_granted(&self, prepared: &Prepared) -> bool {
+        match (&prepared.principal, &self.principal) {
+            (Some(Principal::User(then)), Principal::User(now)) => then == now,
+            _ => true,
+        }
     }
 
     /// Notes that a statement of a transaction failed.

@@ -69,7 +69,7 @@ impl Privilege {
 }
 
 /// A user at some point in time.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     name: String,
     /// An Argon2id hash, as a PHC string.

@@ -7,7 +7,7 @@ use crate::authentication::{self, Method};
 use crate::error::Failure;
 use crate::message::backend::{self, Authentication, Severity};
 use crate::message::startup::settings_of;
-use crate::server::Server;
+use crate::shared::Server;
 use crate::value::parameter::utf8;
 use nyala_db::users::{Principal, Privilege, ScramVerifier, Users};
 use nyala_sql::Session;

@@ -15,7 +15,7 @@ use crate::cancels::CancelKey;
 use crate::error::Failure;
 use crate::message::Frontend;
 use crate::message::backend::{self, Severity};
-use crate::server::Server;
+use crate::shared::Server;
 use extended::Portal;
 use nyala_core::memory::{Charge, Component};
 use nyala_sql::{Session, TransactionStatus};
@@ -136,7 +136,11 @@ impl Connection {
                 read = self.wire.read(Frontend::is_known) => read,
             };
             match read {
-                Ok(Message { letter: b'X', .. }) | Err(Unread::Closed) => return Ok(()),
+                Ok(Message { letter: b'X', .. }) => {
+                    self.wire.close().await;
+                    return Ok(());
+                }
+                Err(Unread::Closed) => return Ok(()),
                 Ok(message) => match self.answer(message).await {
                     Ok(()) => {}
                     Err(Stop::Closed) => return Ok(()),

@@ -4,13 +4,10 @@
 //! Every text and every byte is the one that a PostgreSQL 15 sends for the same value; `testdata/postgres` has its
 //! answers. Types are [`types`], the parts of values that need an algorithm stand in files of their own.
 
-mod array;
-mod binary;
 pub mod column;
 pub mod float;
 pub mod numeric;
 pub mod parameter;
-mod text;
 pub mod time;
 pub mod time_text;
 pub mod types;

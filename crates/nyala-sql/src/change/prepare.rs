@@ -111,7 +111,7 @@ impl Session {
         let parameters = types.finish();
         let change = Change { relation, columns, kind, returning }.with_types(&parameters)?;
         let plan = PreparedPlan::Change(Arc::new(change));
-        Ok(Prepared { statement, parameters, columns: answer, version: 0, plan })
+        Ok(Prepared { statement, parameters, columns: answer, version: 0, plan, principal: None })
     }
 }
 

@@ -136,6 +136,31 @@ fn psql_logs_in_and_sees_only_what_is_granted() {
 }
 
 #[test]
+fn a_session_loses_what_is_revoked() {
+    let Some(psql) = program() else { return };
+    let found = peers::works("curl", &["--version"]).then_some(());
+    if peers::require("curl", "install curl", found).is_none() {
+        return;
+    }
+    let server = Server::start(&["--auth-enabled", "--scram-iterations", "4096"]);
+    server.ask("CREATE USER bob WITH PASSWORD 'secret'");
+    server.ask("GRANT READ ON d TO bob");
+    let change = |text: &str| {
+        let (address, text) = (server.process.address, super::client::percent_encode(text));
+        format!(
+            "\\! curl --silent --output /dev/null -XPOST 'http://{address}/query?u=ann&p=pencil&q={text}'"
+        )
+    };
+    let (revoke, drop) = (change("REVOKE READ ON d FROM bob"), change("DROP USER bob"));
+    let count = "SELECT count(*) AS n FROM cpu";
+    let settings = "user=bob password=secret dbname=d";
+    let text = printed(&psql, &server, settings, &[count, &revoke, count, &drop, "SELECT 1 AS a"]);
+    assert!(text.starts_with("n\n3\n(1 row)\nERROR:  "), "{text}");
+    assert!(text.contains("user \"bob\" was dropped"), "{text}");
+    assert_eq!(text.matches("ERROR").count(), 2, "{text}");
+}
+
+#[test]
 fn a_password_without_a_verifier_is_sent_inside_tls() {
     let Some(psql) = program() else { return };
     let found = peers::works("openssl", &["version"]).then_some(());
@@ -161,7 +186,7 @@ fn a_password_without_a_verifier_is_sent_inside_tls() {
         ],
     );
     let address = address.parse().expect("an address");
-    let server = Server { process, address, _directory: directory };
+    let server = Server::of(process, address, directory);
     let begun = Instant::now();
     while !printed(&psql, &server, "user=x dbname=x", &["SELECT 1"]).contains("no administrator yet") {
         assert!(begun.elapsed() < Duration::from_secs(30), "{}", server.process.log());

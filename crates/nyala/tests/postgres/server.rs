@@ -13,7 +13,7 @@ const POINTS: &str = "cpu,host=a usage=1.5,n=3i,s=\"x y\",up=true 1000000000\n\
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
-    pub(crate) _directory: tempfile::TempDir,
+    _directory: tempfile::TempDir,
 }
 
 impl Server {
@@ -24,7 +24,11 @@ impl Server {
         Self::start_in(directory, arguments)
     }
 
-    pub(crate) fn start_in(directory: tempfile::TempDir, arguments: &[&str]) -> Server {
+    pub(crate) fn of(process: Process, address: SocketAddr, directory: tempfile::TempDir) -> Server {
+        Server { process, address, _directory: directory }
+    }
+
+    fn start_in(directory: tempfile::TempDir, arguments: &[&str]) -> Server {
         let address = client::free_address();
         let bind = address.to_string();
         let arguments = [&["--postgres-bind", &bind], arguments].concat();

@@ -3,14 +3,18 @@
 //! What the type of an array decides is decided once per batch ([`Cells`]); text and binary forms of a cell stand in
 //! `text` and `binary`.
 
-use super::types::{ColumnType, PgType};
-use super::{binary, text};
+mod binary;
+mod text;
+
 use crate::error::Failure;
+use crate::value::types::{ColumnType, PgType};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+
+pub(super) use binary::uuid;
 
 /// How a value is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,14 +1,14 @@
 //! Cells as the bytes of their types: what PostgreSQL's `…send` functions return.
 
-use super::column::{Cells, Column};
-use super::time::{DAYS_TO_2000, Span, US_TO_2000};
-use super::types::PgType;
-use super::{numeric, units};
+use super::{Cells, Column};
 use crate::error::Failure;
+use crate::value::time::{DAYS_TO_2000, Span, US_TO_2000};
+use crate::value::types::PgType;
+use crate::value::{numeric, units};
 use std::fmt::Display;
 
 /// Appends a cell that is not NULL.
-pub(super) fn write(column: &Column, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+pub(in crate::value) fn write(column: &Column, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
     let (column, row) = column.resolve(row);
     let of = column.of;
     match column.cells() {
@@ -98,7 +98,7 @@ fn text(value: &str, of: PgType, out: &mut Vec<u8>) -> Result<(), Failure> {
 }
 
 /// The bytes of a UUID.
-pub(super) fn uuid(text: &str) -> Option<[u8; 16]> {
+pub(in crate::value) fn uuid(text: &str) -> Option<[u8; 16]> {
     let digits: Vec<u8> = text.bytes().filter(|letter| !matches!(letter, b'-' | b'{' | b'}')).collect();
     let mut bytes = [0; 16];
     if digits.len() != 32 {

@@ -1,14 +1,14 @@
 //! Cells as text, as PostgreSQL prints them.
 
-use super::column::{Cells, Column};
-use super::time::{Span, write_date, write_time, write_timestamp};
-use super::types::PgType;
-use super::{float, numeric, units};
+use super::{Cells, Column};
 use crate::error::Failure;
+use crate::value::time::{Span, write_date, write_time, write_timestamp};
+use crate::value::types::PgType;
+use crate::value::{float, numeric, units};
 use std::fmt::Display;
 
 /// Appends a cell that is not NULL.
-pub(super) fn write(column: &Column, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+pub(in crate::value) fn write(column: &Column, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
     let (column, row) = column.resolve(row);
     match column.cells() {
         Cells::Null | Cells::Dictionary(..) => {}

@@ -3,12 +3,13 @@
 //! Two types meet here. The bytes are of the type that the client declared, or that it was told when it declared none;
 //! the statement may want another one, such as a dictionary of strings, and gets it by a cast.
 
-use super::column::Format;
+mod array;
+
+use super::column::{Format, uuid};
 use super::numeric::Decimal;
 use super::time::{DAYS_TO_2000, US_TO_2000};
 use super::time_text::{read_date, read_interval, read_time, read_timestamp};
 use super::types::{ColumnType, PgType};
-use super::{array, binary};
 use crate::error::Failure;
 use arrow_buffer::IntervalMonthDayNano;
 use arrow_schema::DataType;
@@ -70,7 +71,7 @@ pub(super) fn of_text(text: &str, of: PgType, wanted: &DataType) -> Result<Scala
         }
         PgType::Interval => ScalarValue::IntervalMonthDayNano(Some(read_interval(text)?)),
         PgType::Uuid => {
-            binary::uuid(trimmed).ok_or_else(malformed)?;
+            uuid(trimmed).ok_or_else(malformed)?;
             ScalarValue::Utf8(Some(trimmed.to_ascii_lowercase()))
         }
         _ => ScalarValue::Utf8(Some(text.to_owned())),

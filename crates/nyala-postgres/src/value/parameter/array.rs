@@ -1,8 +1,7 @@
 //! Arrays that clients send as parameters: `{1,2,NULL}`, or their binary form.
 
-use super::parameter;
-use super::types::{ColumnType, PgType};
 use crate::error::Failure;
+use crate::value::types::{ColumnType, PgType};
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
 
@@ -15,7 +14,7 @@ pub(super) fn of_text(text: &str, of: PgType) -> Result<ScalarValue, Failure> {
     let wanted = element_type(of);
     let elements = split(text.trim()).ok_or_else(malformed)?;
     let values = elements.into_iter().map(|element| match element {
-        Some(element) => parameter::of_text(&element, of, &wanted),
+        Some(element) => super::of_text(&element, of, &wanted),
         None => null(&wanted),
     });
     list(values.collect::<Result<_, _>>()?, wanted)
@@ -53,7 +52,7 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType) -> Result<ScalarValue, Failure
         let length = usize::try_from(length).map_err(|_| invalid())?;
         let (element, after) = rest.split_at_checked(length).ok_or_else(invalid)?;
         rest = after;
-        values.push(parameter::of_binary(element, of, &wanted)?);
+        values.push(super::of_binary(element, of, &wanted)?);
     }
     match rest.is_empty() {
         true => list(values, wanted),
