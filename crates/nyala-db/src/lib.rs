@@ -13,6 +13,7 @@ pub mod idle;
 pub mod ingest;
 mod names;
 mod records;
+pub mod relations;
 pub mod retention;
 pub mod scan;
 pub mod selection;

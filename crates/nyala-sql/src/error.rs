@@ -36,12 +36,20 @@ impl SqlState {
     pub const CARDINALITY_VIOLATION: Self = Self("21000");
     /// data_exception
     pub const DATA_EXCEPTION: Self = Self("22000");
+    /// string_data_right_truncation
+    pub const TEXT_TOO_LONG: Self = Self("22001");
     /// numeric_value_out_of_range
     pub const OUT_OF_RANGE: Self = Self("22003");
+    /// invalid_datetime_format
+    pub const INVALID_DATETIME: Self = Self("22007");
+    /// datetime_field_overflow
+    pub const DATETIME_OUT_OF_RANGE: Self = Self("22008");
     /// division_by_zero
     pub const DIVISION_BY_ZERO: Self = Self("22012");
     /// invalid_parameter_value
     pub const INVALID_PARAMETER: Self = Self("22023");
+    /// character_not_in_repertoire
+    pub const INVALID_ENCODING: Self = Self("22021");
     /// invalid_text_representation
     pub const INVALID_TEXT: Self = Self("22P02");
     /// not_null_violation
@@ -50,6 +58,8 @@ impl SqlState {
     pub const UNIQUE_VIOLATION: Self = Self("23505");
     /// check_violation
     pub const CHECK_VIOLATION: Self = Self("23514");
+    /// dependent_objects_still_exist
+    pub const DEPENDENT_OBJECTS: Self = Self("2BP01");
     /// active_sql_transaction
     pub const ACTIVE_TRANSACTION: Self = Self("25001");
     /// read_only_sql_transaction
@@ -68,6 +78,8 @@ impl SqlState {
     pub const INSUFFICIENT_PRIVILEGE: Self = Self("42501");
     /// syntax_error
     pub const SYNTAX_ERROR: Self = Self("42601");
+    /// name_too_long
+    pub const NAME_TOO_LONG: Self = Self("42622");
     /// duplicate_column
     pub const DUPLICATE_COLUMN: Self = Self("42701");
     /// ambiguous_column
@@ -76,10 +88,16 @@ impl SqlState {
     pub const UNKNOWN_COLUMN: Self = Self("42703");
     /// undefined_object
     pub const UNKNOWN_OBJECT: Self = Self("42704");
+    /// duplicate_object
+    pub const DUPLICATE_OBJECT: Self = Self("42710");
     /// grouping_error
     pub const GROUPING_ERROR: Self = Self("42803");
+    /// windowing_error
+    pub const WINDOWING_ERROR: Self = Self("42P20");
     /// datatype_mismatch
     pub const TYPE_MISMATCH: Self = Self("42804");
+    /// wrong_object_type
+    pub const WRONG_OBJECT: Self = Self("42809");
     /// undefined_function
     pub const UNKNOWN_FUNCTION: Self = Self("42883");
     /// undefined_table
@@ -88,6 +106,10 @@ impl SqlState {
     pub const UNKNOWN_PARAMETER: Self = Self("42P02");
     /// duplicate_table
     pub const DUPLICATE_TABLE: Self = Self("42P07");
+    /// invalid_column_reference
+    pub const INVALID_COLUMN_REFERENCE: Self = Self("42P10");
+    /// invalid_table_definition
+    pub const INVALID_TABLE_DEFINITION: Self = Self("42P16");
     /// indeterminate_datatype
     pub const UNKNOWN_TYPE: Self = Self("42P18");
     /// invalid_schema_name
@@ -125,10 +147,22 @@ impl SqlError {
         Self::new(SqlState::UNSUPPORTED, format!("{what} is not supported"))
     }
 
+    /// The same error with more about it.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+
     /// The same error with a hint.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same error without a position, which is one of another text.
+    #[must_use]
+    pub(crate) fn without_place(self) -> Self {
+        Self { position: None, ..self.placed_in("") }
     }
 
     /// The same error with its position in the text of the statement, where the message or the planner names one.
@@ -323,8 +357,14 @@ fn quoted_where_needed(name: &str) -> String {
 fn of_plan(words: String) -> SqlError {
     if let Some(rest) = words.strip_prefix("table '") {
         let name = rest.split('\'').next().unwrap_or(rest);
-        // The planner names database, policy and measurement; a user asks for the last.
+        // A name that was searched for has a schema that nobody wrote. It begins with a zero byte.
+        let name =
+            name.split_once('\0').and_then(|(_, rest)| rest.split_once('.')).map_or(name, |(_, name)| name);
         return SqlError::new(SqlState::UNKNOWN_TABLE, format!("relation \"{name}\" does not exist"));
+    }
+    if words.starts_with("Correlated scalar subquery must be aggregated") {
+        return SqlError::unsupported("a subquery that depends on the row around it and is no aggregate")
+            .with_hint("Write max(…) or another aggregate in it, or a join.");
     }
     if words.starts_with("Invalid function") {
         return SqlError::new(SqlState::UNKNOWN_FUNCTION, words);

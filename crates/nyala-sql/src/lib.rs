@@ -9,19 +9,28 @@
 //! ([`execution`]).
 
 mod buckets;
+mod change;
+mod definition;
+mod distinct_from;
 pub mod error;
 mod execution;
+mod expression;
+mod floats;
 mod format;
 mod functions;
 mod latest_on;
+mod literal;
+mod look_up;
 mod measurement;
 mod memory;
 mod names;
+mod numbers;
 mod outcome;
 mod parameter;
 mod placeholder;
 mod plans;
 mod prepared;
+mod relation;
 mod reuse;
 mod rows;
 mod server;
@@ -29,7 +38,9 @@ mod session;
 mod settings;
 mod shape;
 mod statement;
+mod target;
 mod transaction;
+mod view;
 mod yielding;
 
 pub use error::{SqlError, SqlResult, SqlState};

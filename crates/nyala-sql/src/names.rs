@@ -1,27 +1,98 @@
-//! Names: databases as catalogues, retention policies as schemas, measurements as tables.
+//! Names: databases as catalogues, retention policies as schemas, measurements as tables. Tables and views that users
+//! declare are in the schema `public` of their database.
 //!
-//! A user sees the databases that they may read, and no others.
+//! A name without a schema is looked for in `public` first, then in the default policy: a table was declared on purpose,
+//! while a measurement appears when somebody writes a point. A user sees the databases that they may read, and no others.
 
-use crate::error::outside;
+use crate::error::{SqlError, SqlState, outside};
 use crate::measurement::MeasurementTable;
+use crate::relation::RelationTable;
+use crate::server::SqlServer;
+use crate::view::view_table;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
-use datafusion::error::DataFusionError;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::prelude::SessionConfig;
 use nyala_db::catalog::Catalog;
+use nyala_db::relations::{Body, Relation};
 use nyala_db::users::{Principal, Privilege};
 use std::fmt;
 use std::sync::Arc;
+
+/// The schema of tables and views that users declare.
+pub(crate) const PUBLIC: &str = "public";
+/// The schema that a name without one is looked for in. No policy has such a name.
+pub(crate) const SEARCHED: &str = "\u{0}searched";
+/// The schema in which a table shows its hidden key too: for statements that change rows.
+pub(crate) const CHANGED: &str = "\u{0}changed";
+/// How deeply views may stand on views.
+const VIEW_DEPTH_MAX: usize = 32;
+/// Rows of a batch of an answer.
+const BATCH_ROWS: usize = 8192;
 
 /// All databases that somebody may read.
 #[derive(Clone)]
 pub(crate) struct DatabaseNames {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) principal: Principal,
+    /// The time zone of the session.
+    pub(crate) zone: String,
+    /// Whether rules of ours change plans.
+    pub(crate) pushes_down: bool,
+    /// How many views these names are looked up for.
+    pub(crate) depth: usize,
 }
 
 impl DatabaseNames {
+    /// What plans are made with in which these are the names. Names without a database belong to the given one.
+    pub(crate) fn planner(&self, database: &str) -> SessionState {
+        let mut config = SessionConfig::new()
+            .with_default_catalog_and_schema(database, SEARCHED)
+            .with_create_default_catalog_and_schema(false)
+            .with_information_schema(true)
+            .with_batch_size(BATCH_ROWS);
+        let options = config.options_mut();
+        options.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
+        options.sql_parser.collect_spans = true;
+        // A number with a point is a decimal: 0.1 + 0.2 = 0.3.
+        options.sql_parser.parse_float_as_decimal = true;
+        options.execution.time_zone = Some(self.zone.clone());
+        SqlServer::planner(self.pushes_down)
+            .with_config(config)
+            .with_catalog_list(Arc::new(self.clone()))
+            .build()
+    }
+
     fn may_read(&self, database: &str) -> bool {
         self.principal.may(Privilege::Read, database)
+    }
+
+    async fn measurement(
+        &self,
+        database: &str,
+        policy: &str,
+        name: &str,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        let found = self.catalog.measurement(database, policy, name).await.map_err(outside)?;
+        let table = |measurement| MeasurementTable::of(measurement, database, policy);
+        Ok(found.map(|measurement| Arc::new(table(measurement)) as Arc<dyn TableProvider>))
+    }
+
+    async fn relation(&self, relation: Arc<Relation>, with_hidden: bool) -> Result<Arc<dyn TableProvider>> {
+        match &relation.definition.body {
+            Body::Table(table) => {
+                Ok(Arc::new(RelationTable::of(self.catalog.clone(), &relation, table, with_hidden)))
+            }
+            Body::View(_) if self.depth >= VIEW_DEPTH_MAX => {
+                let words = format!("view \"{}\" stands on itself, or on too many others", relation.name);
+                Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words).into())
+            }
+            Body::View(view) => {
+                let names = Self { depth: self.depth + 1, ..self.clone() };
+                view_table(&relation.name, view, &names).await
+            }
+        }
     }
 }
 
@@ -47,55 +118,89 @@ impl CatalogProviderList for DatabaseNames {
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
         self.catalog.database(name).filter(|_| self.may_read(name))?;
-        Some(Arc::new(PolicyNames { databases: self.clone(), database: name.to_owned() }))
+        Some(Arc::new(SchemaNames { databases: self.clone(), database: name.to_owned() }))
     }
 }
 
-/// The retention policies of a database.
+/// The schemas of a database.
 #[derive(Debug)]
-struct PolicyNames {
+struct SchemaNames {
     databases: DatabaseNames,
     database: String,
 }
 
-impl CatalogProvider for PolicyNames {
+impl CatalogProvider for SchemaNames {
     fn schema_names(&self) -> Vec<String> {
         let database = self.databases.catalog.database(&self.database);
-        database
-            .map_or_else(Vec::new, |known| known.policies.iter().map(|policy| policy.name.clone()).collect())
+        let policies = database.iter().flat_map(|known| known.policies.iter().map(|own| own.name.clone()));
+        let mut names: Vec<String> = policies.filter(|name| name != PUBLIC).collect();
+        names.push(PUBLIC.to_owned());
+        names
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         let database = self.databases.catalog.database(&self.database)?;
-        let policy = database.policy(name)?.name.clone();
-        let catalog = self.databases.catalog.clone();
-        Some(Arc::new(MeasurementNames { catalog, database: self.database.clone(), policy }))
+        let policy = match name {
+            SEARCHED => database.policy("").map(|policy| policy.name.clone()),
+            CHANGED => None,
+            name => database.policies.iter().find(|policy| policy.name == name).map(|own| own.name.clone()),
+        };
+        let has_relations = matches!(name, SEARCHED | CHANGED | PUBLIC);
+        if !has_relations && policy.is_none() {
+            return None;
+        }
+        Some(Arc::new(TableNames {
+            databases: self.databases.clone(),
+            database: self.database.clone(),
+            policy,
+            has_relations,
+            with_hidden: name == CHANGED,
+        }))
     }
 }
 
-/// The measurements of a retention policy.
-struct MeasurementNames {
-    catalog: Arc<Catalog>,
+/// The tables of a schema.
+struct TableNames {
+    databases: DatabaseNames,
     database: String,
-    policy: String,
+    /// The policy whose measurements are in it.
+    policy: Option<String>,
+    /// Whether the relations of the database are in it.
+    has_relations: bool,
+    /// Whether tables show their hidden keys.
+    with_hidden: bool,
 }
 
-impl fmt::Debug for MeasurementNames {
+impl fmt::Debug for TableNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MeasurementNames({}.{})", self.database, self.policy)
+        write!(f, "TableNames({}, {:?})", self.database, self.policy)
     }
 }
 
 #[async_trait]
-impl SchemaProvider for MeasurementNames {
+impl SchemaProvider for TableNames {
     fn table_names(&self) -> Vec<String> {
-        self.catalog.measurement_names(&self.database, &self.policy)
+        let catalog = &self.databases.catalog;
+        let mut names = match self.has_relations {
+            true => catalog.relations().of(&self.database).iter().map(|own| own.name.clone()).collect(),
+            false => Vec::new(),
+        };
+        if let Some(policy) = &self.policy {
+            names.extend(catalog.measurement_names(&self.database, policy));
+        }
+        names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        let found = self.catalog.measurement(&self.database, &self.policy, name).await.map_err(outside)?;
-        let table = |measurement| MeasurementTable::of(measurement, &self.database, &self.policy);
-        Ok(found.map(|measurement| Arc::new(table(measurement)) as Arc<dyn TableProvider>))
+        if self.has_relations
+            && let Some(relation) = self.databases.catalog.relations().find(&self.database, name)
+        {
+            return self.databases.relation(relation, self.with_hidden).await.map(Some);
+        }
+        match &self.policy {
+            Some(policy) => self.databases.measurement(&self.database, policy, name).await,
+            None => Ok(None),
+        }
     }
 
     fn table_exist(&self, name: &str) -> bool {

@@ -3,7 +3,7 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
-const PARAMETERS_MAX: usize = 65_535;
+pub(crate) const PARAMETERS_MAX: usize = 65_535;
 
 /// The number of a parameter, beginning with 1.
 pub(crate) fn number_of(id: &str) -> SqlResult<usize> {

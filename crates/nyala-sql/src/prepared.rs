@@ -3,7 +3,9 @@
 //! The plan of a query is optimised once and executed many times. Functions such as `now()` are computed when a plan is
 //! optimised, so the plan of a statement that calls one is optimised anew for each execution.
 
+use crate::change::Change;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::look_up::LookUp;
 use crate::placeholder::number_of;
 use crate::plans::KnownPlan;
 use crate::statement::Statement;
@@ -28,8 +30,10 @@ pub struct Prepared {
     pub parameters: Vec<DataType>,
     /// The columns of its answer; `None` if it gives no rows.
     pub columns: Option<SchemaRef>,
+    /// The version of the definitions of tables that it was planned with.
+    pub(crate) version: u64,
     pub(crate) plan: PreparedPlan,
-    /// Who the query was planned for.
+    /// Who it was planned for.
     pub(crate) principal: Option<Principal>,
 }
 
@@ -42,6 +46,12 @@ pub(crate) enum PreparedPlan {
         /// Whether the plan is optimised, and still right at a later execution.
         is_optimized: bool,
     },
+    /// Finds a row by its key.
+    LookUp(Arc<LookUp>),
+    /// Changes rows.
+    Change(Arc<Change>),
+    /// Defines a table or a view.
+    Definition,
     /// Executes a query whose plan is used again.
     Known {
         plan: Arc<KnownPlan>,
@@ -55,7 +65,24 @@ pub(crate) enum PreparedPlan {
 impl Prepared {
     /// A statement that only concerns the session.
     pub(crate) fn of_session(statement: Statement, columns: Option<SchemaRef>) -> Self {
-        Self { statement, parameters: Vec::new(), columns, plan: PreparedPlan::Session, principal: None }
+        Self {
+            statement,
+            parameters: Vec::new(),
+            columns,
+            version: 0,
+            plan: PreparedPlan::Session,
+            principal: None,
+        }
+    }
+
+    /// A statement that defines a table or a view.
+    pub(crate) fn of_definition(statement: Statement) -> Self {
+        Self { plan: PreparedPlan::Definition, ..Self::of_session(statement, None) }
+    }
+
+    /// Whether its plan may no longer be right when a table was altered.
+    pub(crate) fn depends_on_tables(&self) -> bool {
+        !matches!(self.plan, PreparedPlan::Session | PreparedPlan::Definition)
     }
 
     /// Plans a query. `given` are the types of parameters that the client knows.
@@ -67,7 +94,9 @@ impl Prepared {
         let placed = |error| SqlError::from(error).placed_in(&statement.text);
         let ast = PlannedStatement::Statement(Box::new(statement.ast.clone()));
         let plan = state.statement_to_plan(ast).await.map_err(placed)?;
-        let parameters = parameter_types(&plan, given)?;
+        let parameters = parameter_types(&plan, given)?.into_iter();
+        // What neither the client nor the planner knows is text.
+        let parameters: Vec<DataType> = parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();
         let plan = with_types(plan, &parameters).map_err(placed)?;
         let columns = Some(Arc::new(plan.schema().as_arrow().clone()));
         let is_explain = matches!(statement.ast, ast::Statement::Explain { .. });
@@ -76,7 +105,7 @@ impl Prepared {
             false => (state.optimize(&plan).map_err(placed)?, true),
         };
         let plan = PreparedPlan::Query { plan, is_optimized };
-        Ok(Self { statement, parameters, columns, plan, principal: None })
+        Ok(Self { statement, parameters, columns, version: 0, plan, principal: None })
     }
 
     /// A statement whose plan is known, with the values of its literals.
@@ -85,6 +114,7 @@ impl Prepared {
             statement,
             parameters: plan.parameters.clone(),
             columns: Some(plan.columns.clone()),
+            version: 0,
             plan: PreparedPlan::Known { plan, literals },
             principal: None,
         }
@@ -115,8 +145,11 @@ pub(crate) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result
     plan.with_param_values(ParamValues::from(values))
 }
 
-/// The types of the parameters of a plan. What neither the client nor the planner knows is text.
-fn parameter_types(plan: &LogicalPlan, given: &[Option<DataType>]) -> SqlResult<Vec<DataType>> {
+/// What is known of the types of the parameters of a plan.
+pub(crate) fn parameter_types(
+    plan: &LogicalPlan,
+    given: &[Option<DataType>],
+) -> SqlResult<Vec<Option<DataType>>> {
     let found = plan.get_parameter_types()?;
     let mut types: Vec<Option<DataType>> = given.to_vec();
     for (id, data_type) in found {
@@ -139,7 +172,7 @@ fn parameter_types(plan: &LogicalPlan, given: &[Option<DataType>]) -> SqlResult<
         // Even if the client declared a shorter integer: a limit cannot be converted while it is executed.
         types[number - 1] = Some(DataType::Int64);
     }
-    Ok(types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect())
+    Ok(types)
 }
 
 /// Text as clients send it, for a column that stores it in another form.
@@ -206,7 +239,7 @@ fn limits(plan: &LogicalPlan) -> SqlResult<Vec<usize>> {
 }
 
 /// The plan with the types of its parameters.
-fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+pub(crate) fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
     if types.is_empty() {
         return Ok(plan);
     }
@@ -226,7 +259,7 @@ fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
 }
 
 /// Whether a plan calls a function whose value changes from statement to statement.
-fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expression| {

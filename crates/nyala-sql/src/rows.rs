@@ -1,12 +1,14 @@
 //! The rows of an answer, and how a statement ends early.
 
 use crate::error::{SqlError, SqlResult};
+use crate::outcome::CommandTag;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::SchemaRef;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 use nyala_exec::QueryMemory;
+use nyala_exec::memory::MemoryCharge;
 use nyala_exec::running::QueryGuard;
 use std::sync::Arc;
 
@@ -15,6 +17,10 @@ pub struct Rows {
     stream: SendableRecordBatchStream,
     /// `None` if the rows are there already.
     running: Option<Running>,
+    /// What a statement did that changed the rows that it returns.
+    tag: Option<CommandTag>,
+    /// What rows that are there take.
+    _held: Option<MemoryCharge>,
 }
 
 /// What a statement holds as long as it runs.
@@ -41,14 +47,30 @@ impl Running {
 
 impl Rows {
     pub(crate) fn of(stream: SendableRecordBatchStream, running: Running) -> Self {
-        Self { stream, running: Some(running) }
+        Self { stream, running: Some(running), tag: None, _held: None }
     }
 
     /// Rows that are there already.
     pub(crate) fn ready(rows: RecordBatch) -> Self {
         let schema = rows.schema();
         let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter([Ok(rows)]));
-        Self { stream: Box::pin(stream), running: None }
+        Self { stream: Box::pin(stream), running: None, tag: None, _held: None }
+    }
+
+    /// The rows that a change returns, and what it did.
+    pub(crate) fn returned(
+        schema: SchemaRef,
+        rows: Vec<RecordBatch>,
+        tag: CommandTag,
+        held: MemoryCharge,
+    ) -> Self {
+        let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter(rows.into_iter().map(Ok)));
+        Self { stream: Box::pin(stream), running: None, tag: Some(tag), _held: Some(held) }
+    }
+
+    /// What the statement did, if it changed the rows that it returns; otherwise it was a query.
+    pub fn tag(&self) -> Option<&CommandTag> {
+        self.tag.as_ref()
     }
 
     /// What a statement did that gives no rows, as a row.
@@ -74,7 +96,7 @@ impl Rows {
     /// # Errors
     /// What goes wrong while rows are computed. Cancelled if the statement was stopped.
     pub async fn next(&mut self) -> SqlResult<Option<RecordBatch>> {
-        let Self { stream, running } = self;
+        let Self { stream, running, .. } = self;
         let next = async { stream.next().await.transpose() };
         match running {
             Some(running) => running.unless_stopped(next).await,

@@ -1,5 +1,6 @@
 //! What all sessions share.
 
+use crate::floats::CompareFloats;
 use crate::functions;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
@@ -9,6 +10,7 @@ use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::optimizer::Analyzer;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use nyala_core::env::ClockRef;
@@ -46,7 +48,12 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     // Before the planner decides how rows are distributed.
     rules.insert(0, Arc::new(PushDownAggregates));
     rules.insert(1, Arc::new(PushDownLatest));
-    let builder = SessionStateBuilder::new_with_default_features().with_physical_optimizer_rules(rules);
+    let mut meanings = Analyzer::new().rules;
+    // Before the planner gives operands the same type.
+    meanings.insert(0, Arc::new(CompareFloats));
+    let builder = SessionStateBuilder::new_with_default_features()
+        .with_analyzer_rules(meanings)
+        .with_physical_optimizer_rules(rules);
     let mut planner = builder.build();
     functions::register(&mut planner).expect("no function has the name of another");
     planner

@@ -1,44 +1,42 @@
 //! A session: the statements of one client, one after the other.
 
 mod command;
+mod query;
 
+pub(crate) use query::{Planning, Run, ToPlan};
+
+use crate::change;
+use crate::definition::is_definition;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::execution::Execution;
 use crate::names::DatabaseNames;
 use crate::outcome::Outcome;
-use crate::plans::Reused;
-use crate::prepared::{Prepared, PreparedPlan, check_only_reads, with_values};
+use crate::prepared::{Prepared, PreparedPlan, check_only_reads};
+use crate::relation::input::Surroundings;
 use crate::reuse;
-use crate::rows::{Rows, Running};
 use crate::server::SqlServer;
 use crate::settings::Settings;
 use crate::statement::Statement;
 use crate::transaction::{Transaction, TransactionStatus};
 use arrow_schema::DataType;
+use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
-use datafusion::error::DataFusionError;
-use datafusion::execution::{SessionState, TaskContext};
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion::prelude::SessionConfig;
+use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast;
 use nyala_db::users::Principal;
 use nyala_exec::running::RunningQueries;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rows of a batch of an answer.
-const BATCH_ROWS: usize = 8192;
+/// How often a statement is planned again because tables were altered meanwhile.
+const TRIES: usize = 16;
 
 /// A session of one client. It executes one statement at a time.
 pub struct Session {
-    server: Arc<SqlServer>,
-    principal: Principal,
-    database: String,
-    settings: Settings,
-    transaction: Option<Transaction>,
+    pub(crate) server: Arc<SqlServer>,
+    pub(crate) principal: Principal,
+    pub(crate) database: String,
+    pub(crate) settings: Settings,
+    pub(crate) transaction: Option<Transaction>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
@@ -119,14 +117,25 @@ impl Session {
     }
 
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
-        match &statement.ast {
-            ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
-                let mut prepared = self.prepare_query(statement, types).await?;
-                prepared.principal = Some(self.principal.clone());
-                Ok(prepared)
+        let version = self.server.catalog.relations().version();
+        let prepared = match &statement.ast {
+            _ if change::written(&statement).is_some() => {
+                self.server.catalog.follow().await?;
+                let text = statement.text.clone();
+                let prepared = self.prepare_change(statement, types).await;
+                prepared.map_err(|error| error.placed_in(&text))?
             }
-            _ => self.prepare_command(statement),
-        }
+            ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
+                self.server.catalog.follow().await?;
+                match self.prepare_look_up(&statement, types)? {
+                    Some(prepared) => prepared,
+                    None => self.prepare_query(statement, types).await?,
+                }
+            }
+            ast if is_definition(ast) => Prepared::of_definition(statement),
+            _ => self.prepare_command(statement)?,
+        };
+        Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared })
     }
 
     async fn prepare_query(
@@ -134,12 +143,11 @@ impl Session {
         statement: Statement,
         types: &[Option<DataType>],
     ) -> SqlResult<Prepared> {
-        self.server.catalog.follow().await?;
         let (server, context) = (self.server.clone(), self.plan_context(types));
         if let Some(known) = reuse::find(&server, &context, &self.principal, &statement).await? {
             return Ok(known);
         }
-        let state = self.state()?;
+        let state = self.state();
         if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
             return Ok(prepared);
         }
@@ -157,33 +165,45 @@ impl Session {
     pub async fn execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
         self.check_not_failed(&prepared.statement)?;
         self.learn_grants()?;
-        let again;
-        let prepared = match self.is_still_granted(prepared) {
-            true => prepared,
-            false => {
-                let types: Vec<_> = prepared.parameters.iter().cloned().map(Some).collect();
-                let planned = self.try_prepare(prepared.statement.clone(), &types).await;
-                again = self.noted(planned)?;
-                &again
-            }
-        };
-        let executed = match &prepared.plan {
-            PreparedPlan::Session => self.execute_command(&prepared.statement),
-            PreparedPlan::Query { plan, is_optimized } => {
-                let to_plan = ToPlan { plan, is_optimized: *is_optimized };
-                self.execute_query(prepared, Planning::Needed(to_plan), values).await
-            }
-            PreparedPlan::Known { plan, literals } => {
-                prepared.check_count(values.len())?;
-                let values = if literals.is_empty() { values } else { literals.clone() };
-                let planning = match &plan.reused {
-                    Reused::Physical(physical) => Planning::Done(physical, &plan.config),
-                    Reused::Logical(plan) => Planning::Needed(ToPlan { plan, is_optimized: true }),
-                };
-                self.execute_query(prepared, planning, values).await
-            }
-        };
+        let executed = self.try_execute(prepared, values).await;
         self.noted(executed)
+    }
+
+    async fn try_execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
+        let mut renewed: Option<Prepared> = None;
+        for _ in 0..TRIES {
+            let current = renewed.as_ref().unwrap_or(prepared);
+            let is_stale = current.depends_on_tables()
+                && (current.version != self.server.catalog.relations().version()
+                    || !self.is_still_granted(current));
+            if !is_stale {
+                let done = match &current.plan {
+                    PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
+                    PreparedPlan::Definition => Some(Outcome::Done(self.define(&current.statement).await?)),
+                    PreparedPlan::Query { .. } | PreparedPlan::Known { .. } => {
+                        Some(self.execute_query(current, values.clone()).await?)
+                    }
+                    PreparedPlan::LookUp(look_up) => {
+                        Some(self.execute_look_up(current, look_up, values.clone()).await?)
+                    }
+                    PreparedPlan::Change(change) => {
+                        self.execute_change(current, &change.clone(), values.clone()).await?
+                    }
+                };
+                // Otherwise a table was altered after the statement was planned.
+                if let Some(outcome) = done {
+                    return Ok(outcome);
+                }
+            }
+            let types: Vec<_> = prepared.parameters.iter().cloned().map(Some).collect();
+            let again = Box::pin(self.try_prepare(prepared.statement.clone(), &types)).await?;
+            if again.columns != prepared.columns {
+                return Err(SqlError::unsupported("a prepared statement whose answer has got other columns"));
+            }
+            renewed = Some(again);
+        }
+        let words = "the tables of the statement are being altered all the time";
+        Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
     }
 
     /// Learns what the user may do now: a session may be old.
@@ -235,111 +255,40 @@ impl Session {
         }
     }
 
-    async fn execute_query(
-        &mut self,
-        prepared: &Prepared,
-        planning: Planning<'_>,
-        values: Vec<ScalarValue>,
-    ) -> SqlResult<Outcome> {
-        let freshness = self.server.catalog.follow().await?;
-        let mut context = self.server.context(self.principal.clone(), freshness);
-        let shown = prepared.statement.clone();
-        let running = &self.server.running;
-        let timeout = self.settings.statement_timeout();
-        let guard = running.enter_within(timeout, move || shown.shown(), &self.database, &self.principal)?;
-        self.running.number.store(guard.query().number(), Ordering::Release);
-        context.query = Some(guard.query());
-        let memory = self.server.statement_memory();
-        let running = Running { guard, memory: memory.clone(), text: prepared.statement.text.clone() };
-        let snapshot = self.transaction.as_ref().map(|own| own.snapshot.clone()).unwrap_or_default();
-        let values = match &prepared.plan {
-            // Literals have their types.
-            PreparedPlan::Known { literals, .. } if !literals.is_empty() => values,
-            _ => prepared.bound(values)?,
-        };
-        let execution = Arc::new(Execution::new(context, memory.clone(), snapshot, values.clone()));
-        let (plan, config) = match planning {
-            Planning::Done(physical, config) => (reset_plan_states(physical.clone())?, config.clone()),
-            Planning::Needed(to_plan) => {
-                let state = self.state()?;
-                state.execution_props_mut().query_execution_start_time = None;
-                state.mark_start_execution();
-                let plan = running.unless_stopped(to_plan.planned(state, values)).await?;
-                (plan, state.config().clone())
-            }
-        };
-        let task = Arc::new(TaskContext::new(
-            None,
-            String::new(),
-            config.with_extension(execution),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            SqlServer::runtime(&memory),
-        ));
-        Ok(Outcome::Rows(Rows::of(execute_stream(plan, task)?, running)))
-    }
-
     /// What names and settings mean in plans of this session.
     fn plan_context(&self, types: &[Option<DataType>]) -> String {
         let known = self.server.catalog.database(&self.database);
         let policy = known.as_ref().map_or("", |known| &known.default_policy);
         let zone = self.settings.get("TimeZone").map_or("", |(_, zone)| zone);
         let pushes_down = self.settings.pushes_down();
+        // A table that is created may hide a measurement.
+        let version = self.server.catalog.relations().version();
         let types = if types.is_empty() { String::new() } else { format!("{types:?}") };
-        format!("{:?}\n{policy:?}\n{zone}\n{pushes_down}\n{types}", self.database)
+        format!("{:?}\n{policy:?}\n{zone}\n{pushes_down}\n{version}\n{types}", self.database)
     }
 
     /// What plans are made with.
-    fn state(&mut self) -> SqlResult<&mut SessionState> {
+    pub(crate) fn state(&mut self) -> &mut SessionState {
         if self.state.is_none() {
-            self.state = Some(self.new_state());
+            self.state = Some(self.names().planner(&self.database));
         }
-        Ok(self.state.as_mut().expect("it was just made"))
+        self.state.as_mut().expect("it was just made")
     }
 
-    fn new_state(&self) -> SessionState {
-        let known = self.server.catalog.database(&self.database);
-        let policy = known.map(|known| known.default_policy.clone()).unwrap_or_default();
-        let mut config = SessionConfig::new()
-            .with_default_catalog_and_schema(&self.database, policy)
-            .with_create_default_catalog_and_schema(false)
-            .with_information_schema(true)
-            .with_batch_size(BATCH_ROWS);
-        let options = config.options_mut();
-        options.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
-        options.sql_parser.collect_spans = true;
-        options.execution.time_zone = self.settings.get("TimeZone").ok().map(|(_, zone)| zone.to_owned());
-        let names = Arc::new(DatabaseNames {
+    /// The names that it sees.
+    pub(crate) fn names(&self) -> DatabaseNames {
+        DatabaseNames {
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
-        });
-        SqlServer::planner(self.settings.pushes_down()).with_config(config).with_catalog_list(names).build()
+            zone: self.settings.get("TimeZone").map_or("UTC", |(_, zone)| zone).to_owned(),
+            pushes_down: self.settings.pushes_down(),
+            depth: 0,
+        }
     }
-}
 
-/// What is left of planning when a statement is executed.
-enum Planning<'a> {
-    /// Nothing.
-    Done(&'a Arc<dyn ExecutionPlan>, &'a SessionConfig),
-    Needed(ToPlan<'a>),
-}
-
-/// A logical plan.
-struct ToPlan<'a> {
-    plan: &'a LogicalPlan,
-    is_optimized: bool,
-}
-
-impl ToPlan<'_> {
-    async fn planned(
-        &self,
-        state: &SessionState,
-        values: Vec<ScalarValue>,
-    ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        let plan = with_values(self.plan.clone(), values)?;
-        let plan = if self.is_optimized { plan } else { state.optimize(&plan)? };
-        state.query_planner().create_physical_plan(&plan, state).await
+    /// What the meaning of texts in a statement depends on that begins now.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let zone = self.settings.get("TimeZone").ok().and_then(|(_, zone)| zone.parse().ok());
+        Surroundings { zone: zone.unwrap_or(Tz::UTC), now_ns: self.server.clock.now_ns() }
     }
 }

@@ -1,12 +1,15 @@
 //! Statements: parsed, but not looked at.
 
+use crate::distinct_from;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
+use crate::numbers;
 use crate::shape::Shape;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 use std::sync::Arc;
 
 /// The longest text of a request, bytes.
@@ -20,6 +23,8 @@ pub struct Statement {
     pub(crate) ast: ast::Statement,
     /// The text of the request that it came with, for positions in errors.
     pub(crate) text: Arc<str>,
+    /// Whether it is `UPSERT INTO`, which Kudu's and Impala's users write: an INSERT that replaces rows that exist.
+    pub(crate) is_upsert: bool,
     /// Its shape, if it is the only statement of the text and plans of its shape can be kept.
     pub(crate) shape: Option<Arc<Shape>>,
 }
@@ -44,19 +49,24 @@ impl Statement {
                 format!("the text of a request may have {TEXT_MAX_BYTES} bytes, not {}", text.len());
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
         }
+        let (mut parsed, mut shape) = (Vec::new(), None);
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
-        let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-        let mut shape = None;
-        let parsed = tokens.map_err(ParserError::from).and_then(|tokens| {
+        let done = tokens.map_err(ParserError::from).and_then(|tokens| {
             shape = Shape::of(&tokens).map(Arc::new);
-            parser.with_tokens_with_locations(latest_on::rewritten(tokens)).parse_statements()
+            let is_repaired = tokens.iter().any(is_distinct);
+            parsed = statements(numbers::rewritten(latest_on::rewritten(tokens)))?;
+            if is_repaired {
+                parsed.iter_mut().for_each(|(ast, _)| distinct_from::repair(ast));
+            }
+            Ok(())
         });
-        let parsed = parsed.map_err(|error| SqlError::from(error).placed_in(text))?;
+        done.map_err(|error: ParserError| SqlError::from(error).placed_in(text))?;
         let text: Arc<str> = text.into();
         if parsed.len() > 1 {
             shape = None;
         }
-        Ok(parsed.into_iter().map(|ast| Self { ast, text: text.clone(), shape: shape.clone() }).collect())
+        let statement = |(ast, is_upsert)| Self { ast, text: text.clone(), is_upsert, shape: shape.clone() };
+        Ok(parsed.into_iter().map(statement).collect())
     }
 
     /// Which prepared statements its client wants to be forgotten; whoever keeps them does that.
@@ -73,6 +83,58 @@ impl Statement {
 
     /// Its text, as lists of running queries show it.
     pub fn shown(&self) -> String {
-        self.ast.to_string()
+        let text = self.ast.to_string();
+        match text.strip_prefix("INSERT").filter(|_| self.is_upsert) {
+            Some(rest) => format!("UPSERT{rest}"),
+            None => text,
+        }
+    }
+}
+
+/// The statements of a text, and which of them are `UPSERT`.
+fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<(ast::Statement, bool)>, ParserError> {
+    let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    if !tokens.iter().any(is_upsert) {
+        let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
+        return Ok(statements.into_iter().map(|ast| (ast, false)).collect());
+    }
+    // The parser does not know the word: it reads INSERT in its place.
+    let mut statements = Vec::new();
+    for part in tokens.split(|token| token.token == Token::SemiColon) {
+        let mut part = part.to_vec();
+        let first = part.iter_mut().find(|token| !matches!(token.token, Token::Whitespace(_)));
+        let Some(first) = first.filter(|token| token.token != Token::EOF) else { continue };
+        let is_upsert = is_upsert(first);
+        if is_upsert {
+            let insert = Word { value: "INSERT".to_owned(), quote_style: None, keyword: Keyword::INSERT };
+            *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
+        }
+        let mut parser = parser().with_tokens_with_locations(part);
+        statements.extend(parser.parse_statements()?.into_iter().map(|ast| (ast, is_upsert)));
+    }
+    Ok(statements)
+}
+
+fn is_distinct(token: &TokenWithSpan) -> bool {
+    matches!(&token.token, Token::Word(word) if word.keyword == Keyword::DISTINCT)
+}
+
+fn is_upsert(token: &TokenWithSpan) -> bool {
+    matches!(&token.token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("upsert"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upsert_is_read_as_an_insert() {
+        let text = "UPSERT INTO t VALUES (1); SELECT 'upsert'; upsert into t (a) select 2;";
+        let statements = Statement::parse(text).unwrap();
+        assert_eq!(statements.iter().map(|own| own.is_upsert).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(statements[0].shown(), "UPSERT INTO t VALUES (1)");
+        assert_eq!(Statement::parse("UPSERT INTO").unwrap_err().code, SqlState::SYNTAX_ERROR);
+        assert_eq!(Statement::parse(" ; ").unwrap().len(), 0);
     }
 }

@@ -46,6 +46,10 @@ impl Catalog {
             self.users.read_again().await?;
             applied.users = news.users;
         }
+        if news.relations != applied.relations {
+            self.relations.read_again().await?;
+            applied.relations = news.relations;
+        }
         Ok(Freshness::AtLeast(sequence))
     }
 
@@ -62,7 +66,7 @@ impl Catalog {
     }
 
     /// Tells the other servers of a change, if there may be any.
-    pub(super) async fn announce(&self, entry: Entry) -> Result<()> {
+    pub(crate) async fn announce(&self, entry: Entry) -> Result<()> {
         match &self.change_log {
             Some(log) => log.append(&entry, |_| ()).await.map(drop),
             None => Ok(()),

@@ -47,6 +47,7 @@ use record::record_prefix;
 
 use crate::names::is_valid_name;
 use crate::records::{Change, ChangeLog, Entry, News, Records, VersionedRecords};
+use crate::relations::Relations;
 use crate::users::{Privilege, Users};
 use nyala_core::store::{Alteration, Freshness, SnapshotRef, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId};
@@ -84,6 +85,7 @@ pub struct Catalog {
     database_records: VersionedRecords,
     series_records: Records,
     users: Users,
+    relations: Relations,
     state: RwLock<State>,
     /// The approximate size of all series indexes, bytes. It is measured from time to time, and estimated in between.
     series_bytes: AtomicUsize,
@@ -133,6 +135,16 @@ impl Catalog {
     /// Users and their rights.
     pub fn users(&self) -> &Users {
         &self.users
+    }
+
+    /// Tables and views that users of SQL have declared.
+    pub fn relations(&self) -> &Relations {
+        &self.relations
+    }
+
+    /// While the guard is held, no database is created, changed or dropped.
+    pub(crate) async fn lock_databases(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().await
     }
 
     /// Changes the grant of a user on a database.
@@ -351,6 +363,8 @@ impl Catalog {
             self.users.forget_database(name).await?;
             let policies = database.policies.iter().map(|policy| policy.name.as_str());
             let dropped = self.drop_points(name, policies, |_| true).await?;
+            self.relations.drop_database(name).await?;
+            self.announce(Entry::Relations).await?;
             self.remove_database(name).await?;
             dropped
         };

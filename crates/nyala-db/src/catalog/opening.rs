@@ -9,6 +9,7 @@ use super::{
     Catalog, DEFAULT_POLICY_NAME, IdleRules, Measurement, PolicyChange, RetentionPolicy, SEPARATOR, State,
 };
 use crate::records::{ChangeLog, Records, VersionedRecords, table_named};
+use crate::relations::Relations;
 use crate::users::Users;
 use nyala_core::store::{Alteration, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
@@ -34,6 +35,7 @@ impl Catalog {
         let change_log = ChangeLog::open(&store).await?;
         let series_records = Records::open(store.clone(), SERIES_TABLE).await?;
         let users = Users::open(store.clone(), change_log.clone()).await?;
+        let relations = Relations::open(store.clone()).await?;
         let mut lost_runs = None;
         let (database_records, read, damage) = match read_records(&store, &mut lost_runs).await {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -83,6 +85,7 @@ impl Catalog {
             all.group = Some(Arc::new(Measurement::group(stored)));
         }
         if damage.is_some() {
+            relations.databases().iter().for_each(|database| state.restore_database(database));
             // What is left of the old records says that some are lost. What is known now is written so that it can be
             // read again.
             let known = state.databases.values().flat_map(|database| database.records());
@@ -93,7 +96,9 @@ impl Catalog {
             .then(|| format!("the records of retention policies are lost: {}", lost.join(", ")));
         let earlier = table_named(&store, DAMAGED_DATABASES_TABLE)
             .map(|_| "they were damaged at an earlier start".to_owned());
-        let damage = damage.or(lost).or(unreadable).or(lost_runs).or(earlier);
+        let relations_damage =
+            relations.damage().map(|words| format!("tables of SQL cannot be read: {words}"));
+        let damage = damage.or(lost).or(unreadable).or(lost_runs).or(relations_damage).or(earlier);
         Ok(Self {
             store,
             damage,
@@ -101,6 +106,7 @@ impl Catalog {
             database_records,
             series_records,
             users,
+            relations,
             state: RwLock::new(state),
             series_bytes: AtomicUsize::new(0),
             idle_rules: IdleRules::default(),
@@ -175,6 +181,13 @@ fn check_tables(store: &StoreRef) -> Result<()> {
 }
 
 impl State {
+    /// Adds a database that is only known by its relations.
+    fn restore_database(&mut self, name: &str) {
+        let created = self.databases.len() as u64;
+        let database = || Arc::new(Database::new(name, "", created));
+        self.databases.entry(name.into()).or_insert_with(database);
+    }
+
     /// Adds a database and a policy that are only known by the table of a measurement. Returns whether there was no
     /// record of them.
     fn restore(&mut self, database: &str, policy: &str, schema: &TableSchema) -> Result<bool> {

@@ -49,6 +49,8 @@ pub(crate) enum Entry {
     Databases,
     /// Records of users have changed.
     Users,
+    /// Records of relations have changed.
+    Relations,
 }
 
 /// The series of a table, as they are applied.
@@ -107,6 +109,7 @@ pub(crate) trait Follower: Send + Sync {
 pub(crate) struct News {
     pub(crate) databases: u64,
     pub(crate) users: u64,
+    pub(crate) relations: u64,
     /// Tables whose members may have changed since the catalog read them.
     pub(crate) members: BTreeMap<TableId, u64>,
 }
@@ -320,6 +323,7 @@ impl ChangeLog {
         let mut news = self.news.lock();
         news.databases += 1;
         news.users += 1;
+        news.relations += 1;
     }
 
     async fn read_on(&self, applied: &mut Applied) -> Result<Sequence> {
@@ -393,6 +397,7 @@ impl ChangeLog {
         let mut news = self.news.lock();
         news.databases += u64::from(*entry == Entry::Databases);
         news.users += u64::from(*entry == Entry::Users);
+        news.relations += u64::from(*entry == Entry::Relations);
     }
 
     /// The version of the store's tables.
@@ -452,7 +457,7 @@ impl Entry {
             Self::Hidden { table, ids } => Some((TableId(*table), SeriesChange::Hidden(set_of(ids)))),
             Self::Doubted { table, ids } => Some((TableId(*table), SeriesChange::Doubted(set_of(ids)))),
             Self::Names { table } => Some((TableId(*table), SeriesChange::Names)),
-            Self::Databases | Self::Users => None,
+            Self::Databases | Self::Users | Self::Relations => None,
         }
     }
 }

@@ -286,10 +286,6 @@ impl ExecutionPlan for MeasurementScan {
         }
     }
 
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         Some(Arc::new(Self { limit, ..self.clone() }))
     }

@@ -41,7 +41,7 @@ impl Session {
         Ok(Prepared::of_session(statement, columns))
     }
 
-    pub(super) fn execute_command(&mut self, statement: &Statement) -> SqlResult<Outcome> {
+    pub(super) async fn execute_command(&mut self, statement: &Statement) -> SqlResult<Outcome> {
         let done = match Command::of(&statement.ast)? {
             Command::Set(name, value) => {
                 self.settings.set(&name, value.as_deref())?;
@@ -69,7 +69,11 @@ impl Session {
             }
             Command::Commit => match self.transaction.take() {
                 Some(transaction) if transaction.has_failed => "ROLLBACK",
-                _ => "COMMIT",
+                Some(transaction) => {
+                    transaction.commit().await?;
+                    "COMMIT"
+                }
+                None => "COMMIT",
             },
             Command::Rollback => {
                 self.transaction = None;

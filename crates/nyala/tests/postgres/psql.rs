@@ -40,6 +40,29 @@ fn printed(program: &str, server: &Server, settings: &str, statements: &[&str]) 
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
+/// Statements of `testdata/postgres/tables.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn tables_are_defined_and_changed_as_by_postgresql() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&[]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/postgres");
+    let directory = tempfile::tempdir().expect("a directory");
+    let answers = directory.path().join("answers");
+    let file = std::fs::File::create(&answers).expect("a file");
+    let mut command = command(&psql, &server, "user=me dbname=d");
+    command.args(["--quiet", "--tuples-only", "--echo-all", "--set=VERBOSITY=sqlstate"]);
+    command.stdin(std::fs::File::open(folder.join("tables.sql")).expect("statements"));
+    command.stdout(file.try_clone().expect("a file")).stderr(file);
+    assert!(command.status().expect("it runs").success());
+    let answers = std::fs::read_to_string(answers).expect("answers");
+    let expected = std::fs::read_to_string(folder.join("tables.txt")).expect("answers");
+    let mut lines = answers.lines().zip(expected.lines()).enumerate();
+    if let Some((number, (got, wanted))) = lines.find(|(_, (got, wanted))| got != wanted) {
+        panic!("line {}: {got:?} instead of {wanted:?}", number + 1);
+    }
+    assert_eq!(answers.lines().count(), expected.lines().count());
+}
+
 #[test]
 fn psql_shows_measurements_values_and_errors() {
     let Some(psql) = program() else { return };
@@ -66,7 +89,7 @@ fn psql_shows_measurements_values_and_errors() {
         "ERROR:  column \"nothing\" does not exist\nLINE 1: SELECT usage, nothing FROM cpu\n                      ^\n"
     );
     let unknown = ask(&["\\set VERBOSITY verbose", "SELECT * FROM nowhere"]);
-    assert!(unknown.starts_with("ERROR:  42P01: relation \"d.autogen.nowhere\" does not exist"), "{unknown}");
+    assert!(unknown.starts_with("ERROR:  42P01: relation \"nowhere\" does not exist"), "{unknown}");
     let values = "SELECT interval '1 month 2 days 3 hours' AS i, date '2024-02-29' AS d, 1.50::numeric(6,2) AS n, \
                   array[1, NULL, 3] AS l, 'x'::bytea AS b, 'NaN'::float8 AS f";
     assert_eq!(

@@ -1,0 +1,294 @@
+//! What a relation is: a table of rows under a primary key, or a view.
+//!
+//! The store knows the columns and the key of a table. A definition adds what the store does not know: the names, the types
+//! as they were declared, defaults, checks and comments. A column of the store that the definition does not list is not
+//! shown: a column is created in the store first, and then published by the change of the record. Expressions are texts of
+//! SQL, which this crate does not read.
+
+use nyala_core::{ColumnId, ColumnType, TableId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::RwLock;
+
+/// A relation of a database.
+#[derive(Debug, Clone)]
+pub struct Relation {
+    /// The database that it belongs to.
+    pub database: String,
+    /// Its name, unique among the relations of the database.
+    pub name: String,
+    /// Its place in the order of creation.
+    pub created: u64,
+    /// What it is.
+    pub definition: Definition,
+    /// Whoever changes rows shares this lock. Whoever changes the definition in a way that must not happen between the
+    /// check of a row and its write holds it alone.
+    pub lock: Arc<RwLock<()>>,
+}
+
+/// What a relation is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// What somebody wrote about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// A table or a view.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+/// A table or a view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Body {
+    /// A table.
+    Table(TableDefinition),
+    /// A view.
+    View(ViewDefinition),
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableDefinition {
+    /// The table of the store that holds its rows.
+    #[serde(with = "table_id")]
+    pub table: TableId,
+    /// Its columns, in the order in which they are shown.
+    pub columns: Vec<ColumnDefinition>,
+    /// Its primary key.
+    pub key: Key,
+    /// Its CHECK constraints, in order of their names.
+    #[serde(default)]
+    pub checks: Vec<Check>,
+}
+
+/// A primary key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Key {
+    /// Columns that were declared as the key.
+    Declared {
+        /// The name of the constraint.
+        name: String,
+        /// The columns, in order.
+        #[serde(with = "column_ids")]
+        columns: Vec<ColumnId>,
+    },
+    /// No key was declared: every row gets a number in a column that is not shown.
+    Hidden {
+        /// The column, an [`ColumnType::Int64`].
+        #[serde(with = "column_id")]
+        column: ColumnId,
+    },
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnDefinition {
+    /// The column of the store.
+    #[serde(with = "column_id")]
+    pub id: ColumnId,
+    /// Its name, unique in the table.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub declared_type: DeclaredType,
+    /// Whether a row may have NULL there.
+    pub nullable: bool,
+    /// What a new row gets if it names no value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// What somebody wrote about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// A condition that every row satisfies: it is not false.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// The condition.
+    pub expression: String,
+}
+
+/// A view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewDefinition {
+    /// The query.
+    pub query: String,
+    /// The names of its first columns, where they differ from those of the query.
+    #[serde(default)]
+    pub columns: Vec<String>,
+    /// The database that names in the query belong to.
+    pub database: String,
+}
+
+/// A type as it is declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeclaredType {
+    /// Boolean.
+    Bool,
+    /// Integer of 16 bits.
+    Int2,
+    /// Integer of 32 bits.
+    Int4,
+    /// Integer of 64 bits.
+    Int8,
+    /// Float of 32 bits.
+    Float4,
+    /// Float of 64 bits.
+    Float8,
+    /// Decimal number.
+    Numeric {
+        /// Digits in all, 1 to 38.
+        precision: u8,
+        /// Digits behind the point, at most as many.
+        scale: u8,
+    },
+    /// Text.
+    Text,
+    /// Text with at most so many characters.
+    Varchar(u32),
+    /// Text with so many characters, blanks at its end not being shown.
+    Char(u32),
+    /// Bytes.
+    Bytea,
+    /// Date.
+    Date,
+    /// Date and time of day.
+    Timestamp,
+    /// Moment.
+    Timestamptz,
+}
+
+impl Relation {
+    /// It as a table.
+    pub fn table(&self) -> Option<&TableDefinition> {
+        match &self.definition.body {
+            Body::Table(table) => Some(table),
+            Body::View(_) => None,
+        }
+    }
+
+    /// It as a view.
+    pub fn view(&self) -> Option<&ViewDefinition> {
+        match &self.definition.body {
+            Body::View(view) => Some(view),
+            Body::Table(_) => None,
+        }
+    }
+}
+
+impl TableDefinition {
+    /// A column by name.
+    pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// Whether a column is part of the primary key.
+    pub fn is_key(&self, id: ColumnId) -> bool {
+        self.key.columns().contains(&id)
+    }
+}
+
+impl Key {
+    /// Its columns, in order.
+    pub fn columns(&self) -> &[ColumnId] {
+        match self {
+            Key::Declared { columns, .. } => columns,
+            Key::Hidden { column } => std::slice::from_ref(column),
+        }
+    }
+}
+
+impl DeclaredType {
+    /// The type of its values in the store.
+    pub fn column_type(self) -> ColumnType {
+        match self {
+            Self::Bool => ColumnType::Bool,
+            Self::Int2 => ColumnType::Int16,
+            Self::Int4 => ColumnType::Int32,
+            Self::Int8 => ColumnType::Int64,
+            Self::Float4 => ColumnType::Float32,
+            Self::Float8 => ColumnType::Float64,
+            Self::Numeric { precision, scale } => ColumnType::Decimal { precision, scale: scale as i8 },
+            Self::Text | Self::Varchar(_) | Self::Char(_) => ColumnType::String,
+            Self::Bytea => ColumnType::Binary,
+            Self::Date => ColumnType::Date,
+            Self::Timestamp | Self::Timestamptz => ColumnType::Timestamp,
+        }
+    }
+
+    /// Its name without its parameters, as PostgreSQL shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "boolean",
+            Self::Int2 => "smallint",
+            Self::Int4 => "integer",
+            Self::Int8 => "bigint",
+            Self::Float4 => "real",
+            Self::Float8 => "double precision",
+            Self::Numeric { .. } => "numeric",
+            Self::Text => "text",
+            Self::Varchar(_) => "character varying",
+            Self::Char(_) => "character",
+            Self::Bytea => "bytea",
+            Self::Date => "date",
+            Self::Timestamp => "timestamp without time zone",
+            Self::Timestamptz => "timestamp with time zone",
+        }
+    }
+}
+
+impl fmt::Display for DeclaredType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Self::Numeric { precision, scale } => write!(f, "({precision},{scale})"),
+            Self::Varchar(length) | Self::Char(length) => write!(f, "({length})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+mod table_id {
+    use super::{Deserialize, TableId};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(id: &TableId, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u32(id.0)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<TableId, D::Error> {
+        u32::deserialize(from).map(TableId)
+    }
+}
+
+mod column_id {
+    use super::{ColumnId, Deserialize};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(id: &ColumnId, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u32(id.0)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ColumnId, D::Error> {
+        u32::deserialize(from).map(ColumnId)
+    }
+}
+
+mod column_ids {
+    use super::{ColumnId, Deserialize};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(ids: &[ColumnId], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(ids.iter().map(|id| id.0))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ColumnId>, D::Error> {
+        Ok(Vec::<u32>::deserialize(from)?.into_iter().map(ColumnId).collect())
+    }
+}

@@ -1,0 +1,70 @@
+//! `DELETE`.
+
+use super::prepare::{Preparing, Written, column_of, named_item};
+use super::selection::Selection;
+use super::update::{first_ones, places_of, query_of, whole};
+use super::work::Work;
+use crate::error::{SqlError, SqlResult};
+use arrow_array::{ArrayRef, RecordBatch};
+use datafusion::sql::sqlparser::ast::{self, SelectItem};
+use nyala_core::Value;
+use std::collections::BTreeSet;
+
+/// A prepared DELETE.
+#[derive(Debug)]
+pub(super) struct Delete {
+    pub(super) selection: Selection,
+    /// The columns of the table that the query has.
+    read: Vec<usize>,
+    /// Whether the query may find a row several times.
+    may_repeat: bool,
+}
+
+pub(super) async fn prepare(
+    preparing: &mut Preparing<'_>,
+    written: &Written<'_>,
+    delete: &ast::Delete,
+) -> SqlResult<Delete> {
+    preparing.check_readable()?;
+    if !delete.order_by.is_empty() || delete.limit.is_some() || delete.output.is_some() {
+        return Err(SqlError::unsupported("DELETE with ORDER BY, LIMIT or OUTPUT"));
+    }
+    let key = preparing.columns.key_positions().expect("a change knows all columns");
+    let read: Vec<usize> = match delete.returning.is_some() {
+        true => (0..preparing.columns.columns.len()).collect(),
+        false => key,
+    };
+    let item = |position: &usize| -> SelectItem {
+        let name = preparing.columns.name(*position);
+        named_item(column_of(&preparing.alias, name), &format!("\u{0}{position}"))
+    };
+    let items = read.iter().map(item).collect();
+    let others = delete.using.as_deref().unwrap_or_default();
+    let query = query_of(preparing, written.with, items, others, delete.selection.as_ref())?;
+    let selection = Selection::of_query(preparing, query).await?;
+    Ok(Delete { selection, read, may_repeat: !others.is_empty() })
+}
+
+impl Work<'_> {
+    /// Deletes the rows that the query has found.
+    pub(super) async fn delete_batches(
+        &mut self,
+        delete: &Delete,
+        seen: &mut BTreeSet<Vec<Value>>,
+        batches: &[RecordBatch],
+    ) -> SqlResult<()> {
+        let Some(mut rows) = whole(batches)? else { return Ok(()) };
+        let places = places_of(&self.key(), &delete.read);
+        if delete.may_repeat {
+            rows = first_ones(&rows, &places, seen, self)?;
+            if rows.num_rows() == 0 {
+                return Ok(());
+            }
+        }
+        let old = self.stored(&rows, &delete.read)?;
+        let keys: Vec<ArrayRef> = places.iter().map(|place| old[*place].clone()).collect();
+        let operation = self.delete(keys);
+        self.write(vec![operation]).await?;
+        self.note(&old)
+    }
+}

@@ -1,0 +1,288 @@
+//! Beginning and ending a change: its snapshot, the sink of its rows, and what happens if somebody else was first.
+
+use super::insert::{Conflict, Source};
+use super::sink::Sink;
+use super::work::{Chunks, Work};
+use super::{Change, ChangeKind, prepare};
+use crate::definition::table_of;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::outcome::{CommandTag, Outcome};
+use crate::prepared::Prepared;
+use crate::relation::rules::{Rules, need_plans};
+use crate::rows::Rows;
+use crate::session::{Planning, Run, Session};
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast;
+use nyala_core::ErrorKind;
+use nyala_core::store::{Feature, StoreRef};
+use nyala_db::users::Privilege;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// How often a statement begins anew because somebody else was first. From the second time on it is alone in its table, so
+/// that only transactions, and other servers, can be first.
+const TRIES: usize = 64;
+
+/// How an execution ended.
+enum Attempt {
+    Done(Outcome),
+    /// A table was altered since the statement was planned.
+    Stale,
+    /// Somebody else was first to change one of its rows.
+    Beaten,
+}
+
+impl Session {
+    /// Executes a change; `None` if a table was altered since it was planned.
+    pub(crate) async fn execute_change(
+        &mut self,
+        prepared: &Prepared,
+        change: &Arc<Change>,
+        values: Vec<ScalarValue>,
+    ) -> SqlResult<Option<Outcome>> {
+        let database = &change.relation.database;
+        if !self.principal().may(Privilege::Write, database) {
+            let message = format!("permission denied for table \"{}\"", change.relation.name);
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        let values = prepared.bound(values)?;
+        if self.transaction.is_some() {
+            return match self.change_in_transaction(prepared, change, &values).await? {
+                Attempt::Done(outcome) => Ok(Some(outcome)),
+                _ => Ok(None),
+            };
+        }
+        for attempt in 0..TRIES {
+            match self.change_alone(prepared, change, &values, attempt > 0).await? {
+                Attempt::Done(outcome) => return Ok(Some(outcome)),
+                Attempt::Stale => return Ok(None),
+                Attempt::Beaten => {}
+            }
+        }
+        let words = "could not serialize access due to concurrent update";
+        Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
+    }
+
+    /// Executes a change that is a transaction of its own.
+    async fn change_alone(
+        &mut self,
+        prepared: &Prepared,
+        change: &Change,
+        values: &[ScalarValue],
+        is_alone: bool,
+    ) -> SqlResult<Attempt> {
+        let store = self.server.catalog.store().clone();
+        let lock = change.relation.lock.clone();
+        let (_shared, _alone) = match is_alone {
+            false => (Some(lock.read_owned().await), None),
+            true => (None, Some(lock.write_owned().await)),
+        };
+        let freshness = self.server.catalog.follow().await?;
+        if !self.is_current(change) {
+            return Ok(Attempt::Stale);
+        }
+        let run = self.run(prepared, freshness, Arc::default(), values)?;
+        let sink = match change.reads_rows() {
+            true => Sink::Stage(stage_of(&store, change).await?),
+            false => Sink::Store(store),
+        };
+        let (outcome, sink) = self.perform(prepared, change, values, run, sink).await?;
+        let Sink::Stage(stage) = sink else { return Ok(Attempt::Done(outcome)) };
+        match stage.commit().await {
+            Ok(_) => Ok(Attempt::Done(outcome)),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(Attempt::Beaten),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Executes a change that is a part of a transaction.
+    async fn change_in_transaction(
+        &mut self,
+        prepared: &Prepared,
+        change: &Change,
+        values: &[ScalarValue],
+    ) -> SqlResult<Attempt> {
+        let store = self.server.catalog.store().clone();
+        let lock = change.relation.lock.clone();
+        let _shared = lock.read_owned().await;
+        let freshness = self.server.catalog.follow().await?;
+        if !self.is_current(change) {
+            return Ok(Attempt::Stale);
+        }
+        let snapshot = self.transaction_snapshot().await?;
+        let run = self.run(prepared, freshness, snapshot, values)?;
+        let stage = self.transaction.as_mut().and_then(|transaction| transaction.stage.take());
+        let stage = stage.ok_or_else(|| {
+            store.capabilities().need(Feature::StagedWrites).err().map_or_else(
+                || SqlError::new(SqlState::INTERNAL, "the transaction has no stage"),
+                |error| SqlError::from(error).with_hint("Transactions can only read in this store."),
+            )
+        })?;
+        // If this fails, the transaction has failed, and needs no stage.
+        let (outcome, sink) = self.perform(prepared, change, values, run, Sink::Stage(stage)).await?;
+        if let (Sink::Stage(stage), Some(transaction)) = (sink, &mut self.transaction) {
+            transaction.stage = Some(stage);
+            transaction.refresh().await?;
+        }
+        Ok(Attempt::Done(outcome))
+    }
+
+    /// Whether the table is as it was when the change was planned.
+    fn is_current(&self, change: &Change) -> bool {
+        let relation = &change.relation;
+        let found = self.server.catalog.relations().find(&relation.database, &relation.name);
+        found.is_some_and(|found| found.definition == relation.definition)
+    }
+
+    /// Computes rows and writes them into a sink.
+    async fn perform(
+        &mut self,
+        prepared: &Prepared,
+        change: &Change,
+        values: &[ScalarValue],
+        run: Run,
+        sink: Sink,
+    ) -> SqlResult<(Outcome, Sink)> {
+        let catalog = self.server.catalog.clone();
+        let table = table_of(&change.relation)?;
+        let around = self.surroundings();
+        let capabilities = catalog.store().capabilities();
+        let state = match need_plans(table) || change.needs_expressions() {
+            true => {
+                let state = self.state();
+                state.execution_props_mut().query_execution_start_time = None;
+                state.mark_start_execution();
+                Some(&*state)
+            }
+            false => None,
+        };
+        let (name, columns) = (&*change.relation.name, change.columns.clone());
+        let rules = Rules::of(name, table, columns, state, around, capabilities)?;
+        let returning = match (&change.returning, state) {
+            (Some(returning), Some(state)) => Some(returning.compiled(state, &change.columns, values)?),
+            _ => None,
+        };
+        let conflict = match (&change.kind, state) {
+            (
+                ChangeKind::Insert(super::insert::Insert { conflict: Conflict::Update(update), .. }),
+                Some(state),
+            ) => Some(update.compiled(state, values)?),
+            _ => None,
+        };
+        let held = run.memory().hold();
+        let mut work = Work {
+            catalog: &catalog,
+            table,
+            rules: &rules,
+            parameters: values,
+            run: &run,
+            returning,
+            conflict,
+            sink,
+            changed: 0,
+            returned: Vec::new(),
+            held,
+        };
+        let mut seen = BTreeSet::new();
+        match &change.kind {
+            ChangeKind::Insert(insert) => match &insert.source {
+                Source::Literals => {
+                    let written = prepare::written(&prepared.statement).map(|own| own.statement);
+                    let Some(ast::Statement::Insert(statement)) = written else {
+                        return Err(SqlError::new(SqlState::INTERNAL, "the statement is no INSERT"));
+                    };
+                    work.insert_literals(insert, statement).await?;
+                }
+                Source::Defaults => work.insert(insert, Vec::new(), 1).await?,
+                Source::Query { selection, is_unknown } => {
+                    let mut chunks = self.chunks(&work, selection, values, false).await?;
+                    loop {
+                        let batches = chunks.next().await?;
+                        if batches.is_empty() {
+                            break;
+                        }
+                        // Rows that do not fit into one batch have to become visible together all the same.
+                        if !chunks.has_ended()
+                            && let Sink::Store(store) = &work.sink
+                        {
+                            work.sink = Sink::Stage(stage_of(&store.clone(), change).await?);
+                        }
+                        work.insert_batches(insert, is_unknown, &batches).await?;
+                    }
+                }
+            },
+            ChangeKind::Update(update) => {
+                let mut chunks = self.chunks(&work, &update.selection, values, update.moves_rows).await?;
+                loop {
+                    let batches = chunks.next().await?;
+                    if batches.is_empty() {
+                        break;
+                    }
+                    work.update_batches(update, &mut seen, &batches).await?;
+                }
+            }
+            ChangeKind::Delete(delete) => {
+                let mut chunks = self.chunks(&work, &delete.selection, values, false).await?;
+                loop {
+                    let batches = chunks.next().await?;
+                    if batches.is_empty() {
+                        break;
+                    }
+                    work.delete_batches(delete, &mut seen, &batches).await?;
+                }
+            }
+        }
+        let tag = CommandTag { command: change.command(), rows: Some(work.changed) };
+        let Work { sink, returned, returning, held, .. } = work;
+        let outcome = match returning {
+            Some(returning) => {
+                let schema = returning.schema().clone();
+                Outcome::Rows(Rows::returned(schema, returned, tag, held))
+            }
+            None => Outcome::Done(tag),
+        };
+        Ok((outcome, sink))
+    }
+
+    /// The rows of the query of a change, over what the change sees.
+    async fn chunks<'a>(
+        &mut self,
+        work: &Work<'a>,
+        selection: &super::selection::Selection,
+        values: &[ScalarValue],
+        is_whole: bool,
+    ) -> SqlResult<Chunks<'a>> {
+        let execution = match &work.sink {
+            Sink::Store(_) => work.run.execution.clone(),
+            Sink::Stage(stage) => work.run.over(stage.snapshot().await?),
+        };
+        let planning = Planning::Needed(selection.to_plan());
+        let stream = self.stream(work.run, execution, planning, values.to_vec()).await?;
+        Ok(Chunks::of(stream, work.run, is_whole))
+    }
+}
+
+impl Change {
+    /// Whether expressions are computed besides the query.
+    fn needs_expressions(&self) -> bool {
+        let is_update = matches!(
+            &self.kind,
+            ChangeKind::Insert(super::insert::Insert { conflict: Conflict::Update(_), .. })
+        );
+        self.returning.is_some() || is_update
+    }
+}
+
+async fn stage_of(store: &StoreRef, change: &Change) -> SqlResult<Box<dyn nyala_core::store::Stage>> {
+    store.stage().await.map_err(|error| match error.kind() {
+        ErrorKind::Unsupported => {
+            let error = SqlError::from(error);
+            let hint = match change.reads_rows() {
+                true => format!("{} reads rows and writes them if they did not change.", change.command()),
+                false => "The rows do not fit into one batch: insert fewer at once.".to_owned(),
+            };
+            error.with_hint(hint)
+        }
+        _ => error.into(),
+    })
+}

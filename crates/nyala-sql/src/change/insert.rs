@@ -1,0 +1,253 @@
+//! `INSERT` and `UPSERT`: where rows come from, and what happens to those whose key is taken.
+
+use super::conflict::{self, ConflictUpdate};
+use super::prepare::{Preparing, Written};
+use super::selection::{Selection, unknown_columns};
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::literal::{is_literal, parameter};
+use crate::relation::columns::data_type;
+use crate::target::{folded, last_part};
+use datafusion::sql::sqlparser::ast::{
+    self, ConflictTarget, Expr, OnConflictAction, OnInsert, Query, SetExpr, With,
+};
+use nyala_db::relations::Key;
+
+/// A prepared INSERT.
+#[derive(Debug)]
+pub(super) struct Insert {
+    /// The columns that its rows have values for.
+    pub(super) named: Vec<usize>,
+    pub(super) source: Source,
+    pub(super) conflict: Conflict,
+}
+
+/// Where rows come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// From VALUES of literals and parameters, which are read when the statement is executed.
+    Literals,
+    /// One row, of defaults.
+    Defaults,
+    /// From a query.
+    Query {
+        selection: Box<Selection>,
+        /// Per column whether its texts become what they are needed as.
+        is_unknown: Vec<bool>,
+    },
+}
+
+/// What happens to a row whose key is taken.
+#[derive(Debug)]
+pub(super) enum Conflict {
+    /// The statement fails.
+    Fail,
+    /// The row is left out.
+    Ignore,
+    /// The row that is there is changed.
+    Update(ConflictUpdate),
+    /// The row that is there gets the values of the new one in the columns that the statement names.
+    Replace {
+        /// Whether the statement names every column that rows could keep or get by default.
+        is_blind: bool,
+    },
+}
+
+impl Insert {
+    pub(super) fn reads_rows(&self) -> bool {
+        matches!(self.conflict, Conflict::Update(_) | Conflict::Replace { is_blind: false })
+    }
+}
+
+pub(super) async fn prepare(
+    preparing: &mut Preparing<'_>,
+    written: &Written<'_>,
+    insert: &ast::Insert,
+) -> SqlResult<Insert> {
+    check_clauses(insert)?;
+    let mut named = Vec::with_capacity(insert.columns.len());
+    for name in &insert.columns {
+        let name = last_part(name)?;
+        let position = preparing.column(&name)?;
+        if named.contains(&position) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        named.push(position);
+    }
+    let is_explicit = !named.is_empty();
+    if !is_explicit {
+        // Without a list the rows have the first columns.
+        let shown = preparing.relation.table().map_or(0, |table| table.columns.len());
+        named = (0..shown).collect();
+    }
+    let source = match &insert.source {
+        None => {
+            named.clear();
+            Source::Defaults
+        }
+        Some(query) => source(preparing, written.with, query, &mut named, is_explicit).await?,
+    };
+    let conflict = match &insert.on {
+        Some(on) if written.is_upsert => {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("UPSERT has no{on}")));
+        }
+        None if written.is_upsert => replaced(preparing, &named)?,
+        None => Conflict::Fail,
+        Some(OnInsert::OnConflict(on)) => {
+            if let Some(target) = &on.conflict_target {
+                check_target(preparing, target)?;
+            }
+            match &on.action {
+                OnConflictAction::DoNothing => Conflict::Ignore,
+                OnConflictAction::DoUpdate(_) if on.conflict_target.is_none() => {
+                    let words = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, words)
+                        .with_hint("For example, ON CONFLICT (column_name)."));
+                }
+                OnConflictAction::DoUpdate(update) => Conflict::Update(conflict::prepare(preparing, update)?),
+            }
+        }
+        Some(other) => return Err(SqlError::unsupported(other.to_string().trim())),
+    };
+    Ok(Insert { named, source, conflict })
+}
+
+async fn source(
+    preparing: &mut Preparing<'_>,
+    with: Option<&With>,
+    query: &Query,
+    named: &mut Vec<usize>,
+    is_explicit: bool,
+) -> SqlResult<Source> {
+    let targets = named.len();
+    let count = |columns: usize| -> SqlResult<usize> {
+        if columns > targets {
+            let words = "INSERT has more expressions than target columns";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+        }
+        if columns < targets && is_explicit {
+            let words = "INSERT has more target columns than expressions";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+        }
+        Ok(columns)
+    };
+    let mut query = query.clone();
+    if let SetExpr::Values(values) = &mut *query.body {
+        let width = values.rows.first().map_or(0, |row| row.len());
+        if values.rows.iter().any(|row| row.len() != width) {
+            let words = "VALUES lists must all be the same length";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+        }
+        named.truncate(count(width)?);
+        let is_simple = query.with.is_none()
+            && query.order_by.is_none()
+            && query.limit_clause.is_none()
+            && query.fetch.is_none();
+        let cells = || values.rows.iter().flat_map(|row| row.iter().zip(&*named));
+        for (cell, position) in cells() {
+            if let Some(number) = parameter(cell) {
+                let declared = preparing.columns.columns[*position].declared_type;
+                preparing.types.note(number, data_type(declared));
+            }
+        }
+        if is_simple && cells().all(|(cell, _)| is_literal(cell) || is_default(cell)) {
+            return Ok(Source::Literals);
+        }
+        for row in &mut values.rows {
+            for (cell, position) in row.iter_mut().zip(&*named) {
+                if is_default(cell) {
+                    *cell = preparing.default(*position)?;
+                }
+            }
+        }
+    }
+    if query.with.is_none() {
+        query.with = with.cloned();
+    }
+    let selection = Selection::of_query(preparing, query).await?;
+    named.truncate(count(selection.columns())?);
+    let is_unknown = unknown_columns(selection.plan());
+    Ok(Source::Query { selection: Box::new(selection), is_unknown })
+}
+
+/// Whether a cell of VALUES asks for the default of its column.
+pub(super) fn is_default(cell: &Expr) -> bool {
+    matches!(cell, Expr::Identifier(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
+}
+
+/// What UPSERT does: rows can be written without a look at those that are there if every column gets a value.
+fn replaced(preparing: &Preparing<'_>, named: &[usize]) -> SqlResult<Conflict> {
+    let table = preparing.relation.table();
+    if let Some(Key::Hidden { .. }) = table.map(|table| &table.key) {
+        let message = format!("UPSERT INTO table \"{}\", which has no primary key", preparing.relation.name);
+        return Err(SqlError::unsupported(message));
+    }
+    let names_all = named.len() == preparing.columns.columns.len();
+    let is_plain = table.is_some_and(|table| {
+        table.checks.is_empty()
+            && table.columns.iter().enumerate().all(|(position, column)| {
+                named.contains(&position) || (column.default.is_none() && column.nullable)
+            })
+    });
+    let is_blind = names_all || is_plain;
+    if !is_blind {
+        preparing.check_readable()?;
+    }
+    Ok(Conflict::Replace { is_blind })
+}
+
+/// Fails unless a target of ON CONFLICT is the primary key.
+fn check_target(preparing: &Preparing<'_>, target: &ConflictTarget) -> SqlResult<()> {
+    let table = preparing.relation.table();
+    let key = table.and_then(|table| match &table.key {
+        Key::Declared { name, .. } => Some(name),
+        Key::Hidden { .. } => None,
+    });
+    match target {
+        ConflictTarget::Columns(names) => {
+            let mut given = Vec::with_capacity(names.len());
+            for name in names {
+                given.push(preparing.columns.columns[preparing.column(&folded(name))?].id);
+            }
+            given.sort_unstable();
+            given.dedup();
+            let mut own = preparing.columns.key.clone();
+            own.sort_unstable();
+            match key.is_some() && given == own {
+                true => Ok(()),
+                false => {
+                    let words =
+                        "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                    Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, words))
+                }
+            }
+        }
+        ConflictTarget::OnConstraint(name) => {
+            let name = last_part(name)?;
+            match key.is_some_and(|key| *key == name) {
+                true => Ok(()),
+                false => {
+                    let table = &preparing.relation.name;
+                    let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
+                    Err(SqlError::new(SqlState::UNKNOWN_OBJECT, message))
+                }
+            }
+        }
+    }
+}
+
+fn check_clauses(insert: &ast::Insert) -> SqlResult<()> {
+    let clauses = [
+        (insert.or.is_some(), "INSERT OR …"),
+        (insert.ignore, "INSERT IGNORE"),
+        (insert.overwrite, "INSERT OVERWRITE"),
+        (insert.replace_into, "REPLACE INTO"),
+        (insert.partitioned.is_some(), "INSERT … PARTITION"),
+        (!insert.assignments.is_empty(), "INSERT … SET"),
+        (insert.output.is_some(), "OUTPUT"),
+    ];
+    match clauses.iter().find(|(is_there, _)| *is_there) {
+        Some((_, name)) => Err(SqlError::unsupported(name)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,185 @@
+//! Executing an INSERT.
+
+use super::conflict::update_existing;
+use super::existing::{first_duplicate, some_rows};
+use super::insert::{Conflict, Insert, is_default};
+use super::work::Work;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::literal::datum;
+use crate::relation::assign::{assigned, of_values};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::ast::{self, SetExpr};
+use nyala_core::arrays::concat;
+use nyala_core::store::{WriteBatch, WriteMode};
+use nyala_core::{ErrorKind, Value};
+use nyala_db::relations::Key;
+use std::sync::Arc;
+
+/// How often rows get other numbers because another server has given them too.
+const NUMBERINGS_MAX: usize = 8;
+
+impl Work<'_> {
+    /// Inserts rows that VALUES has as literals.
+    pub(super) async fn insert_literals(
+        &mut self,
+        insert: &Insert,
+        statement: &ast::Insert,
+    ) -> SqlResult<()> {
+        let values = match statement.source.as_ref().map(|query| &*query.body) {
+            Some(SetExpr::Values(values)) => values,
+            _ => return Err(SqlError::new(SqlState::INTERNAL, "the statement has no VALUES")),
+        };
+        let mut cells = Vec::with_capacity(insert.named.len());
+        for (place, position) in insert.named.iter().enumerate() {
+            cells.push(self.literal_column(place, *position, values)?);
+        }
+        self.insert(insert, cells, values.rows.len()).await
+    }
+
+    /// A column of VALUES.
+    fn literal_column(&self, place: usize, position: usize, values: &ast::Values) -> SqlResult<ArrayRef> {
+        let columns = self.rules.columns();
+        let (declared, name) = (columns.columns[position].declared_type, columns.name(position));
+        let around = self.rules.around();
+        let mut stored: Vec<Option<Value>> = Vec::with_capacity(values.rows.len());
+        // A default that is computed for each row is another value in each.
+        let mut computed: Vec<(usize, ArrayRef)> = Vec::new();
+        for (row, cells) in values.rows.iter().enumerate() {
+            let cell = &cells[place];
+            stored.push(if !is_default(cell) {
+                datum(cell, self.parameters, around)?.stored(name, declared, around)?
+            } else if let Some(value) = self.rules.constant(position) {
+                value.clone()
+            } else {
+                computed.push((row, self.rules.default(position, 1)?));
+                None
+            });
+        }
+        let all = of_values(declared, &stored)?;
+        let mut parts: Vec<ArrayRef> = Vec::new();
+        let mut from = 0;
+        for (row, value) in computed {
+            parts.extend([all.slice(from, row - from), value]);
+            from = row + 1;
+        }
+        if parts.is_empty() {
+            return Ok(all);
+        }
+        parts.push(all.slice(from, all.len() - from));
+        Ok(concat(&parts))
+    }
+
+    /// Inserts rows of a query.
+    pub(super) async fn insert_batches(
+        &mut self,
+        insert: &Insert,
+        is_unknown: &[bool],
+        batches: &[RecordBatch],
+    ) -> SqlResult<()> {
+        let Some(first) = batches.first() else { return Ok(()) };
+        let rows = concat_batches(&first.schema(), batches).map_err(DataFusionError::from)?;
+        let mut cells = Vec::with_capacity(insert.named.len());
+        for ((position, values), is_unknown) in insert.named.iter().zip(rows.columns()).zip(is_unknown) {
+            let columns = self.rules.columns();
+            let (declared, name) = (columns.columns[*position].declared_type, columns.name(*position));
+            cells.push(assigned(values, *is_unknown, name, declared, self.rules.around())?);
+        }
+        self.insert(insert, cells, rows.num_rows()).await
+    }
+
+    /// Inserts rows that have the columns that the statement names.
+    pub(super) async fn insert(
+        &mut self,
+        insert: &Insert,
+        cells: Vec<ArrayRef>,
+        count: usize,
+    ) -> SqlResult<()> {
+        let rows = self.completed(insert, cells, count)?;
+        self.rules.check(&rows)?;
+        let mode = match &insert.conflict {
+            Conflict::Fail => WriteMode::Insert,
+            Conflict::Ignore => WriteMode::InsertIgnore,
+            Conflict::Replace { is_blind: true } => return self.replace(insert, rows).await,
+            Conflict::Replace { is_blind: false } => {
+                return update_existing(self, rows, None, &insert.named).await;
+            }
+            Conflict::Update(_) => {
+                let update = self.conflict.take();
+                let done = update_existing(self, rows, update.as_ref(), &[]).await;
+                self.conflict = update;
+                return done;
+            }
+        };
+        self.insert_new(rows, mode).await
+    }
+
+    /// Inserts whole rows whose keys are new, or leaves those out that are not.
+    pub(super) async fn insert_new(&mut self, mut rows: Vec<ArrayRef>, mode: WriteMode) -> SqlResult<()> {
+        for _ in 0..NUMBERINGS_MAX {
+            let operation = self.upsert(mode, rows.iter().cloned().enumerate().collect());
+            match self.sink.write(WriteBatch { operations: vec![operation] }).await {
+                Ok(outcome) if outcome.conflicts.is_empty() => return self.note(&rows),
+                Ok(outcome) => {
+                    // A store whose batches are not atomic leaves such rows out in either mode.
+                    let left_out: Vec<usize> = outcome.conflicts.iter().map(|place| place.row).collect();
+                    if mode == WriteMode::Insert {
+                        return Err(self.rules.duplicate(self.constraint(), &rows, left_out[0]));
+                    }
+                    let count = rows[0].len() as u32;
+                    let kept = (0..count).filter(|row| left_out.binary_search(&(*row as usize)).is_err());
+                    return self.note(&some_rows(&rows, &kept.collect::<Vec<_>>()));
+                }
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    let keys: Vec<ArrayRef> = self.key().iter().map(|place| rows[*place].clone()).collect();
+                    let snapshot = self.sink.snapshot().await?;
+                    match first_duplicate(self, &snapshot, &keys).await? {
+                        Some(_) if matches!(self.table.key, Key::Hidden { .. }) => self.number(&mut rows),
+                        Some(row) => return Err(self.rules.duplicate(self.constraint(), &rows, row)),
+                        // Whoever had the key has given it up.
+                        None => {}
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let words = "could not serialize access due to concurrent update";
+        Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
+    }
+
+    /// Writes rows whether their keys are taken or not.
+    async fn replace(&mut self, insert: &Insert, rows: Vec<ArrayRef>) -> SqlResult<()> {
+        let key = self.key();
+        let is_written = |position: &usize| insert.named.contains(position) || key.contains(position);
+        let cells = (0..rows.len()).filter(is_written).map(|position| (position, rows[position].clone()));
+        let operation = self.upsert(WriteMode::Upsert, cells.collect());
+        self.write(vec![operation]).await?;
+        self.note(&rows)
+    }
+
+    /// Whole rows: with defaults for what the statement does not name, and numbers if the key is hidden.
+    fn completed(&self, insert: &Insert, cells: Vec<ArrayRef>, count: usize) -> SqlResult<Vec<ArrayRef>> {
+        let mut rows: Vec<Option<ArrayRef>> = vec![None; self.rules.columns().columns.len()];
+        for (position, values) in insert.named.iter().zip(cells) {
+            rows[*position] = Some(values);
+        }
+        let default = |(position, values): (usize, Option<ArrayRef>)| match values {
+            Some(values) => Ok(values),
+            None => self.rules.default(position, count),
+        };
+        let mut rows = rows.into_iter().enumerate().map(default).collect::<SqlResult<Vec<_>>>()?;
+        if matches!(self.table.key, Key::Hidden { .. }) {
+            self.number(&mut rows);
+        }
+        Ok(rows)
+    }
+
+    /// Gives rows new numbers as their keys.
+    fn number(&self, rows: &mut [ArrayRef]) {
+        let Some(numbers) = rows.last_mut() else { return };
+        let count = numbers.len();
+        let first = self.catalog.relations().row_ids(self.rules.around().now_ns, count);
+        *numbers = Arc::new(Int64Array::from_iter_values(first..first + count as i64));
+    }
+}

@@ -1,0 +1,68 @@
+//! Statements that change rows.
+//!
+//! DataFusion plans a SELECT of keys and new values; the rest is done here: values are given the types of their columns,
+//! rules are checked, and rows are written under conditions. So every form of a statement has the same rules, and nothing
+//! is written before everything is known to be right. DataFusion's own hooks for changes are not used: they have taken a
+//! condition that they do not understand for none, and changed every row (apache/datafusion#24654).
+//!
+//! A statement that reads the rows that it changes works in a stage: a snapshot, and writes that become visible together.
+//! If somebody else was first to change one of these rows, it begins anew, alone in its table. So no update is lost.
+//!
+//! [`prepare`] says which kind of table a statement is about, [`execute`] begins and ends it. [`insert`], [`update`] and
+//! [`delete`] are the kinds of statements, [`conflict`] is ON CONFLICT DO UPDATE.
+
+mod conflict;
+mod delete;
+mod execute;
+mod existing;
+mod insert;
+mod insert_rows;
+mod parameters;
+mod prepare;
+mod returning;
+mod selection;
+mod sink;
+mod update;
+mod work;
+
+pub(crate) use prepare::written;
+
+use crate::relation::columns::TableColumns;
+use nyala_db::relations::Relation;
+use std::sync::Arc;
+
+/// A prepared change of rows of a table.
+#[derive(Debug)]
+pub(crate) struct Change {
+    relation: Arc<Relation>,
+    /// All columns of the table, with its hidden key.
+    columns: Arc<TableColumns>,
+    kind: ChangeKind,
+    returning: Option<returning::Returning>,
+}
+
+#[derive(Debug)]
+enum ChangeKind {
+    Insert(insert::Insert),
+    Update(update::Update),
+    Delete(delete::Delete),
+}
+
+impl Change {
+    /// The word in its tag.
+    fn command(&self) -> &'static str {
+        match self.kind {
+            ChangeKind::Insert(_) => "INSERT",
+            ChangeKind::Update(_) => "UPDATE",
+            ChangeKind::Delete(_) => "DELETE",
+        }
+    }
+
+    /// Whether what it writes depends on rows that it reads from its own table.
+    fn reads_rows(&self) -> bool {
+        match &self.kind {
+            ChangeKind::Insert(insert) => insert.reads_rows(),
+            ChangeKind::Update(_) | ChangeKind::Delete(_) => true,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! `RETURNING`: what a change says of the rows that it has written or deleted.
+
+use super::prepare::Preparing;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::expression::{compiled, evaluated, planned, type_of};
+use crate::relation::columns::{ROW_ID, TableColumns};
+use crate::relation::rules::batch_of;
+use crate::target::folded;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema, SchemaRef};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::sql::sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind};
+use std::sync::Arc;
+
+/// What is returned of each row.
+#[derive(Debug)]
+pub(super) struct Returning {
+    rows: DFSchema,
+    expressions: Vec<Expr>,
+    schema: SchemaRef,
+}
+
+/// The same, with the values of parameters.
+pub(super) struct CompiledReturning {
+    columns: Arc<TableColumns>,
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+    schema: SchemaRef,
+}
+
+pub(super) fn prepare(preparing: &mut Preparing<'_>, items: &[SelectItem]) -> SqlResult<Returning> {
+    preparing.check_readable()?;
+    let alias = folded(&preparing.alias);
+    let rows = DFSchema::try_from_qualified_schema(&*quoted(&alias), &preparing.columns.schema)?;
+    let (mut expressions, mut fields) = (Vec::new(), Vec::new());
+    let shown: Vec<String> = (0..preparing.columns.columns.len())
+        .map(|position| preparing.columns.name(position).to_owned())
+        .filter(|name| name != ROW_ID)
+        .collect();
+    let mut add = |written: &ast::Expr, name: Option<String>| -> SqlResult<()> {
+        let planned = planned(preparing.session.state(), written, &rows)?;
+        preparing.types.note_expression(&planned)?;
+        let name = name.unwrap_or_else(|| name_of(&planned));
+        let (data_type, _) = type_of(&planned, &rows)?;
+        fields.push(Field::new(name, data_type, true));
+        expressions.push(planned);
+        Ok(())
+    };
+    for item in items {
+        match item {
+            SelectItem::UnnamedExpr(expression) => add(expression, None)?,
+            SelectItem::ExprWithAlias { expr, alias } => add(expr, Some(folded(alias)))?,
+            SelectItem::Wildcard(_) => all(&shown, &mut add)?,
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                if crate::target::last_part(name)? != alias {
+                    let message = format!("missing FROM-clause entry for table \"{name}\"");
+                    return Err(SqlError::new(SqlState::UNKNOWN_TABLE, message));
+                }
+                all(&shown, &mut add)?;
+            }
+            other => return Err(SqlError::unsupported(format!("RETURNING {other}"))),
+        }
+    }
+    Ok(Returning { rows, expressions, schema: Arc::new(Schema::new(fields)) })
+}
+
+fn all(names: &[String], add: &mut impl FnMut(&ast::Expr, Option<String>) -> SqlResult<()>) -> SqlResult<()> {
+    names.iter().try_for_each(|name| {
+        let column = ast::Expr::Identifier(ast::Ident::with_quote('"', name));
+        add(&column, Some(name.clone()))
+    })
+}
+
+/// The name of a column that got none.
+fn name_of(expression: &Expr) -> String {
+    match expression {
+        Expr::Column(column) => column.name.clone(),
+        Expr::ScalarFunction(call) => call.name().to_owned(),
+        Expr::Cast(cast) => name_of(&cast.expr),
+        _ => "?column?".to_owned(),
+    }
+}
+
+/// A name as references to tables are written.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Returning {
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(super) fn compiled(
+        &self,
+        state: &SessionState,
+        columns: &Arc<TableColumns>,
+        parameters: &[ScalarValue],
+    ) -> SqlResult<CompiledReturning> {
+        let expressions = self.expressions.iter();
+        let expressions =
+            expressions.map(|expression| compiled(state, expression.clone(), &self.rows, parameters));
+        let expressions = expressions.collect::<SqlResult<_>>()?;
+        Ok(CompiledReturning { columns: columns.clone(), expressions, schema: self.schema.clone() })
+    }
+}
+
+impl CompiledReturning {
+    /// What is returned of whole rows, whose columns are as the store has them.
+    pub(super) fn of(&self, rows: &[ArrayRef]) -> SqlResult<RecordBatch> {
+        let batch = batch_of(&self.columns, rows)?;
+        let values = self.expressions.iter().zip(self.schema.fields());
+        let values = values
+            .map(|(expression, field)| {
+                let values = evaluated(expression, &batch)?;
+                Ok(crate::relation::shown_as(&values, field.data_type())?)
+            })
+            .collect::<SqlResult<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), values, &options);
+        Ok(batch.map_err(datafusion::error::DataFusionError::from)?)
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}

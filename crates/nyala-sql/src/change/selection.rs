@@ -1,0 +1,117 @@
+//! The query that finds what a change writes.
+
+use super::Change;
+use super::prepare::Preparing;
+use crate::error::{SqlError, SqlResult};
+use crate::prepared::{calls_stable_function, with_types};
+use crate::session::ToPlan;
+use arrow_schema::DataType;
+use datafusion::execution::SessionState;
+use datafusion::execution::context::SQLOptions;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::parser::Statement as PlannedStatement;
+use datafusion::sql::sqlparser::ast::{self, Query};
+
+/// A planned query.
+#[derive(Debug)]
+pub(super) struct Selection {
+    plan: LogicalPlan,
+    /// Whether it is optimised, and still right at a later execution.
+    is_optimized: bool,
+}
+
+impl Selection {
+    /// Plans a query. What it says of parameters is noted.
+    pub(super) async fn of_query(preparing: &mut Preparing<'_>, query: Query) -> SqlResult<Self> {
+        let statement = ast::Statement::Query(Box::new(query));
+        let state = preparing.session.state();
+        let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
+        let plan = plan.map_err(SqlError::from)?;
+        let options =
+            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        options.verify_plan(&plan)?;
+        preparing.types.note_plan(&plan)?;
+        Ok(Self { plan, is_optimized: false })
+    }
+
+    /// How many columns it has.
+    pub(super) fn columns(&self) -> usize {
+        self.plan.schema().fields().len()
+    }
+
+    pub(super) fn plan(&self) -> &LogicalPlan {
+        &self.plan
+    }
+
+    /// What is left of planning it.
+    pub(super) fn to_plan(&self) -> ToPlan<'_> {
+        ToPlan { plan: &self.plan, is_optimized: self.is_optimized }
+    }
+
+    fn with_types(self, types: &[DataType], state: Option<&SessionState>) -> SqlResult<Self> {
+        let plan = with_types(self.plan, types)?;
+        match state {
+            Some(state) if !calls_stable_function(&plan)? => {
+                Ok(Self { plan: state.optimize(&plan)?, is_optimized: true })
+            }
+            _ => Ok(Self { plan, is_optimized: false }),
+        }
+    }
+}
+
+impl Change {
+    /// The same change, whose parameters have their types.
+    pub(super) fn with_types(mut self, types: &[DataType]) -> SqlResult<Self> {
+        use super::ChangeKind;
+        use super::insert::Source;
+        self.kind = match self.kind {
+            ChangeKind::Insert(mut insert) => {
+                if let Source::Query { selection, is_unknown } = insert.source {
+                    let selection = Box::new(selection.with_types(types, None)?);
+                    insert.source = Source::Query { selection, is_unknown };
+                }
+                ChangeKind::Insert(insert)
+            }
+            ChangeKind::Update(mut update) => {
+                update.selection = update.selection.with_types(types, None)?;
+                ChangeKind::Update(update)
+            }
+            ChangeKind::Delete(mut delete) => {
+                delete.selection = delete.selection.with_types(types, None)?;
+                ChangeKind::Delete(delete)
+            }
+        };
+        Ok(self)
+    }
+}
+
+/// Per column of a query whether its texts are literals, which become what they are needed as.
+pub(super) fn unknown_columns(plan: &LogicalPlan) -> Vec<bool> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let inner = unknown_columns(&projection.input);
+            let is_values = matches!(&*projection.input, LogicalPlan::Values(_));
+            let is_unknown = |expression: &Expr| match unaliased(expression) {
+                Expr::Literal(..) | Expr::Placeholder(_) => true,
+                Expr::Column(column) if is_values => {
+                    let place = projection.input.schema().maybe_index_of_column(column);
+                    place.is_some_and(|place| inner[place])
+                }
+                _ => false,
+            };
+            projection.expr.iter().map(is_unknown).collect()
+        }
+        LogicalPlan::Values(values) => vec![true; values.schema.fields().len()],
+        LogicalPlan::Limit(limit) => unknown_columns(&limit.input),
+        LogicalPlan::Sort(sort) => unknown_columns(&sort.input),
+        LogicalPlan::SubqueryAlias(alias) => unknown_columns(&alias.input),
+        other => vec![false; other.schema().fields().len()],
+    }
+}
+
+fn unaliased(expression: &Expr) -> &Expr {
+    match expression {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}

@@ -1,0 +1,151 @@
+//! What a change works with while it is executed, and the rows that it has written so far.
+
+use super::conflict::CompiledUpdate;
+use super::returning::CompiledReturning;
+use super::sink::Sink;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::relation::rules::Rules;
+use crate::session::Run;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::BooleanBuffer;
+use datafusion::common::ScalarValue;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use nyala_core::TableId;
+use nyala_core::store::{CellColumn, DeleteMode, Operation, Upsert, WriteBatch, WriteMode};
+use nyala_db::catalog::Catalog;
+use nyala_db::relations::{Key, TableDefinition};
+use nyala_exec::memory::MemoryCharge;
+use std::sync::Arc;
+
+/// Rows are written when so many are collected, …
+const CHUNK_ROWS: usize = 1 << 15;
+/// … or when they take so many bytes.
+const CHUNK_BYTES: usize = 8 << 20;
+
+/// A change that is being executed.
+pub(super) struct Work<'a> {
+    pub(super) catalog: &'a Arc<Catalog>,
+    pub(super) table: &'a TableDefinition,
+    pub(super) rules: &'a Rules,
+    pub(super) parameters: &'a [ScalarValue],
+    pub(super) run: &'a Run,
+    pub(super) returning: Option<CompiledReturning>,
+    /// What ON CONFLICT DO UPDATE does.
+    pub(super) conflict: Option<CompiledUpdate>,
+    pub(super) sink: Sink,
+    /// How many rows were changed.
+    pub(super) changed: u64,
+    /// What RETURNING gives.
+    pub(super) returned: Vec<RecordBatch>,
+    /// What `returned` takes.
+    pub(super) held: MemoryCharge,
+}
+
+impl Work<'_> {
+    /// The table of the store.
+    pub(super) fn table_id(&self) -> TableId {
+        self.table.table
+    }
+
+    /// The name of the primary key.
+    pub(super) fn constraint(&self) -> &str {
+        match &self.table.key {
+            Key::Declared { name, .. } => name,
+            Key::Hidden { .. } => "row",
+        }
+    }
+
+    /// The positions of the columns of the key.
+    pub(super) fn key(&self) -> Vec<usize> {
+        self.rules.columns().key_positions().expect("a change knows all columns")
+    }
+
+    /// Notes whole rows that were changed.
+    pub(super) fn note(&mut self, rows: &[ArrayRef]) -> SqlResult<()> {
+        let count = rows.first().map_or(0, |values| values.len());
+        self.changed += count as u64;
+        if let Some(returning) = self.returning.as_ref().filter(|_| count > 0) {
+            let batch = returning.of(rows)?;
+            self.held.charge(batch.get_array_memory_size())?;
+            self.returned.push(batch);
+        }
+        Ok(())
+    }
+
+    /// The operation that writes cells of rows: columns by their positions.
+    pub(super) fn upsert(&self, mode: WriteMode, cells: Vec<(usize, ArrayRef)>) -> Operation {
+        let cell = |(position, values): (usize, ArrayRef)| {
+            let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+            let null_cells: Option<BooleanBuffer> = nulls.map(|nulls| !nulls.inner());
+            CellColumn { column: self.rules.columns().columns[position].id, values, null_cells }
+        };
+        let mut columns: Vec<CellColumn> = cells.into_iter().map(cell).collect();
+        columns.sort_by_key(|cells| cells.column);
+        Operation::Upsert(Upsert { table: self.table_id(), mode, columns })
+    }
+
+    /// The operation that deletes rows by their keys.
+    pub(super) fn delete(&self, keys: Vec<ArrayRef>) -> Operation {
+        Operation::DeleteKeys { table: self.table_id(), mode: DeleteMode::Delete, keys }
+    }
+
+    /// Writes operations as one batch, which must not meet rows that it does not know of.
+    pub(super) async fn write(&mut self, operations: Vec<Operation>) -> SqlResult<()> {
+        self.sink.write(WriteBatch { operations }).await.map(drop).map_err(SqlError::from)
+    }
+
+    /// Fails if the statement was stopped.
+    pub(super) fn check_running(&self) -> SqlResult<()> {
+        Ok(self.run.execution.context().check_running()?)
+    }
+}
+
+/// Collects rows of a query until they are many enough to be written.
+pub(super) struct Chunks<'a> {
+    stream: SendableRecordBatchStream,
+    run: &'a Run,
+    held: MemoryCharge,
+    /// Whether all rows are collected together, however many they are.
+    is_whole: bool,
+    ended: bool,
+}
+
+impl<'a> Chunks<'a> {
+    pub(super) fn of(stream: SendableRecordBatchStream, run: &'a Run, is_whole: bool) -> Self {
+        Self { stream, run, held: run.memory().hold(), is_whole, ended: false }
+    }
+
+    /// The next rows, as few batches of the query; empty at the end.
+    pub(super) async fn next(&mut self) -> SqlResult<Vec<RecordBatch>> {
+        self.held.shrink_to(0);
+        let (mut batches, mut rows) = (Vec::new(), 0);
+        while !self.ended && (self.is_whole || (rows < CHUNK_ROWS && self.held.bytes() < CHUNK_BYTES)) {
+            let stream = &mut self.stream;
+            let next = async { stream.next().await.transpose() };
+            match self.run.running.unless_stopped(next).await? {
+                Some(batch) if batch.num_rows() > 0 => {
+                    self.held.charge(batch.get_array_memory_size()).map_err(too_many)?;
+                    rows += batch.num_rows();
+                    batches.push(batch);
+                }
+                Some(_) => {}
+                None => self.ended = true,
+            }
+        }
+        Ok(batches)
+    }
+
+    /// Whether there is nothing more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+}
+
+fn too_many(error: nyala_core::Error) -> SqlError {
+    let error = SqlError::from(error);
+    match error.code {
+        SqlState::OUT_OF_MEMORY => error.with_hint("Change fewer rows at once."),
+        _ => error,
+    }
+}

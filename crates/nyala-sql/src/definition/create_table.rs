@@ -1,0 +1,298 @@
+//! `CREATE TABLE`.
+
+use super::new_column::NewColumn;
+use super::storage::Storage;
+use super::{of_creation, taken};
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::expression::{compiled, planned, type_of};
+use crate::names::DatabaseNames;
+use crate::outcome::CommandTag;
+use crate::relation::columns::{ROW_ID, TableColumns};
+use crate::relation::input::Surroundings;
+use crate::relation::rules::{Rules, need_plans};
+use crate::session::Session;
+use crate::target::{check_name, folded};
+use arrow_schema::DataType;
+use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, Ident, TableConstraint};
+use nyala_core::store::Capabilities;
+use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
+use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Key, TableDefinition};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A table that is being defined.
+pub(super) struct NewTable {
+    pub(super) name: String,
+    pub(super) columns: Vec<ColumnDefinition>,
+    /// The name of its key and the columns of it; `None`: it is hidden.
+    key: Option<(String, Vec<ColumnId>)>,
+    checks: Vec<Check>,
+    storage: Storage,
+}
+
+impl Session {
+    pub(super) async fn create_table(&mut self, create: &CreateTable) -> SqlResult<CommandTag> {
+        let place = self.writable_place(&create.name)?;
+        place.check_new()?;
+        let tag = CommandTag::of("CREATE TABLE");
+        if place.relation(&self.server.catalog).is_some() {
+            return if create.if_not_exists { Ok(tag) } else { Err(taken(&place.name)) };
+        }
+        let table = NewTable::of(&place.name, create)?;
+        let capabilities = self.server.catalog.store().capabilities();
+        // Expressions are read again as they are stored.
+        let checked = table.check(self.names(), self.surroundings(), capabilities);
+        checked.map_err(SqlError::without_place)?;
+        match self.create_new(&place.database, table).await {
+            Err(error) if error.code == SqlState::DUPLICATE_TABLE && create.if_not_exists => Ok(tag),
+            created => created.map(|()| tag),
+        }
+    }
+
+    pub(super) async fn create_new(&self, database: &str, table: NewTable) -> SqlResult<()> {
+        let (name, schema) = (table.name.clone(), table.schema()?);
+        let catalog = &self.server.catalog;
+        let created = catalog.create_relation_table(database, &name, schema, |id| table.define(id)).await;
+        created.map(drop).map_err(|error| of_creation(error, &name))
+    }
+}
+
+impl NewTable {
+    fn of(name: &str, create: &CreateTable) -> SqlResult<Self> {
+        check_clauses(create)?;
+        let mut table = Self::empty(name, Storage::of(create)?);
+        let mut key: Option<(Option<Ident>, Vec<String>)> = None;
+        let mut checks: Vec<(Option<Ident>, Expr)> = Vec::new();
+        let again = || {
+            let message = format!("multiple primary keys for table \"{name}\" are not allowed");
+            SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message)
+        };
+        for (written, id) in create.columns.iter().zip(0..) {
+            let column = NewColumn::of(written)?;
+            if let Some(constraint) = column.key {
+                let columns = vec![column.definition.name.clone()];
+                if key.replace((constraint, columns)).is_some() {
+                    return Err(again());
+                }
+            }
+            checks.extend(column.checks);
+            table.add_column(ColumnDefinition { id: ColumnId(id), ..column.definition })?;
+        }
+        for constraint in &create.constraints {
+            match constraint {
+                TableConstraint::PrimaryKey(own) => {
+                    let name = |column: &ast::IndexColumn| match &column.column.expr {
+                        Expr::Identifier(identifier) => Ok(folded(identifier)),
+                        other => {
+                            Err(SqlError::unsupported(format!("the expression {other} in a primary key")))
+                        }
+                    };
+                    let columns = own.columns.iter().map(name).collect::<SqlResult<_>>()?;
+                    if key.replace((own.name.clone(), columns)).is_some() {
+                        return Err(again());
+                    }
+                }
+                TableConstraint::Check(own) => checks.push((own.name.clone(), (*own.expr).clone())),
+                other => return Err(refused_constraint(other)),
+            }
+        }
+        if let Some((constraint, columns)) = key {
+            table.set_key(constraint.as_ref(), &columns)?;
+        }
+        for (constraint, expression) in checks {
+            table.checks =
+                with_check(&table.name, &table.columns, &table.checks, constraint.as_ref(), &expression)?;
+        }
+        table.storage.check(&table.columns)?;
+        Ok(table)
+    }
+
+    /// A table without columns.
+    pub(super) fn empty(name: &str, storage: Storage) -> Self {
+        Self { name: name.to_owned(), columns: Vec::new(), key: None, checks: Vec::new(), storage }
+    }
+
+    pub(super) fn add_column(&mut self, column: ColumnDefinition) -> SqlResult<()> {
+        check_name(&column.name)?;
+        if self.columns.iter().any(|own| own.name == column.name) {
+            let message = format!("column \"{}\" specified more than once", column.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        self.columns.push(column);
+        Ok(())
+    }
+
+    fn set_key(&mut self, constraint: Option<&Ident>, names: &[String]) -> SqlResult<()> {
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            let Some(column) = self.columns.iter_mut().find(|column| column.name == *name) else {
+                let message = format!("column \"{name}\" named in key does not exist");
+                return Err(SqlError::new(SqlState::UNKNOWN_COLUMN, message));
+            };
+            if !column.declared_type.column_type().can_be_key() {
+                let message = format!("type {} in a primary key", column.declared_type.name());
+                return Err(SqlError::unsupported(message)
+                    .with_hint("Floats are not exact. Use numeric(p,s), or a whole number."));
+            }
+            if columns.contains(&column.id) {
+                let message = format!("column \"{name}\" appears twice in primary key constraint");
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+            column.nullable = false;
+            columns.push(column.id);
+        }
+        let name = constraint.map_or_else(|| format!("{}_pkey", self.name), folded);
+        check_name(&name)?;
+        self.key = Some((name, columns));
+        Ok(())
+    }
+
+    /// Checks the expressions in it.
+    fn check(&self, names: DatabaseNames, around: Surroundings, capabilities: Capabilities) -> SqlResult<()> {
+        let Body::Table(table) = self.define(TableId(0)).body else { return Ok(()) };
+        check_expressions(&self.name, &table, names, around, capabilities)
+    }
+
+    /// The id of a column for the numbers of rows.
+    fn hidden_id(&self) -> ColumnId {
+        ColumnId(self.columns.len() as u32)
+    }
+
+    /// The table of the store.
+    pub(super) fn schema(&self) -> SqlResult<TableSchema> {
+        let column = |own: &ColumnDefinition| {
+            let schema = ColumnSchema::new(own.id, &own.name, own.declared_type.column_type());
+            let encoding = self.storage.encoding(&own.name);
+            ColumnSchema { nullable: own.nullable, encoding, ..schema }
+        };
+        let mut columns: Vec<ColumnSchema> = self.columns.iter().map(column).collect();
+        let key = match &self.key {
+            Some((_, key)) => key.clone(),
+            None => {
+                let number = ColumnSchema::new(self.hidden_id(), ROW_ID, ColumnType::Int64).required();
+                columns.push(ColumnSchema { hidden: true, ..number });
+                vec![self.hidden_id()]
+            }
+        };
+        let schema = TableSchema::keyed("", columns, key);
+        Ok(TableSchema { partitioning: self.storage.partitioning(&self.columns)?, ..schema })
+    }
+
+    /// Its definition, with rows under an id of the store.
+    fn define(&self, table: TableId) -> Definition {
+        let key = match &self.key {
+            Some((name, columns)) => Key::Declared { name: name.clone(), columns: columns.clone() },
+            None => Key::Hidden { column: self.hidden_id() },
+        };
+        let (columns, checks) = (self.columns.clone(), self.checks.clone());
+        Definition { comment: None, body: Body::Table(TableDefinition { table, columns, key, checks }) }
+    }
+}
+
+/// Checks that the expressions of a table can be computed, and give what they must.
+pub(super) fn check_expressions(
+    name: &str,
+    table: &TableDefinition,
+    names: DatabaseNames,
+    around: Surroundings,
+    capabilities: Capabilities,
+) -> SqlResult<()> {
+    let columns = Arc::new(TableColumns::all(table));
+    let mut state = need_plans(table).then(|| names.planner(""));
+    if let Some(state) = &mut state {
+        state.mark_start_execution();
+        let schema = DFSchema::try_from_qualified_schema(name, &columns.schema)?;
+        for check in &table.checks {
+            let planned = planned(state, &crate::expression::parsed(&check.expression)?, &schema)?;
+            let (data_type, _) = type_of(&planned, &schema)?;
+            if !matches!(data_type, DataType::Boolean | DataType::Null) {
+                let message = format!("argument of CHECK must be type boolean, not {data_type}");
+                return Err(SqlError::new(SqlState::TYPE_MISMATCH, message));
+            }
+            compiled(state, planned, &schema, &[])?;
+        }
+    }
+    let rules = Rules::of(name, table, columns.clone(), state.as_ref(), around, capabilities)?;
+    for position in (0..columns.columns.len()).filter(|position| rules.has_default(*position)) {
+        rules.default(position, 1)?;
+    }
+    Ok(())
+}
+
+/// The checks of a table and another one, which gets a name if it has none.
+pub(super) fn with_check(
+    table: &str,
+    columns: &[ColumnDefinition],
+    checks: &[Check],
+    constraint: Option<&Ident>,
+    expression: &Expr,
+) -> SqlResult<Vec<Check>> {
+    let is_taken = |name: &str| checks.iter().any(|check| check.name == name);
+    let name = match constraint {
+        Some(constraint) => folded(constraint),
+        None => {
+            let named = columns_in(expression);
+            let mut named = named.iter().filter(|name| columns.iter().any(|own| own.name == **name));
+            let base = match (named.next(), named.next()) {
+                (Some(only), None) => format!("{table}_{only}_check"),
+                _ => format!("{table}_check"),
+            };
+            let numbered = (1..).map(|number| format!("{base}{number}"));
+            std::iter::once(base.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(base)
+        }
+    };
+    check_name(&name)?;
+    if is_taken(&name) {
+        let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+        return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+    }
+    let mut all = checks.to_vec();
+    all.push(Check { name, expression: expression.to_string() });
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+/// The names in an expression.
+pub(super) fn columns_in(expression: &Expr) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let _ = ast::visit_expressions(expression, |inner| {
+        match inner {
+            Expr::Identifier(identifier) => drop(names.insert(folded(identifier))),
+            Expr::CompoundIdentifier(parts) => names.extend(parts.last().map(folded)),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    names
+}
+
+/// The error of a constraint that there is not.
+pub(super) fn refused_constraint(constraint: &TableConstraint) -> SqlError {
+    match constraint {
+        TableConstraint::Unique(_) => SqlError::unsupported("a UNIQUE constraint beside the primary key"),
+        TableConstraint::ForeignKey(_) => SqlError::unsupported("a FOREIGN KEY constraint"),
+        other => SqlError::unsupported(format!("the constraint {other}")),
+    }
+}
+
+/// Refuses what a statement can say and would have no effect.
+fn check_clauses(create: &CreateTable) -> SqlResult<()> {
+    let clauses = [
+        (create.or_replace, "CREATE OR REPLACE TABLE"),
+        (create.temporary, "CREATE TEMPORARY TABLE"),
+        (create.external, "CREATE EXTERNAL TABLE"),
+        (create.like.is_some(), "CREATE TABLE … LIKE"),
+        (create.clone.is_some(), "CREATE TABLE … CLONE"),
+        (create.inherits.is_some(), "INHERITS"),
+        (create.partition_of.is_some(), "PARTITION OF"),
+        (create.on_commit.is_some(), "ON COMMIT"),
+        (create.file_format.is_some() || create.location.is_some(), "a file format or location"),
+        (create.order_by.is_some() || create.cluster_by.is_some(), "an order of rows but that of the key"),
+    ];
+    match clauses.iter().find(|(is_there, _)| *is_there) {
+        Some((_, name)) => Err(SqlError::unsupported(name)),
+        None => Ok(()),
+    }
+}

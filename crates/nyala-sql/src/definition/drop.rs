@@ -1,0 +1,67 @@
+//! `DROP TABLE`, `DROP VIEW` and `TRUNCATE`.
+
+use super::table_of;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::outcome::CommandTag;
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{ObjectName, Truncate};
+use std::sync::Arc;
+
+impl Session {
+    pub(super) async fn drop_relations(
+        &mut self,
+        views: bool,
+        if_exists: bool,
+        names: &[ObjectName],
+    ) -> SqlResult<CommandTag> {
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            let place = self.writable_place(name)?;
+            let kind = if views { "view" } else { "table" };
+            match place.relation(&self.server.catalog) {
+                Some(relation) if relation.view().is_some() == views => found.push(relation),
+                Some(_) => {
+                    let message = format!("\"{}\" is not a {kind}", place.name);
+                    let other = if views { "TABLE" } else { "VIEW" };
+                    let kind = other.to_lowercase();
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT, message)
+                        .with_hint(format!("Use DROP {other} to remove a {kind}.")));
+                }
+                None if if_exists => {}
+                None => {
+                    let message = format!("{kind} \"{}\" does not exist", place.shown());
+                    return Err(SqlError::new(SqlState::UNKNOWN_TABLE, message));
+                }
+            }
+        }
+        for relation in found {
+            // Whoever is writing rows finishes first.
+            let _changing = relation.lock.write().await;
+            let dropped = self.server.catalog.drop_relation(&relation.database, &relation.name).await?;
+            if !dropped && !if_exists {
+                let message = format!("table \"{}\" does not exist", relation.name);
+                return Err(SqlError::new(SqlState::UNKNOWN_TABLE, message));
+            }
+        }
+        Ok(CommandTag::of(if views { "DROP VIEW" } else { "DROP TABLE" }))
+    }
+
+    pub(super) async fn truncate(&mut self, truncate: &Truncate) -> SqlResult<CommandTag> {
+        let mut found = Vec::with_capacity(truncate.table_names.len());
+        for target in &truncate.table_names {
+            found.push(self.existing_table(&target.name)?);
+        }
+        if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
+            return Err(SqlError::unsupported("TRUNCATE of parts of a table"));
+        }
+        for (place, relation) in found {
+            let _changing = relation.lock.write().await;
+            let catalog = Arc::clone(&self.server.catalog);
+            // It may have been altered before the lock was there.
+            let relation = place.relation(&catalog).ok_or_else(|| place.unknown())?;
+            let schema = catalog.store().schema(table_of(&relation)?.table)?;
+            catalog.truncate_relation(&relation, (*schema).clone()).await?;
+        }
+        Ok(CommandTag::of("TRUNCATE TABLE"))
+    }
+}

@@ -1,0 +1,65 @@
+//! `CREATE VIEW`.
+
+use super::{of_creation, taken};
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::outcome::CommandTag;
+use crate::session::Session;
+use crate::target::{check_name, folded};
+use crate::view::plan;
+use datafusion::sql::sqlparser::ast::{self, CreateView};
+use nyala_db::relations::{Body, Definition, ViewDefinition};
+
+/// The longest query of a view, bytes: it is the record of the view.
+const QUERY_MAX_BYTES: usize = 32 << 10;
+
+impl Session {
+    pub(super) async fn create_view(&mut self, create: &CreateView) -> SqlResult<CommandTag> {
+        let clauses = [
+            (create.materialized, "CREATE MATERIALIZED VIEW"),
+            (create.temporary, "CREATE TEMPORARY VIEW"),
+            (create.to.is_some(), "CREATE VIEW … TO"),
+        ];
+        if let Some((_, name)) = clauses.iter().find(|(is_there, _)| *is_there) {
+            return Err(SqlError::unsupported(name));
+        }
+        let place = self.writable_place(&create.name)?;
+        place.check_new()?;
+        let tag = CommandTag::of("CREATE VIEW");
+        match place.relation(&self.server.catalog) {
+            Some(_) if create.if_not_exists => return Ok(tag),
+            Some(existing) if create.or_replace && existing.view().is_none() => {
+                let message = format!("\"{}\" is not a view", place.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT, message));
+            }
+            Some(_) if !create.or_replace => return Err(taken(&place.name)),
+            _ => {}
+        }
+        let query = create.query.to_string();
+        if query.len() > QUERY_MAX_BYTES {
+            let message = format!("the query of a view may have {QUERY_MAX_BYTES} bytes");
+            return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
+        }
+        let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
+        columns.iter().try_for_each(|name| check_name(name))?;
+        let view = ViewDefinition { query, columns, database: self.database().to_owned() };
+        let planned = plan(ast::Statement::Query(create.query.clone()), &view, &self.names()).await?;
+        if !planned.get_parameter_names()?.is_empty() {
+            return Err(SqlError::unsupported("a parameter in a view"));
+        }
+        let names: Vec<&String> = planned.schema().fields().iter().map(|field| field.name()).collect();
+        if view.columns.len() > names.len() {
+            let words = "CREATE VIEW specifies more column names than columns";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+        }
+        if let Some(twice) = (1..names.len()).find(|place| names[..*place].contains(&names[*place])) {
+            let message = format!("column \"{}\" specified more than once", names[twice]);
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        let definition = Definition { comment: create.comment.clone(), body: Body::View(view) };
+        let catalog = &self.server.catalog;
+        let (database, name) = (&place.database, &place.name);
+        let created = catalog.create_relation_view(database, name, definition, create.or_replace).await;
+        created.map_err(|error| of_creation(error, name))?;
+        Ok(tag)
+    }
+}

@@ -1,0 +1,96 @@
+//! Expressions over rows that are in memory: defaults, checks, what ON CONFLICT sets, what RETURNING gives.
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::floats::compared_as_floats;
+use arrow_array::{ArrayRef, RecordBatch};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use std::sync::Arc;
+
+/// Reads the text of an expression that was stored.
+pub(crate) fn parsed(text: &str) -> SqlResult<ast::Expr> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text)?;
+    Ok(parser.parse_expr()?)
+}
+
+/// An expression over rows of a schema.
+///
+/// # Errors
+/// If it names columns that are not there, or asks for more than the rows.
+pub(crate) fn planned(state: &SessionState, written: &ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
+    let with_alias = ast::ExprWithAlias { expr: written.clone(), alias: None };
+    let planned = state.create_logical_expr_from_sql_expr(with_alias, schema)?;
+    let mut refused = None;
+    planned.apply(|inner| {
+        match inner {
+            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => {
+                refused = Some(SqlError::unsupported("a subquery in an expression of this kind"));
+            }
+            Expr::AggregateFunction(_) => {
+                let words = "aggregate functions are not allowed here";
+                refused = Some(SqlError::new(SqlState::GROUPING_ERROR, words));
+            }
+            Expr::WindowFunction(_) => {
+                let words = "window functions are not allowed here";
+                refused = Some(SqlError::new(SqlState::WINDOWING_ERROR, words));
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    Ok(planned.infer_placeholder_types(schema)?.0)
+}
+
+/// What computes a planned expression, with the values of parameters.
+pub(crate) fn compiled(
+    state: &SessionState,
+    planned: Expr,
+    schema: &DFSchema,
+    parameters: &[ScalarValue],
+) -> SqlResult<Arc<dyn PhysicalExpr>> {
+    let bound = planned.transform_up(|inner| match &inner {
+        Expr::Placeholder(placeholder) => {
+            let number: Option<usize> = placeholder.id.strip_prefix('$').and_then(|id| id.parse().ok());
+            match number.and_then(|number| parameters.get(number.wrapping_sub(1))) {
+                Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
+                None => Err(SqlError::new(
+                    SqlState::UNKNOWN_PARAMETER,
+                    format!("there is no parameter {}", placeholder.id),
+                )
+                .into()),
+            }
+        }
+        _ => Ok(Transformed::no(inner)),
+    })?;
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::new(schema.clone()))
+        .with_config_options(state.config_options().clone())
+        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
+        .build();
+    let simplifier = ExprSimplifier::new(context);
+    let compared = compared_as_floats(bound.data, schema)?;
+    let coerced = simplifier.coerce(compared.data, schema)?;
+    let simplified = simplifier.simplify(coerced)?;
+    Ok(state.create_physical_expr(simplified, schema)?)
+}
+
+/// The value of an expression for every row.
+pub(crate) fn evaluated(expression: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> SqlResult<ArrayRef> {
+    Ok(expression.evaluate(rows)?.into_array(rows.num_rows())?)
+}
+
+/// The type of an expression over rows of a schema, and whether it may be NULL.
+pub(crate) fn type_of(planned: &Expr, schema: &DFSchema) -> SqlResult<(arrow_schema::DataType, bool)> {
+    Ok((planned.get_type(schema)?, planned.nullable(schema)?))
+}

@@ -1,0 +1,83 @@
+//! Comparisons of floats with decimal numbers.
+//!
+//! A number with a point is a decimal. In PostgreSQL a decimal that is compared with a float becomes a float. The planner
+//! would do the opposite, but a decimal has no place for large floats, NaN and infinities.
+
+use arrow_schema::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ExprSchema};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Has decimals become floats where they are compared with floats.
+#[derive(Debug)]
+pub(crate) struct CompareFloats;
+
+impl AnalyzerRule for CompareFloats {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let done = plan.transform_up_with_subqueries(|node| {
+            let mut schema = DFSchema::empty();
+            node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+            if let LogicalPlan::TableScan(scan) = &node {
+                schema.merge(&scan.projected_schema);
+            }
+            node.map_expressions(|expression| compared_as_floats(expression, &schema))
+        })?;
+        Ok(done.data)
+    }
+
+    fn name(&self) -> &str {
+        "compare_floats"
+    }
+}
+
+/// The same for an expression over rows of a schema.
+pub(crate) fn compared_as_floats(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    expression.transform_up(|inner| {
+        Ok(match inner {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
+                let [left, right] = alike([*left, *right], schema);
+                Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+            }
+            Expr::Between(Between { expr, negated, low, high }) => {
+                let [expr, low, high] = alike([*expr, *low, *high], schema).map(Box::new);
+                Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+            }
+            Expr::InList(InList { expr, list, negated }) => {
+                let mut all = vec![*expr];
+                all.extend(list);
+                let mut all = all_alike(all, schema).into_iter();
+                let expr = Box::new(all.next().expect("it was put in"));
+                Transformed::yes(Expr::InList(InList { expr, list: all.collect(), negated }))
+            }
+            other => Transformed::no(other),
+        })
+    })
+}
+
+fn compares(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn alike<const N: usize>(operands: [Expr; N], schema: &dyn ExprSchema) -> [Expr; N] {
+    let all = all_alike(operands.into(), schema);
+    all.try_into().expect("there are as many")
+}
+
+fn all_alike(operands: Vec<Expr>, schema: &dyn ExprSchema) -> Vec<Expr> {
+    // What has no type yet is not of these.
+    let types: Vec<Option<DataType>> = operands.iter().map(|own| own.get_type(schema).ok()).collect();
+    if !types.iter().flatten().any(DataType::is_floating) {
+        return operands;
+    }
+    let is_decimal = |data_type: &Option<DataType>| data_type.as_ref().is_some_and(DataType::is_decimal);
+    let converted = operands.into_iter().zip(types).map(|(own, data_type)| match is_decimal(&data_type) {
+        true => cast(own, DataType::Float64),
+        false => own,
+    });
+    converted.collect()
+}

@@ -1,0 +1,296 @@
+//! A query that asks for one row by its whole key, in columns as they are: it needs no plan.
+//!
+//! `SELECT a, b FROM t WHERE k = $1 AND l = 'x'`. To plan such a query costs ten times as much as to answer it.
+
+use crate::error::{SqlError, SqlResult};
+use crate::literal::{datum, is_literal, parameter};
+use crate::names::SEARCHED;
+use crate::outcome::Outcome;
+use crate::prepared::{Prepared, PreparedPlan};
+use crate::relation::columns::{ROW_ID, TableColumns, data_type};
+use crate::relation::datum::Datum;
+use crate::relation::shown_as;
+use crate::rows::Rows;
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::target::{Place, folded};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, Expr, GroupByExpr, Ident, SelectItem, SetExpr, TableFactor,
+};
+use nyala_core::store::{Freshness, RowSelection, ScanRequest};
+use nyala_core::{ColumnId, TableId, Value};
+use nyala_db::relations::DeclaredType;
+use nyala_db::users::Privilege;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A row that is found by its key.
+#[derive(Debug)]
+pub(crate) struct LookUp {
+    database: String,
+    table: TableId,
+    /// Per column of the key, in its order, what it must be equal to.
+    key: Vec<(String, DeclaredType, Expr)>,
+    columns: Vec<ColumnId>,
+    schema: SchemaRef,
+}
+
+impl Session {
+    /// Prepares a look-up; `None` if the statement is anything else.
+    pub(crate) fn prepare_look_up(
+        &mut self,
+        statement: &Statement,
+        given: &[Option<DataType>],
+    ) -> SqlResult<Option<Prepared>> {
+        let ast::Statement::Query(query) = &statement.ast else { return Ok(None) };
+        let Some((name, alias, items, condition)) = parts(query) else { return Ok(None) };
+        let Ok(place) = Place::of(name, self.database()) else { return Ok(None) };
+        if !self.principal().may(Privilege::Read, &place.database) {
+            return Ok(None);
+        }
+        let Some(relation) = place.relation(&self.server.catalog) else { return Ok(None) };
+        let Some(table) = relation.table() else { return Ok(None) };
+        let columns = TableColumns::shown(table);
+        let Some(shown) = shown(items, &columns, alias.as_ref().unwrap_or(&relation.name)) else {
+            return Ok(None);
+        };
+        let mut equal = Vec::new();
+        if !equalities(condition, alias.as_ref().unwrap_or(&relation.name), &mut equal) {
+            return Ok(None);
+        }
+        let mut key = Vec::with_capacity(columns.key.len());
+        let mut types = given.to_vec();
+        for id in &columns.key {
+            let Some(position) = columns.position_of(*id) else { return Ok(None) };
+            let (name, declared) = (columns.name(position), columns.columns[position].declared_type);
+            let mut own = equal.iter().filter(|(column, _)| column == name);
+            let (Some((_, value)), None) = (own.next(), own.next()) else { return Ok(None) };
+            let is_limited = matches!(declared, DeclaredType::Varchar(_) | DeclaredType::Char(_));
+            if is_limited || !is_plain(value) {
+                return Ok(None);
+            }
+            if let Some(number) = parameter(value) {
+                let is_given = given.get(number - 1).is_some_and(Option::is_some);
+                if is_given && given[number - 1] != Some(data_type(declared)) {
+                    return Ok(None);
+                }
+                if types.len() < number {
+                    types.resize(number, None);
+                }
+                types[number - 1].get_or_insert_with(|| data_type(declared));
+            }
+            key.push((name.to_owned(), declared, (*value).clone()));
+        }
+        if equal.len() != key.len() {
+            return Ok(None);
+        }
+        let fields = shown.iter().map(|(position, name)| {
+            let field = columns.schema.field(*position);
+            Field::new(name, field.data_type().clone(), field.is_nullable())
+        });
+        let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let ids = shown.iter().map(|(position, _)| columns.columns[*position].id).collect();
+        let plan = LookUp {
+            database: place.database,
+            table: table.table,
+            key,
+            columns: ids,
+            schema: schema.clone(),
+        };
+        Ok(Some(Prepared {
+            principal: None,
+            statement: statement.clone(),
+            parameters: types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect(),
+            columns: Some(schema),
+            version: 0,
+            plan: PreparedPlan::LookUp(Arc::new(plan)),
+        }))
+    }
+
+    /// Finds the row.
+    pub(crate) async fn execute_look_up(
+        &mut self,
+        prepared: &Prepared,
+        look_up: &LookUp,
+        values: Vec<ScalarValue>,
+    ) -> SqlResult<Outcome> {
+        let values = prepared.bound(values)?;
+        if !self.principal().may(Privilege::Read, &look_up.database) {
+            let message = format!("permission denied for database \"{}\"", look_up.database);
+            return Err(SqlError::new(crate::error::SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        let freshness = self.server.catalog.follow().await?;
+        let snapshot = match self.transaction {
+            Some(_) => self.transaction_snapshot().await?.get().cloned(),
+            None => None,
+        };
+        let snapshot = match snapshot {
+            Some(snapshot) => snapshot,
+            None => self.snapshot(freshness).await?,
+        };
+        let around = self.surroundings();
+        let mut key = Vec::with_capacity(look_up.key.len());
+        for (name, declared, value) in &look_up.key {
+            match looked_for(datum(value, &values, &around)?, name, *declared, &around)? {
+                Some(value) => key.push(value),
+                // No key has NULL, or a value that its type does not have.
+                None => {
+                    return Ok(Outcome::Rows(Rows::ready(RecordBatch::new_empty(look_up.schema.clone()))));
+                }
+            }
+        }
+        let selection = RowSelection::Keys { start: Bound::Included(key.clone()), end: Bound::Included(key) };
+        let found = match snapshot.schema(look_up.table) {
+            Ok(_) => {
+                let request = ScanRequest::by_key(look_up.table, selection, look_up.columns.clone());
+                snapshot.scan(request).await?.next().await?
+            }
+            // It was created since the transaction began.
+            Err(_) => None,
+        };
+        let rows = match found {
+            None => RecordBatch::new_empty(look_up.schema.clone()),
+            Some(batch) => {
+                let columns = batch.columns.iter().zip(look_up.schema.fields());
+                let columns: Vec<ArrayRef> = columns
+                    .map(|(values, field)| shown_as(values, field.data_type()))
+                    .collect::<Result<_, _>>()?;
+                RecordBatch::try_new(look_up.schema.clone(), columns).map_err(DataFusionError::from)?
+            }
+        };
+        Ok(Outcome::Rows(Rows::ready(rows)))
+    }
+
+    async fn snapshot(&self, freshness: Freshness) -> SqlResult<nyala_core::store::SnapshotRef> {
+        Ok(self.server.catalog.store().snapshot(freshness).await?)
+    }
+}
+
+/// The value that a column of the key must have; `None` if it cannot have it.
+fn looked_for(
+    value: Datum<'_>,
+    name: &str,
+    declared: DeclaredType,
+    around: &crate::relation::input::Surroundings,
+) -> SqlResult<Option<Value>> {
+    let is_number = matches!(value, Datum::Number(_) | Datum::Int(_));
+    match value.stored(name, declared, around) {
+        Err(error) if is_number && error.code == crate::error::SqlState::OUT_OF_RANGE => Ok(None),
+        stored => stored,
+    }
+}
+
+/// Whether a literal becomes what it is compared with. Any other has a type of its own, and is not converted to that of a
+/// key.
+fn is_plain(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_plain(inner),
+        Expr::UnaryOp { expr, .. } => is_plain(expr),
+        Expr::Value(value) => {
+            !matches!(&value.value, ast::Value::Number(text, _) if text.contains(['.', 'e', 'E']))
+        }
+        _ => false,
+    }
+}
+
+/// The parts of a query that may be a look-up.
+#[allow(clippy::type_complexity)]
+fn parts(query: &ast::Query) -> Option<(&ast::ObjectName, Option<String>, &[SelectItem], &Expr)> {
+    let is_plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty();
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let is_plain = is_plain
+        && select.distinct.is_none()
+        && select.top.is_none()
+        && select.into.is_none()
+        && select.having.is_none()
+        && select.qualify.is_none()
+        && select.named_window.is_empty()
+        && select.lateral_views.is_empty()
+        && matches!(&select.group_by, GroupByExpr::Expressions(by, modifiers) if by.is_empty() && modifiers.is_empty());
+    let [from] = &select.from[..] else { return None };
+    match &from.relation {
+        TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            version: None,
+            sample: None,
+            with_ordinality: false,
+            ..
+        } if is_plain && from.joins.is_empty() => {
+            if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+                return None;
+            }
+            let alias = alias.as_ref().map(|alias| folded(&alias.name));
+            Some((name, alias, &select.projection, select.selection.as_ref()?))
+        }
+        _ => None,
+    }
+}
+
+/// The shown columns and their names, if nothing else is shown.
+fn shown(items: &[SelectItem], columns: &TableColumns, table: &str) -> Option<Vec<(usize, String)>> {
+    let mut shown = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            SelectItem::Wildcard(options) if options == &Default::default() => {
+                let all = 0..columns.columns.len();
+                shown.extend(all.map(|position| (position, columns.name(position).to_owned())));
+            }
+            SelectItem::UnnamedExpr(expression) => {
+                let name = column(expression, table)?;
+                shown.push((columns.position(&name)?, name));
+            }
+            SelectItem::ExprWithAlias { expr, alias } => {
+                shown.push((columns.position(&column(expr, table)?)?, folded(alias)));
+            }
+            _ => return None,
+        }
+    }
+    Some(shown)
+}
+
+/// The column that an expression is.
+fn column(expression: &Expr, table: &str) -> Option<String> {
+    let name = match expression {
+        Expr::Identifier(name) => folded(name),
+        Expr::CompoundIdentifier(parts) => match &parts[..] {
+            [of, name] if is_name(of, table) => folded(name),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    (name != ROW_ID && name != SEARCHED).then_some(name)
+}
+
+fn is_name(identifier: &Ident, name: &str) -> bool {
+    folded(identifier) == name
+}
+
+/// Collects what columns must be equal to; false if the condition says anything else.
+fn equalities<'a>(condition: &'a Expr, table: &str, all: &mut Vec<(String, &'a Expr)>) -> bool {
+    match condition {
+        Expr::Nested(inner) => equalities(inner, table, all),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            equalities(left, table, all) && equalities(right, table, all)
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            let (name, value) = match (column(left, table), column(right, table)) {
+                (Some(name), None) => (name, right),
+                (None, Some(name)) => (name, left),
+                _ => return false,
+            };
+            all.push((name, value));
+            is_literal(value)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,225 @@
+//! What a table asks of its rows: defaults for what a new row leaves out, columns without NULL, checks.
+
+use super::assign::{assigned, check_sizes, of_values};
+use super::columns::{TableColumns, data_type};
+use super::input::Surroundings;
+use super::output;
+use super::shown_as;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::expression::{compiled, evaluated, parsed, planned};
+use crate::literal::{datum, is_literal};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::Schema;
+use datafusion::common::DFSchema;
+use datafusion::execution::SessionState;
+use datafusion::physical_expr::PhysicalExpr;
+use nyala_core::Value;
+use nyala_core::arrays::value_at;
+use nyala_core::store::Capabilities;
+use nyala_db::relations::TableDefinition;
+use std::sync::Arc;
+
+/// What a table asks of its rows.
+pub(crate) struct Rules {
+    table: String,
+    columns: Arc<TableColumns>,
+    /// Per column what a new row gets if it names no value.
+    defaults: Vec<DefaultValue>,
+    checks: Vec<(String, Arc<dyn PhysicalExpr>)>,
+    around: Surroundings,
+    capabilities: Capabilities,
+}
+
+enum DefaultValue {
+    Constant(Option<Value>),
+    /// It is computed for each row.
+    Computed(Arc<dyn PhysicalExpr>),
+}
+
+/// Whether rules of a table need plans of expressions.
+pub(crate) fn need_plans(table: &TableDefinition) -> bool {
+    let is_computed = |text: &String| parsed(text).map_or(true, |expression| !is_literal(&expression));
+    !table.checks.is_empty() || table.columns.iter().filter_map(|own| own.default.as_ref()).any(is_computed)
+}
+
+impl Rules {
+    /// The rules of a table. `columns` are all its columns. `state` is there if they need plans.
+    pub(crate) fn of(
+        name: &str,
+        table: &TableDefinition,
+        columns: Arc<TableColumns>,
+        state: Option<&SessionState>,
+        around: Surroundings,
+        capabilities: Capabilities,
+    ) -> SqlResult<Self> {
+        let no_state = || SqlError::new(SqlState::INTERNAL, "an expression is planned without a planner");
+        let mut defaults = Vec::with_capacity(columns.columns.len());
+        for own in &table.columns {
+            let Some(text) = &own.default else {
+                defaults.push(DefaultValue::Constant(None));
+                continue;
+            };
+            let written = parsed(text)?;
+            defaults.push(if is_literal(&written) {
+                let value = datum(&written, &[], &around)?;
+                DefaultValue::Constant(value.stored(&own.name, own.declared_type, &around)?)
+            } else {
+                let (state, empty) = (state.ok_or_else(no_state)?, DFSchema::empty());
+                DefaultValue::Computed(compiled(state, planned(state, &written, &empty)?, &empty, &[])?)
+            });
+        }
+        let mut checks = Vec::with_capacity(table.checks.len());
+        if !table.checks.is_empty() {
+            let state = state.ok_or_else(no_state)?;
+            let schema = DFSchema::try_from_qualified_schema(name, &columns.schema)?;
+            for check in &table.checks {
+                let planned = planned(state, &parsed(&check.expression)?, &schema)?;
+                checks.push((check.name.clone(), compiled(state, planned, &schema, &[])?));
+            }
+        }
+        // The hidden key gets its numbers elsewhere.
+        defaults.resize_with(columns.columns.len(), || DefaultValue::Constant(None));
+        Ok(Self { table: name.to_owned(), columns, defaults, checks, around, capabilities })
+    }
+
+    /// The columns that they are about.
+    pub(crate) fn columns(&self) -> &Arc<TableColumns> {
+        &self.columns
+    }
+
+    /// What the meaning of texts depends on.
+    pub(crate) fn around(&self) -> &Surroundings {
+        &self.around
+    }
+
+    /// Whether a new row gets something for a column that it does not name.
+    pub(crate) fn has_default(&self, position: usize) -> bool {
+        !matches!(self.defaults[position], DefaultValue::Constant(None))
+    }
+
+    /// What new rows get for a column that they do not name.
+    pub(crate) fn default(&self, position: usize, rows: usize) -> SqlResult<ArrayRef> {
+        let column = self.columns.columns[position];
+        match &self.defaults[position] {
+            DefaultValue::Constant(value) => of_values(column.declared_type, &vec![value.clone(); rows]),
+            DefaultValue::Computed(expression) => {
+                let options = RecordBatchOptions::new().with_row_count(Some(rows));
+                let none = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options);
+                let values = evaluated(expression, &none.map_err(internal)?)?;
+                assigned(&values, true, self.columns.name(position), column.declared_type, &self.around)
+            }
+        }
+    }
+
+    /// The value of a constant default.
+    pub(crate) fn constant(&self, position: usize) -> Option<&Option<Value>> {
+        match &self.defaults[position] {
+            DefaultValue::Constant(value) => Some(value),
+            DefaultValue::Computed(_) => None,
+        }
+    }
+
+    /// Checks whole rows, whose columns are as the store has them.
+    pub(crate) fn check(&self, rows: &[ArrayRef]) -> SqlResult<()> {
+        for (position, values) in rows.iter().enumerate() {
+            let (column, name) = (self.columns.columns[position], self.columns.name(position));
+            let is_key = self.columns.key.contains(&column.id);
+            if (!column.nullable || is_key) && values.null_count() > 0 {
+                let row = (0..values.len()).find(|row| values.is_null(*row)).unwrap_or(0);
+                let table = &self.table;
+                let words = format!(
+                    "null value in column \"{name}\" of relation \"{table}\" violates not-null constraint"
+                );
+                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, words)
+                    .with_detail(format!("Failing row contains ({}).", self.shown(rows, row))));
+            }
+            check_sizes(values, name, is_key, &self.capabilities)?;
+        }
+        if self.checks.is_empty() {
+            return Ok(());
+        }
+        let batch = self.batch(rows)?;
+        for (name, check) in &self.checks {
+            let holds = evaluated(check, &batch)?;
+            let Some(holds) = holds.as_boolean_opt() else { continue };
+            // What is unknown is not false.
+            let failing = (0..holds.len()).find(|row| holds.is_valid(*row) && !holds.value(*row));
+            if let Some(row) = failing {
+                let table = &self.table;
+                let words = format!("new row for relation \"{table}\" violates check constraint \"{name}\"");
+                return Err(SqlError::new(SqlState::CHECK_VIOLATION, words)
+                    .with_detail(format!("Failing row contains ({}).", self.shown(rows, row))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks columns of rows of a table without checks.
+    pub(crate) fn check_some(&self, cells: &[(usize, ArrayRef)]) -> SqlResult<()> {
+        for (position, values) in cells {
+            let (column, name) = (self.columns.columns[*position], self.columns.name(*position));
+            if !column.nullable && values.null_count() > 0 {
+                let table = &self.table;
+                let words = format!(
+                    "null value in column \"{name}\" of relation \"{table}\" violates not-null constraint"
+                );
+                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, words));
+            }
+            check_sizes(values, name, false, &self.capabilities)?;
+        }
+        Ok(())
+    }
+
+    /// Rows of the store as rows of plans.
+    fn batch(&self, rows: &[ArrayRef]) -> SqlResult<RecordBatch> {
+        batch_of(&self.columns, rows)
+    }
+
+    /// A row as messages show it.
+    fn shown(&self, rows: &[ArrayRef], row: usize) -> String {
+        let columns = rows.iter().zip(&self.columns.columns).zip(self.columns.schema.fields());
+        let shown = columns.filter(|(_, field)| field.name() != super::columns::ROW_ID);
+        let values = shown.map(|((values, column), _)| {
+            output::value(value_at(values, row).as_ref(), column.declared_type, self.around.zone)
+        });
+        values.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The error of a row whose key is taken.
+    pub(crate) fn duplicate(&self, constraint: &str, rows: &[ArrayRef], row: usize) -> SqlError {
+        let words = format!("duplicate key value violates unique constraint \"{constraint}\"");
+        let positions = self.columns.key_positions().unwrap_or_default();
+        let names: Vec<&str> = positions.iter().map(|position| self.columns.name(*position)).collect();
+        let values: Vec<String> = positions
+            .iter()
+            .map(|position| {
+                let declared_type = self.columns.columns[*position].declared_type;
+                output::value(value_at(&rows[*position], row).as_ref(), declared_type, self.around.zone)
+            })
+            .collect();
+        SqlError::new(SqlState::UNIQUE_VIOLATION, words).with_detail(format!(
+            "Key ({})=({}) already exists.",
+            names.join(", "),
+            values.join(", ")
+        ))
+    }
+}
+
+/// Rows of the store as rows of plans.
+pub(crate) fn batch_of(columns: &TableColumns, rows: &[ArrayRef]) -> SqlResult<RecordBatch> {
+    let shown = rows.iter().zip(&columns.columns);
+    let shown: Vec<ArrayRef> = shown
+        .map(|(values, column)| shown_as(values, &data_type(column.declared_type)))
+        .collect::<Result<_, _>>()?;
+    // Rows that are checked may have NULL where their table does not.
+    let fields = columns.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let count = rows.first().map_or(0, |values| values.len());
+    let options = RecordBatchOptions::new().with_row_count(Some(count));
+    RecordBatch::try_new_with_options(schema, shown, &options).map_err(internal)
+}
+
+fn internal(error: arrow_schema::ArrowError) -> SqlError {
+    datafusion::error::DataFusionError::from(error).into()
+}

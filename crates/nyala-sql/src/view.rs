@@ -1,0 +1,52 @@
+//! Views: queries under a name. A view is stored as text, and planned anew by every statement that names it, with the
+//! rights of whoever executes the statement.
+
+use crate::names::DatabaseNames;
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::ViewTable;
+use datafusion::error::Result;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
+use datafusion::sql::parser::Statement as PlannedStatement;
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use nyala_db::relations::ViewDefinition;
+use std::sync::Arc;
+
+/// A view as a table of plans.
+pub(crate) async fn view_table(
+    name: &str,
+    view: &ViewDefinition,
+    names: &DatabaseNames,
+) -> Result<Arc<dyn TableProvider>> {
+    let statements = Parser::parse_sql(&PostgreSqlDialect {}, &view.query);
+    let statement = statements.ok().and_then(|mut all| all.pop());
+    let Some(statement) = statement else {
+        let words = format!("the query of view {name} cannot be read");
+        return Err(datafusion::error::DataFusionError::Internal(words));
+    };
+    // Views stand on views, so the future contains itself.
+    let planned: std::pin::Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(plan(statement, view, names));
+    let plan = planned.await?;
+    Ok(Arc::new(ViewTable::new(plan, Some(view.query.clone()))))
+}
+
+/// The plan of a view's query, with the names that its columns have.
+pub(crate) async fn plan(
+    statement: ast::Statement,
+    view: &ViewDefinition,
+    names: &DatabaseNames,
+) -> Result<LogicalPlan> {
+    let planner = names.planner(&view.database);
+    let plan = planner.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await?;
+    if view.columns.is_empty() {
+        return Ok(plan);
+    }
+    let columns: Vec<_> = plan.schema().columns();
+    let renamed = columns.into_iter().zip(view.columns.iter().map(Some).chain(std::iter::repeat(None)));
+    let renamed = renamed.map(|(column, name)| match name {
+        Some(name) => col(column).alias(name),
+        None => col(column),
+    });
+    LogicalPlanBuilder::from(plan).project(renamed.collect::<Vec<_>>())?.build()
+}

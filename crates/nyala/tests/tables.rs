@@ -1,0 +1,267 @@
+//! Tables of SQL over `POST /api/sql`, through the real program: what a crash leaves, statements that run at the same time,
+//! rights, and what is refused by its name. What single statements answer is compared with a real PostgreSQL in
+//! `postgres/psql.rs`.
+
+#![cfg(feature = "sql")]
+
+#[path = "support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+use client::{Request, Response};
+use process::Process;
+use serde_json::{Value, json};
+
+fn post(server: &Process, target: &str, body: &str) -> Response {
+    let request = Request {
+        method: "POST".to_owned(),
+        target: target.to_owned(),
+        headers: Vec::new(),
+        body: body.as_bytes().to_vec(),
+    };
+    client::send(server.address, &request).expect("an answer")
+}
+
+/// What a text of SQL answers in the database `d`: rows, or an object with the code of an error.
+fn answer(server: &Process, text: &str) -> Value {
+    let response = post(server, "/api/sql?db=d", text);
+    serde_json::from_slice(&response.body)
+        .unwrap_or_else(|error| panic!("{text}: {error}: {}", String::from_utf8_lossy(&response.body)))
+}
+
+fn code(server: &Process, text: &str) -> String {
+    let answer = answer(server, text);
+    answer["code"].as_str().unwrap_or_else(|| panic!("{text}: {answer}")).to_owned()
+}
+
+/// How many rows a statement says that it has changed.
+fn changed(server: &Process, text: &str) -> u64 {
+    let answer = answer(server, text);
+    answer[0]["rows_affected"].as_u64().unwrap_or_else(|| panic!("{text}: {answer}"))
+}
+
+fn done(server: &Process, text: &str) {
+    let answer = answer(server, text);
+    assert!(answer[0]["command"].is_string(), "{text}: {answer}");
+}
+
+fn number(server: &Process, text: &str) -> i64 {
+    let answer = answer(server, text);
+    let row = answer[0].as_object().unwrap_or_else(|| panic!("{text}: {answer}"));
+    row.values().next().and_then(Value::as_i64).unwrap_or_else(|| panic!("{text}: {answer}"))
+}
+
+fn started(dir: &std::path::Path) -> Process {
+    let server = Process::start(dir, &[]);
+    server.query("CREATE DATABASE d");
+    server
+}
+
+#[test]
+fn rows_are_inserted_found_changed_and_deleted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    done(
+        &server,
+        "CREATE TABLE host (name text PRIMARY KEY, rack int NOT NULL, watts numeric(8,2) DEFAULT 1.5)",
+    );
+    assert_eq!(changed(&server, "INSERT INTO host VALUES ('a', 1, 2.345), ('b', 2, DEFAULT)"), 2);
+    assert_eq!(
+        answer(&server, "INSERT INTO host (name, rack) VALUES ('c', 2) RETURNING *"),
+        json!([{"name": "c", "rack": 2, "watts": 1.50}])
+    );
+    assert_eq!(answer(&server, "SELECT rack FROM host WHERE name = 'b'"), json!([{"rack": 2}]));
+    assert_eq!(answer(&server, "SELECT rack FROM host WHERE name = 'nobody'"), json!([]));
+    assert_eq!(changed(&server, "UPDATE host SET watts = watts + 1 WHERE rack = 2"), 2);
+    assert_eq!(changed(&server, "UPDATE host SET watts = 0 WHERE false"), 0);
+    // A condition with a query is no reason to change all rows.
+    assert_eq!(changed(&server, "DELETE FROM host WHERE name IN (SELECT 'nobody')"), 0);
+    assert_eq!(changed(&server, "DELETE FROM host WHERE name IN (SELECT name FROM host WHERE rack = 1)"), 1);
+    assert_eq!(changed(&server, "UPSERT INTO host VALUES ('b', 7, 7), ('d', 7, 7)"), 2);
+    // A table is joined with a measurement.
+    assert_eq!(server.write("cpu,host=b usage=50 1000000000\ncpu,host=x usage=1 1000000000\n").status, 204);
+    assert_eq!(
+        answer(&server, "SELECT h.rack, c.usage FROM cpu c JOIN host h ON h.name = c.host"),
+        json!([{"rack": 7, "usage": 50.0}])
+    );
+    // A table hides a measurement of its name, which the name of its policy still finds.
+    done(&server, "CREATE TABLE cpu (id int PRIMARY KEY)");
+    assert_eq!(number(&server, "SELECT count(*) FROM cpu"), 0);
+    assert_eq!(number(&server, "SELECT count(*) FROM autogen.cpu"), 2);
+    done(&server, "DROP TABLE cpu");
+    assert_eq!(number(&server, "SELECT count(*) FROM cpu"), 2);
+    done(&server, "CREATE VIEW busy AS SELECT host FROM cpu WHERE usage > 10");
+    assert_eq!(answer(&server, "SELECT * FROM busy"), json!([{"host": "b"}]));
+    assert_eq!(server.write("cpu,host=y usage=99 2000000000\n").status, 204);
+    assert_eq!(answer(&server, "SELECT * FROM busy ORDER BY host"), json!([{"host": "b"}, {"host": "y"}]));
+}
+
+#[test]
+fn a_statement_is_done_as_a_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    done(&server, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL CHECK (n < 5))");
+    assert_eq!(changed(&server, "INSERT INTO t VALUES (1, 1), (2, 2)"), 2);
+    let wrong = [
+        ("INSERT INTO t VALUES (3, 3), (1, 1)", "23505"),
+        ("INSERT INTO t VALUES (3, 3), (3, 3)", "23505"),
+        ("INSERT INTO t VALUES (3, 3), (4, NULL)", "23502"),
+        ("INSERT INTO t VALUES (3, 3), (4, 9)", "23514"),
+        ("UPDATE t SET n = n + 3", "23514"),
+        ("UPDATE t SET n = NULL WHERE id = 1", "23502"),
+        ("UPDATE t SET id = 1", "23505"),
+        ("INSERT INTO t VALUES (3, 3), (1, 1) ON CONFLICT (id) DO UPDATE SET n = 9", "23514"),
+        ("UPDATE t SET n = 4 / (id - 2)", "22012"),
+        ("INSERT INTO t SELECT n.value, 1 / (70000 - n.value) FROM generate_series(10, 70000) AS n", "22012"),
+        ("INSERT INTO t SELECT n.value, 1 FROM generate_series(70000, 2, -1) AS n", "23505"),
+    ];
+    for (statement, expected) in wrong {
+        assert_eq!(code(&server, statement), expected, "{statement}");
+        let rows = json!([{"id": 1, "n": 1}, {"id": 2, "n": 2}]);
+        assert_eq!(answer(&server, "SELECT * FROM t ORDER BY id"), rows, "{statement}");
+    }
+    // More rows than one batch of the store holds.
+    let many = "INSERT INTO t SELECT n.value, 1 FROM generate_series(10, 100009) AS n";
+    assert_eq!(changed(&server, many), 100_000);
+    assert_eq!(changed(&server, "UPDATE t SET n = n + 1 WHERE id >= 10"), 100_000);
+    assert_eq!(number(&server, "SELECT sum(n) FROM t WHERE id >= 10"), 200_000);
+    assert_eq!(changed(&server, "UPDATE t SET id = id + 1 WHERE id >= 10"), 100_000);
+    assert_eq!(changed(&server, "DELETE FROM t WHERE id % 2 = 0"), 50_001);
+    assert_eq!(number(&server, "SELECT count(*) FROM t"), 50_001);
+}
+
+#[test]
+fn no_update_is_lost() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 25;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    done(&server, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL)");
+    assert_eq!(changed(&server, "INSERT INTO t VALUES (1, 0), (2, 0)"), 2);
+    let inserted = std::thread::scope(|scope| {
+        let work = || {
+            (0..ROUNDS).fold(0, |inserted, round| {
+                assert_eq!(changed(&server, "UPDATE t SET n = n + 1 WHERE id = 1"), 1);
+                let upsert = "INSERT INTO t VALUES (2, 1) ON CONFLICT (id) DO UPDATE SET n = t.n + 1";
+                assert_eq!(changed(&server, upsert), 1);
+                let transfer = "UPDATE t SET n = CASE id WHEN 1 THEN n - 1 ELSE n + 1 END WHERE id <= 2";
+                assert_eq!(changed(&server, transfer), 2);
+                let insert = format!("INSERT INTO t VALUES ({}, 1) ON CONFLICT DO NOTHING", 100 + round);
+                inserted + changed(&server, &insert)
+            })
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|own| own.join().expect("a thread")).sum::<u64>()
+    });
+    assert_eq!(inserted, ROUNDS as u64);
+    let rounds = (THREADS * ROUNDS) as i64;
+    let rows = json!([{"id": 1, "n": 0}, {"id": 2, "n": 2 * rounds}]);
+    assert_eq!(answer(&server, "SELECT * FROM t WHERE id <= 2 ORDER BY id"), rows);
+}
+
+#[test]
+fn tables_outlast_a_crash() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = started(dir.path());
+    done(&server, "CREATE TABLE t (id int PRIMARY KEY, s text)");
+    done(&server, "CREATE TABLE gone (id int PRIMARY KEY)");
+    done(&server, "CREATE TABLE plain (s text)");
+    assert_eq!(
+        changed(&server, "INSERT INTO t SELECT n.value, 'x' FROM generate_series(1, 1000) AS n"),
+        1000
+    );
+    assert_eq!(changed(&server, "INSERT INTO plain VALUES ('a'), ('a')"), 2);
+    assert_eq!(changed(&server, "UPDATE t SET s = 'y' WHERE id <= 10"), 10);
+    assert_eq!(changed(&server, "DELETE FROM t WHERE id > 500"), 500);
+    done(&server, "DROP TABLE gone");
+    server.kill();
+    drop(server);
+    let server = Process::start(dir.path(), &[]);
+    let query = "SELECT count(*) AS c, count(*) FILTER (WHERE s = 'y') AS y FROM t";
+    assert_eq!(answer(&server, query), json!([{"c": 500, "y": 10}]));
+    assert_eq!(code(&server, "SELECT * FROM gone"), "42P01");
+    assert_eq!(code(&server, "INSERT INTO t VALUES (1, 'z')"), "23505");
+    assert_eq!(changed(&server, "INSERT INTO plain VALUES ('a')"), 1);
+    assert_eq!(number(&server, "SELECT count(*) FROM plain"), 3);
+    // After an orderly stop as well; and the tables of a database go with it.
+    assert!(server.stop().success());
+    let server = Process::start(dir.path(), &[]);
+    assert_eq!(number(&server, "SELECT count(*) FROM t"), 500);
+    server.query("DROP DATABASE d");
+    server.query("CREATE DATABASE d");
+    assert_eq!(code(&server, "SELECT * FROM t"), "42P01");
+}
+
+#[test]
+fn rights_of_a_database_are_those_of_its_tables() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Process::start(dir.path(), &["--auth-enabled"]);
+    let ask =
+        |text: &str| post(&server, &format!("/query?u=ann&p=pencil&q={}", client::percent_encode(text)), "");
+    let first = format!(
+        "/query?q={}",
+        client::percent_encode("CREATE USER ann WITH PASSWORD 'pencil' WITH ALL PRIVILEGES")
+    );
+    assert_eq!(post(&server, &first, "").status, 200);
+    let commands = [
+        "CREATE DATABASE d",
+        "CREATE USER r WITH PASSWORD 'r'",
+        "CREATE USER w WITH PASSWORD 'w'",
+        "GRANT READ ON d TO r",
+        "GRANT WRITE ON d TO w",
+    ];
+    for command in commands {
+        assert_eq!(ask(command).status, 200, "{command}");
+    }
+    let as_user = |user: &str, text: &str| {
+        let password = if user == "ann" { "pencil" } else { user };
+        let response = post(&server, &format!("/api/sql?db=d&u={user}&p={password}"), text);
+        String::from_utf8_lossy(&response.body).into_owned()
+    };
+    assert!(as_user("ann", "CREATE TABLE t (id int PRIMARY KEY)").contains("CREATE TABLE"));
+    // Who may write may insert; what reads rows needs the right to read.
+    assert!(as_user("w", "INSERT INTO t VALUES (1)").contains("INSERT"));
+    for refused in ["INSERT INTO t VALUES (2) RETURNING *", "UPDATE t SET id = 3", "DELETE FROM t"] {
+        assert!(as_user("w", refused).contains("42501"), "{refused}: {}", as_user("w", refused));
+    }
+    for refused in
+        ["INSERT INTO t VALUES (2)", "DELETE FROM t", "DROP TABLE t", "CREATE TABLE u (id int)", "TRUNCATE t"]
+    {
+        assert!(as_user("r", refused).contains("42501"), "{refused}: {}", as_user("r", refused));
+    }
+    assert_eq!(as_user("r", "SELECT * FROM t").trim(), "[{\"id\":1}]");
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_its_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    assert_eq!(server.write("m v=1 1\n").status, 204);
+    done(&server, "CREATE TABLE t (id int PRIMARY KEY, n int)");
+    let refused = [
+        ("ALTER TABLE t ADD COLUMN c int", "ALTER TABLE"),
+        ("CREATE TABLE u AS SELECT 1 AS a", "CREATE TABLE … AS"),
+        ("CREATE TABLE u (id serial PRIMARY KEY)", "serial"),
+        ("CREATE TABLE u (id int PRIMARY KEY, n int UNIQUE)", "UNIQUE"),
+        ("CREATE TABLE u (id int PRIMARY KEY, n int REFERENCES t)", "FOREIGN KEY"),
+        ("CREATE TABLE u (id float8 PRIMARY KEY)", "primary key"),
+        ("CREATE TABLE u (id int PRIMARY KEY, n numeric)", "numeric"),
+        ("CREATE TEMPORARY TABLE u (id int)", "TEMPORARY"),
+        ("MERGE INTO t USING m ON t.id = m.v WHEN MATCHED THEN DELETE", "MERGE"),
+        ("UPDATE m SET v = 2", "measurement"),
+        ("DELETE FROM m", "measurement"),
+        ("INSERT INTO m VALUES (1)", "measurement"),
+        ("INSERT INTO t VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET id = 2", "key"),
+        ("CREATE INDEX i ON t (n)", "CREATE INDEX"),
+    ];
+    for (statement, name) in refused {
+        let answer = answer(&server, statement);
+        let words = answer["error"].as_str().unwrap_or_default();
+        assert!(answer["code"] == "0A000" && words.contains(name), "{statement}: {answer}");
+    }
+    assert_eq!(number(&server, "SELECT count(*) FROM t"), 0);
+    assert_eq!(number(&server, "SELECT count(*) FROM m"), 1);
+}
