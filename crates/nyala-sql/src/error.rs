@@ -1,6 +1,5 @@
 //! Errors of statements, with PostgreSQL's codes.
 
-use crate::names::SEARCHED;
 use arrow_schema::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -358,8 +357,9 @@ fn quoted_where_needed(name: &str) -> String {
 fn of_plan(words: String) -> SqlError {
     if let Some(rest) = words.strip_prefix("table '") {
         let name = rest.split('\'').next().unwrap_or(rest);
-        // The planner names the database, too, and the schema that a name without one is looked for in.
-        let name = name.rsplit_once(&format!("{SEARCHED}.")).map_or(name, |(_, name)| name);
+        // A name that was searched for has a schema that nobody wrote. It begins with a zero byte.
+        let name =
+            name.split_once('\0').and_then(|(_, rest)| rest.split_once('.')).map_or(name, |(_, name)| name);
         return SqlError::new(SqlState::UNKNOWN_TABLE, format!("relation \"{name}\" does not exist"));
     }
     if words.starts_with("Correlated scalar subquery must be aggregated") {

@@ -33,7 +33,7 @@ pub struct Prepared {
     /// The version of the definitions of tables that it was planned with.
     pub(crate) version: u64,
     pub(crate) plan: PreparedPlan,
-    /// Who the query was planned for.
+    /// Who it was planned for.
     pub(crate) principal: Option<Principal>,
 }
 

@@ -123,19 +123,19 @@ impl Session {
                 self.server.catalog.follow().await?;
                 let text = statement.text.clone();
                 let prepared = self.prepare_change(statement, types).await;
-                let mut prepared = prepared.map_err(|error| error.placed_in(&text))?;
-                prepared.principal = Some(self.principal.clone());
-                prepared
+                prepared.map_err(|error| error.placed_in(&text))?
             }
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
-                let mut prepared = self.prepare_query(statement, types).await?;
-                prepared.principal = Some(self.principal.clone());
-                prepared
+                self.server.catalog.follow().await?;
+                match self.prepare_look_up(&statement, types)? {
+                    Some(prepared) => prepared,
+                    None => self.prepare_query(statement, types).await?,
+                }
             }
             ast if is_definition(ast) => Prepared::of_definition(statement),
             _ => self.prepare_command(statement)?,
         };
-        Ok(Prepared { version, ..prepared })
+        Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared })
     }
 
     async fn prepare_query(
@@ -143,10 +143,6 @@ impl Session {
         statement: Statement,
         types: &[Option<DataType>],
     ) -> SqlResult<Prepared> {
-        self.server.catalog.follow().await?;
-        if let Some(prepared) = self.prepare_look_up(&statement, types)? {
-            return Ok(prepared);
-        }
         let (server, context) = (self.server.clone(), self.plan_context(types));
         if let Some(known) = reuse::find(&server, &context, &self.principal, &statement).await? {
             return Ok(known);
@@ -168,18 +164,19 @@ impl Session {
     /// What goes wrong before the first row. If the session is in a transaction, the transaction fails.
     pub async fn execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
         self.check_not_failed(&prepared.statement)?;
+        self.learn_grants()?;
         let executed = self.try_execute(prepared, values).await;
         self.noted(executed)
     }
 
     async fn try_execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
-        self.learn_grants()?;
         let mut renewed: Option<Prepared> = None;
         for _ in 0..TRIES {
             let current = renewed.as_ref().unwrap_or(prepared);
-            let is_stale =
-                current.depends_on_tables() && current.version != self.server.catalog.relations().version();
-            if !is_stale && self.is_still_granted(current) {
+            let is_stale = current.depends_on_tables()
+                && (current.version != self.server.catalog.relations().version()
+                    || !self.is_still_granted(current));
+            if !is_stale {
                 let done = match &current.plan {
                     PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
                     PreparedPlan::Definition => Some(Outcome::Done(self.define(&current.statement).await?)),

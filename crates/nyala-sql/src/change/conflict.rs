@@ -144,7 +144,7 @@ pub(super) async fn update_existing(
     named: &[usize],
 ) -> SqlResult<()> {
     let keys: Vec<ArrayRef> = work.key().iter().map(|place| rows[*place].clone()).collect();
-    check_once(work, &keys, update.is_some())?;
+    check_once(&keys, update.is_some())?;
     let snapshot = work.sink.snapshot().await?;
     let found = existing(work, &snapshot, &keys).await?;
     let (mut new, mut met, mut there) = (Vec::new(), Vec::new(), Vec::new());
@@ -193,7 +193,7 @@ pub(super) async fn update_existing(
 }
 
 /// Fails if two of the new rows have one key: PostgreSQL refuses to change a row twice.
-fn check_once(work: &Work<'_>, keys: &[ArrayRef], is_update: bool) -> SqlResult<()> {
+fn check_once(keys: &[ArrayRef], is_update: bool) -> SqlResult<()> {
     let mut seen: BTreeSet<Vec<Value>> = BTreeSet::new();
     let count = keys.first().map_or(0, |values| values.len());
     if (0..count).all(|row| seen.insert(key_of(keys, row))) {
@@ -203,7 +203,6 @@ fn check_once(work: &Work<'_>, keys: &[ArrayRef], is_update: bool) -> SqlResult<
         true => "ON CONFLICT DO UPDATE command cannot affect row a second time",
         false => "UPSERT cannot affect a row a second time if it leaves columns out",
     };
-    let _ = work;
     Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, words).with_hint(
         "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
     ))
