@@ -198,6 +198,7 @@ impl Running {
             statement_bytes: context.limits.query_bytes,
             clock: context.clock.clone(),
         });
+        #[cfg(feature = "sql")]
         if let Some(postgres) = &postgres {
             postgres.ready(sql.clone());
         }
