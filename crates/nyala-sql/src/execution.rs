@@ -1,5 +1,6 @@
 //! One execution of a plan: its snapshot, its memory, and what it runs with.
 
+use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use nyala_core::store::SnapshotRef;
@@ -12,6 +13,8 @@ pub(crate) struct Execution {
     context: ExecutionContext,
     memory: QueryMemory,
     snapshot: Arc<OnceCell<SnapshotRef>>,
+    /// The values of the parameters that the plan still names.
+    values: Vec<ScalarValue>,
 }
 
 impl Execution {
@@ -20,8 +23,9 @@ impl Execution {
         context: ExecutionContext,
         memory: QueryMemory,
         snapshot: Arc<OnceCell<SnapshotRef>>,
+        values: Vec<ScalarValue>,
     ) -> Self {
-        Self { context, memory, snapshot }
+        Self { context, memory, snapshot, values }
     }
 
     /// The execution that a task belongs to.
@@ -36,6 +40,11 @@ impl Execution {
 
     pub(crate) fn memory(&self) -> &QueryMemory {
         &self.memory
+    }
+
+    /// The values of the parameters that the plan still names.
+    pub(crate) fn values(&self) -> &[ScalarValue] {
+        &self.values
     }
 
     /// What is shown: taken when the first scan begins, and the same for all of them.

@@ -8,19 +8,26 @@
 //! sees, [`measurement`] what a measurement looks like and how it is read. A statement reads one snapshot
 //! ([`execution`]).
 
+mod buckets;
 pub mod error;
 mod execution;
 mod format;
+mod functions;
+mod latest_on;
 mod measurement;
 mod memory;
 mod names;
 mod outcome;
 mod parameter;
+mod placeholder;
+mod plans;
 mod prepared;
+mod reuse;
 mod rows;
 mod server;
 mod session;
 mod settings;
+mod shape;
 mod statement;
 mod transaction;
 mod yielding;
@@ -29,6 +36,7 @@ pub use error::{SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};
 pub use outcome::{CommandTag, Outcome};
 pub use parameter::Parameter;
+pub use plans::PlanCache;
 pub use prepared::Prepared;
 pub use rows::Rows;
 pub use server::SqlServer;

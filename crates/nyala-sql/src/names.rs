@@ -94,7 +94,8 @@ impl SchemaProvider for MeasurementNames {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         let found = self.catalog.measurement(&self.database, &self.policy, name).await.map_err(outside)?;
-        Ok(found.map(|measurement| Arc::new(MeasurementTable::of(measurement)) as Arc<dyn TableProvider>))
+        let table = |measurement| MeasurementTable::of(measurement, &self.database, &self.policy);
+        Ok(found.map(|measurement| Arc::new(table(measurement)) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {

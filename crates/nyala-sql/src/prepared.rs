@@ -4,20 +4,20 @@
 //! optimised, so the plan of a statement that calls one is optimised anew for each execution.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::placeholder::number_of;
+use crate::plans::KnownPlan;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
+use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, Volatility};
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
 use nyala_db::users::Principal;
 use std::sync::Arc;
-
-/// The most parameters of a statement, as in PostgreSQL's protocol.
-const PARAMETERS_MAX: usize = 65_535;
 
 /// A prepared statement.
 #[derive(Debug, Clone)]
@@ -41,6 +41,12 @@ pub(crate) enum PreparedPlan {
         plan: LogicalPlan,
         /// Whether the plan is optimised, and still right at a later execution.
         is_optimized: bool,
+    },
+    /// Executes a query whose plan is used again.
+    Known {
+        plan: Arc<KnownPlan>,
+        /// The values of its literals, which are parameters of the plan.
+        literals: Vec<ScalarValue>,
     },
     /// Does something with the session alone.
     Session,
@@ -73,6 +79,17 @@ impl Prepared {
         Ok(Self { statement, parameters, columns, plan, principal: None })
     }
 
+    /// A statement whose plan is known, with the values of its literals.
+    pub(crate) fn of_known(plan: Arc<KnownPlan>, statement: Statement, literals: Vec<ScalarValue>) -> Self {
+        Self {
+            statement,
+            parameters: plan.parameters.clone(),
+            columns: Some(plan.columns.clone()),
+            plan: PreparedPlan::Known { plan, literals },
+            principal: None,
+        }
+    }
+
     pub(crate) fn check_count(&self, given: usize) -> SqlResult<()> {
         if given == self.parameters.len() {
             return Ok(());
@@ -96,14 +113,6 @@ pub(crate) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result
         return Ok(plan);
     }
     plan.with_param_values(ParamValues::from(values))
-}
-
-/// The number of a parameter, beginning with 1.
-fn number_of(id: &str) -> SqlResult<usize> {
-    let number = id.strip_prefix('$').and_then(|digits| digits.parse().ok());
-    number.filter(|number| (1..=PARAMETERS_MAX).contains(number)).ok_or_else(|| {
-        SqlError::new(SqlState::UNKNOWN_PARAMETER, format!("there is no parameter {id}: the first is $1"))
-    })
 }
 
 /// The types of the parameters of a plan. What neither the client nor the planner knows is text.
@@ -230,4 +239,11 @@ fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(found)
+}
+
+/// Refuses plans that read or change anything but the databases: files of the server are nobody's business, and rows are
+/// changed by our own statements only.
+pub(crate) fn check_only_reads(plan: &LogicalPlan) -> SqlResult<()> {
+    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    Ok(options.verify_plan(plan)?)
 }

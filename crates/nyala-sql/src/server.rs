@@ -1,11 +1,16 @@
 //! What all sessions share.
 
+use crate::functions;
+use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
+use crate::plans::PlanCache;
 use crate::yielding::Yielding;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::Freshness;
@@ -30,19 +35,39 @@ pub struct SqlServer {
     pub statement_bytes: usize,
     /// The time of day.
     pub clock: ClockRef,
+    /// Plans that are used again.
+    pub plans: PlanCache,
 }
 
 /// Functions and rules of the planner: the same for all sessions, and made when the first statement comes, so that a server
 /// that is asked no SQL does not pay for them.
 static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
-    let planner = SessionStateBuilder::new_with_default_features();
-    planner.with_physical_optimizer_rule(Arc::new(Yielding)).build()
+    let mut rules = usual_rules();
+    // Before the planner decides how rows are distributed.
+    rules.insert(0, Arc::new(PushDownAggregates));
+    rules.insert(1, Arc::new(PushDownLatest));
+    let builder = SessionStateBuilder::new_with_default_features().with_physical_optimizer_rules(rules);
+    let mut planner = builder.build();
+    functions::register(&mut planner).expect("no function has the name of another");
+    planner
 });
 
+/// The planner's own rules, and that joins pause.
+fn usual_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.push(Arc::new(Yielding));
+    rules
+}
+
 impl SqlServer {
-    /// Functions and rules, to make the state of a session from.
-    pub(crate) fn planner() -> SessionStateBuilder {
-        SessionStateBuilder::new_from_existing(PLANNER.clone())
+    /// Functions and rules, to make the state of a session from. Without pushing down, whatever a rule of ours changes is
+    /// computed from rows, so that tests can compare.
+    pub(crate) fn planner(pushes_down: bool) -> SessionStateBuilder {
+        let builder = SessionStateBuilder::new_from_existing(PLANNER.clone());
+        match pushes_down {
+            true => builder,
+            false => builder.with_physical_optimizer_rules(usual_rules()),
+        }
     }
 
     /// What a statement runs with that begins now.

@@ -6,7 +6,9 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::execution::Execution;
 use crate::names::DatabaseNames;
 use crate::outcome::Outcome;
-use crate::prepared::{Prepared, PreparedPlan, with_values};
+use crate::plans::Reused;
+use crate::prepared::{Prepared, PreparedPlan, check_only_reads, with_values};
+use crate::reuse;
 use crate::rows::{Rows, Running};
 use crate::server::SqlServer;
 use crate::settings::Settings;
@@ -14,10 +16,11 @@ use crate::statement::Statement;
 use crate::transaction::{Transaction, TransactionStatus};
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::execution::context::SQLOptions;
+use datafusion::error::DataFusionError;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast;
 use nyala_db::users::Principal;
@@ -118,17 +121,33 @@ impl Session {
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
         match &statement.ast {
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
-                self.server.catalog.follow().await?;
-                let state = self.state()?;
-                let mut prepared = Prepared::of_query(state, statement, types).await?;
+                let mut prepared = self.prepare_query(statement, types).await?;
                 prepared.principal = Some(self.principal.clone());
-                if let PreparedPlan::Query { plan, .. } = &prepared.plan {
-                    check_only_reads(plan)?;
-                }
                 Ok(prepared)
             }
             _ => self.prepare_command(statement),
         }
+    }
+
+    async fn prepare_query(
+        &mut self,
+        statement: Statement,
+        types: &[Option<DataType>],
+    ) -> SqlResult<Prepared> {
+        self.server.catalog.follow().await?;
+        let (server, context) = (self.server.clone(), self.plan_context(types));
+        if let Some(known) = reuse::find(&server, &context, &self.principal, &statement).await? {
+            return Ok(known);
+        }
+        let state = self.state()?;
+        if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
+            return Ok(prepared);
+        }
+        let prepared = Prepared::of_query(state, statement, types).await?;
+        if let PreparedPlan::Query { plan, .. } = &prepared.plan {
+            check_only_reads(plan)?;
+        }
+        Ok(prepared)
     }
 
     /// Executes a prepared statement with values for its parameters.
@@ -151,7 +170,17 @@ impl Session {
         let executed = match &prepared.plan {
             PreparedPlan::Session => self.execute_command(&prepared.statement),
             PreparedPlan::Query { plan, is_optimized } => {
-                self.execute_query(prepared, plan.clone(), *is_optimized, values).await
+                let to_plan = ToPlan { plan, is_optimized: *is_optimized };
+                self.execute_query(prepared, Planning::Needed(to_plan), values).await
+            }
+            PreparedPlan::Known { plan, literals } => {
+                prepared.check_count(values.len())?;
+                let values = if literals.is_empty() { values } else { literals.clone() };
+                let planning = match &plan.reused {
+                    Reused::Physical(physical) => Planning::Done(physical, &plan.config),
+                    Reused::Logical(plan) => Planning::Needed(ToPlan { plan, is_optimized: true }),
+                };
+                self.execute_query(prepared, planning, values).await
             }
         };
         self.noted(executed)
@@ -209,8 +238,7 @@ impl Session {
     async fn execute_query(
         &mut self,
         prepared: &Prepared,
-        plan: LogicalPlan,
-        is_optimized: bool,
+        planning: Planning<'_>,
         values: Vec<ScalarValue>,
     ) -> SqlResult<Outcome> {
         let freshness = self.server.catalog.follow().await?;
@@ -224,22 +252,26 @@ impl Session {
         let memory = self.server.statement_memory();
         let running = Running { guard, memory: memory.clone(), text: prepared.statement.text.clone() };
         let snapshot = self.transaction.as_ref().map(|own| own.snapshot.clone()).unwrap_or_default();
-        let execution = Arc::new(Execution::new(context, memory.clone(), snapshot));
-        let values = prepared.bound(values)?;
-        let state = self.state()?;
-        state.execution_props_mut().query_execution_start_time = None;
-        state.mark_start_execution();
-        let state = &*state;
-        let planned = async {
-            let plan = with_values(plan, values)?;
-            let plan = if is_optimized { plan } else { state.optimize(&plan)? };
-            state.query_planner().create_physical_plan(&plan, state).await
+        let values = match &prepared.plan {
+            // Literals have their types.
+            PreparedPlan::Known { literals, .. } if !literals.is_empty() => values,
+            _ => prepared.bound(values)?,
         };
-        let plan = running.unless_stopped(planned).await?;
+        let execution = Arc::new(Execution::new(context, memory.clone(), snapshot, values.clone()));
+        let (plan, config) = match planning {
+            Planning::Done(physical, config) => (reset_plan_states(physical.clone())?, config.clone()),
+            Planning::Needed(to_plan) => {
+                let state = self.state()?;
+                state.execution_props_mut().query_execution_start_time = None;
+                state.mark_start_execution();
+                let plan = running.unless_stopped(to_plan.planned(state, values)).await?;
+                (plan, state.config().clone())
+            }
+        };
         let task = Arc::new(TaskContext::new(
             None,
             String::new(),
-            state.config().clone().with_extension(execution),
+            config.with_extension(execution),
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),
@@ -247,6 +279,16 @@ impl Session {
             SqlServer::runtime(&memory),
         ));
         Ok(Outcome::Rows(Rows::of(execute_stream(plan, task)?, running)))
+    }
+
+    /// What names and settings mean in plans of this session.
+    fn plan_context(&self, types: &[Option<DataType>]) -> String {
+        let known = self.server.catalog.database(&self.database);
+        let policy = known.as_ref().map_or("", |known| &known.default_policy);
+        let zone = self.settings.get("TimeZone").map_or("", |(_, zone)| zone);
+        let pushes_down = self.settings.pushes_down();
+        let types = if types.is_empty() { String::new() } else { format!("{types:?}") };
+        format!("{:?}\n{policy:?}\n{zone}\n{pushes_down}\n{types}", self.database)
     }
 
     /// What plans are made with.
@@ -273,13 +315,31 @@ impl Session {
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
         });
-        SqlServer::planner().with_config(config).with_catalog_list(names).build()
+        SqlServer::planner(self.settings.pushes_down()).with_config(config).with_catalog_list(names).build()
     }
 }
 
-/// Refuses plans that read or change anything but the databases: files of the server are nobody's business, and rows are
-/// changed by our own statements only.
-fn check_only_reads(plan: &LogicalPlan) -> SqlResult<()> {
-    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    Ok(options.verify_plan(plan)?)
+/// What is left of planning when a statement is executed.
+enum Planning<'a> {
+    /// Nothing.
+    Done(&'a Arc<dyn ExecutionPlan>, &'a SessionConfig),
+    Needed(ToPlan<'a>),
+}
+
+/// A logical plan.
+struct ToPlan<'a> {
+    plan: &'a LogicalPlan,
+    is_optimized: bool,
+}
+
+impl ToPlan<'_> {
+    async fn planned(
+        &self,
+        state: &SessionState,
+        values: Vec<ScalarValue>,
+    ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+        let plan = with_values(self.plan.clone(), values)?;
+        let plan = if self.is_optimized { plan } else { state.optimize(&plan)? };
+        state.query_planner().create_physical_plan(&plan, state).await
+    }
 }

@@ -17,6 +17,8 @@ enum Accepts {
     Any,
     /// One of these, in any case. The first is the only one with an effect, the others mean the same.
     One(&'static [&'static str]),
+    /// One of these, in any case.
+    OneOf(&'static [&'static str]),
     /// A duration in milliseconds, or with a unit.
     Duration,
     /// A number in a range.
@@ -26,7 +28,7 @@ enum Accepts {
 }
 
 /// The settings, their values at first, and what they accept.
-const KNOWN: [(&str, &str, Accepts); 21] = [
+const KNOWN: [(&str, &str, Accepts); 22] = [
     ("application_name", "", Accepts::Any),
     ("bytea_output", "hex", Accepts::One(&["hex"])),
     ("client_encoding", "UTF8", Accepts::One(&["UTF8", "UTF-8", "UNICODE"])),
@@ -44,6 +46,7 @@ const KNOWN: [(&str, &str, Accepts); 21] = [
     ("is_superuser", "off", Accepts::One(&[])),
     ("lock_timeout", "0", Accepts::Duration),
     ("max_identifier_length", "63", Accepts::One(&[])),
+    ("nyala.push_down", "on", Accepts::OneOf(&["on", "off"])),
     ("search_path", "", Accepts::Any),
     ("server_encoding", "UTF8", Accepts::One(&[])),
     ("server_version", SERVER_VERSION, Accepts::One(&[])),
@@ -97,6 +100,13 @@ impl Settings {
                     ));
                 }
             },
+            Accepts::OneOf(values) => match values.iter().find(|own| own.eq_ignore_ascii_case(value)) {
+                Some(value) => (*value).to_owned(),
+                None => {
+                    let words = values.join(" or ");
+                    return refused(format!("parameter \"{name}\" can only be {words}, not \"{value}\""));
+                }
+            },
             Accepts::Duration => match milliseconds(value) {
                 Some(milliseconds) => milliseconds.to_string(),
                 None => return refused(format!("invalid value for parameter \"{name}\": \"{value}\"")),
@@ -113,6 +123,11 @@ impl Settings {
         };
         self.changed.insert(place, value);
         Ok(name)
+    }
+
+    /// Whether rules of ours may change plans.
+    pub(crate) fn pushes_down(&self) -> bool {
+        self.get("nyala.push_down").is_ok_and(|(_, value)| value == "on")
     }
 
     /// How long a statement may run; zero means no limit.

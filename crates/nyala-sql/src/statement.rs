@@ -1,9 +1,13 @@
 //! Statements: parsed, but not looked at.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::latest_on;
+use crate::shape::Shape;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use std::sync::Arc;
 
 /// The longest text of a request, bytes.
 pub const TEXT_MAX_BYTES: usize = 16 << 20;
@@ -15,7 +19,9 @@ const DEPTH_MAX: usize = 100;
 pub struct Statement {
     pub(crate) ast: ast::Statement,
     /// The text of the request that it came with, for positions in errors.
-    pub(crate) text: std::sync::Arc<str>,
+    pub(crate) text: Arc<str>,
+    /// Its shape, if it is the only statement of the text and plans of its shape can be kept.
+    pub(crate) shape: Option<Arc<Shape>>,
 }
 
 /// Prepared statements to be forgotten.
@@ -38,11 +44,19 @@ impl Statement {
                 format!("the text of a request may have {TEXT_MAX_BYTES} bytes, not {}", text.len());
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
         }
+        let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
         let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-        let parsed = parser.try_with_sql(text).and_then(|mut parser| parser.parse_statements());
+        let mut shape = None;
+        let parsed = tokens.map_err(ParserError::from).and_then(|tokens| {
+            shape = Shape::of(&tokens).map(Arc::new);
+            parser.with_tokens_with_locations(latest_on::rewritten(tokens)).parse_statements()
+        });
         let parsed = parsed.map_err(|error| SqlError::from(error).placed_in(text))?;
-        let text: std::sync::Arc<str> = text.into();
-        Ok(parsed.into_iter().map(|ast| Self { ast, text: text.clone() }).collect())
+        let text: Arc<str> = text.into();
+        if parsed.len() > 1 {
+            shape = None;
+        }
+        Ok(parsed.into_iter().map(|ast| Self { ast, text: text.clone(), shape: shape.clone() }).collect())
     }
 
     /// Which prepared statements its client wants to be forgotten; whoever keeps them does that.

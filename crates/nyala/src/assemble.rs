@@ -197,6 +197,7 @@ impl Running {
             memory: memory.clone(),
             statement_bytes: context.limits.query_bytes,
             clock: context.clock.clone(),
+            plans: nyala_sql::PlanCache::default(),
         });
         #[cfg(feature = "sql")]
         if let Some(postgres) = &postgres {

@@ -13,6 +13,10 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// The shortest time between two returns of memory: the system clears returned pages when they are needed again. When
 /// memory is short, it is returned every time, so that free memory does not cause refusals.
 const RETURN_INTERVAL: Duration = Duration::from_secs(1);
+/// The most code that counts: about what a server uses that is asked no SQL. Pages of code that was used once stay resident
+/// as long as nobody else needs memory, and the system drops them without writing anything, so data need not make room for
+/// them.
+const CODE_BYTES_MAX: u64 = 14 << 20;
 /// Memory is returned when more than this fraction of the limit (1/64) is uncharged.
 const RETURN_SHARE: u64 = 64;
 /// Pooled buffers that were not used for this long are released.
@@ -20,8 +24,22 @@ const BUFFER_IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// The resident memory of this process, if the system says it.
 pub(crate) fn bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kibibytes = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?;
+    part_bytes(&status()?, "VmRSS:")
+}
+
+/// The same with no more of the program's own file than [`CODE_BYTES_MAX`].
+fn data_bytes() -> Option<u64> {
+    let status = status()?;
+    let code_bytes = part_bytes(&status, "RssFile:")?;
+    Some(part_bytes(&status, "VmRSS:")?.saturating_sub(code_bytes.saturating_sub(CODE_BYTES_MAX)))
+}
+
+fn status() -> Option<String> {
+    std::fs::read_to_string("/proc/self/status").ok()
+}
+
+fn part_bytes(status: &str, name: &str) -> Option<u64> {
+    let kibibytes = status.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?;
     Some(kibibytes.trim().parse::<u64>().ok()? << 10)
 }
 
@@ -50,7 +68,7 @@ pub(crate) async fn watch(memory: Arc<MemoryBudget>, process_bytes: u64, pools: 
         let limit_bytes = memory.limit_bytes();
         let measure = || {
             let charged_bytes = memory.total_bytes().saturating_sub(memory.used_bytes(Component::Uncharged));
-            Some((uncharged_bytes(bytes()?, process_bytes, charged_bytes), charged_bytes))
+            Some((uncharged_bytes(data_bytes()?, process_bytes, charged_bytes), charged_bytes))
         };
         let Some((mut extra_bytes, charged_bytes)) = measure() else { return };
         let is_short = charged_bytes + extra_bytes > limit_bytes / 4 * 3;

@@ -44,7 +44,7 @@ fn count(server: &Process, statement: &str) -> i64 {
 #[test]
 fn values_are_changed_and_taken_away() {
     let dir = tempfile::tempdir().expect("a directory");
-    let server = started(dir.path());
+    let mut server = started(dir.path());
     assert_eq!(count(&server, "DRY RUN UPDATE t SET c = 3 WHERE room = 'k'"), 2);
     assert_eq!(count(&server, "UPDATE t SET c = 3, n = 4 WHERE c = 22"), 1);
     assert_eq!(count(&server, "UPDATE t SET c = -1.5 WHERE time = 2"), 1);
@@ -57,7 +57,7 @@ fn values_are_changed_and_taken_away() {
     let select = "SELECT * FROM t";
     assert_eq!(series(&server.query(select)), expected);
     assert_eq!(series(&server.query("SELECT c FROM u")), json!([[["time", "c"], [[3, 22]]]]));
-    server.kill_9();
+    server.kill();
     let server = Process::start(dir.path(), &[]);
     assert_eq!(series(&server.query(select)), expected, "after a kill");
     // A point without values is not shown, but exists until it is deleted.

@@ -80,7 +80,7 @@ impl Measurement {
 
     /// Whether it was dropped. Another measurement may have its name by now. Does not change while the table lock is
     /// held shared.
-    pub(crate) fn was_dropped(&self) -> bool {
+    pub fn was_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire) || self.stored.table_lock().was_dropped()
     }
 

@@ -8,6 +8,7 @@
 //! A condition is judged when a statement is planned, and may then compare with a parameter whose value is not known yet.
 
 use super::columns::{Columns, Source};
+use crate::placeholder::number_of;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::{InList, Like};
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, Operator, TryCast};
@@ -18,7 +19,7 @@ use nyala_db::series::TagFilter;
 use regex::bytes::{Regex, RegexBuilder};
 
 /// What the conditions of a scan mean for the store.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Conditions {
     /// Only rows at these times.
     pub(super) time: TimeRange,
@@ -26,8 +27,6 @@ pub(super) struct Conditions {
     pub(super) tags: TagFilter,
     /// Only rows for which these hold.
     pub(super) predicates: Vec<Predicate>,
-    /// The conditions as written, for EXPLAIN.
-    pub(super) shown: Vec<String>,
 }
 
 /// A condition in the terms of the store: all of its parts must hold.
@@ -44,24 +43,35 @@ enum Operand {
     Unknown,
 }
 
+/// The columns that conditions name, and the values of their parameters once a statement is executed.
+struct Scope<'a> {
+    columns: &'a Columns,
+    values: Option<&'a [ScalarValue]>,
+}
+
 /// Whether a condition is judged here: then no row comes that does not satisfy it.
 pub(super) fn is_judged(expression: &Expr, columns: &Columns) -> bool {
-    condition_of(expression, columns).is_some()
+    condition_of(expression, &Scope { columns, values: None }).is_some()
 }
 
 impl Conditions {
-    /// Conditions that were judged here and must all hold.
+    /// What every row satisfies.
+    pub(super) fn all() -> Self {
+        Self { time: TimeRange::ALL, tags: TagFilter::All, predicates: Vec::new() }
+    }
+
+    /// Conditions that were judged here and must all hold. `values` are those of the parameters.
     ///
     /// # Errors
     /// Invalid if a parameter has a value that its column cannot be compared with.
-    pub(super) fn of(filters: &[Expr], columns: &Columns) -> Result<Self> {
+    pub(super) fn of(filters: &[Expr], columns: &Columns, values: &[ScalarValue]) -> Result<Self> {
+        let scope = Scope { columns, values: Some(values) };
         let mut all = Condition::none();
         for filter in filters {
-            let condition = condition_of(filter, columns);
+            let condition = condition_of(filter, &scope);
             all = all.and(condition.ok_or_else(|| Error::invalid(format!("cannot compare: {filter}")))?);
         }
-        let shown = filters.iter().map(Expr::to_string).collect();
-        Ok(Self { time: all.time, tags: filter_of(all.tags), predicates: all.predicates, shown })
+        Ok(Self { time: all.time, tags: filter_of(all.tags), predicates: all.predicates })
     }
 }
 
@@ -89,12 +99,32 @@ impl Condition {
         Self { time: self.time.intersect(other.time), ..self }
     }
 
-    /// Only for conditions on nothing but tags.
+    /// Only for conditions on nothing but tags, or for values that a field may be equal to.
     fn or(self, other: Self) -> Option<Self> {
+        if let ([own], [others]) = (&self.predicates[..], &other.predicates[..]) {
+            let is_plain = self.has_no_bounds() && other.has_no_bounds() && own.column == others.column;
+            let mut values = values_of(&own.comparison)?.to_vec();
+            values.extend_from_slice(values_of(&others.comparison)?);
+            return is_plain.then(|| Self::field(own.column, Comparison::In(values)));
+        }
         let is_of_tags =
             |condition: &Self| condition.time == TimeRange::ALL && condition.predicates.is_empty();
         (is_of_tags(&self) && is_of_tags(&other))
             .then(|| Self::tags(TagFilter::Or(vec![filter_of(self.tags), filter_of(other.tags)])))
+    }
+
+    /// Whether only fields are compared.
+    fn has_no_bounds(&self) -> bool {
+        self.time == TimeRange::ALL && self.tags.is_empty()
+    }
+}
+
+/// The values that a comparison accepts, if they are listed.
+fn values_of(comparison: &Comparison) -> Option<&[Value]> {
+    match comparison {
+        Comparison::Equal(value) => Some(std::slice::from_ref(value)),
+        Comparison::In(values) => Some(values),
+        _ => None,
     }
 }
 
@@ -106,54 +136,70 @@ fn filter_of(mut filters: Vec<TagFilter>) -> TagFilter {
     }
 }
 
-fn condition_of(expression: &Expr, columns: &Columns) -> Option<Condition> {
+fn condition_of(expression: &Expr, scope: &Scope<'_>) -> Option<Condition> {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            Some(condition_of(left, columns)?.and(condition_of(right, columns)?))
+            Some(condition_of(left, scope)?.and(condition_of(right, scope)?))
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-            condition_of(left, columns)?.or(condition_of(right, columns)?)
+            condition_of(left, scope)?.or(condition_of(right, scope)?)
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let (source, op, operand) = match (source_of(left, columns), source_of(right, columns)) {
-                (Some(source), None) => (source, *op, operand_of(right)?),
-                (None, Some(source)) => (source, op.swap()?, operand_of(left)?),
+            let (source, op, operand) = match (source_of(left, scope), source_of(right, scope)) {
+                (Some(source), None) => (source, *op, operand_of(right, scope)?),
+                (None, Some(source)) => (source, op.swap()?, operand_of(left, scope)?),
                 _ => return None,
             };
             compared(source, op, &operand)
         }
         Expr::Between(Between { expr, negated: false, low, high }) => {
-            let source = source_of(expr, columns)?;
-            let low = compared(source, Operator::GtEq, &operand_of(low)?)?;
-            Some(low.and(compared(source, Operator::LtEq, &operand_of(high)?)?))
+            let source = source_of(expr, scope)?;
+            let low = compared(source, Operator::GtEq, &operand_of(low, scope)?)?;
+            Some(low.and(compared(source, Operator::LtEq, &operand_of(high, scope)?)?))
         }
-        Expr::InList(list) => listed(list, columns),
-        Expr::Like(like) => matches_pattern(like, columns),
-        Expr::IsNull(inner) => null(source_of(inner, columns)?, true),
-        Expr::IsNotNull(inner) => null(source_of(inner, columns)?, false),
-        Expr::Not(inner) => truth(source_of(inner, columns)?, false),
-        Expr::Column(_) => truth(source_of(expression, columns)?, true),
+        // What the planner has found to be the same for all rows. NULL selects nothing.
+        Expr::Literal(ScalarValue::Boolean(Some(true)), _) => Some(Condition::none()),
+        Expr::Literal(ScalarValue::Boolean(_), _) => Some(Condition::tags(TagFilter::None)),
+        Expr::InList(list) => listed(list, scope),
+        Expr::Like(like) => matches_pattern(like, scope),
+        Expr::IsNull(inner) => null(source_of(inner, scope)?, true),
+        Expr::IsNotNull(inner) => null(source_of(inner, scope)?, false),
+        Expr::Not(inner) => truth(source_of(inner, scope)?, false),
+        Expr::Column(_) => truth(source_of(expression, scope)?, true),
         _ => None,
     }
 }
 
 /// The column that an expression is; tags are compared as texts in whichever form.
-fn source_of<'a>(expression: &Expr, columns: &'a Columns) -> Option<&'a Source> {
+fn source_of<'a>(expression: &Expr, scope: &Scope<'a>) -> Option<&'a Source> {
     match expression {
-        Expr::Column(column) => columns.source(&column.name).filter(|source| !columns.may_be_nan(source)),
+        Expr::Column(column) => {
+            let columns = scope.columns;
+            columns.source(&column.name).filter(|source| !columns.may_be_nan(source))
+        }
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
             let is_text = field.data_type().is_string();
-            source_of(expr, columns).filter(|source| is_text && matches!(source, Source::Tag(_)))
+            source_of(expr, scope).filter(|source| is_text && matches!(source, Source::Tag(_)))
         }
         _ => None,
     }
 }
 
-fn operand_of(expression: &Expr) -> Option<Operand> {
+fn operand_of(expression: &Expr, scope: &Scope<'_>) -> Option<Operand> {
     match expression {
         Expr::Literal(value, _) => Some(Operand::Known(value.clone())),
-        Expr::Placeholder(_) => Some(Operand::Unknown),
-        Expr::Cast(Cast { expr, field }) => match operand_of(expr)? {
+        Expr::Placeholder(parameter) => match scope.values {
+            Some(values) => {
+                let value = values.get(number_of(&parameter.id).ok()? - 1)?.clone();
+                let known = match &parameter.field {
+                    Some(field) => value.cast_to(field.data_type()).ok()?,
+                    None => value,
+                };
+                Some(Operand::Known(known))
+            }
+            None => Some(Operand::Unknown),
+        },
+        Expr::Cast(Cast { expr, field }) => match operand_of(expr, scope)? {
             Operand::Known(value) => value.cast_to(field.data_type()).ok().map(Operand::Known),
             Operand::Unknown => Some(Operand::Unknown),
         },
@@ -271,9 +317,9 @@ fn value_of(field_type: FieldType, operand: &Operand) -> Option<Value> {
     }
 }
 
-fn listed(list: &InList, columns: &Columns) -> Option<Condition> {
-    let source = source_of(&list.expr, columns)?;
-    let operands: Vec<Operand> = list.list.iter().map(operand_of).collect::<Option<_>>()?;
+fn listed(list: &InList, scope: &Scope<'_>) -> Option<Condition> {
+    let source = source_of(&list.expr, scope)?;
+    let operands: Vec<Operand> = list.list.iter().map(|own| operand_of(own, scope)).collect::<Option<_>>()?;
     let has_null = operands.iter().any(|operand| matches!(operand, Operand::Known(value) if value.is_null()));
     if list.negated {
         let mut unequal = operands.iter().map(|operand| compared(source, Operator::NotEq, operand));
@@ -315,9 +361,9 @@ fn truth(source: &Source, wanted: bool) -> Option<Condition> {
     }
 }
 
-fn matches_pattern(like: &Like, columns: &Columns) -> Option<Condition> {
-    let Source::Tag(key) = source_of(&like.expr, columns)? else { return None };
-    let pattern = match operand_of(&like.pattern)? {
+fn matches_pattern(like: &Like, scope: &Scope<'_>) -> Option<Condition> {
+    let Source::Tag(key) = source_of(&like.expr, scope)? else { return None };
+    let pattern = match operand_of(&like.pattern, scope)? {
         Operand::Known(value) => text_of(&value)?.to_owned(),
         Operand::Unknown => String::new(),
     };

@@ -3,22 +3,34 @@
 //! [`columns`] says which columns it has, [`filter`] which conditions the store and the index of series judge, [`scan`]
 //! how rows are read, and [`tags`] how the tags of their series become columns.
 
+mod aggregate;
 mod columns;
+mod conditions;
 mod filter;
+mod input;
+mod latest;
+mod latest_rule;
 mod scan;
+mod statistics;
 mod tags;
+
+use aggregate::MeasurementAggregate;
+pub(crate) use aggregate::PushDownAggregates;
+pub(crate) use latest_rule::PushDownLatest;
 
 use crate::error::outside;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use columns::Columns;
+use conditions::ScanConditions;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use filter::Conditions;
 use nyala_db::catalog::Measurement;
 use scan::MeasurementScan;
+use statistics::Known;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,17 +38,31 @@ use std::sync::Arc;
 /// saves.
 const PARALLEL_SERIES_MIN: usize = 64;
 
+/// Values that the parameters of a plan are likely to have, for the planner.
+pub(crate) struct SampleValues(pub(crate) Vec<ScalarValue>);
+
+/// Whether a plan reads nothing but measurements: then it holds nothing of a single execution.
+pub(crate) fn is_of_measurements(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let children = plan.children();
+    match children.is_empty() {
+        true => plan.is::<MeasurementScan>() || plan.is::<MeasurementAggregate>(),
+        false => children.into_iter().all(is_of_measurements),
+    }
+}
+
 /// A measurement of a retention policy.
 pub(crate) struct MeasurementTable {
-    measurement: Arc<Measurement>,
+    pub(crate) database: String,
+    pub(crate) policy: String,
+    pub(crate) measurement: Arc<Measurement>,
     columns: Arc<Columns>,
 }
 
 impl MeasurementTable {
     /// A measurement, which must be loaded, with the fields that it has now.
-    pub(crate) fn of(measurement: Arc<Measurement>) -> Self {
+    pub(crate) fn of(measurement: Arc<Measurement>, database: &str, policy: &str) -> Self {
         let columns = Arc::new(Columns::of(&measurement));
-        Self { measurement, columns }
+        Self { database: database.to_owned(), policy: policy.to_owned(), measurement, columns }
     }
 }
 
@@ -73,8 +99,12 @@ impl TableProvider for MeasurementTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.columns.schema.fields().len()).collect();
         let projection = projection.cloned().unwrap_or_else(all);
-        let conditions = Conditions::of(filters, &self.columns).map_err(outside)?;
-        let series = self.measurement.series().select(&conditions.tags).len() as usize;
+        let conditions = ScanConditions::of(filters, &self.columns).map_err(outside)?;
+        // The values of parameters when the plan was made are as good an example as any.
+        let samples = session.config().get_extension::<SampleValues>();
+        let samples = samples.as_ref().map_or(&[][..], |own| &own.0);
+        let likely = conditions.likely(&self.columns, samples).into_owned();
+        let series = self.measurement.series().select(&likely.tags).len() as usize;
         let tasks = match series < PARALLEL_SERIES_MIN && !self.measurement.has_evicted_series() {
             true => 1,
             false => session.config().target_partitions(),
@@ -87,6 +117,8 @@ impl TableProvider for MeasurementTable {
             limit,
             tasks,
         )?;
+        let known = Known::of(&self.measurement, &likely, series as u64).await;
+        let scan = scan.with_statistics(&known);
         Ok(Arc::new(scan))
     }
 }

@@ -4,7 +4,9 @@
 //! series are found, when the first row is asked for.
 
 use super::columns::{Columns, Source, ZONE};
+use super::conditions::ScanConditions;
 use super::filter::Conditions;
+use super::statistics::Known;
 use super::tags::SeriesTags;
 use crate::error::outside;
 use crate::execution::Execution;
@@ -12,6 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::SchemaRef;
+use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -20,6 +23,9 @@ use datafusion::physical_expr::{
     EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::sort_pushdown::SortOrderPushdownResult;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -41,16 +47,21 @@ use std::sync::Arc;
 /// Rows of a measurement, as a node of a plan.
 #[derive(Clone)]
 pub(super) struct MeasurementScan {
-    measurement: Arc<Measurement>,
-    columns: Arc<Columns>,
+    pub(super) measurement: Arc<Measurement>,
+    pub(super) columns: Arc<Columns>,
     /// Which columns it shows.
     projection: Vec<usize>,
-    conditions: Arc<Conditions>,
+    pub(super) conditions: Arc<ScanConditions>,
     /// The order by time, if rows must have it.
     order: Option<Direction>,
     /// The most rows.
-    limit: Option<usize>,
+    pub(super) limit: Option<usize>,
+    /// The most rows of each series, from its first time on or from its last.
+    per_series: Option<(usize, Direction)>,
+    /// What the planner is told of its rows.
+    statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl MeasurementScan {
@@ -59,16 +70,61 @@ impl MeasurementScan {
         measurement: Arc<Measurement>,
         columns: Arc<Columns>,
         projection: Vec<usize>,
-        conditions: Arc<Conditions>,
+        conditions: Arc<ScanConditions>,
         limit: Option<usize>,
         tasks: usize,
     ) -> Result<Self> {
         let schema = Arc::new(columns.schema.project(&projection)?);
+        let statistics = Arc::new(Statistics::new_unknown(&schema));
         let properties = properties(EquivalenceProperties::new(schema), tasks);
-        Ok(Self { measurement, columns, projection, conditions, order: None, limit, properties })
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Self {
+            measurement,
+            columns,
+            projection,
+            conditions,
+            order: None,
+            limit,
+            per_series: None,
+            statistics,
+            properties,
+            metrics,
+        })
     }
 
-    fn sources(&self) -> impl Iterator<Item = &Source> {
+    /// The same scan with what is known of its rows.
+    pub(super) fn with_statistics(self, known: &Known) -> Self {
+        let statistics = known.statistics(&self.measurement, &self.columns, &self.projection);
+        Self { statistics, ..self }
+    }
+
+    /// The same scan with at most so many rows of each series, the earliest or the latest.
+    pub(super) fn per_series(&self, limit: usize, direction: Direction) -> Self {
+        let limit = self.per_series.map_or(limit, |(known, _)| known.min(limit));
+        Self { per_series: Some((limit, direction)), ..self.clone() }
+    }
+
+    /// The same scan by one task.
+    pub(super) fn by_one_task(&self) -> Self {
+        let properties = properties(EquivalenceProperties::new(self.schema()), 1);
+        Self { properties, ..self.clone() }
+    }
+
+    /// Whether it gives all rows that satisfy its conditions, in any order.
+    pub(super) fn is_plain(&self) -> bool {
+        self.limit.is_none() && self.order.is_none() && self.per_series.is_none()
+    }
+
+    /// Shows the conditions that were pushed down.
+    pub(super) fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.conditions.is_empty() {
+            true => Ok(()),
+            false => write!(f, ", conditions=[{}]", self.conditions),
+        }
+    }
+
+    /// What its columns show.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
         self.projection.iter().map(|position| &self.columns.sources[*position])
     }
 
@@ -77,8 +133,8 @@ impl MeasurementScan {
         before_long_work().await;
         let snapshot = execution.snapshot().await?;
         let catalog = &execution.context().catalog;
-        let Conditions { tags, time, .. } = &*self.conditions;
-        let points = catalog.points(&self.measurement, tags, *time).await?;
+        let conditions = self.conditions.with(&self.columns, execution.values())?;
+        let points = catalog.points(&self.measurement, &conditions.tags, conditions.time).await?;
         let tasks = self.properties.partitioning.partition_count() as u64;
         let (count, task) = (points.series().len(), task as u64);
         // Consecutive series are stored together.
@@ -100,7 +156,8 @@ impl MeasurementScan {
         held.charge(members.len() * (keys.len() * SeriesTags::BYTES_PER_TAG + size_of::<SeriesId>()))?;
         let tags = SeriesTags::of(&self.measurement, &members, &keys);
         let series = SeriesSet::Ids(members.into());
-        let (request, places) = self.request(&snapshot.schema(self.measurement.table()).ok(), series);
+        let (request, places) =
+            self.request(&snapshot.schema(self.measurement.table()).ok(), series, &conditions);
         let rows = match request {
             Some(request) if !points.series().is_empty() => self.measurement.scan(snapshot, request).await?,
             _ => None,
@@ -115,6 +172,7 @@ impl MeasurementScan {
         &self,
         schema: &Option<Arc<TableSchema>>,
         series: SeriesSet,
+        conditions: &Conditions,
     ) -> (Option<ScanRequest>, Vec<Option<usize>>) {
         let Some(schema) = schema else { return (None, Vec::new()) };
         let is_there = |id: &ColumnId| schema.column(*id).is_some();
@@ -126,22 +184,27 @@ impl MeasurementScan {
             // Rows are counted.
             stored.push(TIME_COLUMN);
         }
-        let mut predicates = self.conditions.predicates.clone();
+        let mut predicates = conditions.predicates.clone();
         let is_known = |predicate: &Predicate| is_there(&predicate.column);
         let has_rows = predicates.iter().all(|own| is_known(own) || own.comparison == Comparison::IsNull);
         predicates.retain(is_known);
-        let selection = RowSelection::Series { series, time: self.conditions.time };
+        let selection = RowSelection::Series { series, time: conditions.time };
         let request = ScanRequest {
             predicates,
-            order: self.order.map_or(Order::Key(Direction::Forward), Order::Time),
+            order: match (self.order, self.per_series) {
+                (Some(direction), _) => Order::Time(direction),
+                (None, Some((_, direction))) => Order::Key(direction),
+                (None, None) => Order::Key(Direction::Forward),
+            },
             limit: self.limit,
+            limit_per_prefix: self.per_series.map(|(limit, _)| limit),
             ..ScanRequest::by_key(self.measurement.table(), selection, stored)
         };
         (has_rows.then_some(request), places)
     }
 }
 
-fn properties(equivalences: EquivalenceProperties, tasks: usize) -> Arc<PlanProperties> {
+pub(super) fn properties(equivalences: EquivalenceProperties, tasks: usize) -> Arc<PlanProperties> {
     let partitioning = Partitioning::UnknownPartitioning(tasks);
     Arc::new(PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded))
 }
@@ -162,9 +225,7 @@ impl DisplayAs for MeasurementScan {
             self.measurement.name(),
             names.join(", ")
         )?;
-        if !self.conditions.shown.is_empty() {
-            write!(f, ", conditions=[{}]", self.conditions.shown.join(", "))?;
-        }
+        self.write_conditions(f)?;
         match self.order {
             Some(Direction::Forward) => f.write_str(", order=[time ASC]")?,
             Some(Direction::Backward) => f.write_str(", order=[time DESC]")?,
@@ -172,6 +233,10 @@ impl DisplayAs for MeasurementScan {
         }
         if let Some(limit) = self.limit {
             write!(f, ", limit={limit}")?;
+        }
+        if let Some((limit, direction)) = self.per_series {
+            let which = if direction == Direction::Backward { "latest" } else { "earliest" };
+            write!(f, ", per series={limit} {which}")?;
         }
         write!(f, ", tasks={}", self.properties.partitioning.partition_count())
     }
@@ -201,6 +266,26 @@ impl ExecutionPlan for MeasurementScan {
         Ok(self)
     }
 
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self { metrics: ExecutionPlanMetricsSet::new(), ..(*self).clone() }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        // Rows are divided by series, so nobody knows how many a task gets.
+        let known = match partition {
+            None => self.statistics.clone(),
+            Some(_) => Arc::new(Statistics::new_unknown(&self.schema())),
+        };
+        match self.limit {
+            Some(limit) => Ok(Arc::new(Arc::unwrap_or_clone(known).with_fetch(Some(limit), 0, 1)?)),
+            None => Ok(known),
+        }
+    }
+
     fn supports_limit_pushdown(&self) -> bool {
         true
     }
@@ -217,7 +302,9 @@ impl ExecutionPlan for MeasurementScan {
         &self,
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
-        let [by] = order else { return Ok(SortOrderPushdownResult::Unsupported) };
+        let ([by], None) = (order, self.per_series) else {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        };
         let column = by.expr.downcast_ref::<Column>().and_then(|column| self.projection.get(column.index()));
         match column.map(|position| &self.columns.sources[*position]) {
             Some(Source::Time | Source::TimeNs) => {}
@@ -233,12 +320,21 @@ impl ExecutionPlan for MeasurementScan {
 
     fn execute(&self, task: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (scan, execution) = (self.clone(), Execution::of(&context)?);
+        let metrics = BaselineMetrics::new(&self.metrics, task);
         let opened = futures::stream::once(async move {
+            let timer = metrics.elapsed_compute().timer();
             let reading = scan.open(execution, task).await.map_err(outside)?;
-            Ok::<_, DataFusionError>(futures::stream::try_unfold(reading, |mut reading| async move {
-                let batch = reading.next().await?;
-                Ok(batch.map(|batch| (batch, reading)))
-            }))
+            timer.done();
+            let reading = (reading, metrics);
+            Ok::<_, DataFusionError>(futures::stream::try_unfold(
+                reading,
+                |(mut reading, metrics)| async move {
+                    let timer = metrics.elapsed_compute().timer();
+                    let batch = reading.next().await?;
+                    timer.done();
+                    Ok(batch.map(|batch| (batch.record_output(&metrics), (reading, metrics))))
+                },
+            ))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), opened.try_flatten())))
     }

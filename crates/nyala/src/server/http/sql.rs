@@ -1,7 +1,7 @@
 //! `POST /api/sql`: executes one statement of SQL, and answers with its rows in the form that the client accepts.
 //!
 //! The statement is the body as it is, or `q` of a form, or `query` of a JSON document, which may have `params` for the
-//! parameters `$1`, `$2`, …. `db` names the database whose measurements need no prefix.
+//! parameters `$1`, `$2`, …, and `settings`. `db` names the database whose measurements need no prefix.
 
 use super::body::{self, RequestBody};
 use super::body_stream::{AbortedAnswer, Segment};
@@ -19,6 +19,7 @@ use nyala_sql::{
     SqlState, Statement, TEXT_MAX_BYTES,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use tokio::sync::mpsc;
 
@@ -28,7 +29,7 @@ const SEGMENT_BYTES: usize = 1 << 20;
 const SEGMENTS_MAX: usize = 2;
 
 /// A request as a JSON document.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
     query: String,
@@ -36,6 +37,9 @@ struct Document {
     database: Option<String>,
     #[serde(default)]
     params: Vec<Parameter>,
+    /// Settings of the session, such as the time zone.
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
 }
 
 pub(super) async fn handle(
@@ -57,7 +61,11 @@ pub(super) async fn handle(
     let (segments, received) = mpsc::channel(SEGMENTS_MAX);
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let work = async move {
-        let started = start(&mut session, &document.query, document.params, format).await;
+        let set = |(name, value): (&String, &String)| session.set(name, value);
+        let started = match document.settings.iter().try_for_each(set) {
+            Ok(()) => start(&mut session, &document.query, document.params, format).await,
+            Err(error) => Err(error),
+        };
         let writing = match started {
             Ok(writing) => writing,
             Err(error) => return drop(begun.send(Err(error))),
@@ -123,9 +131,9 @@ fn document_of(head: &Parts, body: &[u8], of_url: &Params) -> Result<Document, F
         serde_json::from_slice(body).map_err(|error| invalid(format!("the body is no request: {error}")))?
     } else if content_type.starts_with("application/x-www-form-urlencoded") && body.starts_with(b"q=") {
         let mut params = Params::parse(text()?);
-        Document { database: database(&params), query: params.take("q"), params: Vec::new() }
+        Document { database: database(&params), query: params.take("q"), ..Document::default() }
     } else {
-        Document { query: text()?.to_owned(), database: None, params: Vec::new() }
+        Document { query: text()?.to_owned(), ..Document::default() }
     };
     if document.database.is_none() {
         document.database = database(of_url);
