@@ -43,4 +43,4 @@ SELECT 'interval', v::text, encode(interval_send(v), 'hex') FROM unnest(ARRAY['0
   '-1 years 1 mon']::interval[]) v;
 SELECT 'int4[]', v, encode(array_send(v::int4[]), 'hex') FROM unnest(ARRAY['{}', '{1,2,3}', '{NULL}', '{1,NULL,-3}']) v;
 SELECT 'text[]', v::text[]::text, encode(array_send(v::text[]), 'hex') FROM unnest(ARRAY['{}', '{a,b}', '{"","NULL",NULL}', '{"a b","c,d","e\"f","g\\h","{","}"}', '{ä,a}']) v;
-SELECT 'float8[]', v, encode(array_send(v::float8[]), 'hex') FROM unnest(ARRAY['{1.5,NaN,-Infinity}', '{1e+23,NULL}']) v;
+SELECT 'float8[]', v::float8[]::text, encode(array_send(v::float8[]), 'hex') FROM unnest(ARRAY['{1.5,NaN,-Infinity}', '{1e+23,NULL}']) v;

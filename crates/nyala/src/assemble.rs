@@ -199,6 +199,7 @@ impl Running {
             clock: context.clock.clone(),
             plans: nyala_sql::PlanCache::default(),
         });
+        #[cfg(feature = "sql")]
         if let Some(postgres) = &postgres {
             postgres.ready(sql.clone());
         }

@@ -147,7 +147,8 @@ impl Decimal {
         if digits.is_empty() {
             return Some(Self { value: 0, scale: i8::try_from(scale.clamp(0, DIGITS_MAX as i64)).ok()? });
         }
-        while digits.len() > DIGITS_MAX && scale > 0 && digits.last() == Some(&b'0') {
+        let is_long = |digits: &[u8], scale| digits.len() > DIGITS_MAX || scale > DIGITS_MAX as i64;
+        while is_long(&digits, scale) && scale > 0 && digits.last() == Some(&b'0') {
             digits.pop();
             scale -= 1;
         }

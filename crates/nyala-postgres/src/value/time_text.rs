@@ -38,10 +38,12 @@ pub fn read_date(text: &str) -> Result<i32, Failure> {
 /// Reads a time of day, in microseconds.
 pub fn read_time(text: &str) -> Result<i64, Failure> {
     let mut rest = Reader::of(text);
-    let found = rest.clock().filter(|ns| (0..=DAY_NS).contains(ns));
+    let found = rest.clock();
     rest.zone();
     match found.filter(|_| rest.is_at_end()) {
-        Some(ns) => Ok((ns / 1000) as i64),
+        // Rounded, as in PostgreSQL, which has no shorter part of a second.
+        Some(ns) if !rest.is_out_of_range => Ok(((ns + 500) / 1000) as i64),
+        Some(_) => Err(field_out_of_range(text)),
         None => Err(Failure::malformed("time", text)),
     }
 }
@@ -70,6 +72,15 @@ pub fn read_timestamp(text: &str, has_zone: bool) -> Result<i64, Failure> {
     if !rest.is_at_end() {
         return Err(malformed());
     }
+    if rest.is_out_of_range {
+        return Err(field_out_of_range(text));
+    }
+    if rest.is_beyond_zones {
+        return Err(Failure::new(
+            "22009",
+            format!("time zone displacement out of range: \"{}\"", shortened(text)),
+        ));
+    }
     let zone_ns = if has_zone { i128::from(offset_s) * SECOND_NS } else { 0 };
     let unix_ns = i128::from(day.to_unix()) * DAY_NS + clock_ns - zone_ns;
     i64::try_from(unix_ns).map_err(|_| out_of_range())
@@ -92,31 +103,37 @@ impl Day {
 }
 
 /// What is left of a text.
-struct Reader<'a>(&'a str);
+struct Reader<'a> {
+    text: &'a str,
+    /// Whether a part of a time of day was beyond what there is.
+    is_out_of_range: bool,
+    /// Whether an offset was beyond any zone there is.
+    is_beyond_zones: bool,
+}
 
 impl<'a> Reader<'a> {
     fn of(text: &'a str) -> Self {
-        Self(text.trim())
+        Self { text: text.trim(), is_out_of_range: false, is_beyond_zones: false }
     }
 
     fn left(&self) -> &'a str {
-        self.0
+        self.text
     }
 
     fn is_at_end(&self) -> bool {
-        self.0.trim().is_empty()
+        self.text.trim().is_empty()
     }
 
     fn take(&mut self, letters: &[char]) -> Option<char> {
-        let found = self.0.chars().next().filter(|letter| letters.contains(letter))?;
-        self.0 = &self.0[found.len_utf8()..];
+        let found = self.text.chars().next().filter(|letter| letters.contains(letter))?;
+        self.text = &self.text[found.len_utf8()..];
         Some(found)
     }
 
     fn digits(&mut self) -> &'a str {
-        let end = self.0.bytes().take_while(u8::is_ascii_digit).count();
-        let (digits, rest) = self.0.split_at(end);
-        self.0 = rest;
+        let end = self.text.bytes().take_while(u8::is_ascii_digit).count();
+        let (digits, rest) = self.text.split_at(end);
+        self.text = rest;
         digits
     }
 
@@ -127,11 +144,11 @@ impl<'a> Reader<'a> {
     /// `2024-02-29`, `20240229`; a year has at least four digits.
     fn date(&mut self) -> Option<Day> {
         let digits = self.digits();
-        if digits.len() == 8 && !self.0.starts_with('-') {
+        if digits.len() == 8 && !self.text.starts_with('-') {
             let part = |range: std::ops::Range<usize>| digits[range].parse::<u32>().ok();
             return Some(Day { year: part(0..4)?.into(), month: part(4..6)?, day: part(6..8)? });
         }
-        if !(4..=6).contains(&digits.len()) {
+        if !(4..=7).contains(&digits.len()) {
             return None;
         }
         self.take(&['-', '/'])?;
@@ -142,43 +159,47 @@ impl<'a> Reader<'a> {
     }
 
     fn skip_separator(&mut self) -> bool {
-        let before = self.0.len();
-        self.0 = self.0.trim_start();
+        let before = self.text.len();
+        self.text = self.text.trim_start();
         self.take(&['T', 't']);
-        self.0.len() < before
+        self.text.len() < before
     }
 
     /// `12:34`, `12:34:56.789`, in nanoseconds.
     fn clock(&mut self) -> Option<i128> {
-        let rest = self.0;
+        let rest = self.text;
         let found = self.clock_parts();
         if found.is_none() {
-            self.0 = rest;
+            self.text = rest;
         }
         found
     }
 
     fn clock_parts(&mut self) -> Option<i128> {
-        let hours = self.number().filter(|hours| *hours <= 24)?;
+        // Longer numbers are no times.
+        let part = |reader: &mut Self| reader.number().filter(|number| *number < 1_000_000);
+        let hours = part(self)?;
         self.take(&[':'])?;
-        let minutes = self.number().filter(|minutes| *minutes < 60)?;
+        let minutes = part(self)?;
         let (mut seconds, mut ns) = (0, 0);
         if self.take(&[':']).is_some() {
-            seconds = self.number().filter(|seconds| *seconds <= 60)?;
+            seconds = part(self)?;
             if self.take(&['.']).is_some() {
                 ns = nanoseconds(self.digits());
             }
         }
+        self.is_out_of_range |= minutes > 59 || seconds > 60;
         let whole = i128::from(hours * 3600 + minutes * 60 + seconds) * SECOND_NS + ns;
-        (whole <= DAY_NS).then_some(whole)
+        self.is_out_of_range |= whole > DAY_NS;
+        Some(whole)
     }
 
     /// `Z`, `UTC`, `+01`, `-05:30`, in seconds east of Greenwich.
     fn zone(&mut self) -> i64 {
-        self.0 = self.0.trim_start();
+        self.text = self.text.trim_start();
         for name in ["UTC", "GMT", "Z"] {
-            if self.0.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name)) {
-                self.0 = &self.0[name.len()..];
+            if self.text.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name)) {
+                self.text = &self.text[name.len()..];
                 return 0;
             }
         }
@@ -196,9 +217,8 @@ impl<'a> Reader<'a> {
                 seconds = self.number().unwrap_or(0);
             }
         }
-        // Beyond any zone there is: the text is malformed, which the caller finds by what is left.
         if hours > 15 || minutes > 59 || seconds > 59 {
-            self.0 = "?";
+            self.is_beyond_zones = true;
             return 0;
         }
         let offset = hours * 3600 + minutes * 60 + seconds;
@@ -207,9 +227,9 @@ impl<'a> Reader<'a> {
 
     /// A year before Christ.
     fn era(&mut self, day: &mut Day) {
-        self.0 = self.0.trim_start();
-        if self.0.get(..2).is_some_and(|era| era.eq_ignore_ascii_case("BC")) {
-            self.0 = &self.0[2..];
+        self.text = self.text.trim_start();
+        if self.text.get(..2).is_some_and(|era| era.eq_ignore_ascii_case("BC")) {
+            self.text = &self.text[2..];
             day.year = 1 - day.year;
         }
     }
@@ -334,8 +354,10 @@ fn worded_interval(text: &str) -> Option<Sum> {
 /// `-04:05:06.789` at the beginning of a text; hours may be many.
 fn signed_clock(text: &str) -> Option<(i128, &str)> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let mut reader = Reader(unsigned);
-    let hours: i128 = reader.digits().parse().ok()?;
+    let mut reader = Reader::of(unsigned);
+    let hours = reader.digits();
+    // More hours are out of range in any case.
+    let hours: i128 = if hours.len() > 19 { return None } else { hours.parse().ok()? };
     reader.take(&[':'])?;
     let minutes = i128::from(reader.number().filter(|minutes| *minutes < 60)?);
     let mut ns = (hours.checked_mul(3600)? + minutes * 60).checked_mul(SECOND_NS)?;
@@ -345,13 +367,13 @@ fn signed_clock(text: &str) -> Option<(i128, &str)> {
             ns += nanoseconds(reader.digits());
         }
     }
-    Some((if text.starts_with('-') { -ns } else { ns }, reader.0))
+    Some((if text.starts_with('-') { -ns } else { ns }, reader.text))
 }
 
 /// A number with a sign and a fraction at the beginning of a text, in billionths.
 fn quantity(text: &str) -> Option<(i128, &str)> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let mut reader = Reader(unsigned);
+    let mut reader = Reader::of(unsigned);
     let whole = reader.digits();
     let fraction = if reader.take(&['.']).is_some() { reader.digits() } else { "" };
     // Longer numbers are out of range for every unit.
@@ -360,5 +382,5 @@ fn quantity(text: &str) -> Option<(i128, &str)> {
     }
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let billionths = whole * SECOND_NS + nanoseconds(fraction);
-    Some((if text.starts_with('-') { -billionths } else { billionths }, reader.0))
+    Some((if text.starts_with('-') { -billionths } else { billionths }, reader.text))
 }

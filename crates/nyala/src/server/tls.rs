@@ -15,6 +15,7 @@ use tokio_rustls::TlsAcceptor;
 #[derive(Clone)]
 struct Acceptors {
     http: TlsAcceptor,
+    #[cfg(feature = "sql")]
     postgres: TlsAcceptor,
 }
 
@@ -73,5 +74,9 @@ fn acceptors(certificate: &Path, key: &Path) -> Result<Acceptors, String> {
         config.alpn_protocols = vec![protocol.to_vec()];
         TlsAcceptor::from(Arc::new(config.clone()))
     };
-    Ok(Acceptors { http: speaking(b"http/1.1"), postgres: speaking(b"postgresql") })
+    Ok(Acceptors {
+        http: speaking(b"http/1.1"),
+        #[cfg(feature = "sql")]
+        postgres: speaking(b"postgresql"),
+    })
 }

@@ -100,7 +100,10 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType, wanted: &DataType) -> Result<S
         PgType::Bytea => ScalarValue::Binary(Some(bytes.to_vec())),
         PgType::Date => {
             let out_of_range = || Failure::new("22008", "date out of range");
-            ScalarValue::Date32(Some(number!(i32).checked_add(DAYS_TO_2000).ok_or_else(out_of_range)?))
+            ScalarValue::Date32(Some(match number!(i32) {
+                infinite @ (i32::MIN | i32::MAX) => infinite,
+                days => days.checked_add(DAYS_TO_2000).ok_or_else(out_of_range)?,
+            }))
         }
         PgType::Time => ScalarValue::Time64Microsecond(Some(number!(i64))),
         PgType::Timestamp => ScalarValue::TimestampNanosecond(Some(unix_ns(number!(i64))?), None),
