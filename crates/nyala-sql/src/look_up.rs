@@ -102,7 +102,6 @@ impl Session {
             schema: schema.clone(),
         };
         Ok(Some(Prepared {
-            principal: None,
             statement: statement.clone(),
             parameters: types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect(),
             columns: Some(schema),
