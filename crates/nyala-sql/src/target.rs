@@ -109,9 +109,9 @@ impl Place {
             let message = format!("schema \"{schema}\" does not exist");
             return Err(SqlError::new(SqlState::UNKNOWN_SCHEMA, message));
         }
-        let policy = policy.map(|policy| policy.name.clone()).filter(|policy| {
-            catalog.measurement_names(&self.database, policy).iter().any(|name| *name == self.name)
-        });
+        let policy = policy
+            .map(|policy| policy.name.clone())
+            .filter(|policy| catalog.measurement_names(&self.database, policy).contains(&self.name));
         policy.map(|policy| Target::Measurement { policy }).ok_or_else(|| self.unknown())
     }
 

@@ -175,7 +175,7 @@ fn read_bytes(text: &str) -> Option<Vec<u8>> {
     if let Some(digits) = text.strip_prefix("\\x") {
         let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        return (digits.len() % 2 == 0).then(|| digits.chunks(2).map(pair).collect())?;
+        return digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(pair).collect())?;
     }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
