@@ -1,7 +1,7 @@
 //! What executing a statement gives.
 
+use crate::command_tag::CommandTag;
 use crate::rows::Rows;
-use std::fmt;
 
 /// What executing a statement gives.
 pub enum Outcome {
@@ -9,31 +9,4 @@ pub enum Outcome {
     Rows(Rows),
     /// It was done, and gives no rows.
     Done(CommandTag),
-}
-
-/// What was done, as PostgreSQL reports it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandTag {
-    /// The command, such as `INSERT` or `CREATE TABLE`.
-    pub command: &'static str,
-    /// How many rows were changed, if it changes rows.
-    pub rows: Option<u64>,
-}
-
-impl CommandTag {
-    /// A command that does not count rows.
-    pub(crate) fn of(command: &'static str) -> Self {
-        Self { command, rows: None }
-    }
-}
-
-impl fmt::Display for CommandTag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.rows {
-            // The zero was an object id once.
-            Some(rows) if self.command == "INSERT" => write!(f, "INSERT 0 {rows}"),
-            Some(rows) => write!(f, "{} {rows}", self.command),
-            None => f.write_str(self.command),
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Values of parameters as JSON has them.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::prepared::Prepared;
+use crate::session::Prepared;
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
 use serde::Deserialize;

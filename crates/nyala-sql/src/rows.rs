@@ -1,7 +1,7 @@
 //! The rows of an answer, and how a statement ends early.
 
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult};
-use crate::outcome::CommandTag;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::SchemaRef;
 use datafusion::physical_plan::SendableRecordBatchStream;

@@ -15,6 +15,7 @@ mod measurement;
 mod opening;
 mod policy_measurements;
 mod record;
+mod relation;
 mod retention_policy;
 mod series_directory;
 mod series_memory;

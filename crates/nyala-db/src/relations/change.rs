@@ -1,8 +1,7 @@
 //! Changes of relations.
 
-use super::{Body, Definition, Relation, Relations, TABLE_PREFIX, key_of};
-use crate::catalog::Catalog;
-use crate::records::{Change, Entry};
+use super::{Definition, Relation, Relations, TABLE_PREFIX, key_of};
+use crate::records::Change;
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use std::sync::atomic::Ordering;
 impl Relations {
     /// Changes the record of a relation to what `decide` returns; see [`crate::records::VersionedRecords::change_by`].
     /// `None` removes it. Returns the relation as it was before and as it is now.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         database: &str,
         name: &str,
@@ -66,156 +65,54 @@ impl Relations {
         }
         Ok(())
     }
-}
-
-impl Catalog {
-    /// Creates a table. `define` makes its definition of the id that its rows are stored under. `schema` has any name.
-    ///
-    /// # Errors
-    /// Conflict if there is a relation of this name. Missing if there is no such database.
-    pub async fn create_relation_table(
-        &self,
-        database: &str,
-        name: &str,
-        schema: TableSchema,
-        define: impl FnOnce(TableId) -> Definition,
-    ) -> Result<Arc<Relation>> {
-        let _changing = self.lock_databases().await;
-        self.existing_database(database)?;
-        let relations = self.relations();
-        let exists = || Error::conflict(format!("relation {name:?} exists"));
-        relations.records()?;
-        if relations.find(database, name).is_some() {
-            return Err(exists());
-        }
-        let table = create_table(self.store(), &format!("{TABLE_PREFIX}{database}.{name}"), schema).await?;
-        let definition = define(table);
-        let decide = |before: Option<&Arc<Relation>>| match before {
-            Some(_) => Err(exists()),
-            None => Ok(Some(definition.clone())),
-        };
-        match relations.change(database, name, decide).await {
-            Ok((_, created)) => {
-                self.announce(Entry::Relations).await?;
-                Ok(created.expect("it was just created"))
-            }
-            Err(error) if error.kind() == ErrorKind::Unknown => Err(error),
-            Err(error) => {
-                // If this fails too, the next start drops it.
-                let _ = self.store().drop_table(table).await;
-                Err(error)
-            }
-        }
-    }
-
-    /// Creates a view, or replaces one by another if `replace`.
-    ///
-    /// # Errors
-    /// Conflict if there is a relation of this name that is not replaced. Missing if there is no such database.
-    pub async fn create_relation_view(
-        &self,
-        database: &str,
-        name: &str,
-        definition: Definition,
-        replace: bool,
-    ) -> Result<Arc<Relation>> {
-        let _changing = self.lock_databases().await;
-        self.existing_database(database)?;
-        let decide = |before: Option<&Arc<Relation>>| match before {
-            Some(before) if !replace || before.view().is_none() => {
-                Err(Error::conflict(format!("relation {name:?} exists")))
-            }
-            _ => Ok(Some(definition.clone())),
-        };
-        let (_, created) = self.relations().change(database, name, decide).await?;
-        self.announce(Entry::Relations).await?;
-        Ok(created.expect("it was just created"))
-    }
-
-    /// Changes the definition of a relation, if `change` returns another. If another server was faster, `change` is called
-    /// again.
-    ///
-    /// # Errors
-    /// Missing if there is no such relation.
-    pub async fn alter_relation(
-        &self,
-        database: &str,
-        name: &str,
-        change: impl Fn(&Relation) -> Result<Definition>,
-    ) -> Result<Arc<Relation>> {
-        let decide = |before: Option<&Arc<Relation>>| change(existing(before, name)?).map(Some);
-        let (_, after) = self.relations().change(database, name, decide).await?;
-        self.announce(Entry::Relations).await?;
-        Ok(after.expect("it was changed and is there"))
-    }
 
     /// Gives a relation another name.
     ///
     /// # Errors
     /// Missing if there is no such relation, conflict if there is one of the new name.
-    pub async fn rename_relation(&self, database: &str, name: &str, new_name: &str) -> Result<()> {
-        let _changing = self.lock_databases().await;
-        let relations = self.relations();
-        let _relation = relations.changing.lock().await;
+    pub(crate) async fn rename(&self, database: &str, name: &str, new_name: &str) -> Result<()> {
+        let _changing = self.changing.lock().await;
         let decide = || {
-            let before = relations.find(database, name);
+            let before = self.find(database, name);
             let before = existing(before.as_ref(), name)?;
-            if relations.find(database, new_name).is_some() {
+            if self.find(database, new_name).is_some() {
                 return Err(Error::conflict(format!("relation {new_name:?} exists")));
             }
             let added: Change = (key_of(database, new_name), Some(json(&before.definition)));
             Ok(Some((vec![added, (key_of(database, name), None)], before.clone())))
         };
         let what = format!("relation {name}");
-        let learn = |records: &[(Vec<u8>, Vec<u8>)]| relations.learn(records);
-        let before = relations.records()?.change_by(&what, decide, learn).await?;
+        let learn = |records: &[(Vec<u8>, Vec<u8>)]| self.learn(records);
+        let before = self.records()?.change_by(&what, decide, learn).await?;
         let before = before.expect("a change was decided on");
-        relations.put(database, name, Some(&before), None);
-        relations.put(database, new_name, Some(&before), Some(before.definition.clone()));
-        self.announce(Entry::Relations).await
+        self.put(database, name, Some(&before), None);
+        self.put(database, new_name, Some(&before), Some(before.definition.clone()));
+        Ok(())
     }
 
-    /// Drops a relation. Returns false if there is none.
-    pub async fn drop_relation(&self, database: &str, name: &str) -> Result<bool> {
-        let (before, _) = self.relations().change(database, name, |_| Ok(None)).await?;
-        self.announce(Entry::Relations).await?;
-        let Some(before) = before else { return Ok(false) };
-        drop_table(self.store(), &before).await?;
-        Ok(true)
+    /// Fails if the records cannot be read.
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        self.records().map(drop)
     }
 
-    /// Replaces the rows of a table by none: a new table of the store takes the place of the old one, which is dropped.
-    /// `schema` is that of the new one.
-    pub async fn truncate_relation(&self, relation: &Relation, schema: TableSchema) -> Result<()> {
-        let (database, name) = (&*relation.database, &*relation.name);
-        let table = create_table(self.store(), &format!("{TABLE_PREFIX}{database}.{name}"), schema).await?;
-        let decide = |before: Option<&Arc<Relation>>| {
-            let before = existing(before, name)?;
-            if before.definition != relation.definition {
-                return Err(Error::retry(format!("relation {name:?} was changed meanwhile")));
-            }
-            let mut definition = before.definition.clone();
-            if let Body::Table(own) = &mut definition.body {
-                own.table = table;
-            }
-            Ok(Some(definition))
-        };
-        match self.relations().change(database, name, decide).await {
-            Ok((before, _)) => {
-                self.announce(Entry::Relations).await?;
-                let before = before.expect("it existed");
-                drop_table(self.store(), &before).await
-            }
-            Err(error) if error.kind() == ErrorKind::Unknown => Err(error),
-            Err(error) => {
-                let _ = self.store().drop_table(table).await;
-                Err(error)
-            }
-        }
+    /// Creates the table of the store for the rows of a relation.
+    pub(crate) async fn create_table(
+        &self,
+        database: &str,
+        name: &str,
+        schema: TableSchema,
+    ) -> Result<TableId> {
+        create_table(&self.store, &format!("{TABLE_PREFIX}{database}.{name}"), schema).await
+    }
+
+    /// Drops the table of the store that holds the rows of a relation.
+    pub(crate) async fn drop_table(&self, relation: &Relation) -> Result<()> {
+        drop_table(&self.store, relation).await
     }
 }
 
-fn existing<'a>(found: Option<&'a Arc<Relation>>, name: &str) -> Result<&'a Arc<Relation>> {
+/// A relation that was found, or the error that there is none.
+pub(crate) fn existing<'a>(found: Option<&'a Arc<Relation>>, name: &str) -> Result<&'a Arc<Relation>> {
     found.ok_or_else(|| Error::missing(format!("relation {name:?} does not exist")))
 }
 

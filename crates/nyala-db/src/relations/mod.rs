@@ -11,6 +11,7 @@ mod change;
 pub mod definition;
 mod row_ids;
 
+pub(crate) use change::existing;
 pub use definition::{
     Body, Check, ColumnDefinition, DeclaredType, Definition, Key, Relation, TableDefinition, ViewDefinition,
 };

@@ -7,7 +7,7 @@ use super::output;
 use super::shown_as;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, parsed, planned};
-use crate::literal::{datum, is_literal};
+use crate::relation::literal::{datum, is_literal};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::Schema;

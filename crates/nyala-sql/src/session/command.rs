@@ -1,9 +1,10 @@
 //! Statements that concern the session alone: settings and transactions.
 
 use super::Session;
+use super::prepared::Prepared;
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::{CommandTag, Outcome};
-use crate::prepared::Prepared;
+use crate::outcome::Outcome;
 use crate::rows::Rows;
 use crate::statement::Statement;
 use crate::transaction::Transaction;

@@ -1,46 +1,13 @@
-//! Executing plans: what a statement runs with, and the stream of its rows.
+//! Executing prepared queries.
 
 use super::Session;
+use super::prepared::{Prepared, PreparedPlan};
+use super::run::{Planning, ToPlan};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::execution::Execution;
 use crate::outcome::Outcome;
 use crate::plans::Reused;
-use crate::prepared::{Prepared, PreparedPlan, with_values};
-use crate::rows::{Rows, Running};
-use crate::server::SqlServer;
+use crate::rows::Rows;
 use datafusion::common::ScalarValue;
-use datafusion::error::DataFusionError;
-use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion::prelude::SessionConfig;
-use nyala_core::store::{Freshness, SnapshotRef};
-use nyala_exec::QueryMemory;
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use tokio::sync::OnceCell;
-
-/// What a statement runs with.
-pub(crate) struct Run {
-    pub(crate) running: Running,
-    pub(crate) execution: Arc<Execution>,
-}
-
-impl Run {
-    /// The memory of the statement.
-    pub(crate) fn memory(&self) -> &QueryMemory {
-        &self.running.memory
-    }
-
-    /// The same run over another snapshot.
-    pub(crate) fn over(&self, snapshot: SnapshotRef) -> Arc<Execution> {
-        let context = self.execution.context().clone();
-        let cell = Arc::new(OnceCell::new_with(Some(snapshot)));
-        Arc::new(Execution::new(context, self.running.memory.clone(), cell, self.execution.values().to_vec()))
-    }
-}
 
 impl Session {
     pub(super) async fn execute_query(
@@ -72,94 +39,8 @@ impl Session {
         };
         let freshness = self.server.catalog.follow().await?;
         let snapshot = self.transaction_snapshot().await?;
-        let run = self.run(prepared, freshness, snapshot, &values)?;
+        let run = self.run(&prepared.statement, freshness, snapshot, &values)?;
         let rows = self.stream(&run, run.execution.clone(), planning, values).await?;
         Ok(Outcome::Rows(Rows::of(rows, run.running)))
-    }
-
-    /// What a statement shows: in a transaction what all its statements show, otherwise what it takes itself.
-    pub(crate) async fn transaction_snapshot(&mut self) -> SqlResult<Arc<OnceCell<SnapshotRef>>> {
-        let store = self.server.catalog.store().clone();
-        let Some(transaction) = &mut self.transaction else { return Ok(Arc::default()) };
-        let freshness = self.server.catalog.follow().await?;
-        transaction.open(&store, freshness).await?;
-        Ok(transaction.snapshot.clone())
-    }
-
-    /// Enters a statement into the list of running ones. `snapshot` is what it shows; taken when it is needed if empty.
-    pub(crate) fn run(
-        &mut self,
-        prepared: &Prepared,
-        freshness: Freshness,
-        snapshot: Arc<OnceCell<SnapshotRef>>,
-        values: &[ScalarValue],
-    ) -> SqlResult<Run> {
-        let mut context = self.server.context(self.principal.clone(), freshness);
-        let shown = prepared.statement.clone();
-        let running = &self.server.running;
-        let timeout = self.settings.statement_timeout();
-        let guard = running.enter_within(timeout, move || shown.shown(), &self.database, &self.principal)?;
-        self.running.number.store(guard.query().number(), Ordering::Release);
-        context.query = Some(guard.query());
-        let memory = self.server.statement_memory();
-        let running = Running { guard, memory: memory.clone(), text: prepared.statement.text.clone() };
-        let execution = Arc::new(Execution::new(context, memory, snapshot, values.to_vec()));
-        Ok(Run { running, execution })
-    }
-
-    /// The rows of a plan.
-    pub(crate) async fn stream(
-        &mut self,
-        run: &Run,
-        execution: Arc<Execution>,
-        planning: Planning<'_>,
-        values: Vec<ScalarValue>,
-    ) -> SqlResult<SendableRecordBatchStream> {
-        let (plan, config) = match planning {
-            Planning::Done(physical, config) => (reset_plan_states(physical.clone())?, config.clone()),
-            Planning::Needed(to_plan) => {
-                let state = self.state();
-                state.execution_props_mut().query_execution_start_time = None;
-                state.mark_start_execution();
-                let plan = run.running.unless_stopped(to_plan.planned(state, values)).await?;
-                (plan, state.config().clone())
-            }
-        };
-        let task = Arc::new(TaskContext::new(
-            None,
-            String::new(),
-            config.with_extension(execution),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            SqlServer::runtime(&run.running.memory),
-        ));
-        Ok(execute_stream(plan, task)?)
-    }
-}
-
-/// What is left of planning when a statement is executed.
-pub(crate) enum Planning<'a> {
-    /// Nothing.
-    Done(&'a Arc<dyn ExecutionPlan>, &'a SessionConfig),
-    Needed(ToPlan<'a>),
-}
-
-/// A logical plan.
-pub(crate) struct ToPlan<'a> {
-    pub(crate) plan: &'a LogicalPlan,
-    pub(crate) is_optimized: bool,
-}
-
-impl ToPlan<'_> {
-    async fn planned(
-        &self,
-        state: &SessionState,
-        values: Vec<ScalarValue>,
-    ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        let plan = with_values(self.plan.clone(), values)?;
-        let plan = if self.is_optimized { plan } else { state.optimize(&plan)? };
-        state.query_planner().create_physical_plan(&plan, state).await
     }
 }

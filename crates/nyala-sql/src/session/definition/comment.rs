@@ -1,8 +1,8 @@
 //! `COMMENT ON`.
 
 use super::table_of;
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::CommandTag;
 use crate::session::Session;
 use crate::target::folded;
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName, ObjectNamePart};

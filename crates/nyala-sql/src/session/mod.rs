@@ -1,18 +1,23 @@
 //! A session: the statements of one client, one after the other.
 
+mod change;
 mod command;
+mod definition;
+mod look_up;
+mod prepared;
 mod query;
+mod reuse;
+mod run;
 
-pub(crate) use query::{Planning, Run, ToPlan};
+pub use prepared::Prepared;
 
-use crate::change;
-use crate::definition::is_definition;
+use run::{Planning, Run, ToPlan};
+
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::DatabaseNames;
 use crate::outcome::Outcome;
-use crate::prepared::{Prepared, PreparedPlan, check_only_reads};
+use crate::plans::check_only_reads;
 use crate::relation::input::Surroundings;
-use crate::reuse;
 use crate::server::SqlServer;
 use crate::settings::Settings;
 use crate::statement::Statement;
@@ -22,8 +27,10 @@ use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast;
+use definition::is_definition;
 use nyala_db::users::Principal;
 use nyala_exec::running::RunningQueries;
+use prepared::PreparedPlan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -122,13 +129,13 @@ impl Session {
             _ if change::written(&statement).is_some() => {
                 self.server.catalog.follow().await?;
                 let text = statement.text.clone();
-                let prepared = self.prepare_change(statement, types).await;
-                prepared.map_err(|error| error.placed_in(&text))?
+                let prepared = self.prepare_change(&statement, types).await;
+                Prepared::of_change(statement, prepared.map_err(|error| error.placed_in(&text))?)
             }
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
                 self.server.catalog.follow().await?;
                 match self.prepare_look_up(&statement, types)? {
-                    Some(prepared) => prepared,
+                    Some((look_up, types)) => Prepared::of_look_up(statement, look_up, types),
                     None => self.prepare_query(statement, types).await?,
                 }
             }
@@ -184,10 +191,15 @@ impl Session {
                         Some(self.execute_query(current, values.clone()).await?)
                     }
                     PreparedPlan::LookUp(look_up) => {
-                        Some(self.execute_look_up(current, look_up, values.clone()).await?)
+                        Some(self.execute_look_up(look_up, current.bound(values.clone())?).await?)
                     }
                     PreparedPlan::Change(change) => {
-                        self.execute_change(current, &change.clone(), values.clone()).await?
+                        self.execute_change(
+                            &current.statement,
+                            &change.clone(),
+                            current.bound(values.clone())?,
+                        )
+                        .await?
                     }
                 };
                 // Otherwise a table was altered after the statement was planned.

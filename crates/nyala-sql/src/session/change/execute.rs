@@ -3,14 +3,15 @@
 use super::insert::{Conflict, Source};
 use super::sink::Sink;
 use super::work::{Chunks, Work};
-use super::{Change, ChangeKind, prepare};
-use crate::definition::table_of;
+use super::{Change, ChangeKind, preparing};
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::{CommandTag, Outcome};
-use crate::prepared::Prepared;
+use crate::outcome::Outcome;
 use crate::relation::rules::{Rules, need_plans};
 use crate::rows::Rows;
+use crate::session::definition::table_of;
 use crate::session::{Planning, Run, Session};
+use crate::statement::Statement;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use nyala_core::ErrorKind;
@@ -36,7 +37,7 @@ impl Session {
     /// Executes a change; `None` if a table was altered since it was planned.
     pub(crate) async fn execute_change(
         &mut self,
-        prepared: &Prepared,
+        statement: &Statement,
         change: &Arc<Change>,
         values: Vec<ScalarValue>,
     ) -> SqlResult<Option<Outcome>> {
@@ -45,15 +46,14 @@ impl Session {
             let message = format!("permission denied for table \"{}\"", change.relation.name);
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
-        let values = prepared.bound(values)?;
         if self.transaction.is_some() {
-            return match self.change_in_transaction(prepared, change, &values).await? {
+            return match self.change_in_transaction(statement, change, &values).await? {
                 Attempt::Done(outcome) => Ok(Some(outcome)),
                 _ => Ok(None),
             };
         }
         for attempt in 0..TRIES {
-            match self.change_alone(prepared, change, &values, attempt > 0).await? {
+            match self.change_alone(statement, change, &values, attempt > 0).await? {
                 Attempt::Done(outcome) => return Ok(Some(outcome)),
                 Attempt::Stale => return Ok(None),
                 Attempt::Beaten => {}
@@ -66,7 +66,7 @@ impl Session {
     /// Executes a change that is a transaction of its own.
     async fn change_alone(
         &mut self,
-        prepared: &Prepared,
+        statement: &Statement,
         change: &Change,
         values: &[ScalarValue],
         is_alone: bool,
@@ -81,12 +81,12 @@ impl Session {
         if !self.is_current(change) {
             return Ok(Attempt::Stale);
         }
-        let run = self.run(prepared, freshness, Arc::default(), values)?;
+        let run = self.run(statement, freshness, Arc::default(), values)?;
         let sink = match change.reads_rows() {
             true => Sink::Stage(stage_of(&store, change).await?),
             false => Sink::Store(store),
         };
-        let (outcome, sink) = self.perform(prepared, change, values, run, sink).await?;
+        let (outcome, sink) = self.perform(statement, change, values, run, sink).await?;
         let Sink::Stage(stage) = sink else { return Ok(Attempt::Done(outcome)) };
         match stage.commit().await {
             Ok(_) => Ok(Attempt::Done(outcome)),
@@ -98,7 +98,7 @@ impl Session {
     /// Executes a change that is a part of a transaction.
     async fn change_in_transaction(
         &mut self,
-        prepared: &Prepared,
+        statement: &Statement,
         change: &Change,
         values: &[ScalarValue],
     ) -> SqlResult<Attempt> {
@@ -110,7 +110,7 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let snapshot = self.transaction_snapshot().await?;
-        let run = self.run(prepared, freshness, snapshot, values)?;
+        let run = self.run(statement, freshness, snapshot, values)?;
         let stage = self.transaction.as_mut().and_then(|transaction| transaction.stage.take());
         let stage = stage.ok_or_else(|| {
             store.capabilities().need(Feature::StagedWrites).err().map_or_else(
@@ -119,7 +119,7 @@ impl Session {
             )
         })?;
         // If this fails, the transaction has failed, and needs no stage.
-        let (outcome, sink) = self.perform(prepared, change, values, run, Sink::Stage(stage)).await?;
+        let (outcome, sink) = self.perform(statement, change, values, run, Sink::Stage(stage)).await?;
         if let (Sink::Stage(stage), Some(transaction)) = (sink, &mut self.transaction) {
             transaction.stage = Some(stage);
             transaction.refresh().await?;
@@ -137,7 +137,7 @@ impl Session {
     /// Computes rows and writes them into a sink.
     async fn perform(
         &mut self,
-        prepared: &Prepared,
+        statement: &Statement,
         change: &Change,
         values: &[ScalarValue],
         run: Run,
@@ -187,7 +187,7 @@ impl Session {
         match &change.kind {
             ChangeKind::Insert(insert) => match &insert.source {
                 Source::Literals => {
-                    let written = prepare::written(&prepared.statement).map(|own| own.statement);
+                    let written = preparing::written(statement).map(|own| own.statement);
                     let Some(ast::Statement::Insert(statement)) = written else {
                         return Err(SqlError::new(SqlState::INTERNAL, "the statement is no INSERT"));
                     };

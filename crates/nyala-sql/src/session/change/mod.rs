@@ -8,26 +8,31 @@
 //! A statement that reads the rows that it changes works in a stage: a snapshot, and writes that become visible together.
 //! If somebody else was first to change one of these rows, it begins anew, alone in its table. So no update is lost.
 //!
-//! [`prepare`] says which kind of table a statement is about, [`execute`] begins and ends it. [`insert`], [`update`] and
-//! [`delete`] are the kinds of statements, [`conflict`] is ON CONFLICT DO UPDATE.
+//! [`prepare`] finds out what a statement does, with what [`preparing`] collects; [`execute`] begins and ends it. [`insert`], [`update`] and
+//! [`delete`] are the kinds of statements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
 
 mod conflict;
 mod delete;
+mod do_update;
 mod execute;
 mod existing;
 mod insert;
 mod insert_rows;
 mod parameters;
 mod prepare;
+mod preparing;
 mod returning;
 mod selection;
 mod sink;
 mod update;
 mod work;
 
-pub(crate) use prepare::written;
+pub(super) use prepare::PreparedChange;
+pub(super) use preparing::written;
 
+use crate::error::SqlResult;
 use crate::relation::columns::TableColumns;
+use arrow_schema::DataType;
 use nyala_db::relations::Relation;
 use std::sync::Arc;
 
@@ -64,5 +69,27 @@ impl Change {
             ChangeKind::Insert(insert) => insert.reads_rows(),
             ChangeKind::Update(_) | ChangeKind::Delete(_) => true,
         }
+    }
+
+    /// The same change, whose parameters have their types.
+    fn with_types(mut self, types: &[DataType]) -> SqlResult<Self> {
+        self.kind = match self.kind {
+            ChangeKind::Insert(mut own) => {
+                if let insert::Source::Query { selection, is_unknown } = own.source {
+                    let selection = Box::new(selection.with_types(types, None)?);
+                    own.source = insert::Source::Query { selection, is_unknown };
+                }
+                ChangeKind::Insert(own)
+            }
+            ChangeKind::Update(mut update) => {
+                update.selection = update.selection.with_types(types, None)?;
+                ChangeKind::Update(update)
+            }
+            ChangeKind::Delete(mut delete) => {
+                delete.selection = delete.selection.with_types(types, None)?;
+                ChangeKind::Delete(delete)
+            }
+        };
+        Ok(self)
     }
 }

@@ -1,8 +1,8 @@
 //! `DROP TABLE`, `DROP VIEW` and `TRUNCATE`.
 
 use super::table_of;
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::CommandTag;
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ObjectName, Truncate};
 use std::sync::Arc;

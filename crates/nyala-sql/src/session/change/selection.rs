@@ -1,9 +1,9 @@
 //! The query that finds what a change writes.
 
-use super::Change;
-use super::prepare::Preparing;
+use super::preparing::Preparing;
 use crate::error::{SqlError, SqlResult};
-use crate::prepared::{calls_stable_function, with_types};
+use crate::plan_parameters::with_types;
+use crate::plans::calls_stable_function;
 use crate::session::ToPlan;
 use arrow_schema::DataType;
 use datafusion::execution::SessionState;
@@ -48,7 +48,7 @@ impl Selection {
         ToPlan { plan: &self.plan, is_optimized: self.is_optimized }
     }
 
-    fn with_types(self, types: &[DataType], state: Option<&SessionState>) -> SqlResult<Self> {
+    pub(super) fn with_types(self, types: &[DataType], state: Option<&SessionState>) -> SqlResult<Self> {
         let plan = with_types(self.plan, types)?;
         match state {
             Some(state) if !calls_stable_function(&plan)? => {
@@ -56,32 +56,6 @@ impl Selection {
             }
             _ => Ok(Self { plan, is_optimized: false }),
         }
-    }
-}
-
-impl Change {
-    /// The same change, whose parameters have their types.
-    pub(super) fn with_types(mut self, types: &[DataType]) -> SqlResult<Self> {
-        use super::ChangeKind;
-        use super::insert::Source;
-        self.kind = match self.kind {
-            ChangeKind::Insert(mut insert) => {
-                if let Source::Query { selection, is_unknown } = insert.source {
-                    let selection = Box::new(selection.with_types(types, None)?);
-                    insert.source = Source::Query { selection, is_unknown };
-                }
-                ChangeKind::Insert(insert)
-            }
-            ChangeKind::Update(mut update) => {
-                update.selection = update.selection.with_types(types, None)?;
-                ChangeKind::Update(update)
-            }
-            ChangeKind::Delete(mut delete) => {
-                delete.selection = delete.selection.with_types(types, None)?;
-                ChangeKind::Delete(delete)
-            }
-        };
-        Ok(self)
     }
 }
 

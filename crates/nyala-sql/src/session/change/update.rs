@@ -1,13 +1,13 @@
 //! `UPDATE`.
 
-use super::conflict::assignments;
+use super::do_update::assignments;
 use super::existing::key_of;
-use super::prepare::{Preparing, Written, changed_name, column_of, named_item};
+use super::preparing::{Preparing, Written, changed_name, column_of, named_item};
 use super::selection::Selection;
 use super::work::Work;
 use crate::error::{SqlError, SqlResult};
-use crate::literal::is_literal;
 use crate::relation::assign::assigned;
+use crate::relation::literal::is_literal;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take};
 use datafusion::error::DataFusionError;

@@ -2,7 +2,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::placeholder::PARAMETERS_MAX;
-use crate::prepared::parameter_types;
+use crate::plan_parameters::parameter_types;
 use arrow_schema::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};

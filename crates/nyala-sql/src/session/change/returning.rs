@@ -1,6 +1,6 @@
 //! `RETURNING`: what a change says of the rows that it has written or deleted.
 
-use super::prepare::Preparing;
+use super::preparing::Preparing;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, planned, type_of};
 use crate::relation::columns::{ROW_ID, TableColumns};

@@ -1,11 +1,11 @@
 //! `CREATE VIEW`.
 
 use super::{of_creation, taken};
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::CommandTag;
+use crate::names::view::plan;
 use crate::session::Session;
 use crate::target::{check_name, folded};
-use crate::view::plan;
 use datafusion::sql::sqlparser::ast::{self, CreateView};
 use nyala_db::relations::{Body, Definition, ViewDefinition};
 

@@ -1,6 +1,6 @@
 //! `DELETE`.
 
-use super::prepare::{Preparing, Written, column_of, named_item};
+use super::preparing::{Preparing, Written, column_of, named_item};
 use super::selection::Selection;
 use super::update::{first_ones, places_of, query_of, whole};
 use super::work::Work;

@@ -5,14 +5,13 @@
 
 mod comment;
 mod create_table;
-pub(crate) mod declared_type;
 mod drop;
 mod new_column;
 mod storage;
 mod view;
 
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::CommandTag;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::target::Place;

@@ -1,6 +1,6 @@
 //! What a change works with while it is executed, and the rows that it has written so far.
 
-use super::conflict::CompiledUpdate;
+use super::do_update::CompiledUpdate;
 use super::returning::CompiledReturning;
 use super::sink::Sink;
 use crate::error::{SqlError, SqlResult, SqlState};

@@ -1,8 +1,8 @@
 //! Expressions whose value is known without a plan: literals, casts of literals, and the time of the statement.
 
-use crate::definition::declared_type::declared_type;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::datum::Datum;
+use crate::relation::declared_type::declared_type;
 use crate::relation::input::{Surroundings, read};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{

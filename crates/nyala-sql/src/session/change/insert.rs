@@ -1,14 +1,14 @@
 //! `INSERT` and `UPSERT`: where rows come from, and what happens to those whose key is taken.
 
-use super::conflict::{self, ConflictUpdate};
-use super::prepare::{Preparing, Written};
+use super::do_update::{self, ConflictUpdate};
+use super::preparing::{Preparing, Written, is_default};
 use super::selection::{Selection, unknown_columns};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::literal::{is_literal, parameter};
 use crate::relation::columns::data_type;
+use crate::relation::literal::{is_literal, parameter};
 use crate::target::{folded, last_part};
 use datafusion::sql::sqlparser::ast::{
-    self, ConflictTarget, Expr, OnConflictAction, OnInsert, Query, SetExpr, With,
+    self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, With,
 };
 use nyala_db::relations::Key;
 
@@ -104,7 +104,9 @@ pub(super) async fn prepare(
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, words)
                         .with_hint("For example, ON CONFLICT (column_name)."));
                 }
-                OnConflictAction::DoUpdate(update) => Conflict::Update(conflict::prepare(preparing, update)?),
+                OnConflictAction::DoUpdate(update) => {
+                    Conflict::Update(do_update::prepare(preparing, update)?)
+                }
             }
         }
         Some(other) => return Err(SqlError::unsupported(other.to_string().trim())),
@@ -168,11 +170,6 @@ async fn source(
     named.truncate(count(selection.columns())?);
     let is_unknown = unknown_columns(selection.plan());
     Ok(Source::Query { selection: Box::new(selection), is_unknown })
-}
-
-/// Whether a cell of VALUES asks for the default of its column.
-pub(super) fn is_default(cell: &Expr) -> bool {
-    matches!(cell, Expr::Identifier(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
 }
 
 /// What UPSERT does: rows can be written without a look at those that are there if every column gets a value.

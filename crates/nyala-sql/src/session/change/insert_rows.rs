@@ -2,11 +2,12 @@
 
 use super::conflict::update_existing;
 use super::existing::{first_duplicate, some_rows};
-use super::insert::{Conflict, Insert, is_default};
+use super::insert::{Conflict, Insert};
+use super::preparing::is_default;
 use super::work::Work;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::literal::datum;
 use crate::relation::assign::{assigned, of_values};
+use crate::relation::literal::datum;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::error::DataFusionError;

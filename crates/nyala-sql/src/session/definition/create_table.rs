@@ -3,10 +3,10 @@
 use super::new_column::NewColumn;
 use super::storage::Storage;
 use super::{of_creation, taken};
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, planned, type_of};
 use crate::names::DatabaseNames;
-use crate::outcome::CommandTag;
 use crate::relation::columns::{ROW_ID, TableColumns};
 use crate::relation::input::Surroundings;
 use crate::relation::rules::{Rules, need_plans};

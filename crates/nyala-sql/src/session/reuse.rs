@@ -1,9 +1,9 @@
 //! Plans that are used again: found for a statement, or made so that the next one finds them.
 
+use super::prepared::{Prepared, PreparedPlan};
 use crate::error::SqlResult;
 use crate::measurement::{SampleValues, is_of_measurements};
-use crate::plans::{Found, KnownPlan, Reused, parameterized, tables_of};
-use crate::prepared::{Prepared, PreparedPlan, check_only_reads};
+use crate::plans::{Found, KnownPlan, Reused, check_only_reads, parameterized, tables_of};
 use crate::server::SqlServer;
 use crate::statement::Statement;
 use arrow_schema::DataType;

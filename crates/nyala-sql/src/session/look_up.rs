@@ -3,12 +3,11 @@
 //! `SELECT a, b FROM t WHERE k = $1 AND l = 'x'`. To plan such a query costs ten times as much as to answer it.
 
 use crate::error::{SqlError, SqlResult};
-use crate::literal::{datum, is_literal, parameter};
 use crate::names::SEARCHED;
 use crate::outcome::Outcome;
-use crate::prepared::{Prepared, PreparedPlan};
 use crate::relation::columns::{ROW_ID, TableColumns, data_type};
 use crate::relation::datum::Datum;
+use crate::relation::literal::{datum, is_literal, parameter};
 use crate::relation::shown_as;
 use crate::rows::Rows;
 use crate::session::Session;
@@ -36,16 +35,16 @@ pub(crate) struct LookUp {
     /// Per column of the key, in its order, what it must be equal to.
     key: Vec<(String, DeclaredType, Expr)>,
     columns: Vec<ColumnId>,
-    schema: SchemaRef,
+    pub(super) schema: SchemaRef,
 }
 
 impl Session {
-    /// Prepares a look-up; `None` if the statement is anything else.
-    pub(crate) fn prepare_look_up(
+    /// Prepares a look-up, and says which types its parameters have; `None` if the statement is anything else.
+    pub(super) fn prepare_look_up(
         &mut self,
         statement: &Statement,
         given: &[Option<DataType>],
-    ) -> SqlResult<Option<Prepared>> {
+    ) -> SqlResult<Option<(LookUp, Vec<DataType>)>> {
         let ast::Statement::Query(query) = &statement.ast else { return Ok(None) };
         let Some((name, alias, items, condition)) = parts(query) else { return Ok(None) };
         let Ok(place) = Place::of(name, self.database()) else { return Ok(None) };
@@ -94,31 +93,16 @@ impl Session {
         });
         let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let ids = shown.iter().map(|(position, _)| columns.columns[*position].id).collect();
-        let plan = LookUp {
-            database: place.database,
-            table: table.table,
-            key,
-            columns: ids,
-            schema: schema.clone(),
-        };
-        Ok(Some(Prepared {
-            statement: statement.clone(),
-            parameters: types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect(),
-            columns: Some(schema),
-            version: 0,
-            plan: PreparedPlan::LookUp(Arc::new(plan)),
-            principal: None,
-        }))
+        let plan = LookUp { database: place.database, table: table.table, key, columns: ids, schema };
+        Ok(Some((plan, types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect())))
     }
 
     /// Finds the row.
-    pub(crate) async fn execute_look_up(
+    pub(super) async fn execute_look_up(
         &mut self,
-        prepared: &Prepared,
         look_up: &LookUp,
         values: Vec<ScalarValue>,
     ) -> SqlResult<Outcome> {
-        let values = prepared.bound(values)?;
         if !self.principal().may(Privilege::Read, &look_up.database) {
             let message = format!("permission denied for database \"{}\"", look_up.database);
             return Err(SqlError::new(crate::error::SqlState::INSUFFICIENT_PRIVILEGE, message));

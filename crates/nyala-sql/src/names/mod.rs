@@ -4,11 +4,12 @@
 //! A name without a schema is looked for in `public` first, then in the default policy: a table was declared on purpose,
 //! while a measurement appears when somebody writes a point. A user sees the databases that they may read, and no others.
 
+pub(crate) mod view;
+
 use crate::error::{SqlError, SqlState, outside};
 use crate::measurement::MeasurementTable;
 use crate::relation::RelationTable;
 use crate::server::SqlServer;
-use crate::view::view_table;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
@@ -19,6 +20,7 @@ use nyala_db::relations::{Body, Relation};
 use nyala_db::users::{Principal, Privilege};
 use std::fmt;
 use std::sync::Arc;
+use view::view_table;
 
 /// The schema of tables and views that users declare.
 pub(crate) const PUBLIC: &str = "public";

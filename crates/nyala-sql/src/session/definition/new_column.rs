@@ -1,7 +1,7 @@
 //! What a statement says of a column.
 
-use super::declared_type::declared_type;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::relation::declared_type::declared_type;
 use crate::target::folded;
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, Expr, Ident};
 use nyala_core::ColumnId;

@@ -1,0 +1,138 @@
+//! Creating, changing and dropping relations of databases.
+
+use super::Catalog;
+use crate::records::Entry;
+use crate::relations::{Body, Definition, Relation, existing};
+use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
+use std::sync::Arc;
+
+impl Catalog {
+    /// Creates a table. `define` makes its definition of the id that its rows are stored under. `schema` has any name.
+    ///
+    /// # Errors
+    /// Conflict if there is a relation of this name. Missing if there is no such database.
+    pub async fn create_relation_table(
+        &self,
+        database: &str,
+        name: &str,
+        schema: TableSchema,
+        define: impl FnOnce(TableId) -> Definition,
+    ) -> Result<Arc<Relation>> {
+        let _changing = self.lock_databases().await;
+        self.existing_database(database)?;
+        let relations = self.relations();
+        let exists = || Error::conflict(format!("relation {name:?} exists"));
+        relations.check_readable()?;
+        if relations.find(database, name).is_some() {
+            return Err(exists());
+        }
+        let table = self.relations().create_table(database, name, schema).await?;
+        let definition = define(table);
+        let decide = |before: Option<&Arc<Relation>>| match before {
+            Some(_) => Err(exists()),
+            None => Ok(Some(definition.clone())),
+        };
+        match relations.change(database, name, decide).await {
+            Ok((_, created)) => {
+                self.announce(Entry::Relations).await?;
+                Ok(created.expect("it was just created"))
+            }
+            Err(error) if error.kind() == ErrorKind::Unknown => Err(error),
+            Err(error) => {
+                // If this fails too, the next start drops it.
+                let _ = self.store().drop_table(table).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates a view, or replaces one by another if `replace`.
+    ///
+    /// # Errors
+    /// Conflict if there is a relation of this name that is not replaced. Missing if there is no such database.
+    pub async fn create_relation_view(
+        &self,
+        database: &str,
+        name: &str,
+        definition: Definition,
+        replace: bool,
+    ) -> Result<Arc<Relation>> {
+        let _changing = self.lock_databases().await;
+        self.existing_database(database)?;
+        let decide = |before: Option<&Arc<Relation>>| match before {
+            Some(before) if !replace || before.view().is_none() => {
+                Err(Error::conflict(format!("relation {name:?} exists")))
+            }
+            _ => Ok(Some(definition.clone())),
+        };
+        let (_, created) = self.relations().change(database, name, decide).await?;
+        self.announce(Entry::Relations).await?;
+        Ok(created.expect("it was just created"))
+    }
+
+    /// Changes the definition of a relation, if `change` returns another. If another server was faster, `change` is called
+    /// again.
+    ///
+    /// # Errors
+    /// Missing if there is no such relation.
+    pub async fn alter_relation(
+        &self,
+        database: &str,
+        name: &str,
+        change: impl Fn(&Relation) -> Result<Definition>,
+    ) -> Result<Arc<Relation>> {
+        let decide = |before: Option<&Arc<Relation>>| change(existing(before, name)?).map(Some);
+        let (_, after) = self.relations().change(database, name, decide).await?;
+        self.announce(Entry::Relations).await?;
+        Ok(after.expect("it was changed and is there"))
+    }
+
+    /// Gives a relation another name.
+    ///
+    /// # Errors
+    /// Missing if there is no such relation, conflict if there is one of the new name.
+    pub async fn rename_relation(&self, database: &str, name: &str, new_name: &str) -> Result<()> {
+        let _changing = self.lock_databases().await;
+        self.relations().rename(database, name, new_name).await?;
+        self.announce(Entry::Relations).await
+    }
+
+    /// Drops a relation. Returns false if there is none.
+    pub async fn drop_relation(&self, database: &str, name: &str) -> Result<bool> {
+        let (before, _) = self.relations().change(database, name, |_| Ok(None)).await?;
+        self.announce(Entry::Relations).await?;
+        let Some(before) = before else { return Ok(false) };
+        self.relations().drop_table(&before).await?;
+        Ok(true)
+    }
+
+    /// Replaces the rows of a table by none: a new table of the store takes the place of the old one, which is dropped.
+    /// `schema` is that of the new one.
+    pub async fn truncate_relation(&self, relation: &Relation, schema: TableSchema) -> Result<()> {
+        let (database, name) = (&*relation.database, &*relation.name);
+        let table = self.relations().create_table(database, name, schema).await?;
+        let decide = |before: Option<&Arc<Relation>>| {
+            let before = existing(before, name)?;
+            if before.definition != relation.definition {
+                return Err(Error::retry(format!("relation {name:?} was changed meanwhile")));
+            }
+            let mut definition = before.definition.clone();
+            if let Body::Table(own) = &mut definition.body {
+                own.table = table;
+            }
+            Ok(Some(definition))
+        };
+        match self.relations().change(database, name, decide).await {
+            Ok((before, _)) => {
+                self.announce(Entry::Relations).await?;
+                let before = before.expect("it existed");
+                self.relations().drop_table(&before).await
+            }
+            Err(error) if error.kind() == ErrorKind::Unknown => Err(error),
+            Err(error) => {
+                let _ = self.store().drop_table(table).await;
+                Err(error)
+            }
+        }
+    }
+}

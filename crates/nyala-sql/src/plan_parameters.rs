@@ -1,0 +1,131 @@
+//! Parameters of plans: their types, found by the places that they stand in, and their values.
+
+use crate::error::SqlResult;
+use crate::placeholder::number_of;
+use arrow_schema::{DataType, Field};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ParamValues, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
+use std::sync::Arc;
+
+/// The plan with values instead of parameters.
+pub(crate) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result<LogicalPlan> {
+    if values.is_empty() {
+        return Ok(plan);
+    }
+    plan.with_param_values(ParamValues::from(values))
+}
+
+/// What is known of the types of the parameters of a plan.
+pub(crate) fn parameter_types(
+    plan: &LogicalPlan,
+    given: &[Option<DataType>],
+) -> SqlResult<Vec<Option<DataType>>> {
+    let found = plan.get_parameter_types()?;
+    let mut types: Vec<Option<DataType>> = given.to_vec();
+    for (id, data_type) in found {
+        let number = number_of(&id)?;
+        if types.len() < number {
+            types.resize(number, None);
+        }
+        let known = &mut types[number - 1];
+        if known.is_none() {
+            *known = data_type.map(plain);
+        }
+    }
+    for (number, data_type) in typed_by_place(plan)? {
+        if types.len() < number {
+            types.resize(number, None);
+        }
+        types[number - 1].get_or_insert(plain(data_type));
+    }
+    for number in limits(plan)? {
+        // Even if the client declared a shorter integer: a limit cannot be converted while it is executed.
+        types[number - 1] = Some(DataType::Int64);
+    }
+    Ok(types)
+}
+
+/// Text as clients send it, for a column that stores it in another form.
+fn plain(data_type: DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => plain(*values),
+        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
+        other => other,
+    }
+}
+
+/// The parameters whose place tells their type although the planner does not say it: `$1::type` is of that type, and in
+/// `x = ANY($1)` it is an array of what `x` is.
+fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, DataType)>> {
+    let mut found = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        let mut schema = DFSchema::empty();
+        node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+        node.apply_expressions(|expression| {
+            expression.apply(|inner| {
+                let (parameter, data_type) = match inner {
+                    Expr::Cast(Cast { expr, field }) => (&**expr, field.data_type().clone()),
+                    Expr::ScalarFunction(call) if call.name() == "array_has" && call.args.len() == 2 => {
+                        // A type that is not known yet is found by the planner, or its error is.
+                        let Ok(element) = call.args[1].get_type(&schema) else {
+                            return Ok(TreeNodeRecursion::Continue);
+                        };
+                        (&call.args[0], DataType::new_list(plain(element), true))
+                    }
+                    _ => return Ok(TreeNodeRecursion::Continue),
+                };
+                if let Expr::Placeholder(placeholder) = parameter {
+                    found.push((number_of(&placeholder.id)?, data_type));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+/// The parameters that say how many rows come.
+fn limits(plan: &LogicalPlan) -> SqlResult<Vec<usize>> {
+    let mut found = Vec::new();
+    let mut failed = None;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            for expression in [&limit.skip, &limit.fetch].into_iter().flatten() {
+                expression.apply(|inner| {
+                    if let Expr::Placeholder(placeholder) = inner {
+                        match number_of(&placeholder.id) {
+                            Ok(number) => found.push(number),
+                            Err(error) => failed = Some(error),
+                        }
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    failed.map_or(Ok(found), Err)
+}
+
+/// The plan with the types of its parameters.
+pub(crate) fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+    if types.is_empty() {
+        return Ok(plan);
+    }
+    let typed = plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(|expression| {
+            expression.transform_up(|inner| {
+                let Expr::Placeholder(mut placeholder) = inner else {
+                    return Ok(datafusion::common::tree_node::Transformed::no(inner));
+                };
+                let data_type = types[number_of(&placeholder.id)? - 1].clone();
+                placeholder.field = Some(Arc::new(Field::new("", data_type, true)));
+                Ok(datafusion::common::tree_node::Transformed::yes(Expr::Placeholder(placeholder)))
+            })
+        })
+    })?;
+    typed.data.recompute_schema()
+}

@@ -1,0 +1,105 @@
+//! What the parts of a change are prepared with: the statement as it is written, the table, and what is known of parameters.
+
+use super::parameters::ParameterTypes;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::relation::columns::TableColumns;
+use crate::session::Session;
+use crate::session::definition::table_of;
+use crate::statement::Statement;
+use crate::target::Place;
+use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, With};
+use nyala_db::relations::Relation;
+use nyala_db::users::Privilege;
+use std::sync::Arc;
+
+/// A statement that changes rows, as it is written.
+pub(in crate::session) struct Written<'a> {
+    /// The queries in front of it.
+    pub(super) with: Option<&'a With>,
+    pub(super) statement: &'a ast::Statement,
+    pub(super) is_upsert: bool,
+}
+
+/// What the parts of a statement are planned with.
+pub(super) struct Preparing<'a> {
+    pub(super) session: &'a mut Session,
+    pub(super) place: Place,
+    pub(super) relation: Arc<Relation>,
+    pub(super) columns: Arc<TableColumns>,
+    /// The name that expressions have for the table.
+    pub(super) alias: Ident,
+    pub(super) types: ParameterTypes,
+}
+
+/// The change that a statement is; `None` if it changes no rows.
+pub(in crate::session) fn written(statement: &Statement) -> Option<Written<'_>> {
+    let is_upsert = statement.is_upsert;
+    let (with, inner) = match &statement.ast {
+        ast::Statement::Query(query) => match &*query.body {
+            SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) => {
+                (query.with.as_ref(), inner)
+            }
+            _ => return None,
+        },
+        other => (None, other),
+    };
+    let is_change = matches!(
+        inner,
+        ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_)
+    );
+    is_change.then_some(Written { with, statement: inner, is_upsert })
+}
+
+impl Preparing<'_> {
+    /// Fails unless rows of the table may be read.
+    pub(super) fn check_readable(&self) -> SqlResult<()> {
+        match self.session.principal().may(Privilege::Read, &self.place.database) {
+            true => Ok(()),
+            false => {
+                let message = format!("permission denied for database \"{}\"", self.place.database);
+                Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+                    .with_hint("The statement reads rows, which needs the privilege READ."))
+            }
+        }
+    }
+
+    /// The position of a column that a statement names.
+    pub(super) fn column(&self, name: &str) -> SqlResult<usize> {
+        let shown = self.columns.position(name).filter(|_| name != crate::relation::columns::ROW_ID);
+        shown.ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.relation.name);
+            SqlError::new(SqlState::UNKNOWN_COLUMN, message)
+        })
+    }
+
+    /// The text of a column's default, NULL if it has none.
+    pub(super) fn default(&self, position: usize) -> SqlResult<ast::Expr> {
+        let name = self.columns.name(position);
+        let default = table_of(&self.relation)?.column(name).and_then(|own| own.default.as_deref());
+        crate::expression::parsed(default.unwrap_or("NULL"))
+    }
+}
+
+/// Whether a cell of VALUES asks for the default of its column.
+pub(super) fn is_default(cell: &ast::Expr) -> bool {
+    matches!(cell, ast::Expr::Identifier(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
+}
+
+/// A column of a table in an expression.
+pub(super) fn column_of(alias: &Ident, name: &str) -> ast::Expr {
+    ast::Expr::CompoundIdentifier(vec![alias.clone(), Ident::with_quote('"', name)])
+}
+
+/// An expression under a name.
+pub(super) fn named_item(expr: ast::Expr, name: &str) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
+}
+
+/// The name under which plans see the table with its hidden key.
+pub(super) fn changed_name(place: &Place) -> ObjectName {
+    let parts = [&place.database, crate::names::CHANGED, &place.name];
+    ObjectName(parts.map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).to_vec())
+}

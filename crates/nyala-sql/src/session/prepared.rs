@@ -1,0 +1,149 @@
+//! A prepared statement: what is known before its parameters have values.
+//!
+//! The plan of a query is optimised once and executed many times. Functions such as `now()` are computed when a plan is
+//! optimised, so the plan of a statement that calls one is optimised anew for each execution.
+
+use super::change::{Change, PreparedChange};
+use super::look_up::LookUp;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::plan_parameters::{parameter_types, with_types};
+use crate::plans::{KnownPlan, calls_stable_function};
+use crate::statement::Statement;
+use arrow_schema::{DataType, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as PlannedStatement;
+use datafusion::sql::sqlparser::ast;
+use nyala_db::users::Principal;
+use std::sync::Arc;
+
+/// A prepared statement.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The statement.
+    pub statement: Statement,
+    /// The types of its parameters.
+    pub parameters: Vec<DataType>,
+    /// The columns of its answer; `None` if it gives no rows.
+    pub columns: Option<SchemaRef>,
+    /// The version of the definitions of tables that it was planned with.
+    pub(crate) version: u64,
+    pub(crate) plan: PreparedPlan,
+    /// Who it was planned for.
+    pub(crate) principal: Option<Principal>,
+}
+
+/// What executing a prepared statement does.
+#[derive(Debug, Clone)]
+pub(crate) enum PreparedPlan {
+    /// Executes a query.
+    Query {
+        plan: LogicalPlan,
+        /// Whether the plan is optimised, and still right at a later execution.
+        is_optimized: bool,
+    },
+    /// Finds a row by its key.
+    LookUp(Arc<LookUp>),
+    /// Changes rows.
+    Change(Arc<Change>),
+    /// Defines a table or a view.
+    Definition,
+    /// Executes a query whose plan is used again.
+    Known {
+        plan: Arc<KnownPlan>,
+        /// The values of its literals, which are parameters of the plan.
+        literals: Vec<ScalarValue>,
+    },
+    /// Does something with the session alone.
+    Session,
+}
+
+impl Prepared {
+    /// A statement that only concerns the session.
+    pub(crate) fn of_session(statement: Statement, columns: Option<SchemaRef>) -> Self {
+        Self {
+            statement,
+            parameters: Vec::new(),
+            columns,
+            version: 0,
+            plan: PreparedPlan::Session,
+            principal: None,
+        }
+    }
+
+    /// A statement that defines a table or a view.
+    pub(crate) fn of_definition(statement: Statement) -> Self {
+        Self { plan: PreparedPlan::Definition, ..Self::of_session(statement, None) }
+    }
+
+    /// A change of rows.
+    pub(super) fn of_change(statement: Statement, prepared: PreparedChange) -> Self {
+        let PreparedChange { change, parameters, answer } = prepared;
+        let plan = PreparedPlan::Change(change);
+        Self { statement, parameters, columns: answer, version: 0, plan, principal: None }
+    }
+
+    /// A look-up of a row, whose parameters have some types.
+    pub(super) fn of_look_up(statement: Statement, look_up: LookUp, parameters: Vec<DataType>) -> Self {
+        let columns = Some(look_up.schema.clone());
+        let plan = PreparedPlan::LookUp(Arc::new(look_up));
+        Self { statement, parameters, columns, version: 0, plan, principal: None }
+    }
+
+    /// Whether its plan may no longer be right when a table was altered.
+    pub(crate) fn depends_on_tables(&self) -> bool {
+        !matches!(self.plan, PreparedPlan::Session | PreparedPlan::Definition)
+    }
+
+    /// Plans a query. `given` are the types of parameters that the client knows.
+    pub(crate) async fn of_query(
+        state: &SessionState,
+        statement: Statement,
+        given: &[Option<DataType>],
+    ) -> SqlResult<Self> {
+        let placed = |error| SqlError::from(error).placed_in(&statement.text);
+        let ast = PlannedStatement::Statement(Box::new(statement.ast.clone()));
+        let plan = state.statement_to_plan(ast).await.map_err(placed)?;
+        let parameters = parameter_types(&plan, given)?.into_iter();
+        // What neither the client nor the planner knows is text.
+        let parameters: Vec<DataType> = parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();
+        let plan = with_types(plan, &parameters).map_err(placed)?;
+        let columns = Some(Arc::new(plan.schema().as_arrow().clone()));
+        let is_explain = matches!(statement.ast, ast::Statement::Explain { .. });
+        let (plan, is_optimized) = match is_explain || calls_stable_function(&plan).map_err(placed)? {
+            true => (plan, false),
+            false => (state.optimize(&plan).map_err(placed)?, true),
+        };
+        let plan = PreparedPlan::Query { plan, is_optimized };
+        Ok(Self { statement, parameters, columns, version: 0, plan, principal: None })
+    }
+
+    /// A statement whose plan is known, with the values of its literals.
+    pub(crate) fn of_known(plan: Arc<KnownPlan>, statement: Statement, literals: Vec<ScalarValue>) -> Self {
+        Self {
+            statement,
+            parameters: plan.parameters.clone(),
+            columns: Some(plan.columns.clone()),
+            version: 0,
+            plan: PreparedPlan::Known { plan, literals },
+            principal: None,
+        }
+    }
+
+    pub(crate) fn check_count(&self, given: usize) -> SqlResult<()> {
+        if given == self.parameters.len() {
+            return Ok(());
+        }
+        let message =
+            format!("the statement has {} parameters, but {given} are given", self.parameters.len());
+        Err(SqlError::new(SqlState::UNKNOWN_PARAMETER, message))
+    }
+
+    /// The values of the parameters, each of its type.
+    pub(crate) fn bound(&self, values: Vec<ScalarValue>) -> SqlResult<Vec<ScalarValue>> {
+        self.check_count(values.len())?;
+        let typed = values.into_iter().zip(&self.parameters);
+        typed.map(|(value, data_type)| Ok(value.cast_to(data_type)?)).collect()
+    }
+}
