@@ -13,11 +13,14 @@ use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{
-    CellColumn, Operation, RowSelection, ScanRequest, SnapshotRef, Update, Upsert, WriteBatch, WriteMode,
+    CellColumn, DeleteMode, Operation, RowSelection, ScanRequest, SnapshotRef, Update, Upsert, WriteBatch,
+    WriteMode,
 };
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, TimeRange, Value};
+use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tokio::sync::OwnedRwLockWriteGuard;
 
 /// What a selection finds.
@@ -119,16 +122,16 @@ impl Catalog {
 }
 
 impl CorrectionLock<'_> {
-    /// Writes fields of points that exist. A point that another server has deleted meanwhile stays deleted.
+    /// What writes fields of points that exist. A point that another server has deleted meanwhile stays deleted.
     ///
     /// # Errors
     /// Conflict if a field has another type in one of the shards.
-    pub async fn write(
+    pub async fn update(
         &self,
         series: UInt32Array,
         times: TimestampNanosecondArray,
         fields: Vec<CorrectedField>,
-    ) -> Result<()> {
+    ) -> Result<Operation> {
         let Self { catalog, measurement, .. } = self;
         let width_ns = shard_width_ns(measurement.stored(), &catalog.snapshot().await?)?;
         for CorrectedField { field, values } in &fields {
@@ -138,10 +141,7 @@ impl CorrectionLock<'_> {
             add_shards(&mut shards_ns, &times_ns, width_ns);
             self.claim_types(std::iter::once(field), &shards_ns).await?;
         }
-        let keys = [
-            (SERIES_COLUMN, std::sync::Arc::new(series) as ArrayRef),
-            (TIME_COLUMN, std::sync::Arc::new(times)),
-        ];
+        let keys = [(SERIES_COLUMN, Arc::new(series) as ArrayRef), (TIME_COLUMN, Arc::new(times))];
         let keys = keys.into_iter().map(|(column, values)| CellColumn { column, values, null_cells: None });
         let fields = fields.into_iter().map(|CorrectedField { field, values }| CellColumn {
             column: field.column,
@@ -150,9 +150,24 @@ impl CorrectionLock<'_> {
                 .map(|nulls| BooleanBuffer::collect_bool(nulls.len(), |row| nulls.is_null(row))),
             values,
         });
-        let columns = keys.chain(fields).collect();
-        let upsert = Upsert { table: measurement.table(), mode: WriteMode::UpdateIgnore, columns };
-        catalog.store().write(WriteBatch { operations: vec![Operation::Upsert(upsert)] }).await.map(drop)
+        let mut columns: Vec<CellColumn> = keys.chain(fields).collect();
+        columns.sort_by_key(|cells| cells.column);
+        Ok(Operation::Upsert(Upsert { table: measurement.table(), mode: WriteMode::UpdateIgnore, columns }))
+    }
+
+    /// What deletes points.
+    pub fn delete(&self, series: UInt32Array, times: TimestampNanosecondArray) -> Operation {
+        let keys: Vec<ArrayRef> = vec![Arc::new(series), Arc::new(times)];
+        Operation::DeleteKeys { table: self.measurement.table(), mode: DeleteMode::DeleteIgnore, keys }
+    }
+
+    /// Removes those of some series that have no points left, after points at times within a range were deleted.
+    pub async fn remove_empty(&self, series: &RoaringBitmap, deleted: TimeRange) -> Result<()> {
+        let Self { catalog, measurement, .. } = self;
+        let table = measurement.stored();
+        table.forget_witnesses(|id| series.contains(id));
+        let empty = series - catalog.with_rows(table, series.clone(), TimeRange::ALL).await?;
+        catalog.forget_empty(measurement, deleted, &empty).await
     }
 
     /// Gives fields their types in shards that do not have them yet.

@@ -89,22 +89,34 @@ impl Catalog {
             true => ids.clone(),
             false => &ids - self.with_rows(table, ids.clone(), TimeRange::ALL).await?,
         };
-        let types = match measurement.is_member() {
-            // Types of shared fields are kept: finding empty shards would mean looking at all members.
-            true => {
-                self.free_types_of_member(measurement, time, &empty).await?;
-                None
-            }
-            false => {
-                let free = self.empty_shards(table, time, &empty).await?;
-                table.forget_shard_types(|start_ns| free.contains(&start_ns))
-            }
-        };
-        self.remove_series(table, &empty, types).await?;
+        self.forget_empty(measurement, time, &empty).await?;
         if is_all {
             self.remove_sets_within(table, time).await?;
         }
         Ok(())
+    }
+
+    /// Forgets series that have lost their last point, and the types of fields in shards that have, after points at times
+    /// within a range were deleted. The caller holds the table lock exclusively.
+    pub(crate) async fn forget_empty(
+        &self,
+        measurement: &Measurement,
+        time: TimeRange,
+        empty: &RoaringBitmap,
+    ) -> Result<()> {
+        let table = measurement.stored();
+        let types = match measurement.is_member() {
+            // Types of shared fields are kept: finding empty shards would mean looking at all members.
+            true => {
+                self.free_types_of_member(measurement, time, empty).await?;
+                None
+            }
+            false => {
+                let free = self.empty_shards(table, time, empty).await?;
+                table.forget_shard_types(|start_ns| free.contains(&start_ns))
+            }
+        };
+        self.remove_series(table, empty, types).await
     }
 
     /// Deletes points of series that other servers may be writing to. Series without points are hidden. The types of

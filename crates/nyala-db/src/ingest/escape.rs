@@ -1,5 +1,7 @@
 //! Text in line protocol: a backslash goes before each character that would end a name or a string.
 
+use nyala_core::{Error, Result};
+
 /// What is escaped in the name of a measurement.
 pub const MEASUREMENT_SPECIALS: &[u8] = b", ";
 /// What is escaped in tag keys, tag values and names of fields.
@@ -22,6 +24,23 @@ pub fn push_escaped(line: &mut String, text: &str, specials: &[u8]) {
         rest = &from_special[1..];
     }
     line.push_str(rest);
+}
+
+/// Appends a name, with a backslash before each character that would end it. `what` it names is for the error.
+///
+/// # Errors
+/// Invalid for a name that line protocol cannot express.
+pub fn push_name(line: &mut String, what: &str, name: &str, specials: &[u8]) -> Result<()> {
+    if name.is_empty() || name.ends_with('\\') || name.contains('\n') {
+        return Err(unwritable(what, name));
+    }
+    push_escaped(line, name, specials);
+    Ok(())
+}
+
+/// The error of a name that line protocol cannot express.
+pub fn unwritable(what: &str, name: &str) -> Error {
+    Error::invalid(format!("points cannot be written with the {what} {name:?}: give it another name"))
 }
 
 /// Appends `key=value`.

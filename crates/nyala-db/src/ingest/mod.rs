@@ -32,7 +32,9 @@ mod slow_path;
 pub use batch::{ParsedBatch, RowGroup};
 pub use column::{Bitmap, FieldColumn, FieldKind, FieldValues, Strings};
 pub use error::{LineError, LineErrorKind, ParseErrors};
-pub use escape::{MEASUREMENT_SPECIALS, STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_tag};
+pub use escape::{
+    MEASUREMENT_SPECIALS, STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_name, push_tag, unwritable,
+};
 pub use key::{TagSet, measurement_of};
 pub use nanoseconds::Lines;
 pub use options::{LineLimits, MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS, ParseOptions, Precision};

@@ -10,6 +10,7 @@ use crate::plan::QueryContext;
 use nyala_core::{Error, Result};
 use nyala_db::ingest::{
     LineLimits, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_escaped,
+    push_name, unwritable,
 };
 use nyala_exec::{Column, Frame, GroupTags, QueryMemory, ResultBatch, Scalar};
 use std::fmt::Write;
@@ -201,19 +202,6 @@ fn push_tag(line: &mut String, name: &str, value: &str) -> Result<()> {
     push_name(line, "tag", name, TAG_SPECIALS)?;
     line.push('=');
     push_name(line, "tag value", value, TAG_SPECIALS)
-}
-
-/// Appends a name, with a backslash before each character that would end it.
-fn push_name(line: &mut String, what: &str, name: &str, specials: &[u8]) -> Result<()> {
-    if name.is_empty() || name.ends_with('\\') || name.contains('\n') {
-        return Err(unwritable(what, name));
-    }
-    push_escaped(line, name, specials);
-    Ok(())
-}
-
-fn unwritable(what: &str, name: &str) -> Error {
-    Error::invalid(format!("points cannot be written with the {what} {name:?}: give it another name"))
 }
 
 fn push_value(line: &mut String, value: &Scalar) {

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(crate) const TIME: &str = "time";
 /// The name of the column of times as integers.
 pub(crate) const TIME_NS: &str = "time_ns";
+/// The hidden column of the numbers of series, for statements that change points.
+pub(crate) const SERIES: &str = "\u{0}series";
 /// The zone of times.
 pub(crate) const ZONE: &str = "+00:00";
 
@@ -42,6 +44,8 @@ pub(crate) enum Source {
     Tag(String),
     /// A field of this name and type, by its column in the store.
     Field(String, FieldType, ColumnId),
+    /// The number of the series, which is hidden.
+    Series,
 }
 
 impl Source {
@@ -49,15 +53,15 @@ impl Source {
     pub(crate) fn stored(&self) -> Option<ColumnId> {
         match self {
             Source::Time | Source::TimeNs => Some(TIME_COLUMN),
-            Source::Tag(_) => None,
+            Source::Tag(_) | Source::Series => None,
             Source::Field(_, _, column) => Some(*column),
         }
     }
 }
 
 impl Columns {
-    /// The columns that a measurement has now.
-    pub(crate) fn of(measurement: &Measurement) -> Self {
+    /// The columns that a measurement has now, with the hidden one if `with_hidden`.
+    pub(crate) fn of(measurement: &Measurement, with_hidden: bool) -> Self {
         let mut all = Named::default();
         all.add(TIME.to_owned(), time_type(), false, Source::Time);
         for key in measurement.tag_keys() {
@@ -73,6 +77,9 @@ impl Columns {
         }
         let name = all.free_name(TIME_NS, "integer");
         all.add(name, DataType::Int64, false, Source::TimeNs);
+        if with_hidden {
+            all.add(SERIES.to_owned(), DataType::UInt32, false, Source::Series);
+        }
         let has_nan = measurement.is_member();
         Self { schema: Arc::new(Schema::new(all.fields)), sources: all.sources, has_nan }
     }

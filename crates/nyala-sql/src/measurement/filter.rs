@@ -215,6 +215,7 @@ fn compared(source: &Source, op: Operator, operand: &Operand) -> Option<Conditio
             Some(Condition::tags(TagFilter::None))
         }
         Source::Time | Source::TimeNs => times(op, operand).map(Condition::time),
+        Source::Series => None,
         Source::Tag(key) => tag(key, op, operand).map(Condition::tags),
         Source::Field(_, field_type, column) => {
             let value = value_of(*field_type, operand)?;
@@ -341,7 +342,7 @@ fn listed(list: &InList, scope: &Scope<'_>) -> Option<Condition> {
 
 fn null(source: &Source, is_null: bool) -> Option<Condition> {
     match source {
-        Source::Time | Source::TimeNs => None,
+        Source::Time | Source::TimeNs | Source::Series => None,
         Source::Tag(key) if is_null => Some(Condition::tags(TagFilter::Equal(key.clone(), String::new()))),
         Source::Tag(key) => Some(Condition::tags(is_present(key))),
         Source::Field(_, _, column) => {

@@ -22,14 +22,16 @@ use crate::error::outside;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use columns::Columns;
-pub(crate) use columns::ZONE;
+pub(crate) use columns::{SERIES, Source, TIME, TIME_NS, ZONE};
 use conditions::ScanConditions;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use filter::Conditions;
 use nyala_db::catalog::Measurement;
+use nyala_db::selection::PointSelection;
 use scan::MeasurementScan;
 use statistics::Known;
 use std::fmt;
@@ -60,10 +62,26 @@ pub(crate) struct MeasurementTable {
 }
 
 impl MeasurementTable {
-    /// A measurement, which must be loaded, with the fields that it has now.
-    pub(crate) fn of(measurement: Arc<Measurement>, database: &str, policy: &str) -> Self {
-        let columns = Arc::new(Columns::of(&measurement));
+    /// A measurement, which must be loaded, with the fields that it has now, and its hidden column if `with_hidden`.
+    pub(crate) fn of(measurement: Arc<Measurement>, database: &str, policy: &str, with_hidden: bool) -> Self {
+        let columns = Arc::new(Columns::of(&measurement, with_hidden));
         Self { database: database.to_owned(), policy: policy.to_owned(), measurement, columns }
+    }
+}
+
+impl MeasurementTable {
+    /// What its columns are called, and what they show.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&str, &Source)> {
+        self.columns.schema.fields().iter().map(|field| field.name().as_str()).zip(&self.columns.sources)
+    }
+
+    /// The points that satisfy conditions which were pushed down to its scan, with values for their parameters.
+    ///
+    /// # Errors
+    /// Invalid if a value cannot be compared with its column.
+    pub(crate) fn selection(&self, filters: &[Expr]) -> nyala_core::Result<PointSelection> {
+        let Conditions { time, tags, predicates } = Conditions::of(filters, &self.columns, &[])?;
+        Ok(PointSelection { tags, time, predicates })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::outside;
 use crate::execution::Execution;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow_schema::SchemaRef;
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -34,7 +34,7 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{
-    Comparison, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesSet,
+    Comparison, Direction, Order, Predicate, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
 };
 use nyala_core::{ColumnId, SeriesId, TableSchema, before_long_work};
 use nyala_db::catalog::Measurement;
@@ -336,6 +336,13 @@ impl ExecutionPlan for MeasurementScan {
     }
 }
 
+/// The numbers of the series of rows.
+fn series_numbers(runs: &[SeriesRun], rows: usize) -> UInt32Array {
+    let mut numbers = UInt32Array::builder(rows);
+    runs.iter().for_each(|run| numbers.append_value_n(run.series.0, run.rows as usize));
+    numbers.finish()
+}
+
 /// Rows that are being read.
 struct Reading {
     scan: MeasurementScan,
@@ -359,6 +366,7 @@ impl Reading {
             let times = || stored.map(|times| times.as_primitive::<TimestampNanosecondType>());
             match source {
                 Source::Tag(_) => tags.next().expect("one column per tag"),
+                Source::Series => Arc::new(series_numbers(&batch.series, batch.rows)),
                 Source::Time => Arc::new(times().expect("every row has a time").clone().with_timezone(ZONE)),
                 Source::TimeNs => {
                     Arc::new(Int64Array::new(times().expect("every row has a time").values().clone(), None))

@@ -66,7 +66,7 @@ impl Known {
                     let values = series.tag_values(key).count().min(self.series as usize);
                     unknown.with_distinct_count(Precision::Inexact(values))
                 }
-                Source::Field(..) => unknown,
+                Source::Field(..) | Source::Series => unknown,
             }
         };
         Arc::new(Statistics {

@@ -26,7 +26,8 @@ use view::view_table;
 pub(crate) const PUBLIC: &str = "public";
 /// The schema that a name without one is looked for in. No policy has such a name.
 pub(crate) const SEARCHED: &str = "\u{0}searched";
-/// The schema in which a table shows its hidden key too: for statements that change rows.
+/// The schema in which a table shows its hidden key too: for statements that change rows. With the name of a policy behind
+/// it, that of its measurements with the numbers of their series.
 pub(crate) const CHANGED: &str = "\u{0}changed";
 /// How deeply views may stand on views.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -75,9 +76,10 @@ impl DatabaseNames {
         database: &str,
         policy: &str,
         name: &str,
+        with_hidden: bool,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         let found = self.catalog.measurement(database, policy, name).await.map_err(outside)?;
-        let table = |measurement| MeasurementTable::of(measurement, database, policy);
+        let table = |measurement| MeasurementTable::of(measurement, database, policy, with_hidden);
         Ok(found.map(|measurement| Arc::new(table(measurement)) as Arc<dyn TableProvider>))
     }
 
@@ -145,7 +147,10 @@ impl CatalogProvider for SchemaNames {
         let policy = match name {
             SEARCHED => database.policy("").map(|policy| policy.name.clone()),
             CHANGED => None,
-            name => database.policies.iter().find(|policy| policy.name == name).map(|own| own.name.clone()),
+            name => {
+                let name = name.strip_prefix(CHANGED).unwrap_or(name);
+                database.policies.iter().find(|policy| policy.name == name).map(|own| own.name.clone())
+            }
         };
         let has_relations = matches!(name, SEARCHED | CHANGED | PUBLIC);
         if !has_relations && policy.is_none() {
@@ -156,7 +161,7 @@ impl CatalogProvider for SchemaNames {
             database: self.database.clone(),
             policy,
             has_relations,
-            with_hidden: name == CHANGED,
+            with_hidden: name.starts_with(CHANGED),
         }))
     }
 }
@@ -169,7 +174,7 @@ struct TableNames {
     policy: Option<String>,
     /// Whether the relations of the database are in it.
     has_relations: bool,
-    /// Whether tables show their hidden keys.
+    /// Whether tables show their hidden keys, and measurements the numbers of their series.
     with_hidden: bool,
 }
 
@@ -200,7 +205,7 @@ impl SchemaProvider for TableNames {
             return self.databases.relation(relation, self.with_hidden).await.map(Some);
         }
         match &self.policy {
-            Some(policy) => self.databases.measurement(&self.database, policy, name).await,
+            Some(policy) => self.databases.measurement(&self.database, policy, name, self.with_hidden).await,
             None => Ok(None),
         }
     }

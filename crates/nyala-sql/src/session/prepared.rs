@@ -3,7 +3,7 @@
 //! The plan of a query is optimised once and executed many times. Functions such as `now()` are computed when a plan is
 //! optimised, so the plan of a statement that calls one is optimised anew for each execution.
 
-use super::change::{Change, PreparedChange};
+use super::change::{ChangePlan, PreparedChange};
 use super::look_up::LookUp;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan_parameters::{parameter_types, with_types};
@@ -46,7 +46,7 @@ pub(crate) enum PreparedPlan {
     /// Finds a row by its key.
     LookUp(Arc<LookUp>),
     /// Changes rows.
-    Change(Arc<Change>),
+    Change(ChangePlan),
     /// Defines a table or a view.
     Definition,
     /// Executes a query whose plan is used again.
@@ -79,8 +79,8 @@ impl Prepared {
 
     /// A change of rows.
     pub(super) fn of_change(statement: Statement, prepared: PreparedChange) -> Self {
-        let PreparedChange { change, parameters, answer } = prepared;
-        let plan = PreparedPlan::Change(change);
+        let PreparedChange { plan, parameters, answer } = prepared;
+        let plan = PreparedPlan::Change(plan);
         Self { statement, parameters, columns: answer, version: 0, plan, principal: None }
     }
 

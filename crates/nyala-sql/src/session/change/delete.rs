@@ -1,8 +1,8 @@
 //! `DELETE`.
 
-use super::preparing::{Preparing, Written, column_of, named_item};
+use super::preparing::{Preparing, Written, changed_name, column_of, named_item, query_of};
 use super::selection::Selection;
-use super::update::{first_ones, places_of, query_of, whole};
+use super::update::{first_ones, places_of, whole};
 use super::work::Work;
 use crate::error::{SqlError, SqlResult};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -40,8 +40,9 @@ pub(super) async fn prepare(
     };
     let items = read.iter().map(item).collect();
     let others = delete.using.as_deref().unwrap_or_default();
-    let query = query_of(preparing, written.with, items, others, delete.selection.as_ref())?;
-    let selection = Selection::of_query(preparing, query).await?;
+    let (name, alias) = (changed_name(&preparing.place), &preparing.alias);
+    let query = query_of(name, alias, written.with, items, others, delete.selection.as_ref())?;
+    let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
     Ok(Delete { selection, read, may_repeat: !others.is_empty() })
 }
 

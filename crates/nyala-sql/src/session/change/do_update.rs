@@ -37,6 +37,23 @@ pub(super) fn assignments(
     written: &[Assignment],
 ) -> SqlResult<Vec<(usize, ast::Expr)>> {
     let mut all: Vec<(usize, ast::Expr)> = Vec::new();
+    for (name, value) in assigned_names(written)? {
+        let position = preparing.column(&name)?;
+        let value = match is_default(value) {
+            true => preparing.default(position)?,
+            false => value.clone(),
+        };
+        if let Some(number) = parameter(&value) {
+            preparing.types.note(number, data_type(preparing.columns.columns[position].declared_type));
+        }
+        all.push((position, value));
+    }
+    Ok(all)
+}
+
+/// The names of columns that SET assigns to, with their expressions.
+pub(super) fn assigned_names(written: &[Assignment]) -> SqlResult<Vec<(String, &ast::Expr)>> {
+    let mut all: Vec<(String, &ast::Expr)> = Vec::new();
     for assignment in written {
         let pairs = match (&assignment.target, &assignment.value) {
             (AssignmentTarget::ColumnName(name), value) => vec![(name, value)],
@@ -55,19 +72,11 @@ pub(super) fn assignments(
         };
         for (name, value) in pairs {
             let name = last_part(name)?;
-            let position = preparing.column(&name)?;
-            if all.iter().any(|(known, _)| *known == position) {
+            if all.iter().any(|(known, _)| *known == name) {
                 let message = format!("multiple assignments to same column \"{name}\"");
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
-            let value = match is_default(value) {
-                true => preparing.default(position)?,
-                false => value.clone(),
-            };
-            if let Some(number) = parameter(&value) {
-                preparing.types.note(number, data_type(preparing.columns.columns[position].declared_type));
-            }
-            all.push((position, value));
+            all.push((name, value));
         }
     }
     Ok(all)

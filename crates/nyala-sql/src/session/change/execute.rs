@@ -3,7 +3,7 @@
 use super::insert::{Conflict, Source};
 use super::sink::Sink;
 use super::work::{Chunks, Work};
-use super::{Change, ChangeKind, preparing};
+use super::{Change, ChangeKind, ChangePlan, preparing};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::outcome::Outcome;
@@ -36,6 +36,18 @@ enum Attempt {
 impl Session {
     /// Executes a change; `None` if a table was altered since it was planned.
     pub(crate) async fn execute_change(
+        &mut self,
+        statement: &Statement,
+        plan: &ChangePlan,
+        values: Vec<ScalarValue>,
+    ) -> SqlResult<Option<Outcome>> {
+        match plan {
+            ChangePlan::Rows(change) => self.change_rows(statement, change, values).await,
+            ChangePlan::Points(change) => self.change_points(statement, change, values).await,
+        }
+    }
+
+    async fn change_rows(
         &mut self,
         statement: &Statement,
         change: &Arc<Change>,

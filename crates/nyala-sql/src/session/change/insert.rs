@@ -166,7 +166,7 @@ async fn source(
     if query.with.is_none() {
         query.with = with.cloned();
     }
-    let selection = Selection::of_query(preparing, query).await?;
+    let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
     named.truncate(count(selection.columns())?);
     let is_unknown = unknown_columns(selection.plan());
     Ok(Source::Query { selection: Box::new(selection), is_unknown })
@@ -233,7 +233,7 @@ fn check_target(preparing: &Preparing<'_>, target: &ConflictTarget) -> SqlResult
     }
 }
 
-fn check_clauses(insert: &ast::Insert) -> SqlResult<()> {
+pub(super) fn check_clauses(insert: &ast::Insert) -> SqlResult<()> {
     let clauses = [
         (insert.or.is_some(), "INSERT OR …"),
         (insert.ignore, "INSERT IGNORE"),

@@ -9,7 +9,7 @@
 //! If somebody else was first to change one of these rows, it begins anew, alone in its table. So no update is lost.
 //!
 //! [`prepare`] finds out what a statement does, with what [`preparing`] collects; [`execute`] begins and ends it. [`insert`], [`update`] and
-//! [`delete`] are the kinds of statements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
+//! [`delete`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
 
 mod conflict;
 mod delete;
@@ -19,6 +19,7 @@ mod existing;
 mod insert;
 mod insert_rows;
 mod parameters;
+mod points;
 mod prepare;
 mod preparing;
 mod returning;
@@ -35,6 +36,15 @@ use crate::relation::columns::TableColumns;
 use arrow_schema::DataType;
 use nyala_db::relations::Relation;
 use std::sync::Arc;
+
+/// What a statement changes.
+#[derive(Debug, Clone)]
+pub(super) enum ChangePlan {
+    /// Rows of a table.
+    Rows(Arc<Change>),
+    /// Points of a measurement.
+    Points(Arc<points::PointChange>),
+}
 
 /// A prepared change of rows of a table.
 #[derive(Debug)]

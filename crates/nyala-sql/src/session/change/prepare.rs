@@ -2,7 +2,7 @@
 
 use super::parameters::ParameterTypes;
 use super::preparing::{Preparing, written};
-use super::{Change, delete, insert, returning, update};
+use super::{Change, ChangePlan, delete, insert, points, returning, update};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::TableColumns;
 use crate::session::Session;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A change, the types of its parameters, and the columns of what it returns.
 pub(in crate::session) struct PreparedChange {
-    pub(in crate::session) change: Arc<Change>,
+    pub(in crate::session) plan: ChangePlan,
     pub(in crate::session) parameters: Vec<DataType>,
     pub(in crate::session) answer: Option<SchemaRef>,
 }
@@ -39,9 +39,11 @@ impl Session {
             }
             Target::Relation(relation) => relation,
             Target::Measurement { policy } => {
-                let what = format!("changing rows of measurement \"{}\" of policy \"{policy}\"", place.name);
-                return Err(SqlError::unsupported(what)
-                    .with_hint("Points are written as line protocol, and deleted by DELETE of InfluxQL."));
+                let types = ParameterTypes::of(&statement.ast, given)?;
+                let alias = alias.cloned();
+                let (change, parameters) = points::prepare(self, place, policy, alias, &own, types).await?;
+                let plan = ChangePlan::Points(Arc::new(change));
+                return Ok(PreparedChange { plan, parameters, answer: None });
             }
         };
         let columns = Arc::new(TableColumns::all(table_of(&relation)?));
@@ -71,7 +73,8 @@ impl Session {
         let answer = returning.as_ref().map(|returning| returning.schema().clone());
         let parameters = types.finish();
         let change = Change { relation, columns, kind, returning }.with_types(&parameters)?;
-        Ok(PreparedChange { change: Arc::new(change), parameters, answer })
+        let plan = ChangePlan::Rows(Arc::new(change));
+        Ok(PreparedChange { plan, parameters, answer })
     }
 }
 
@@ -111,6 +114,6 @@ fn target_of(statement: &ast::Statement) -> SqlResult<(&ObjectName, Option<&Iden
     }
 }
 
-fn first_word(statement: &ast::Statement) -> String {
+pub(super) fn first_word(statement: &ast::Statement) -> String {
     statement.to_string().split_whitespace().next().unwrap_or_default().to_owned()
 }

@@ -7,7 +7,12 @@ use crate::session::Session;
 use crate::session::definition::table_of;
 use crate::statement::Statement;
 use crate::target::Place;
-use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, With};
+use datafusion::sql::sqlparser::ast::{
+    self, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
+    TableWithJoins, With,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use nyala_db::relations::Relation;
 use nyala_db::users::Privilege;
 use std::sync::Arc;
@@ -98,8 +103,40 @@ pub(super) fn named_item(expr: ast::Expr, name: &str) -> SelectItem {
     SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
 }
 
+/// The name under which plans see a measurement with the numbers of its series.
+pub(super) fn changed_measurement_name(place: &Place, policy: &str) -> ObjectName {
+    let schema = format!("{}{policy}", crate::names::CHANGED);
+    let parts = [&*place.database, &*schema, &*place.name];
+    ObjectName(parts.map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).to_vec())
+}
+
 /// The name under which plans see the table with its hidden key.
 pub(super) fn changed_name(place: &Place) -> ObjectName {
     let parts = [&place.database, crate::names::CHANGED, &place.name];
     ObjectName(parts.map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).to_vec())
+}
+
+/// The query over the table that is changed, and others.
+pub(super) fn query_of(
+    table: ObjectName,
+    alias: &Ident,
+    with: Option<&With>,
+    items: Vec<SelectItem>,
+    others: &[TableWithJoins],
+    condition: Option<&ast::Expr>,
+) -> SqlResult<Query> {
+    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT 1 FROM t AS a")?;
+    let Some(ast::Statement::Query(mut query)) = statements.pop() else { unreachable!("it is a query") };
+    let SetExpr::Select(select) = &mut *query.body else { unreachable!("it is a SELECT") };
+    if let TableFactor::Table { name, alias: own, .. } = &mut select.from[0].relation {
+        *name = table;
+        if let Some(TableAlias { name, .. }) = own {
+            name.clone_from(alias);
+        }
+    }
+    select.projection = items;
+    select.from.extend(others.iter().cloned());
+    select.selection = condition.cloned();
+    query.with = with.cloned();
+    Ok(*query)
 }

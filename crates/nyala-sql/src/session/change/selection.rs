@@ -1,10 +1,10 @@
 //! The query that finds what a change writes.
 
-use super::preparing::Preparing;
+use super::parameters::ParameterTypes;
 use crate::error::{SqlError, SqlResult};
 use crate::plan_parameters::with_types;
 use crate::plans::calls_stable_function;
-use crate::session::ToPlan;
+use crate::session::{Session, ToPlan};
 use arrow_schema::DataType;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
@@ -22,15 +22,19 @@ pub(super) struct Selection {
 
 impl Selection {
     /// Plans a query. What it says of parameters is noted.
-    pub(super) async fn of_query(preparing: &mut Preparing<'_>, query: Query) -> SqlResult<Self> {
+    pub(super) async fn of_query(
+        session: &mut Session,
+        types: &mut ParameterTypes,
+        query: Query,
+    ) -> SqlResult<Self> {
         let statement = ast::Statement::Query(Box::new(query));
-        let state = preparing.session.state();
+        let state = session.state();
         let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
         let plan = plan.map_err(SqlError::from)?;
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         options.verify_plan(&plan)?;
-        preparing.types.note_plan(&plan)?;
+        types.note_plan(&plan)?;
         Ok(Self { plan, is_optimized: false })
     }
 

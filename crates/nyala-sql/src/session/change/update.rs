@@ -2,7 +2,7 @@
 
 use super::do_update::assignments;
 use super::existing::key_of;
-use super::preparing::{Preparing, Written, changed_name, column_of, named_item};
+use super::preparing::{Preparing, Written, changed_name, column_of, named_item, query_of};
 use super::selection::Selection;
 use super::work::Work;
 use crate::error::{SqlError, SqlResult};
@@ -11,11 +11,7 @@ use crate::relation::literal::is_literal;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take};
 use datafusion::error::DataFusionError;
-use datafusion::sql::sqlparser::ast::{
-    self, Query, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind, With,
-};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::ast::{self, SelectItem, TableWithJoins, UpdateTableFromKind};
 use nyala_core::Value;
 use nyala_core::store::WriteMode;
 use std::collections::BTreeSet;
@@ -68,33 +64,10 @@ pub(super) async fn prepare(
         assigned.push((position, is_literal(&value)));
         items.push(named_item(value, &format!("\u{0}new{number}")));
     }
-    let query = query_of(preparing, written.with, items, from, update.selection.as_ref())?;
-    let selection = Selection::of_query(preparing, query).await?;
+    let (name, alias) = (changed_name(&preparing.place), &preparing.alias);
+    let query = query_of(name, alias, written.with, items, from, update.selection.as_ref())?;
+    let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
     Ok(Update { selection, read, assigned, may_repeat: !from.is_empty(), moves_rows })
-}
-
-/// The query over the table that is changed, and others.
-pub(super) fn query_of(
-    preparing: &Preparing<'_>,
-    with: Option<&With>,
-    items: Vec<SelectItem>,
-    others: &[TableWithJoins],
-    condition: Option<&ast::Expr>,
-) -> SqlResult<Query> {
-    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT 1 FROM t AS a")?;
-    let Some(ast::Statement::Query(mut query)) = statements.pop() else { unreachable!("it is a query") };
-    let SetExpr::Select(select) = &mut *query.body else { unreachable!("it is a SELECT") };
-    if let TableFactor::Table { name, alias, .. } = &mut select.from[0].relation {
-        *name = changed_name(&preparing.place);
-        if let Some(TableAlias { name, .. }) = alias {
-            name.clone_from(&preparing.alias);
-        }
-    }
-    select.projection = items;
-    select.from.extend(others.iter().cloned());
-    select.selection = condition.cloned();
-    query.with = with.cloned();
-    Ok(*query)
 }
 
 impl Work<'_> {

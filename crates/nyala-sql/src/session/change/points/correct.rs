@@ -1,0 +1,278 @@
+//! Executing UPDATE and DELETE of points.
+//!
+//! If the index of series and the store judge the whole condition, and fields are assigned constants, the store does the
+//! work. Otherwise the query finds the points, whose changes are collected in a stage and become visible together. Writers
+//! of the measurement wait meanwhile, so that no write is lost between reading a point and writing it again.
+
+use super::value::FieldRules;
+use super::{AssignedField, PointChange, PointChangeKind};
+use crate::command_tag::CommandTag;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::measurement::MeasurementTable;
+use crate::outcome::Outcome;
+use crate::plan_parameters::with_values;
+use crate::session::change::selection::Selection;
+use crate::session::change::update::whole;
+use crate::session::change::work::Chunks;
+use crate::session::{Planning, Run, Session, ToPlan};
+use crate::statement::Statement;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, TimestampNanosecondArray, UInt32Array};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::common::ScalarValue;
+use datafusion::datasource::source_as_provider;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use nyala_core::arrays::value_at;
+use nyala_core::store::{Operation, WriteBatch};
+use nyala_core::{ErrorKind, TimeRange, Value};
+use nyala_db::catalog::{Field, Measurement};
+use nyala_db::correct::{CorrectedField, CorrectionLock};
+use nyala_db::selection::PointSelection;
+use nyala_db::series::TagFilter;
+use nyala_db::users::Privilege;
+use nyala_exec::memory::MemoryCharge;
+use roaring::RoaringBitmap;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// What happens to points that a query has found.
+enum Correction<'a> {
+    /// The query has their new values behind their keys.
+    Update {
+        fields: &'a [AssignedField],
+        rules: &'a FieldRules,
+    },
+    Delete,
+}
+
+/// About what a point takes in the set of those that were seen, bytes.
+const SEEN_BYTES: usize = 32;
+
+impl Session {
+    /// Executes a change of points; `None` if the measurement is another one since it was planned.
+    pub(in crate::session) async fn change_points(
+        &mut self,
+        statement: &Statement,
+        change: &PointChange,
+        values: Vec<ScalarValue>,
+    ) -> SqlResult<Option<Outcome>> {
+        let place = &change.place;
+        if !self.principal().may(Privilege::Write, &place.database) {
+            let message = format!("permission denied for measurement \"{}\"", place.name);
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        if self.transaction.is_some() {
+            return Err(SqlError::unsupported("changing points inside a transaction")
+                .with_hint("Execute the statement before BEGIN or after COMMIT."));
+        }
+        let catalog = self.server.catalog.clone();
+        let freshness = catalog.follow().await?;
+        let found = catalog.measurement(&place.database, &change.policy, &place.name).await?;
+        let measurement = match found {
+            Some(found) if Arc::ptr_eq(&found, &change.table.measurement) => found,
+            Some(_) => return Ok(None),
+            None => return Err(place.unknown()),
+        };
+        let run = self.run(statement, freshness, Arc::default(), &values)?;
+        let rules = FieldRules {
+            around: self.surroundings(),
+            capabilities: catalog.store().capabilities(),
+            accepts_all_floats: measurement.is_member(),
+        };
+        let (command, rows) = match &change.kind {
+            PointChangeKind::Insert(insert) => {
+                ("INSERT", self.insert_points(change, insert, &run, &rules, values).await?)
+            }
+            PointChangeKind::Update { selection, fields, may_repeat } => {
+                let plan = self.optimized(selection, values)?;
+                let constants = constants_of(&plan, fields, &rules)?;
+                let points = match (selected_by(&plan)?, constants) {
+                    (Some(selected), Some(constants)) => {
+                        let corrected = catalog.set_fields(&measurement, &selected, constants);
+                        run.running.unless_stopped(corrected).await?
+                    }
+                    _ => {
+                        let correction = Correction::Update { fields, rules: &rules };
+                        self.correct(&run, &measurement, &plan, *may_repeat, correction).await?
+                    }
+                };
+                ("UPDATE", points)
+            }
+            PointChangeKind::Delete { selection, may_repeat } => {
+                let plan = self.optimized(selection, values)?;
+                let points = match selected_by(&plan)? {
+                    Some(selected) => {
+                        let deleted = catalog.delete_selected(&measurement, &selected, true);
+                        run.running.unless_stopped(deleted).await?
+                    }
+                    None => {
+                        let correction = Correction::Delete;
+                        self.correct(&run, &measurement, &plan, *may_repeat, correction).await?
+                    }
+                };
+                ("DELETE", points)
+            }
+        };
+        Ok(Some(Outcome::Done(CommandTag { command, rows: Some(rows) })))
+    }
+
+    /// The optimised plan of a query, in which parameters have their values and functions of the time theirs.
+    fn optimized(&mut self, selection: &Selection, values: Vec<ScalarValue>) -> SqlResult<LogicalPlan> {
+        let state = self.state();
+        state.execution_props_mut().query_execution_start_time = None;
+        state.mark_start_execution();
+        Ok(state.optimize(&with_values(selection.plan().clone(), values)?)?)
+    }
+
+    /// Corrects the points that a plan finds, all at once, and says how many there were.
+    async fn correct(
+        &mut self,
+        run: &Run,
+        measurement: &Measurement,
+        plan: &LogicalPlan,
+        may_repeat: bool,
+        correction: Correction<'_>,
+    ) -> SqlResult<u64> {
+        let catalog = self.server.catalog.clone();
+        // Nobody can bring series back while the lock is held, so all of them have to be in memory before.
+        let _pin = catalog.reload_series(measurement, TimeRange::ALL, &TagFilter::All).await?;
+        let lock = run.running.unless_stopped(catalog.lock_for_correction(measurement)).await?;
+        let mut stage = catalog.store().stage().await.map_err(unstaged)?;
+        let execution = run.over(stage.snapshot().await?);
+        let planning = Planning::Needed(ToPlan { plan, is_optimized: true });
+        let mut chunks = Chunks::of(self.stream(run, execution, planning, Vec::new()).await?, run, false);
+        let mut seen = may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
+        let (mut count, mut series, mut times) = (0, RoaringBitmap::new(), None::<TimeRange>);
+        while let Some(mut rows) = whole(&chunks.next().await?)? {
+            if let Some(seen) = &mut seen {
+                rows = seen.first_ones(&rows)?;
+            }
+            let points = FoundPoints::of(&rows);
+            series.extend(points.series.values());
+            times = points.times(times);
+            count += rows.num_rows() as u64;
+            if rows.num_rows() > 0 {
+                let operation = correction.operation(&lock, points, &rows).await?;
+                stage.write(WriteBatch { operations: vec![operation] }).await?;
+            }
+        }
+        let Some(times) = times else { return Ok(0) };
+        stage.commit().await.map_err(|error| match error.kind() {
+            ErrorKind::Conflict => {
+                let words = "could not serialize access due to concurrent update";
+                SqlError::new(SqlState::SERIALIZATION_FAILURE, words)
+            }
+            _ => error.into(),
+        })?;
+        if matches!(correction, Correction::Delete) {
+            lock.remove_empty(&series, times).await?;
+        }
+        Ok(count)
+    }
+}
+
+impl Correction<'_> {
+    async fn operation(
+        &self,
+        lock: &CorrectionLock<'_>,
+        points: FoundPoints,
+        rows: &RecordBatch,
+    ) -> SqlResult<Operation> {
+        let FoundPoints { series, times } = points;
+        let (fields, rules) = match self {
+            Self::Delete => return Ok(lock.delete(series, times)),
+            Self::Update { fields, rules } => (fields, rules),
+        };
+        let new = fields.iter().zip(&rows.columns()[2..]).map(|(own, values)| {
+            let values = rules.stored(values, own.is_unknown, &own.name, own.field.field_type)?;
+            Ok(CorrectedField { field: own.field.clone(), values })
+        });
+        Ok(lock.update(series, times, new.collect::<SqlResult<_>>()?).await?)
+    }
+}
+
+/// The keys of points that a query has found.
+struct FoundPoints {
+    series: UInt32Array,
+    times: TimestampNanosecondArray,
+}
+
+impl FoundPoints {
+    fn of(rows: &RecordBatch) -> Self {
+        let series = rows.column(0).as_primitive::<UInt32Type>().clone();
+        let times = rows.column(1).as_primitive::<Int64Type>();
+        Self { series, times: TimestampNanosecondArray::new(times.values().clone(), None) }
+    }
+
+    /// The range that contains their times, and those of another.
+    fn times(&self, known: Option<TimeRange>) -> Option<TimeRange> {
+        let times = self.times.values();
+        let Some((first, last)) = times.iter().min().zip(times.iter().max()) else { return known };
+        let own = TimeRange::new(*first, last.saturating_add(1));
+        Some(known.map_or(own, |known| {
+            TimeRange::new(known.start_ns.min(own.start_ns), known.end_ns.max(own.end_ns))
+        }))
+    }
+}
+
+/// The points that were found so far: a join may find one several times, and only the first counts.
+struct Seen {
+    points: HashSet<(u32, i64)>,
+    held: MemoryCharge,
+}
+
+impl Seen {
+    fn first_ones(&mut self, rows: &RecordBatch) -> SqlResult<RecordBatch> {
+        let FoundPoints { series, times } = FoundPoints::of(rows);
+        let keys = series.values().iter().zip(times.values());
+        let before = self.points.len();
+        let first: BooleanArray =
+            keys.map(|(id, time_ns)| Some(self.points.insert((*id, *time_ns)))).collect();
+        self.held.charge((self.points.len() - before) * SEEN_BYTES)?;
+        Ok(filter_record_batch(rows, &first).map_err(DataFusionError::from)?)
+    }
+}
+
+/// The points that a plan reads, if the index of series and the store judge its whole condition.
+fn selected_by(plan: &LogicalPlan) -> SqlResult<Option<PointSelection>> {
+    match plan {
+        LogicalPlan::Projection(projection) => selected_by(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => selected_by(&alias.input),
+        LogicalPlan::TableScan(scan) if scan.fetch.is_none() => {
+            let provider = source_as_provider(&scan.source)?;
+            let Some(table) = provider.downcast_ref::<MeasurementTable>() else { return Ok(None) };
+            Ok(Some(table.selection(&scan.filters)?))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What fields are assigned, if they are constants.
+fn constants_of(
+    plan: &LogicalPlan,
+    fields: &[AssignedField],
+    rules: &FieldRules,
+) -> SqlResult<Option<Vec<(Field, Option<Value>)>>> {
+    let LogicalPlan::Projection(projection) = plan else { return Ok(None) };
+    let mut constants = Vec::with_capacity(fields.len());
+    for (own, expression) in fields.iter().zip(&projection.expr[2..]) {
+        let Expr::Literal(value, _) = expression.clone().unalias() else { return Ok(None) };
+        let value: ArrayRef = value.to_array_of_size(1)?;
+        let stored = rules.stored(&value, own.is_unknown, &own.name, own.field.field_type)?;
+        constants.push((own.field.clone(), value_at(&stored, 0)));
+    }
+    Ok(Some(constants))
+}
+
+fn unstaged(error: nyala_core::Error) -> SqlError {
+    let is_unsupported = error.kind() == ErrorKind::Unsupported;
+    let error = SqlError::from(error);
+    match is_unsupported {
+        true => error.with_hint(
+            "This store changes points only if times, tags and fields are compared with constants, and set to constants.",
+        ),
+        false => error,
+    }
+}

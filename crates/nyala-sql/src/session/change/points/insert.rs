@@ -1,0 +1,269 @@
+//! INSERT of points: the rows are written as line protocol, so that names, types, retention and limits are checked as for
+//! every writer. A point that is there already gets the fields of the inserted one.
+
+use super::value::{FieldRules, parameter_type};
+use super::{PointChange, Preparing};
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::measurement::Source;
+use crate::relation::assign::assigned;
+use crate::relation::columns::data_type;
+use crate::relation::literal::parameter;
+use crate::session::change::insert::check_clauses;
+use crate::session::change::preparing::{Written, is_default};
+use crate::session::change::selection::{Selection, unknown_columns};
+use crate::session::change::work::Chunks;
+use crate::session::{Planning, Run, Session};
+use crate::target::last_part;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use datafusion::arrow::compute::cast;
+use datafusion::common::ScalarValue;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::ast::{self, SetExpr};
+use nyala_core::Value;
+use nyala_core::arrays::value_at;
+use nyala_db::ingest::{
+    LineLimits, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_escaped,
+    push_name,
+};
+use nyala_db::relations::DeclaredType;
+use std::fmt::Write;
+
+/// A prepared INSERT of points.
+#[derive(Debug)]
+pub(super) struct PointInsert {
+    /// What the columns of its query become.
+    columns: Vec<InsertedColumn>,
+    pub(super) selection: Selection,
+}
+
+#[derive(Debug)]
+struct InsertedColumn {
+    name: String,
+    source: Source,
+    /// Whether texts become what is needed: they are literals.
+    is_unknown: bool,
+}
+
+/// The text of points, one line each.
+#[derive(Default)]
+struct Lines {
+    text: String,
+    count: u64,
+}
+
+pub(super) async fn prepare(
+    preparing: &mut Preparing<'_>,
+    written: &Written<'_>,
+    insert: &ast::Insert,
+) -> SqlResult<PointInsert> {
+    check_clauses(insert)?;
+    if let Some(on) = &insert.on {
+        return Err(SqlError::unsupported(format!("{} for points", on.to_string().trim()))
+            .with_hint("A point that is there already gets the fields of the inserted one."));
+    }
+    let mut query = match &insert.source {
+        Some(query) => (**query).clone(),
+        None => return Err(SqlError::unsupported("INSERT of a point by DEFAULT VALUES")),
+    };
+    let is_explicit = !insert.columns.is_empty();
+    let mut columns: Vec<(String, Source)> = Vec::new();
+    for name in &insert.columns {
+        let name = last_part(name)?;
+        let source = preparing.source(&name)?;
+        if columns.iter().any(|(known, _)| *known == name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        columns.push((name, source));
+    }
+    if !is_explicit {
+        // As SELECT * shows them, but without the second column of times.
+        let shown = preparing.table.columns().filter(|(_, source)| **source != Source::TimeNs);
+        columns = shown.map(|(name, source)| (name.to_owned(), source.clone())).collect();
+    }
+    let times = columns.iter().filter(|(_, source)| matches!(source, Source::Time | Source::TimeNs)).count();
+    if times > 1 {
+        let words = "a point has one time: give \"time\" or the integer, not both";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+    }
+    if let SetExpr::Values(values) = &mut *query.body {
+        for row in &mut values.rows {
+            for (cell, (_, source)) in row.iter_mut().zip(&columns) {
+                if is_default(cell) {
+                    *cell = ast::Expr::value(ast::Value::Null);
+                }
+                if let Some(number) = parameter(cell) {
+                    preparing.types.note(number, type_of(source));
+                }
+            }
+        }
+    }
+    if query.with.is_none() {
+        query.with = written.with.cloned();
+    }
+    let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
+    let given = selection.columns();
+    if given > columns.len() {
+        let words = "INSERT has more expressions than target columns";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+    }
+    if given < columns.len() && is_explicit {
+        let words = "INSERT has more target columns than expressions";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+    }
+    let columns = columns.into_iter().zip(unknown_columns(selection.plan()));
+    let columns = columns.map(|((name, source), is_unknown)| InsertedColumn { name, source, is_unknown });
+    Ok(PointInsert { columns: columns.collect(), selection })
+}
+
+/// The type of a parameter that a column gets.
+fn type_of(source: &Source) -> DataType {
+    match source {
+        Source::Time => data_type(DeclaredType::Timestamptz),
+        Source::TimeNs => DataType::Int64,
+        Source::Field(_, field_type, _) => parameter_type(*field_type),
+        Source::Tag(_) | Source::Series => DataType::Utf8,
+    }
+}
+
+impl Session {
+    /// Inserts points, and says how many.
+    pub(super) async fn insert_points(
+        &mut self,
+        change: &PointChange,
+        insert: &PointInsert,
+        run: &Run,
+        rules: &FieldRules,
+        values: Vec<ScalarValue>,
+    ) -> SqlResult<u64> {
+        let planning = Planning::Needed(insert.selection.to_plan());
+        let stream = self.stream(run, run.execution.clone(), planning, values).await?;
+        let mut chunks = Chunks::of(stream, run, false);
+        let (mut lines, mut held) = (Lines::default(), run.memory().hold());
+        // All of them are known to be right before the first is written.
+        loop {
+            let batches = chunks.next().await?;
+            if batches.is_empty() {
+                break;
+            }
+            let before = lines.text.capacity();
+            batches.iter().try_for_each(|batch| lines.add(change, &insert.columns, batch, rules))?;
+            held.charge(lines.text.capacity() - before)?;
+        }
+        if lines.count == 0 {
+            return Ok(0);
+        }
+        let options = ParseOptions {
+            precision: Precision::Nanosecond,
+            now_ns: rules.around.now_ns,
+            limits: LineLimits::default(),
+        };
+        let (database, policy) = (&change.place.database, &change.policy);
+        let report = self.server.writer.write(database, policy, options, lines.text.as_bytes()).await?;
+        match report.complaint() {
+            None => Ok(report.written),
+            Some(complaint) => Err(SqlError::new(SqlState::DATA_EXCEPTION, complaint)
+                .with_detail(format!("{} of {} points were written.", report.written, lines.count))),
+        }
+    }
+}
+
+impl Lines {
+    fn add(
+        &mut self,
+        change: &PointChange,
+        columns: &[InsertedColumn],
+        batch: &RecordBatch,
+        rules: &FieldRules,
+    ) -> SqlResult<()> {
+        let mut stored: Vec<(&InsertedColumn, ArrayRef)> = Vec::with_capacity(columns.len());
+        for (own, values) in columns.iter().zip(batch.columns()) {
+            stored.push((own, own.stored(values, rules)?));
+        }
+        // In line protocol tags come first.
+        stored.sort_by_key(|(own, _)| match own.source {
+            Source::Tag(_) => 0,
+            Source::Field(..) => 1,
+            Source::Time | Source::TimeNs | Source::Series => 2,
+        });
+        let mut key = String::new();
+        push_name(&mut key, "measurement", &change.place.name, MEASUREMENT_SPECIALS)?;
+        for row in 0..batch.num_rows() {
+            self.text.push_str(&key);
+            let mut separator = ' ';
+            for (own, values) in &stored {
+                let value = value_at(values, row);
+                match (&own.source, value) {
+                    (Source::Tag(tag), Some(Value::String(text))) if !text.is_empty() => {
+                        self.text.push(',');
+                        push_name(&mut self.text, "tag", tag, TAG_SPECIALS)?;
+                        self.text.push('=');
+                        push_name(&mut self.text, "tag value", &text, TAG_SPECIALS)?;
+                    }
+                    (Source::Field(name, ..), Some(value)) => {
+                        self.text.push(separator);
+                        separator = ',';
+                        push_name(&mut self.text, "field", name, TAG_SPECIALS)?;
+                        self.text.push('=');
+                        self.push_value(&value);
+                    }
+                    (Source::Time | Source::TimeNs, Some(Value::Int(time_ns))) if separator == ',' => {
+                        write!(self.text, " {time_ns}").expect("text grows");
+                    }
+                    (Source::Time | Source::TimeNs, None) => {
+                        let message = format!("null value in column \"{}\" of a point", own.name);
+                        return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message).with_hint(
+                            "Leave the column out: then the points get the time of the statement.",
+                        ));
+                    }
+                    _ => {}
+                }
+            }
+            if separator == ' ' {
+                let message = format!("a point of \"{}\" has no field with a value", change.place.name);
+                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message));
+            }
+            self.text.push('\n');
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn push_value(&mut self, value: &Value) {
+        let text = &mut self.text;
+        match value {
+            Value::Float(value) => write!(text, "{value:e}"),
+            Value::Int(value) => write!(text, "{value}i"),
+            Value::UInt(value) => write!(text, "{value}u"),
+            Value::Bool(value) => write!(text, "{value}"),
+            Value::String(own) => {
+                text.push('"');
+                push_escaped(text, own, STRING_SPECIALS);
+                text.push('"');
+                Ok(())
+            }
+            Value::Decimal(_) | Value::Binary(_) => unreachable!("no field has such a type"),
+        }
+        .expect("text grows");
+    }
+}
+
+impl InsertedColumn {
+    /// Values as line protocol needs them.
+    fn stored(&self, values: &ArrayRef, rules: &FieldRules) -> SqlResult<ArrayRef> {
+        let declared = |declared| assigned(values, self.is_unknown, &self.name, declared, &rules.around);
+        match &self.source {
+            Source::Field(_, field_type, _) => rules.stored(values, self.is_unknown, &self.name, *field_type),
+            Source::Tag(_) | Source::Series => declared(DeclaredType::Text),
+            Source::TimeNs => declared(DeclaredType::Int8),
+            Source::Time => {
+                let times = declared(DeclaredType::Timestamptz)?;
+                let times = cast(&times, &DataType::Int64).map_err(DataFusionError::from)?;
+                Ok(times)
+            }
+        }
+    }
+}
