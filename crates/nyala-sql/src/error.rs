@@ -374,6 +374,9 @@ fn of_plan(words: String) -> SqlError {
     {
         return SqlError::new(SqlState::GROUPING_ERROR, words);
     }
+    if words.starts_with("Cannot create filter with non-boolean predicate") {
+        return SqlError::new(SqlState::TYPE_MISMATCH, "argument of WHERE must be type boolean");
+    }
     if words.starts_with("Cannot infer common argument type") || words.contains("coerc") {
         return SqlError::new(SqlState::TYPE_MISMATCH, words);
     }

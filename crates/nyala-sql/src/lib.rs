@@ -8,6 +8,7 @@
 //! sees, [`measurement`] what a measurement looks like and how it is read. A statement reads one snapshot
 //! ([`execution`]).
 
+mod as_of;
 mod buckets;
 mod command_tag;
 mod distinct_from;

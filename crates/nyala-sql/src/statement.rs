@@ -1,5 +1,6 @@
 //! Statements: parsed, but not looked at.
 
+use crate::as_of;
 use crate::distinct_from;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
@@ -25,6 +26,8 @@ pub struct Statement {
     pub(crate) text: Arc<str>,
     /// Whether it is `UPSERT INTO`, which Kudu's and Impala's users write: an INSERT that replaces rows that exist.
     pub(crate) is_upsert: bool,
+    /// The moment of the past that it asks for.
+    pub(crate) as_of: Option<ast::Expr>,
     /// Its shape, if it is the only statement of the text and plans of its shape can be kept.
     pub(crate) shape: Option<Arc<Shape>>,
 }
@@ -56,16 +59,19 @@ impl Statement {
             let is_repaired = tokens.iter().any(is_distinct);
             parsed = statements(numbers::rewritten(latest_on::rewritten(tokens)))?;
             if is_repaired {
-                parsed.iter_mut().for_each(|(ast, _)| distinct_from::repair(ast));
+                parsed.iter_mut().for_each(|own| distinct_from::repair(&mut own.ast));
             }
             Ok(())
         });
         done.map_err(|error: ParserError| SqlError::from(error).placed_in(text))?;
         let text: Arc<str> = text.into();
-        if parsed.len() > 1 {
+        if parsed.len() > 1 || parsed.iter().any(|own| own.as_of.is_some()) {
             shape = None;
         }
-        let statement = |(ast, is_upsert)| Self { ast, text: text.clone(), is_upsert, shape: shape.clone() };
+        let statement = |Parsed { ast, is_upsert, as_of }| {
+            let (text, shape) = (text.clone(), shape.clone());
+            Self { ast, text, is_upsert, as_of, shape }
+        };
         Ok(parsed.into_iter().map(statement).collect())
     }
 
@@ -84,21 +90,29 @@ impl Statement {
     /// Its text, as lists of running queries show it.
     pub fn shown(&self) -> String {
         let text = self.ast.to_string();
-        match text.strip_prefix("INSERT").filter(|_| self.is_upsert) {
-            Some(rest) => format!("UPSERT{rest}"),
-            None => text,
+        match (text.strip_prefix("INSERT").filter(|_| self.is_upsert), &self.as_of) {
+            (Some(rest), _) => format!("UPSERT{rest}"),
+            (None, Some(moment)) => format!("{text} AS OF {moment}"),
+            (None, None) => text,
         }
     }
 }
 
-/// The statements of a text, and which of them are `UPSERT`.
-fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<(ast::Statement, bool)>, ParserError> {
+/// A statement, and what the parser does not know of it.
+struct Parsed {
+    ast: ast::Statement,
+    is_upsert: bool,
+    as_of: Option<ast::Expr>,
+}
+
+/// The statements of a text.
+fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-    if !tokens.iter().any(is_upsert) {
+    if !tokens.iter().any(is_upsert) && !as_of::may_be_in(&tokens) {
         let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
-        return Ok(statements.into_iter().map(|ast| (ast, false)).collect());
+        let plain = |ast| Parsed { ast, is_upsert: false, as_of: None };
+        return Ok(statements.into_iter().map(plain).collect());
     }
-    // The parser does not know the word: it reads INSERT in its place.
     let mut statements = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
         let mut part = part.to_vec();
@@ -106,11 +120,15 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<(ast::Statement, bool)>,
         let Some(first) = first.filter(|token| token.token != Token::EOF) else { continue };
         let is_upsert = is_upsert(first);
         if is_upsert {
+            // The parser does not know the word: it reads INSERT in its place.
             let insert = Word { value: "INSERT".to_owned(), quote_style: None, keyword: Keyword::INSERT };
             *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
         }
+        let as_of = as_of::taken(&mut part, DEPTH_MAX);
         let mut parser = parser().with_tokens_with_locations(part);
-        statements.extend(parser.parse_statements()?.into_iter().map(|ast| (ast, is_upsert)));
+        for ast in parser.parse_statements()? {
+            statements.push(Parsed { ast, is_upsert, as_of: as_of.clone() });
+        }
     }
     Ok(statements)
 }
@@ -136,5 +154,22 @@ mod tests {
         assert_eq!(statements[0].shown(), "UPSERT INTO t VALUES (1)");
         assert_eq!(Statement::parse("UPSERT INTO").unwrap_err().code, SqlState::SYNTAX_ERROR);
         assert_eq!(Statement::parse(" ; ").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn as_of_is_a_moment_only_at_the_end() {
+        let moment = |text: &str| {
+            let statements = Statement::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            statements.into_iter().map(|own| own.as_of.map(|own| own.to_string())).collect::<Vec<_>>()
+        };
+        let text = "SELECT 1 AS OF '2026-01-01'; select 2; SELECT 3 as of now() - interval '5 minutes' ;";
+        let shown = moment(text);
+        assert_eq!(shown, [Some("'2026-01-01'".into()), None, Some("now() - INTERVAL '5 minutes'".into())]);
+        for text in
+            ["SELECT 1 AS of", "SELECT a AS of, b FROM t", "SELECT a AS of FROM t", "SELECT a AS \"of\""]
+        {
+            assert_eq!(moment(text), [None], "{text}");
+        }
+        assert_eq!(moment("SELECT a AS of FROM t AS OF $1"), [Some("$1".into())]);
     }
 }

@@ -38,7 +38,10 @@ fn fields_get_constants_and_expressions() {
     let mut server = started(dir.path());
     assert_eq!(changed(&server, "UPDATE t SET c = 3, n = NULL WHERE room = 'b'"), 1);
     assert_eq!(changed(&server, "UPDATE t SET c = c * 2, n = 7 WHERE c > 20 AND length(room) = 1"), 2);
-    assert_eq!(changed(&server, "UPDATE autogen.t AS x SET msg = 'it''s ' || x.time_ns WHERE room IS NULL"), 1);
+    assert_eq!(
+        changed(&server, "UPDATE autogen.t AS x SET msg = 'it''s ' || x.time_ns WHERE room IS NULL"),
+        1
+    );
     assert_eq!(changed(&server, "UPDATE t SET n = 9 WHERE time_ns = 5"), 0);
     assert_eq!(changed(&server, "UPDATE t SET n = 9 WHERE room = 'nowhere' AND length(room) > 3"), 0);
     assert_eq!(changed(&server, "UPDATE t SET ok = (SELECT count(*) = 4 FROM t) WHERE time_ns = 2"), 1);
@@ -86,7 +89,10 @@ fn points_are_inserted_as_other_writers_do() {
     assert_eq!(changed(&server, inserted), 2);
     // A point that is there gets more fields.
     assert_eq!(changed(&server, "INSERT INTO t (time_ns, room, n) VALUES (1, 'k', 11)"), 1);
-    assert_eq!(changed(&server, "INSERT INTO t (time_ns, room, c) SELECT time_ns + 10, room, c FROM t WHERE n > 0"), 2);
+    assert_eq!(
+        changed(&server, "INSERT INTO t (time_ns, room, c) SELECT time_ns + 10, room, c FROM t WHERE n > 0"),
+        2
+    );
     assert_eq!(
         answer(&server, "SELECT time_ns, room, c, n, msg FROM t WHERE n IS NULL OR n > 3 ORDER BY time"),
         json!([
@@ -197,4 +203,31 @@ fn points_follow_a_table() {
     let twice = "DELETE FROM t USING repair r WHERE r.room = 'k' AND t.room = 'k'";
     assert_eq!(changed(&server, twice), 2);
     assert_eq!(number(&server, "SELECT count(*) FROM t"), 2);
+}
+
+#[test]
+fn the_past_is_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Process::start(dir.path(), &["--history", "1h"]);
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write(POINTS).status, 204);
+    done(&server, "CREATE TABLE host (name text PRIMARY KEY, rack int)");
+    assert_eq!(changed(&server, "INSERT INTO host VALUES ('k', 1)"), 1);
+    let moment = number(&server, "SELECT CAST(now() AS bigint) AS ns");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(changed(&server, "UPDATE t SET c = 0"), 4);
+    assert_eq!(changed(&server, "DELETE FROM t WHERE room = 'k'"), 2);
+    assert_eq!(changed(&server, "UPDATE host SET rack = 2"), 1);
+    let query = "SELECT t.time_ns, t.c, h.rack FROM t JOIN host h ON h.name = t.room ORDER BY 1";
+    assert_eq!(answer(&server, query), json!([]));
+    let then = json!([{"time_ns": 1, "c": 21.5, "rack": 1}, {"time_ns": 3, "c": 22.0, "rack": 1}]);
+    assert_eq!(answer(&server, &format!("{query} AS OF {moment}")), then);
+    // What was deleted is brought back.
+    let back = format!(
+        "INSERT INTO t (time_ns, room, c) SELECT time_ns, room, c FROM t WHERE room = 'k' AS OF {moment}"
+    );
+    assert_eq!(code(&server, &back), "0A000");
+    assert_eq!(code(&server, "SELECT 1 AS OF '2026-02-30'"), "22008");
+    assert_eq!(code(&server, "SELECT * FROM t AS OF now() - interval '30 days'"), "22023");
+    assert_eq!(number(&server, "SELECT count(*) FROM t AS OF now() - interval '1 millisecond'"), 2);
 }

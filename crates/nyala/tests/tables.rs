@@ -15,8 +15,8 @@ mod process;
 mod sql;
 
 use process::Process;
+use serde_json::json;
 use sql::{answer, changed, code, done, number, post};
-use serde_json::{Value, json};
 
 fn started(dir: &std::path::Path) -> Process {
     let server = Process::start(dir, &[]);

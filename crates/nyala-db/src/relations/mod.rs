@@ -71,12 +71,18 @@ impl Relations {
         match relations.read_all().await {
             Ok(records) => relations.records = Some(records),
             Err(error) if error.kind() == ErrorKind::Corrupt => relations.damage = Some(error.to_string()),
+            // A store of the past, in which there were none yet.
+            Err(error) if error.kind() == ErrorKind::Unsupported && !relations.has_records() => {}
             Err(error) => return Err(error),
         }
         if relations.damage.is_none() && !store.capabilities().is_shared {
             relations.drop_orphans().await?;
         }
         Ok(relations)
+    }
+
+    fn has_records(&self) -> bool {
+        self.store.tables().iter().any(|(_, schema)| schema.name == TABLE)
     }
 
     async fn read_all(&self) -> Result<VersionedRecords> {
@@ -92,7 +98,11 @@ impl Relations {
         let orphans = tables
             .filter(|(table, schema)| schema.name.starts_with(TABLE_PREFIX) && !known.contains(table))
             .map(|(table, _)| table);
-        self.store.drop_tables(orphans.collect()).await
+        match self.store.drop_tables(orphans.collect()).await {
+            // A store of the past cannot be changed.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+            dropped => dropped,
+        }
     }
 
     /// Why they cannot be read, if they cannot.

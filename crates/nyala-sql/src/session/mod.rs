@@ -4,6 +4,7 @@ mod change;
 mod command;
 mod definition;
 mod look_up;
+mod past;
 mod prepared;
 mod query;
 mod reuse;
@@ -125,6 +126,10 @@ impl Session {
 
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
         let version = self.server.catalog.relations().version();
+        if let Some(moment) = statement.as_of.clone() {
+            let prepared = self.prepare_past(statement, &moment, types).await?;
+            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
+        }
         let prepared = match &statement.ast {
             _ if change::written(&statement).is_some() => {
                 self.server.catalog.follow().await?;
@@ -192,6 +197,9 @@ impl Session {
                     }
                     PreparedPlan::LookUp(look_up) => {
                         Some(self.execute_look_up(look_up, current.bound(values.clone())?).await?)
+                    }
+                    PreparedPlan::Past(past) => {
+                        self.execute_past(&current.statement, past, values.clone()).await?
                     }
                     PreparedPlan::Change(change) => {
                         self.execute_change(

@@ -8,6 +8,7 @@ use super::look_up::LookUp;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan_parameters::{parameter_types, with_types};
 use crate::plans::{KnownPlan, calls_stable_function};
+use crate::server::SqlServer;
 use crate::statement::Statement;
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -16,6 +17,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
 use nyala_db::users::Principal;
+use std::fmt;
 use std::sync::Arc;
 
 /// A prepared statement.
@@ -55,8 +57,26 @@ pub(crate) enum PreparedPlan {
         /// The values of its literals, which are parameters of the plan.
         literals: Vec<ScalarValue>,
     },
+    /// Asks for a moment of the past.
+    Past(Arc<PastPlan>),
     /// Does something with the session alone.
     Session,
+}
+
+/// A query of a moment of the past.
+pub(crate) struct PastPlan {
+    /// The moment, ns since 1970.
+    pub(super) moment_ns: i64,
+    /// The databases as they were.
+    pub(super) server: Arc<SqlServer>,
+    /// The query, prepared for these.
+    pub(super) inner: Prepared,
+}
+
+impl fmt::Debug for PastPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PastPlan({}, {:?})", self.moment_ns, self.inner)
+    }
 }
 
 impl Prepared {

@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 /// What a statement changes.
 #[derive(Debug, Clone)]
-pub(super) enum ChangePlan {
+pub(crate) enum ChangePlan {
     /// Rows of a table.
     Rows(Arc<Change>),
     /// Points of a measurement.

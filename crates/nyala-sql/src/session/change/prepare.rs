@@ -1,7 +1,7 @@
 //! Preparing a change: which table it is about, and what it does there.
 
 use super::parameters::ParameterTypes;
-use super::preparing::{Preparing, written};
+use super::preparing::{Preparing, first_word, written};
 use super::{Change, ChangePlan, delete, insert, points, returning, update};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::TableColumns;
@@ -112,8 +112,4 @@ fn target_of(statement: &ast::Statement) -> SqlResult<(&ObjectName, Option<&Iden
         }
         other => Err(SqlError::unsupported(first_word(other))),
     }
-}
-
-pub(super) fn first_word(statement: &ast::Statement) -> String {
-    statement.to_string().split_whitespace().next().unwrap_or_default().to_owned()
 }

@@ -140,3 +140,8 @@ pub(super) fn query_of(
     query.with = with.cloned();
     Ok(*query)
 }
+
+/// The word that a statement begins with.
+pub(super) fn first_word(statement: &ast::Statement) -> String {
+    statement.to_string().split_whitespace().next().unwrap_or_default().to_owned()
+}

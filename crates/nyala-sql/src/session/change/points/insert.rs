@@ -1,22 +1,21 @@
 //! INSERT of points: the rows are written as line protocol, so that names, types, retention and limits are checked as for
 //! every writer. A point that is there already gets the fields of the inserted one.
 
-use super::value::{FieldRules, parameter_type};
+use super::value::{FieldRules, declared, parameter_type};
 use super::{PointChange, Preparing};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::Source;
-use crate::relation::assign::assigned;
+use crate::relation::assign::{assigned, of_values};
 use crate::relation::columns::data_type;
-use crate::relation::literal::parameter;
+use crate::relation::literal::{datum, is_literal, parameter};
+use crate::relation::shown_as;
 use crate::session::change::insert::check_clauses;
 use crate::session::change::preparing::{Written, is_default};
 use crate::session::change::selection::{Selection, unknown_columns};
 use crate::session::change::work::Chunks;
 use crate::session::{Planning, Run, Session};
 use crate::target::last_part;
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use datafusion::arrow::compute::cast;
 use datafusion::common::ScalarValue;
@@ -34,9 +33,17 @@ use std::fmt::Write;
 /// A prepared INSERT of points.
 #[derive(Debug)]
 pub(super) struct PointInsert {
-    /// What the columns of its query become.
+    /// What the columns of its rows become.
     columns: Vec<InsertedColumn>,
-    pub(super) selection: Selection,
+    pub(super) rows: Rows,
+}
+
+/// Where rows come from.
+#[derive(Debug)]
+pub(super) enum Rows {
+    /// From VALUES of literals and parameters, which are read when the statement is executed.
+    Literals(Vec<Vec<ast::Expr>>),
+    Query(Selection),
 }
 
 #[derive(Debug)]
@@ -104,8 +111,14 @@ pub(super) async fn prepare(
     if query.with.is_none() {
         query.with = written.with.cloned();
     }
-    let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
-    let given = selection.columns();
+    let rows = match literals_of(&query)? {
+        Some(cells) => Rows::Literals(cells),
+        None => Rows::Query(Selection::of_query(preparing.session, &mut preparing.types, query).await?),
+    };
+    let (given, unknown) = match &rows {
+        Rows::Literals(cells) => (cells[0].len(), vec![true; cells[0].len()]),
+        Rows::Query(selection) => (selection.columns(), unknown_columns(selection.plan())),
+    };
     if given > columns.len() {
         let words = "INSERT has more expressions than target columns";
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
@@ -114,9 +127,23 @@ pub(super) async fn prepare(
         let words = "INSERT has more target columns than expressions";
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
     }
-    let columns = columns.into_iter().zip(unknown_columns(selection.plan()));
+    let columns = columns.into_iter().zip(unknown);
     let columns = columns.map(|((name, source), is_unknown)| InsertedColumn { name, source, is_unknown });
-    Ok(PointInsert { columns: columns.collect(), selection })
+    Ok(PointInsert { columns: columns.collect(), rows })
+}
+
+/// The cells of a query that is nothing but VALUES of literals and parameters.
+fn literals_of(query: &ast::Query) -> SqlResult<Option<Vec<Vec<ast::Expr>>>> {
+    let SetExpr::Values(values) = &*query.body else { return Ok(None) };
+    let width = values.rows.first().map_or(0, |row| row.len());
+    if values.rows.iter().any(|row| row.len() != width) {
+        let words = "VALUES lists must all be the same length";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+    }
+    let is_simple = query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    let mut cells = values.rows.iter().flat_map(|row| row.iter());
+    let are_literals = width > 0 && is_simple && cells.all(is_literal);
+    Ok(are_literals.then(|| values.rows.iter().map(|row| row.to_vec()).collect()))
 }
 
 /// The type of a parameter that a column gets.
@@ -139,19 +166,34 @@ impl Session {
         rules: &FieldRules,
         values: Vec<ScalarValue>,
     ) -> SqlResult<u64> {
-        let planning = Planning::Needed(insert.selection.to_plan());
-        let stream = self.stream(run, run.execution.clone(), planning, values).await?;
-        let mut chunks = Chunks::of(stream, run, false);
         let (mut lines, mut held) = (Lines::default(), run.memory().hold());
         // All of them are known to be right before the first is written.
-        loop {
-            let batches = chunks.next().await?;
-            if batches.is_empty() {
-                break;
+        match &insert.rows {
+            Rows::Literals(cells) => {
+                let column =
+                    |(place, own): (usize, &InsertedColumn)| own.literals(cells, place, &values, rules);
+                let columns = insert.columns.iter().enumerate().map(column).collect::<SqlResult<Vec<_>>>()?;
+                lines.add(change, insert.columns.iter().zip(columns).collect(), cells.len())?;
+                held.charge(lines.text.capacity())?;
             }
-            let before = lines.text.capacity();
-            batches.iter().try_for_each(|batch| lines.add(change, &insert.columns, batch, rules))?;
-            held.charge(lines.text.capacity() - before)?;
+            Rows::Query(selection) => {
+                let planning = Planning::Needed(selection.to_plan());
+                let stream = self.stream(run, run.execution.clone(), planning, values).await?;
+                let mut chunks = Chunks::of(stream, run, false);
+                loop {
+                    let batches = chunks.next().await?;
+                    if batches.is_empty() {
+                        break;
+                    }
+                    let before = lines.text.capacity();
+                    for batch in &batches {
+                        let columns = insert.columns.iter().zip(batch.columns());
+                        let stored = columns.map(|(own, values)| Ok((own, own.stored(values, rules)?)));
+                        lines.add(change, stored.collect::<SqlResult<_>>()?, batch.num_rows())?;
+                    }
+                    held.charge(lines.text.capacity() - before)?;
+                }
+            }
         }
         if lines.count == 0 {
             return Ok(0);
@@ -172,17 +214,13 @@ impl Session {
 }
 
 impl Lines {
+    /// Adds points, whose columns have the types that line protocol needs.
     fn add(
         &mut self,
         change: &PointChange,
-        columns: &[InsertedColumn],
-        batch: &RecordBatch,
-        rules: &FieldRules,
+        mut stored: Vec<(&InsertedColumn, ArrayRef)>,
+        rows: usize,
     ) -> SqlResult<()> {
-        let mut stored: Vec<(&InsertedColumn, ArrayRef)> = Vec::with_capacity(columns.len());
-        for (own, values) in columns.iter().zip(batch.columns()) {
-            stored.push((own, own.stored(values, rules)?));
-        }
         // In line protocol tags come first.
         stored.sort_by_key(|(own, _)| match own.source {
             Source::Tag(_) => 0,
@@ -191,7 +229,7 @@ impl Lines {
         });
         let mut key = String::new();
         push_name(&mut key, "measurement", &change.place.name, MEASUREMENT_SPECIALS)?;
-        for row in 0..batch.num_rows() {
+        for row in 0..rows {
             self.text.push_str(&key);
             let mut separator = ' ';
             for (own, values) in &stored {
@@ -252,6 +290,27 @@ impl Lines {
 }
 
 impl InsertedColumn {
+    /// A column of literals, as line protocol needs them.
+    fn literals(
+        &self,
+        cells: &[Vec<ast::Expr>],
+        place: usize,
+        parameters: &[ScalarValue],
+        rules: &FieldRules,
+    ) -> SqlResult<ArrayRef> {
+        let declared = match &self.source {
+            Source::Field(_, field_type, _) => declared(*field_type),
+            Source::Tag(_) | Source::Series => DeclaredType::Text,
+            Source::TimeNs => DeclaredType::Int8,
+            Source::Time => DeclaredType::Timestamptz,
+        };
+        let value = |row: &Vec<ast::Expr>| {
+            datum(&row[place], parameters, &rules.around)?.stored(&self.name, declared, &rules.around)
+        };
+        let values = of_values(declared, &cells.iter().map(value).collect::<SqlResult<Vec<_>>>()?)?;
+        self.stored(&shown_as(&values, &data_type(declared))?, rules)
+    }
+
     /// Values as line protocol needs them.
     fn stored(&self, values: &ArrayRef, rules: &FieldRules) -> SqlResult<ArrayRef> {
         let declared = |declared| assigned(values, self.is_unknown, &self.name, declared, &rules.around);

@@ -9,7 +9,9 @@ mod value;
 
 use super::do_update::assigned_names;
 use super::parameters::ParameterTypes;
-use super::preparing::{Written, changed_measurement_name, column_of, is_default, named_item, query_of};
+use super::preparing::{
+    Written, changed_measurement_name, column_of, first_word, is_default, named_item, query_of,
+};
 use super::selection::Selection;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::{MeasurementTable, SERIES, Source, TIME, TIME_NS};
@@ -18,14 +20,14 @@ use crate::session::Session;
 use crate::target::Place;
 use arrow_schema::DataType;
 use datafusion::sql::sqlparser::ast::{self, Ident, TableWithJoins, UpdateTableFromKind};
-use insert::PointInsert;
+use insert::{PointInsert, Rows};
 use nyala_db::catalog::Field;
 use nyala_db::users::Privilege;
 use value::parameter_type;
 
 /// A prepared change of points.
 #[derive(Debug)]
-pub(in crate::session) struct PointChange {
+pub(crate) struct PointChange {
     place: Place,
     policy: String,
     table: MeasurementTable,
@@ -128,7 +130,7 @@ pub(super) async fn prepare(
             let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
             PointChangeKind::Delete { selection, may_repeat: !others.is_empty() }
         }
-        other => return Err(SqlError::unsupported(super::prepare::first_word(other))),
+        other => return Err(SqlError::unsupported(first_word(other))),
     };
     let parameters = preparing.types.finish();
     let kind = kind.with_types(&parameters)?;
@@ -182,7 +184,9 @@ impl PointChangeKind {
     fn with_types(self, types: &[DataType]) -> SqlResult<Self> {
         Ok(match self {
             Self::Insert(mut insert) => {
-                insert.selection = insert.selection.with_types(types, None)?;
+                if let Rows::Query(selection) = insert.rows {
+                    insert.rows = Rows::Query(selection.with_types(types, None)?);
+                }
                 Self::Insert(insert)
             }
             Self::Update { selection, fields, may_repeat } => {

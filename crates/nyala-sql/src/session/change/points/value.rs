@@ -14,7 +14,7 @@ use nyala_db::catalog::FieldType;
 use nyala_db::relations::DeclaredType;
 
 /// The type that values are converted to before they become those of a field.
-fn declared(field_type: FieldType) -> DeclaredType {
+pub(super) fn declared(field_type: FieldType) -> DeclaredType {
     match field_type {
         FieldType::Float => DeclaredType::Float8,
         FieldType::Integer => DeclaredType::Int8,
