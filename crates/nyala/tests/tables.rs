@@ -215,9 +215,7 @@ fn what_is_not_there_is_refused_by_its_name() {
         ("CREATE TABLE u (id int PRIMARY KEY, n numeric)", "numeric"),
         ("CREATE TEMPORARY TABLE u (id int)", "TEMPORARY"),
         ("MERGE INTO t USING m ON t.id = m.v WHEN MATCHED THEN DELETE", "MERGE"),
-        ("UPDATE m SET v = 2", "measurement"),
-        ("DELETE FROM m", "measurement"),
-        ("INSERT INTO m VALUES (1)", "measurement"),
+        ("UPDATE m SET v = 2 RETURNING v", "RETURNING of points"),
         ("INSERT INTO t VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET id = 2", "key"),
         ("CREATE INDEX i ON t (n)", "CREATE INDEX"),
     ];
