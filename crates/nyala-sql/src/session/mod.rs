@@ -2,6 +2,7 @@
 
 mod change;
 mod command;
+mod create_as;
 mod definition;
 mod look_up;
 mod past;
@@ -191,7 +192,12 @@ impl Session {
             if !is_stale {
                 let done = match &current.plan {
                     PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
-                    PreparedPlan::Definition => Some(Outcome::Done(self.define(&current.statement).await?)),
+                    PreparedPlan::Definition => Some(Outcome::Done(match &current.statement.ast {
+                        ast::Statement::CreateTable(create) if create.query.is_some() => {
+                            Box::pin(self.create_table_as(&current.statement, create)).await?
+                        }
+                        _ => self.define(&current.statement).await?,
+                    })),
                     PreparedPlan::Query { .. } | PreparedPlan::Known { .. } => {
                         Some(self.execute_query(current, values.clone()).await?)
                     }

@@ -42,10 +42,6 @@ impl Session {
         }
         self.server.catalog.follow().await?;
         match &statement.ast {
-            ast::Statement::CreateTable(create) if create.query.is_some() => {
-                Err(SqlError::unsupported("CREATE TABLE … AS")
-                    .with_hint("Create the table, then INSERT … SELECT."))
-            }
             ast::Statement::CreateTable(create) => self.create_table(create).await,
             ast::Statement::CreateView(create) => self.create_view(create).await,
             ast::Statement::AlterTable(_) => Err(SqlError::unsupported("ALTER TABLE")),
