@@ -4,6 +4,7 @@ use super::preparing::Preparing;
 use crate::error::{SqlError, SqlResult};
 use crate::plan_parameters::with_types;
 use crate::plans::calls_stable_function;
+use crate::rewrite::rewritten;
 use crate::session::ToPlan;
 use arrow_schema::DataType;
 use datafusion::execution::SessionState;
@@ -23,7 +24,7 @@ pub(super) struct Selection {
 impl Selection {
     /// Plans a query. What it says of parameters is noted.
     pub(super) async fn of_query(preparing: &mut Preparing<'_>, query: Query) -> SqlResult<Self> {
-        let statement = ast::Statement::Query(Box::new(query));
+        let statement = rewritten(ast::Statement::Query(Box::new(query)));
         let state = preparing.session.state();
         let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
         let plan = plan.map_err(SqlError::from)?;

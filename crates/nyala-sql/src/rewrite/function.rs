@@ -1,0 +1,92 @@
+//! Functions with the prefix `pg_catalog`, those that are called without parentheses, and `ARRAY(SELECT …)`.
+
+use super::{exact, own_name};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr,
+};
+
+/// Words that are functions without parentheses, and that the parser takes for names.
+const WORDS: [&str; 2] = ["current_schema", "current_role"];
+
+pub(super) fn rewrite(expression: &mut Expr) {
+    match expression {
+        Expr::Identifier(word) if word.quote_style.is_none() => {
+            let folded = word.value.to_lowercase();
+            if WORDS.contains(&&*folded) {
+                *expression = call(exact(&folded), Vec::new());
+            }
+        }
+        Expr::Function(own) => {
+            if own.name.0.len() == 2
+                && let Some(name) = own_name(&own.name)
+            {
+                own.name = exact(&name);
+            }
+            match &own.args {
+                FunctionArguments::None => own.args = FunctionArguments::List(list(Vec::new())),
+                FunctionArguments::Subquery(query) if own_name(&own.name).as_deref() == Some("array") => {
+                    if let Some(collected) = collected(query) {
+                        *expression = call(exact("array::or_empty"), vec![collected]);
+                    }
+                }
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A call of a function.
+pub(super) fn call(name: ObjectName, arguments: Vec<Expr>) -> Expr {
+    Expr::Function(Function {
+        name,
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list(arguments)),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+fn list(arguments: Vec<Expr>) -> FunctionArgumentList {
+    let argument = |own| FunctionArg::Unnamed(FunctionArgExpr::Expr(own));
+    let args = arguments.into_iter().map(argument).collect();
+    FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }
+}
+
+/// A query of one column as a query of one array; `None` if it is not simple enough.
+fn collected(query: &Query) -> Option<Expr> {
+    let mut query = query.clone();
+    if query.limit_clause.is_some() || query.with.is_some() || query.fetch.is_some() {
+        return None;
+    }
+    let SetExpr::Select(select) = &mut *query.body else { return None };
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(own, _) if own.is_empty());
+    if is_grouped || select.distinct.is_some() || select.having.is_some() {
+        return None;
+    }
+    let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
+        &mut select.projection[..]
+    else {
+        return None;
+    };
+    let mut arguments = list(vec![value.clone()]);
+    if let Some(order) = query.order_by.take() {
+        let OrderByKind::Expressions(mut order) = order.kind else { return None };
+        for own in &mut order {
+            // The number of a column.
+            if matches!(&own.expr, Expr::Value(_)) {
+                own.expr = value.clone();
+            }
+        }
+        arguments.clauses.push(FunctionArgumentClause::OrderBy(order));
+    }
+    let aggregate = call(ObjectName::from(vec![Ident::new("array_agg")]), Vec::new());
+    let Expr::Function(mut aggregate) = aggregate else { return None };
+    aggregate.args = FunctionArguments::List(arguments);
+    *value = Expr::Function(aggregate);
+    Some(Expr::Subquery(Box::new(query)))
+}

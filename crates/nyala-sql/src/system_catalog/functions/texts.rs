@@ -1,0 +1,78 @@
+//! Functions of texts and arrays that DataFusion lacks, or means otherwise.
+
+use super::call::{Call, text};
+use super::{Function, Gives, strict, tolerant};
+use crate::system_catalog::objects::quoted;
+use arrow_array::Array;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    strict("quote_ident", Gives::Text, |call| Ok(text(quoted(&call.text(0).unwrap_or_default())))),
+    strict("quote_literal", Gives::Text, |call| {
+        let words = call.text(0).unwrap_or_default();
+        let escaped = words.replace('\'', "''").replace('\\', "\\\\");
+        Ok(text(if words.contains('\\') { format!(" E'{escaped}'") } else { format!("'{escaped}'") }))
+    }),
+    strict("pg_encoding_to_char", super::NAME, |call| {
+        Ok(text(if call.number(0) == Some(6) { "UTF8" } else { "" }))
+    }),
+    strict("pg_size_pretty", Gives::Text, |call| Ok(text(size_text(call.number(0).unwrap_or_default())))),
+    tolerant("array_to_string", Gives::Text, joined),
+    tolerant("array::or_empty", Gives::Same, |call| match call.value(0) {
+        ScalarValue::List(list) if list.is_null(0) => {
+            let element = list.values().data_type().clone();
+            Ok(ScalarValue::List(ScalarValue::new_list_nullable(&[], &element)))
+        }
+        other => Ok(other.clone()),
+    }),
+];
+
+/// The elements of an array, with something between them; NULLs are left out unless a text for them is given.
+fn joined(call: &Call<'_>) -> Result<ScalarValue> {
+    let (ScalarValue::List(list), Some(between)) = (call.value(0), call.text(1)) else {
+        return Ok(ScalarValue::Null);
+    };
+    if list.is_null(0) {
+        return Ok(ScalarValue::Null);
+    }
+    let (elements, for_null) = (list.value(0), call.text(2));
+    let mut parts = Vec::with_capacity(elements.len());
+    for place in 0..elements.len() {
+        let element = ScalarValue::try_from_array(&elements, place)?;
+        if element.is_null() {
+            parts.extend(for_null.clone());
+        } else {
+            parts.push(match element.try_as_str() {
+                Some(words) => words.unwrap_or_default().to_owned(),
+                None => element.to_string(),
+            });
+        }
+    }
+    Ok(text(parts.join(&between)))
+}
+
+/// As PostgreSQL rounds sizes.
+fn size_text(bytes: i64) -> String {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut size, mut unit) = (bytes, 0);
+    // The first unit goes up to ten times the next one.
+    while size.abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
+        size = (size + 512 * size.signum()) / 1024;
+        unit += 1;
+    }
+    format!("{size} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_text;
+
+    #[test]
+    fn sizes_are_shown() {
+        assert_eq!(
+            [0, 8192, 10_240, 7_716_000, -20_480].map(size_text),
+            ["0 bytes", "8192 bytes", "10 kB", "7535 kB", "-20 kB"]
+        );
+    }
+}
