@@ -47,7 +47,7 @@ const KNOWN: [(&str, &str, Accepts); 22] = [
     ("lock_timeout", "0", Accepts::Duration),
     ("max_identifier_length", "63", Accepts::One(&[])),
     ("nyala.push_down", "on", Accepts::OneOf(&["on", "off"])),
-    ("search_path", "", Accepts::Any),
+    ("search_path", "\"$user\", public", Accepts::Any),
     ("server_encoding", "UTF8", Accepts::One(&[])),
     ("server_version", SERVER_VERSION, Accepts::One(&[])),
     ("server_version_num", "150018", Accepts::One(&[])),

@@ -54,6 +54,16 @@ pub(crate) struct DatabaseNames {
 impl DatabaseNames {
     /// What plans are made with in which these are the names. Names without a database belong to the given one.
     pub(crate) fn planner(&self, database: &str) -> SessionState {
+        let mut planner = self.plain_planner(database);
+        let (names, of) = (self.clone(), database.to_owned());
+        let make_planner = Arc::new(move || names.plain_planner(&of));
+        let registered = system_catalog::register(&mut planner, &self.viewer, make_planner);
+        registered.expect("no function is refused");
+        planner
+    }
+
+    /// The same without what only clients use that look around.
+    fn plain_planner(&self, database: &str) -> SessionState {
         let mut config = SessionConfig::new()
             .with_default_catalog_and_schema(database, SEARCHED)
             .with_create_default_catalog_and_schema(false)
@@ -64,12 +74,10 @@ impl DatabaseNames {
         // A number with a point is a decimal: 0.1 + 0.2 = 0.3.
         options.sql_parser.parse_float_as_decimal = true;
         options.execution.time_zone = Some(self.zone.clone());
-        let mut planner = SqlServer::planner(self.pushes_down)
+        SqlServer::planner(self.pushes_down)
             .with_config(config)
             .with_catalog_list(Arc::new(self.clone()))
-            .build();
-        system_catalog::register(&mut planner, &self.viewer).expect("no function is refused");
-        planner
+            .build()
     }
 
     fn may_read(&self, database: &str) -> bool {

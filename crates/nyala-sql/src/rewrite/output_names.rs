@@ -119,10 +119,6 @@ fn of(expression: &Expr) -> Name {
             Some(name @ Name::Strong(_)) => name,
             _ => Name::Weak("case".to_owned()),
         },
-        Expr::Value(own) => match &own.value {
-            datafusion::sql::sqlparser::ast::Value::Boolean(_) => Name::Weak("bool".to_owned()),
-            _ => Name::None,
-        },
         Expr::Array(_) => strong("array"),
         Expr::Tuple(_) => strong("row"),
         Expr::Exists { .. } => strong("exists"),
