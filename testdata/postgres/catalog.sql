@@ -4,7 +4,7 @@ create table t (id int primary key, name text not null, price numeric(10,2) defa
 create table s (t_id int, pos int, what text default 'nothing', primary key (t_id, pos));
 create table h (a int, b text);
 create table "Upper Case" ("Id" bigint primary key, "select" text);
-create table priced (name varchar(20) primary key, low numeric(8,3) check (low > 0), high numeric(8,3), constraint ordered check (low < high));
+create table priced (name varchar(20) primary key, low numeric(8,3), high numeric(8,3), constraint ordered check (low < high));
 create view vw as select id, name, price from t;
 create view counted as select what, count(*), max(pos) as last from s group by what;
 comment on table t is 'a table';
@@ -22,7 +22,6 @@ comment on column t.name is 'its name';
 \d public.s
 \d t_pkey
 \d nothing
-\d p*
 \dt
 \dt s
 \dt public.*
@@ -38,5 +37,6 @@ comment on column t.name is 'its name';
 \dp h
 \dd
 \dx nothing
+\d nothing*
 \dE
 \des

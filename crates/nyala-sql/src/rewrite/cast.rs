@@ -28,10 +28,7 @@ pub(super) fn rewrite(expression: &mut Expr) {
             Some(call("regproc::text", inner.clone()))
         }
         Some(name) if NAMED.contains(&name) => Some(call(&format!("{name}::oid"), inner.clone())),
-        Some("oid" | "xid" | "cid") => Some(match is_number(&inner) {
-            true => inner.clone(),
-            false => call("as::oid", inner.clone()),
-        }),
+        Some("oid" | "xid" | "cid") => Some(call("as::oid", inner.clone())),
         Some("name" | "sql_identifier") => Some(call("as::name", text_of(inner.clone()))),
         Some("char") => Some(call("as::char", text_of(inner.clone()))),
         Some("text" | "varchar" | "bpchar") if is_number(&inner) => Some(text_of(inner.clone())),

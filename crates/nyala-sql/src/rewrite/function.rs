@@ -4,6 +4,7 @@ use super::{exact, own_name};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
     FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr,
+    UnaryOperator,
 };
 
 /// Words that are functions without parentheses, and that the parser takes for names.
@@ -34,6 +35,15 @@ pub(super) fn rewrite(expression: &mut Expr) {
             }
         }
         _ => {}
+    }
+}
+
+/// A comparison with the text of an array, which has no type of its own.
+pub(super) fn array_comparison(left: &Expr, right: &Expr, is_negated: bool) -> Expr {
+    let equal = call(exact("array::equals"), vec![left.clone(), right.clone()]);
+    match is_negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(equal) },
+        false => equal,
     }
 }
 

@@ -12,7 +12,7 @@ mod table;
 pub(crate) use output_names::{named, named_fields};
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, SetExpr, Statement, TableFactor,
+    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Select, SetExpr, Statement, TableFactor, Value,
     VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
@@ -50,11 +50,9 @@ struct Rewrite;
 impl VisitorMut for Rewrite {
     type Break = ();
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         // Columns are told apart before they are changed.
-        if let SetExpr::Select(select) = &mut *query.body {
-            projection::tell_apart(select);
-        }
+        projection::tell_apart(select);
         ControlFlow::Continue(())
     }
 
@@ -70,14 +68,19 @@ impl VisitorMut for Rewrite {
             Expr::Function(_) | Expr::Identifier(_) => function::rewrite(expression),
             Expr::Collate { expr, .. } => {
                 // Texts are compared by their bytes, whatever the collation.
-                *expression =
-                    std::mem::replace(expr, Expr::value(datafusion::sql::sqlparser::ast::Value::Null));
+                *expression = std::mem::replace(expr, Expr::value(Value::Null));
             }
             Expr::BinaryOp { left, op, right } => {
                 if let BinaryOperator::PGCustomBinaryOperator(parts) = op
                     && let Some(plain) = parts.last().and_then(|name| operator(name))
                 {
                     *op = plain;
+                }
+                if matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq)
+                    && (is_array(left) || is_array(right))
+                {
+                    *expression = function::array_comparison(left, right, *op == BinaryOperator::NotEq);
+                    return ControlFlow::Continue(());
                 }
                 if *op == BinaryOperator::StringConcat {
                     cast::show_expression(left);
@@ -88,6 +91,12 @@ impl VisitorMut for Rewrite {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Whether an expression is the text of an array, such as `'{0}'`.
+fn is_array(expression: &Expr) -> bool {
+    let Expr::Value(own) = expression else { return false };
+    matches!(&own.value, Value::SingleQuotedString(text) if text.starts_with('{') && text.ends_with('}'))
 }
 
 /// The operator of a name, as in `OPERATOR(pg_catalog.~)`.
@@ -163,7 +172,7 @@ mod tests {
                 "SELECT \"regclass::text\"(c.oid), \"version\"() FROM c WHERE a = \"regclass::oid\"('t')",
             ),
             ("SELECT o::pg_catalog.regtype::pg_catalog.text FROM c", "SELECT \"regtype::text\"(o) FROM c"),
-            ("SELECT NULL, NULL, a::pg_catalog.int4", "SELECT NULL, NULL AS \"\u{1}NULL 1\", a::int4"),
+            ("SELECT NULL, NULL, a::pg_catalog.int4", "SELECT NULL, NULL AS \"\u{1}null 1\", a::int4"),
             (
                 "SELECT array(SELECT x FROM t ORDER BY x)",
                 "SELECT \"array::or_empty\"((SELECT array_agg(x ORDER BY x) FROM t))",

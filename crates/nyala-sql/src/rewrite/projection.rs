@@ -1,6 +1,6 @@
 //! Columns of one name: PostgreSQL allows `SELECT NULL, NULL`, the planner wants names of their own.
 
-use datafusion::sql::sqlparser::ast::{Ident, Select, SelectItem};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};
 use std::collections::HashSet;
 
 /// Gives columns whose names are taken names that nobody writes. What clients are told is decided elsewhere.
@@ -11,7 +11,7 @@ pub(super) fn tell_apart(select: &mut Select) {
     let mut taken: HashSet<String> = HashSet::new();
     for (item, number) in select.projection.iter_mut().zip(0..) {
         let name = match item {
-            SelectItem::UnnamedExpr(expression) => expression.to_string(),
+            SelectItem::UnnamedExpr(expression) => planned_name(expression),
             SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
             _ => continue,
         };
@@ -26,5 +26,14 @@ pub(super) fn tell_apart(select: &mut Select) {
             SelectItem::ExprWithAlias { alias: own, .. } => *own = alias,
             _ => {}
         }
+    }
+}
+
+/// What the planner calls an expression: casts do not count, and functions without parentheses have them.
+fn planned_name(expression: &Expr) -> String {
+    match expression {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => planned_name(expr),
+        Expr::TypedString(own) => own.value.to_string(),
+        other => other.to_string().trim_end_matches("()").to_lowercase(),
     }
 }

@@ -17,11 +17,10 @@ mod system_table;
 mod table;
 mod viewer;
 
-
 pub(crate) use schema::SystemSchema;
-pub(crate) use system_table::{INFORMATION_SCHEMA, PG_CATALOG};
 use subquery::CatalogSubqueries;
 pub(crate) use subquery::MakePlanner;
+pub(crate) use system_table::{INFORMATION_SCHEMA, PG_CATALOG};
 pub(crate) use viewer::{MAINTENANCE_DATABASE, Viewer};
 
 use datafusion::error::Result;
@@ -30,7 +29,11 @@ use std::sync::Arc;
 
 /// Makes a planner know the functions and the subqueries of clients that look around. `make_planner` makes one that need
 /// not know them.
-pub(crate) fn register(state: &mut SessionState, viewer: &Arc<Viewer>, make_planner: MakePlanner) -> Result<()> {
+pub(crate) fn register(
+    state: &mut SessionState,
+    viewer: &Arc<Viewer>,
+    make_planner: MakePlanner,
+) -> Result<()> {
     functions::register(state, viewer)?;
     state.add_analyzer_rule(Arc::new(CatalogSubqueries::new(make_planner)));
     Ok(())

@@ -1,6 +1,6 @@
 //! Functions of texts and arrays that DataFusion lacks, or means otherwise.
 
-use super::call::{Call, text};
+use super::call::{Call, bool, text};
 use super::{Function, Gives, strict, tolerant};
 use crate::system_catalog::objects::quoted;
 use arrow_array::Array;
@@ -19,6 +19,9 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     strict("pg_size_pretty", Gives::Text, |call| Ok(text(size_text(call.number(0).unwrap_or_default())))),
     tolerant("array_to_string", Gives::Text, joined),
+    strict("array_lower", Gives::Int, |call| Ok(bound(call, false))),
+    strict("array_upper", Gives::Int, |call| Ok(bound(call, true))),
+    strict("array::equals", Gives::Bool, |call| Ok(bool(array_text(call, 0)? == array_text(call, 1)?))),
     tolerant("array::or_empty", Gives::Same, |call| match call.value(0) {
         ScalarValue::List(list) if list.is_null(0) => {
             let element = list.values().data_type().clone();
@@ -28,6 +31,23 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
 ];
 
+/// The number of the first or last element of an array; NULL if there is none.
+fn bound(call: &Call<'_>, is_last: bool) -> ScalarValue {
+    let ScalarValue::List(list) = call.value(0) else { return ScalarValue::Null };
+    let length = if call.number(1) == Some(1) { list.value_length(0) } else { 0 };
+    match length {
+        0 => ScalarValue::Null,
+        length => ScalarValue::Int32(Some(if is_last { length } else { 1 })),
+    }
+}
+
+/// An array as text, without quotes around its elements.
+fn array_text(call: &Call<'_>, place: usize) -> Result<String> {
+    let ScalarValue::List(list) = call.value(place) else { return Ok(call.text(place).unwrap_or_default()) };
+    let parts = elements(&list.value(0), Some("NULL"))?;
+    Ok(format!("{{{}}}", parts.join(",")))
+}
+
 /// The elements of an array, with something between them; NULLs are left out unless a text for them is given.
 fn joined(call: &Call<'_>) -> Result<ScalarValue> {
     let (ScalarValue::List(list), Some(between)) = (call.value(0), call.text(1)) else {
@@ -36,12 +56,17 @@ fn joined(call: &Call<'_>) -> Result<ScalarValue> {
     if list.is_null(0) {
         return Ok(ScalarValue::Null);
     }
-    let (elements, for_null) = (list.value(0), call.text(2));
-    let mut parts = Vec::with_capacity(elements.len());
-    for place in 0..elements.len() {
-        let element = ScalarValue::try_from_array(&elements, place)?;
+    let parts = elements(&list.value(0), call.text(2).as_deref())?;
+    Ok(text(parts.join(&between)))
+}
+
+/// The elements of an array as texts. NULLs are left out unless there is a text for them.
+fn elements(array: &dyn Array, for_null: Option<&str>) -> Result<Vec<String>> {
+    let mut parts = Vec::with_capacity(array.len());
+    for place in 0..array.len() {
+        let element = ScalarValue::try_from_array(array, place)?;
         if element.is_null() {
-            parts.extend(for_null.clone());
+            parts.extend(for_null.map(str::to_owned));
         } else {
             parts.push(match element.try_as_str() {
                 Some(words) => words.unwrap_or_default().to_owned(),
@@ -49,7 +74,7 @@ fn joined(call: &Call<'_>) -> Result<ScalarValue> {
             });
         }
     }
-    Ok(text(parts.join(&between)))
+    Ok(parts)
 }
 
 /// As PostgreSQL rounds sizes.

@@ -7,11 +7,11 @@ use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Subquery,
-    TypeSignature, Volatility,
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
+    Subquery, TypeSignature, Volatility,
 };
 use datafusion::physical_plan::collect;
 use std::collections::HashMap;
@@ -150,10 +150,17 @@ impl Evaluated {
                 let bound = own.transform_up(|inner| Ok(self.bound(inner, given)))?;
                 Ok(bound.update_data(|own| name.restore(own)))
             })?;
-            match bound.transformed {
-                true => bound.map_data(LogicalPlan::recompute_schema),
-                false => Ok(bound),
-            }
+            let bound = match bound.transformed {
+                true => bound.map_data(LogicalPlan::recompute_schema)?,
+                false => bound,
+            };
+            // A function in FROM no longer depends on the row.
+            bound.transform_data(|node| match node {
+                LogicalPlan::Subquery(inner) if inner.subquery.all_out_ref_exprs().is_empty() => {
+                    Ok(Transformed::yes(Arc::unwrap_or_clone(inner.subquery)))
+                }
+                other => Ok(Transformed::no(other)),
+            })
         })?;
         let plan = state.create_physical_plan(&bound.data).await?;
         let data_type = self.return_type(&[])?;

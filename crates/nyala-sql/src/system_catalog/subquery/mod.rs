@@ -101,7 +101,10 @@ fn joined(subquery: &Subquery) -> Result<Option<Expr>> {
     let LogicalPlan::Projection(projection) = &*subquery.subquery else { return Ok(None) };
     let [value] = &projection.expr[..] else { return Ok(None) };
     let LogicalPlan::Filter(filter) = &*projection.input else { return Ok(None) };
-    if value.contains_outer() || !filter.input.all_out_ref_exprs().is_empty() || contains_aggregate(&filter.input) {
+    if value.contains_outer()
+        || !filter.input.all_out_ref_exprs().is_empty()
+        || contains_aggregate(&filter.input)
+    {
         return Ok(None);
     }
     let (mut outside, mut inside) = (Vec::new(), Vec::new());
@@ -137,7 +140,10 @@ fn contains_aggregate(plan: &LogicalPlan) -> bool {
     let is_other = |node: &LogicalPlan| {
         !matches!(
             node,
-            LogicalPlan::TableScan(_) | LogicalPlan::Join(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_)
+            LogicalPlan::TableScan(_)
+                | LogicalPlan::Join(_)
+                | LogicalPlan::SubqueryAlias(_)
+                | LogicalPlan::Filter(_)
         )
     };
     plan.exists(|node| Ok(is_other(node))).unwrap_or(true)
