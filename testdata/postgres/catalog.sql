@@ -35,7 +35,6 @@ comment on column t.name is 'its name';
 \dT
 \df
 \dp h
-\dd
 \dx nothing
 \d nothing*
 \dE

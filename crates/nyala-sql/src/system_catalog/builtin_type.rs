@@ -109,11 +109,15 @@ impl BuiltinType {
         if self.is_array()
             && let Some(element) = Self::of_oid(self.element)
         {
-            return Field::new(
-                name,
-                DataType::List(element.field(Field::LIST_FIELD_DEFAULT_NAME).into()),
-                true,
-            );
+            let element = element.field(Field::LIST_FIELD_DEFAULT_NAME);
+            let field = Field::new(name, DataType::List(element.into()), true);
+            return match self.name {
+                // They are shown otherwise than arrays.
+                "int2vector" | "oidvector" => {
+                    field.with_metadata([(TYPE_KEY.to_owned(), self.name.to_owned())].into())
+                }
+                _ => field,
+            };
         }
         if let Some(base) = Self::of_oid(self.base) {
             return base.field(name);
