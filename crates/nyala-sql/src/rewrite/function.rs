@@ -24,6 +24,11 @@ pub(super) fn rewrite(expression: &mut Expr) {
             {
                 own.name = exact(&name);
             }
+            if let Some(expanded) = own_name(&own.name).and_then(|name| expanded(&name)) {
+                own.name = exact(expanded);
+                *expression = call(exact("unnest"), vec![expression.clone()]);
+                return;
+            }
             match &own.args {
                 FunctionArguments::None => own.args = FunctionArguments::List(list(Vec::new())),
                 FunctionArguments::Subquery(query) if own_name(&own.name).as_deref() == Some("array") => {
@@ -35,6 +40,15 @@ pub(super) fn rewrite(expression: &mut Expr) {
             }
         }
         _ => {}
+    }
+}
+
+/// The function that gives as an array what a function gives as rows; `None` if the planner knows the function.
+pub(super) fn expanded(name: &str) -> Option<&'static str> {
+    match name {
+        "generate_subscripts" => Some("array::subscripts"),
+        "_pg_expandarray" => Some("array::numbered"),
+        _ => None,
     }
 }
 

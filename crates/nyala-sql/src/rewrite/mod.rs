@@ -66,6 +66,16 @@ impl VisitorMut for Rewrite {
         match expression {
             Expr::Cast { .. } | Expr::TypedString(_) => cast::rewrite(expression),
             Expr::Function(_) | Expr::Identifier(_) => function::rewrite(expression),
+            Expr::Like { pattern, escape_char: escape @ Some(_), .. }
+            | Expr::ILike { pattern, escape_char: escape @ Some(_), .. } => {
+                if let Some(escape) = escape.take() {
+                    // The planner knows the backslash only.
+                    **pattern = function::call(
+                        exact("like::pattern"),
+                        vec![(**pattern).clone(), Expr::Value(escape)],
+                    );
+                }
+            }
             Expr::Collate { expr, .. } => {
                 // Texts are compared by their bytes, whatever the collation.
                 *expression = std::mem::replace(expr, Expr::value(Value::Null));

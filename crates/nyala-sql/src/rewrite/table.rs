@@ -26,6 +26,7 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
     let are_constant = given.iter().all(|own| matches!(own, Expr::Value(_) | Expr::UnaryOp { .. }));
     let array_exprs = match &*own {
         "unnest" => given,
+        own if let Some(expanded) = function::expanded(own) => vec![function::call(exact(expanded), given)],
         // The planner has a table of constant numbers.
         "generate_series" | "range" if are_constant => {
             if name.0.len() > 1 {

@@ -31,6 +31,10 @@ enum Gives {
     BigInt,
     Text,
     Names,
+    /// The positions of the elements of an array.
+    Positions,
+    /// The elements of an array, each with its position.
+    Numbered,
     /// A value of what the first argument is.
     Same,
     /// A moment.
@@ -118,6 +122,14 @@ impl ScalarUDFImpl for CatalogFunction {
             Gives::BigInt => DataType::Int64,
             Gives::Text => DataType::Utf8,
             Gives::Names => DataType::new_list(DataType::Utf8, true),
+            Gives::Positions => DataType::new_list(DataType::Int32, true),
+            Gives::Numbered => {
+                let element = match given.first() {
+                    Some(DataType::List(element)) => element.data_type().clone(),
+                    _ => DataType::Null,
+                };
+                DataType::new_list(texts::numbered_type(element), true)
+            }
             Gives::Same => given.first().cloned().unwrap_or(DataType::Null),
             Gives::Time => DataType::Timestamp(arrow_schema::TimeUnit::Nanosecond, Some("+00:00".into())),
             Gives::Typed(_, data_type) => data_type.clone(),

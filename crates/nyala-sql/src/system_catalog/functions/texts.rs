@@ -3,9 +3,12 @@
 use super::call::{Call, bool, text};
 use super::{Function, Gives, strict, tolerant};
 use crate::system_catalog::objects::quoted;
-use arrow_array::Array;
+use arrow_array::{Array, ArrayRef, Int32Array, ListArray, StructArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use std::sync::Arc;
 
 pub(super) static FUNCTIONS: &[Function] = &[
     strict("quote_ident", Gives::Text, |call| Ok(text(quoted(&call.text(0).unwrap_or_default())))),
@@ -19,6 +22,15 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     strict("pg_size_pretty", Gives::Text, |call| Ok(text(size_text(call.number(0).unwrap_or_default())))),
     tolerant("array_to_string", Gives::Text, joined),
+    strict("array::subscripts", Gives::Positions, |call| {
+        let positions = (1..=elements_of(call)).map(|own| ScalarValue::Int32(Some(own)));
+        Ok(list(positions.collect(), &DataType::Int32))
+    }),
+    strict("array::numbered", Gives::Numbered, numbered),
+    tolerant("json_build_object", Gives::Typed("json", &DataType::Utf8), json_object),
+    strict("like::pattern", Gives::Text, |call| {
+        Ok(text(with_backslashes(&call.text(0).unwrap_or_default(), &call.text(1).unwrap_or_default())))
+    }),
     strict("array_lower", Gives::Int, |call| Ok(bound(call, false))),
     strict("array_upper", Gives::Int, |call| Ok(bound(call, true))),
     strict("array::equals", Gives::Bool, |call| Ok(bool(array_text(call, 0)? == array_text(call, 1)?))),
@@ -39,6 +51,80 @@ fn bound(call: &Call<'_>, is_last: bool) -> ScalarValue {
         0 => ScalarValue::Null,
         length => ScalarValue::Int32(Some(if is_last { length } else { 1 })),
     }
+}
+
+/// How many elements an array has.
+fn elements_of(call: &Call<'_>) -> i32 {
+    let ScalarValue::List(list) = call.value(0) else { return 0 };
+    if call.values.len() > 1 && call.number(1) != Some(1) { 0 } else { list.value_length(0) }
+}
+
+fn list(values: Vec<ScalarValue>, of: &DataType) -> ScalarValue {
+    ScalarValue::List(ScalarValue::new_list_nullable(&values, of))
+}
+
+/// The type of a numbered element: PostgreSQL calls its parts `x` and `n`.
+pub(super) fn numbered_type(element: DataType) -> DataType {
+    DataType::Struct(vec![Field::new("x", element, true), Field::new("n", DataType::Int32, true)].into())
+}
+
+fn numbered(call: &Call<'_>) -> Result<ScalarValue> {
+    let ScalarValue::List(array) = call.value(0) else { return Ok(ScalarValue::Null) };
+    let elements = array.value(0);
+    let of = numbered_type(elements.data_type().clone());
+    let DataType::Struct(fields) = &of else { return Ok(ScalarValue::Null) };
+    let positions: ArrayRef = Arc::new(Int32Array::from_iter_values((1..).take(elements.len())));
+    let pairs = StructArray::try_new(fields.clone(), vec![elements, positions], None)?;
+    let offsets = OffsetBuffer::from_lengths([pairs.len()]);
+    let field = Arc::new(Field::new_list_field(of, true));
+    Ok(ScalarValue::List(Arc::new(ListArray::try_new(field, offsets, Arc::new(pairs), None)?)))
+}
+
+/// `{"a" : 1, "b" : null}`
+fn json_object(call: &Call<'_>) -> Result<ScalarValue> {
+    let mut parts = Vec::with_capacity(call.values.len() / 2);
+    for place in (0..call.values.len() / 2).map(|pair| 2 * pair) {
+        let value = match call.value(place + 1) {
+            value if value.is_null() => "null".to_owned(),
+            ScalarValue::Boolean(_) => if call.is_true(place + 1) { "true" } else { "false" }.to_owned(),
+            value if value.data_type().is_numeric() => call.text(place + 1).unwrap_or_default(),
+            _ => json_text(&call.text(place + 1).unwrap_or_default()),
+        };
+        parts.push(format!("{} : {value}", json_text(&call.text(place).unwrap_or_default())));
+    }
+    Ok(text(format!("{{{}}}", parts.join(", "))))
+}
+
+fn json_text(words: &str) -> String {
+    let mut quoted = String::with_capacity(words.len() + 2);
+    quoted.push('"');
+    for letter in words.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A pattern of LIKE with another letter in front of what means itself.
+fn with_backslashes(pattern: &str, escape: &str) -> String {
+    let Some(escape) = escape.chars().next() else { return pattern.replace('\\', "\\\\") };
+    let mut changed = String::with_capacity(pattern.len());
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            letter if letter == escape => {
+                changed.push('\\');
+                changed.extend(letters.next());
+            }
+            '\\' => changed.push_str("\\\\"),
+            letter => changed.push(letter),
+        }
+    }
+    changed
 }
 
 /// An array as text, without quotes around its elements.
