@@ -4,7 +4,9 @@
 //! number; what shows it asks for the name instead ([`show`]).
 
 use super::{exact, function, own_name};
-use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr, ObjectName, SelectItem, Value};
+use datafusion::sql::sqlparser::ast::{
+    Array, ArrayElemTypeDef, DataType, Expr, ObjectName, SelectItem, Value,
+};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -40,7 +42,10 @@ pub(super) fn rewrite(expression: &mut Expr) {
     }
     match expression {
         Expr::Cast { expr, data_type, .. } => {
-            **expr = inner;
+            **expr = match array_elements(&inner).filter(|_| matches!(data_type, DataType::Array(_))) {
+                Some(elem) => Expr::Array(Array { elem, named: true }),
+                None => inner,
+            };
             plain(data_type);
         }
         Expr::TypedString(typed) => plain(&mut typed.data_type),
@@ -97,6 +102,47 @@ fn plain(data_type: &mut DataType) {
         }
         _ => {}
     }
+}
+
+/// The elements of the text of an array such as `'{a,"b c",NULL}'`; `None` if it is none of one dimension.
+fn array_elements(expression: &Expr) -> Option<Vec<Expr>> {
+    let Expr::Value(value) = expression else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let (mut elements, mut element, mut letters) = (Vec::new(), String::new(), inner.chars());
+    let mut is_quoted = false;
+    if inner.trim().is_empty() {
+        return Some(elements);
+    }
+    let add = |element: &mut String, is_quoted: &mut bool, elements: &mut Vec<Expr>| {
+        let own = std::mem::take(element);
+        let plain = own.trim();
+        elements.push(Expr::value(match std::mem::take(is_quoted) {
+            true => Value::SingleQuotedString(own),
+            false if plain.eq_ignore_ascii_case("null") => Value::Null,
+            false => Value::SingleQuotedString(plain.to_owned()),
+        }));
+    };
+    while let Some(letter) = letters.next() {
+        match letter {
+            '{' | '}' => return None,
+            '"' => {
+                is_quoted = true;
+                loop {
+                    match letters.next()? {
+                        '"' => break,
+                        '\\' => element.extend(letters.next()),
+                        other => element.push(other),
+                    }
+                }
+            }
+            '\\' => element.extend(letters.next()),
+            ',' => add(&mut element, &mut is_quoted, &mut elements),
+            other => element.push(other),
+        }
+    }
+    add(&mut element, &mut is_quoted, &mut elements);
+    Some(elements)
 }
 
 fn array_of(inner: DataType) -> DataType {

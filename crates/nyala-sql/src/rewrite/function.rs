@@ -2,9 +2,9 @@
 
 use super::{exact, own_name};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
     FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr,
-    UnaryOperator,
+    UnaryOperator, Value,
 };
 
 /// Words that are functions without parentheses, and that the parser takes for names.
@@ -41,6 +41,19 @@ pub(super) fn rewrite(expression: &mut Expr) {
         }
         _ => {}
     }
+}
+
+/// `(row).field` as a call.
+pub(super) fn rewrite_access(expression: &mut Expr) {
+    let Expr::CompoundFieldAccess { root, access_chain } = expression else { return };
+    let field = |access: &AccessExpr| match access {
+        AccessExpr::Dot(Expr::Identifier(name)) => Some(name.value.clone()),
+        _ => None,
+    };
+    let Some(fields) = access_chain.iter().map(field).collect::<Option<Vec<String>>>() else { return };
+    let root = root.as_ref().clone();
+    let got = |row, field| call(exact("get_field"), vec![row, Expr::value(Value::SingleQuotedString(field))]);
+    *expression = fields.into_iter().fold(root, got);
 }
 
 /// The function that gives as an array what a function gives as rows; `None` if the planner knows the function.

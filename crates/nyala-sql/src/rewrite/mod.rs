@@ -76,6 +76,7 @@ impl VisitorMut for Rewrite {
                     );
                 }
             }
+            Expr::CompoundFieldAccess { .. } => function::rewrite_access(expression),
             Expr::Collate { expr, .. } => {
                 // Texts are compared by their bytes, whatever the collation.
                 *expression = std::mem::replace(expr, Expr::value(Value::Null));

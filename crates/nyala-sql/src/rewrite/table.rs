@@ -18,6 +18,12 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
         return;
     };
     let Some(own) = own_name(name) else { return };
+    if own == "pg_get_keywords" {
+        // It is a table here.
+        *name = exact(&own);
+        arguments_of(factor);
+        return;
+    }
     let argument = |own: &FunctionArg| match own {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(own)) => Some(own.clone()),
         _ => None,
@@ -44,6 +50,13 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
     let (with_offset, with_offset_alias) = (false, None);
     let with_ordinality = *with_ordinality;
     *factor = TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality };
+}
+
+/// Takes the parentheses away from a function that is a table.
+fn arguments_of(factor: &mut TableFactor) {
+    if let TableFactor::Table { args, .. } = factor {
+        *args = None;
+    }
 }
 
 fn alias_of(name: &str) -> TableAlias {

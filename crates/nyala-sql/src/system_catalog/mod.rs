@@ -9,6 +9,7 @@ mod cell;
 mod columns;
 mod content;
 mod functions;
+mod keyword;
 mod objects;
 mod oid;
 mod schema;

@@ -1,5 +1,6 @@
 //! The objects of a database that somebody may see: schemas, relations, keys and constraints.
 
+use super::keyword::is_reserved;
 use super::oid::DATABASE_OWNER;
 use super::oid::{INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA, PUBLIC_SCHEMA, Taken};
 use super::system_table::{self, INFORMATION_SCHEMA, PG_CATALOG, SystemTable};
@@ -85,7 +86,7 @@ impl Objects {
             by_oid: HashMap::new(),
             default_policy: String::new(),
         };
-        for table in system_table::all() {
+        for table in system_table::all().filter(|table| !table.is_function) {
             let namespace =
                 if table.schema == PG_CATALOG { PG_CATALOG_SCHEMA } else { INFORMATION_SCHEMA_SCHEMA };
             all.add(table.oid, namespace, table.schema, table.name, ObjectKind::System(table));
@@ -257,22 +258,6 @@ pub(crate) fn quoted(name: &str) -> String {
     let goes_on = |letter: char| begins(letter) || letter.is_ascii_digit() || letter == '$';
     let is_plain = name.starts_with(begins) && name.chars().all(goes_on) && !is_reserved(name);
     if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
-/// Whether a word is reserved by PostgreSQL.
-fn is_reserved(word: &str) -> bool {
-    const WORDS: &str = " all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
-        boolean both case cast char character check coalesce collate collation column concurrently constraint create \
-        cross current_catalog current_date current_role current_schema current_time current_timestamp current_user dec \
-        decimal default deferrable desc distinct do else end except exists extract false fetch float for foreign freeze \
-        from full grant greatest group grouping having ilike in initially inner inout int integer intersect interval \
-        into is isnull join lateral leading least left like limit localtime localtimestamp national natural nchar none \
-        normalize not notnull null nullif numeric offset on only or order out outer overlaps overlay placing position \
-        precision primary real references returning right row select session_user setof similar smallint some \
-        substring symmetric table tablesample then time timestamp to trailing treat trim true union unique user using \
-        values varchar variadic verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
-        xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable ";
-    WORDS.contains(&format!(" {word} "))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The tables and views of `pg_catalog` and `information_schema`: which columns PostgreSQL 15 gives them.
 //!
-//! A line of `definitions/pg_catalog.txt` has a name, PostgreSQL's number, `r` or `v` (table or view), and the columns. An
+//! A line of `definitions/pg_catalog.txt` has a name, PostgreSQL's number, `r`, `v` or `f` (table, view or function), and the columns. An
 //! exclamation mark says that a column has no NULLs.
 
 use super::builtin_type::BuiltinType;
@@ -20,6 +20,8 @@ pub(crate) struct SystemTable {
     pub(crate) name: &'static str,
     pub(crate) oid: u32,
     pub(crate) is_view: bool,
+    /// Whether it is a function of PostgreSQL that gives rows.
+    pub(crate) is_function: bool,
     pub(crate) columns: Vec<SystemColumn>,
     /// The same columns in plans.
     pub(crate) fields: SchemaRef,
@@ -64,7 +66,18 @@ fn read(schema: &'static str, text: &'static str) -> SystemTables {
         let fields: Vec<Field> = columns.iter().map(|own| own.of.field(own.name)).collect();
         let oid = oid.parse().expect("the second part is a number");
         let fields = Arc::new(Schema::new(fields));
-        (name, SystemTable { schema, name, oid, is_view: kind == "v", columns, fields })
+        (
+            name,
+            SystemTable {
+                schema,
+                name,
+                oid,
+                is_view: kind == "v",
+                is_function: kind == "f",
+                columns,
+                fields,
+            },
+        )
     };
     text.lines().map(table).collect()
 }

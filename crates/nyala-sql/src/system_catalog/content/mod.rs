@@ -63,6 +63,7 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         "pg_constraint" => constraints::constraints(scope),
         "pg_database" => databases::databases(scope),
         "pg_description" => attributes::descriptions(scope),
+        "pg_get_keywords" => types::keywords(),
         "pg_index" => constraints::indexes(scope),
         "pg_indexes" => constraints::shown_indexes(scope),
         "pg_language" => types::languages(),

@@ -2,6 +2,7 @@
 
 use crate::system_catalog::builtin_type::{BuiltinType, TYPES};
 use crate::system_catalog::cell::Row;
+use crate::system_catalog::keyword::{KEYWORDS, Keyword};
 use crate::system_catalog::oid::{
     BTREE, DEFAULT_COLLATION, HEAP, INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA,
 };
@@ -85,4 +86,18 @@ pub(super) fn languages() -> Vec<Row> {
         ]
     };
     [(12, "internal", false), (14, "sql", true)].map(row).into()
+}
+
+pub(super) fn keywords() -> Vec<Row> {
+    let row = |(word, own): (&&'static str, &Keyword)| {
+        let label = if own.is_bare_label { "can be bare label" } else { "requires AS" };
+        vec![
+            ("word", (*word).into()),
+            ("catcode", own.category.into()),
+            ("barelabel", own.is_bare_label.into()),
+            ("catdesc", own.description().into()),
+            ("baredesc", label.into()),
+        ]
+    };
+    KEYWORDS.iter().map(row).collect()
 }
