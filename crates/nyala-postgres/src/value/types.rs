@@ -3,8 +3,7 @@
 use crate::error::Failure;
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 
-/// The key of a field's metadata with the name of its type, where its values alone do not tell: `oid`, `name`, `json`.
-pub const TYPE_KEY: &str = "pg_type";
+pub use nyala_sql::TYPE_KEY;
 
 /// Makes [`PgType`] and its table from lines of `variant: name, number, number of its arrays, bytes of a value`.
 macro_rules! types {

@@ -2,7 +2,7 @@
 
 use super::{exact, function, own_name};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableAliasColumnDef, TableFactor,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableAliasColumnDef, TableFactor,
 };
 
 /// Functions without the schema that they are in. The alias of `unnest(…)`, and of a function with that schema, is that of
@@ -38,7 +38,8 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
             if name.0.len() > 1 {
                 name_column(alias);
             }
-            *name = exact(&own);
+            // Names of such tables are looked up with their quotes.
+            *name = ObjectName::from(vec![Ident::new(own)]);
             return;
         }
         "generate_series" => vec![function::call(exact(&own), given)],

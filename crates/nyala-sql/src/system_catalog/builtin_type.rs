@@ -1,12 +1,11 @@
 //! The types that PostgreSQL has from the beginning, with its own numbers (`definitions/types.txt`).
 
+use crate::pg_type::TYPE_KEY;
 use arrow_schema::{DataType, Field, TimeUnit};
 use nyala_db::relations::DeclaredType;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The key of a field's metadata with the name of its type, which clients of PostgreSQL are told.
-pub(crate) const TYPE_KEY: &str = "pg_type";
 /// What the modifier of a type is shifted by: the length of a header of long ago.
 const MODIFIER_SHIFT: i32 = 4;
 

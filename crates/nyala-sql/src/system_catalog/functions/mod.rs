@@ -8,9 +8,9 @@ mod objects;
 mod session;
 mod texts;
 
-use super::builtin_type::TYPE_KEY;
 use super::objects::Objects;
 use super::viewer::Viewer;
+use crate::pg_type::TYPE_KEY;
 use arrow_schema::{DataType, Field, FieldRef};
 use call::Call;
 use datafusion::common::ScalarValue;
