@@ -183,7 +183,7 @@ mod tests {
                 "SELECT \"regclass::text\"(c.oid), \"version\"() FROM c WHERE a = \"regclass::oid\"('t')",
             ),
             ("SELECT o::pg_catalog.regtype::pg_catalog.text FROM c", "SELECT \"regtype::text\"(o) FROM c"),
-            ("SELECT NULL, NULL, a::pg_catalog.int4", "SELECT NULL, NULL AS \"\u{1}null 1\", a::int4"),
+            ("SELECT NULL, NULL, a::pg_catalog.int4", "SELECT NULL, NULL AS \"\u{1}null 1\", a::INT4"),
             (
                 "SELECT array(SELECT x FROM t ORDER BY x)",
                 "SELECT \"array::or_empty\"((SELECT array_agg(x ORDER BY x) FROM t))",
