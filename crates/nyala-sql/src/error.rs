@@ -72,6 +72,8 @@ impl SqlState {
     pub const UNKNOWN_STATEMENT: Self = Self("26000");
     /// invalid_authorization_specification
     pub const UNKNOWN_USER: Self = Self("28000");
+    /// invalid_savepoint_specification
+    pub const UNKNOWN_SAVEPOINT: Self = Self("3B001");
     /// serialization_failure
     pub const SERIALIZATION_FAILURE: Self = Self("40001");
     /// insufficient_privilege

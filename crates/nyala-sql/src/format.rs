@@ -3,13 +3,15 @@
 //! JSON, JSON lines and CSV are written by Arrow's own writers; `arrow` is the stream format of Arrow IPC.
 
 use crate::error::{SqlError, SqlResult};
-use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use datafusion::arrow::csv::writer as csv;
 use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::arrow::json::writer as json;
 use datafusion::arrow::json::writer::{JsonArray, LineDelimited};
 use datafusion::error::DataFusionError;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,8 +57,9 @@ impl RowFormat {
 pub struct RowWriter(Writer);
 
 enum Writer {
-    Json(json::Writer<Vec<u8>, JsonArray>),
-    JsonLines(json::Writer<Vec<u8>, LineDelimited>),
+    /// The columns have names of their own: an object has each name once.
+    Json(json::Writer<Vec<u8>, JsonArray>, SchemaRef),
+    JsonLines(json::Writer<Vec<u8>, LineDelimited>, SchemaRef),
     /// What is written; its writer keeps nothing from batch to batch.
     Csv(Vec<u8>),
     Arrow(StreamWriter<Vec<u8>>),
@@ -67,8 +70,8 @@ impl RowWriter {
     pub fn new(format: RowFormat, schema: &SchemaRef) -> SqlResult<Self> {
         let json = || json::WriterBuilder::new().with_explicit_nulls(true);
         Ok(Self(match format {
-            RowFormat::Json => Writer::Json(json().build(Vec::new())),
-            RowFormat::JsonLines => Writer::JsonLines(json().build(Vec::new())),
+            RowFormat::Json => Writer::Json(json().build(Vec::new()), told_apart(schema)),
+            RowFormat::JsonLines => Writer::JsonLines(json().build(Vec::new()), told_apart(schema)),
             RowFormat::Csv => {
                 let mut out = Vec::new();
                 // An answer without rows has names all the same.
@@ -82,8 +85,12 @@ impl RowWriter {
     /// Writes more rows.
     pub fn write(&mut self, rows: &RecordBatch) -> SqlResult<()> {
         match &mut self.0 {
-            Writer::Json(writer) => writer.write(rows).map_err(failed),
-            Writer::JsonLines(writer) => writer.write(rows).map_err(failed),
+            Writer::Json(writer, names) => {
+                renamed(rows, names).and_then(|rows| writer.write(&rows)).map_err(failed)
+            }
+            Writer::JsonLines(writer, names) => {
+                renamed(rows, names).and_then(|rows| writer.write(&rows)).map_err(failed)
+            }
             Writer::Csv(out) => write_csv(rows, false, out),
             Writer::Arrow(writer) => writer.write(rows).map_err(failed),
         }
@@ -92,8 +99,8 @@ impl RowWriter {
     /// Ends the answer.
     pub fn finish(&mut self) -> SqlResult<()> {
         match &mut self.0 {
-            Writer::Json(writer) => writer.finish().map_err(failed),
-            Writer::JsonLines(writer) => writer.finish().map_err(failed),
+            Writer::Json(writer, _) => writer.finish().map_err(failed),
+            Writer::JsonLines(writer, _) => writer.finish().map_err(failed),
             Writer::Csv(_) => Ok(()),
             Writer::Arrow(writer) => writer.finish().map_err(failed),
         }
@@ -102,12 +109,32 @@ impl RowWriter {
     /// What is written and not taken yet.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         match &mut self.0 {
-            Writer::Json(writer) => writer.get_mut(),
-            Writer::JsonLines(writer) => writer.get_mut(),
+            Writer::Json(writer, _) => writer.get_mut(),
+            Writer::JsonLines(writer, _) => writer.get_mut(),
             Writer::Csv(out) => out,
             Writer::Arrow(writer) => writer.get_mut(),
         }
     }
+}
+
+/// Columns of which no two have one name: the second `count` is `count_2`.
+fn told_apart(schema: &SchemaRef) -> SchemaRef {
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+    for field in &mut fields {
+        let numbered = (2..).map(|number| format!("{}_{number}", field.name()));
+        let free = std::iter::once(field.name().clone()).chain(numbered).find(|name| !taken.contains(name));
+        let name = free.expect("numbers do not end");
+        taken.insert(name.clone());
+        field.set_name(name);
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// The same rows under other names.
+fn renamed(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), rows.columns().to_vec(), &options)
 }
 
 fn write_csv(rows: &RecordBatch, header: bool, out: &mut Vec<u8>) -> SqlResult<()> {
@@ -122,8 +149,19 @@ fn failed(error: ArrowError) -> SqlError {
 mod tests {
     use super::*;
     use arrow_array::{Int64Array, StringArray};
-    use arrow_schema::{DataType, Field, Schema};
-    use std::sync::Arc;
+    use arrow_schema::DataType;
+
+    #[test]
+    fn an_object_has_each_name_once() {
+        let fields = ["count", "count", "count_2"].map(|name| Field::new(name, DataType::Int64, true));
+        let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
+        let column = |value| Arc::new(Int64Array::from(vec![value])) as arrow_array::ArrayRef;
+        let rows = RecordBatch::try_new(schema.clone(), vec![column(1), column(2), column(3)]).unwrap();
+        let mut writer = RowWriter::new(RowFormat::Json, &schema).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(&writer.buffer()[..], br#"[{"count":1,"count_2":2,"count_2_2":3}]"#);
+    }
 
     #[test]
     fn rows_are_written_in_every_form() {

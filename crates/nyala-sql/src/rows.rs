@@ -2,7 +2,8 @@
 
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult};
-use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use crate::rewrite::named_fields;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};
 use arrow_schema::SchemaRef;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -48,6 +49,24 @@ impl Running {
 impl Rows {
     pub(crate) fn of(stream: SendableRecordBatchStream, running: Running) -> Self {
         Self { stream, running: Some(running), tag: None, _held: None }
+    }
+
+    /// The same rows, whose columns have the names that were announced.
+    #[must_use]
+    pub(crate) fn named(mut self, announced: Option<&SchemaRef>) -> Self {
+        let computed = self.stream.schema();
+        let Some(schema) = announced.map(|announced| named_fields(&computed, announced)) else { return self };
+        if schema != computed {
+            let shown = schema.clone();
+            let renamed = self.stream.map(move |batch| {
+                let options = RecordBatchOptions::new()
+                    .with_row_count(Some(batch.as_ref().map_or(0, RecordBatch::num_rows)));
+                let columns = batch?.columns().to_vec();
+                Ok(RecordBatch::try_new_with_options(shown.clone(), columns, &options)?)
+            });
+            self.stream = Box::pin(RecordBatchStreamAdapter::new(schema, renamed));
+        }
+        self
     }
 
     /// Rows that are there already.

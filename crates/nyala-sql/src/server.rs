@@ -39,6 +39,8 @@ pub struct SqlServer {
     pub clock: ClockRef,
     /// Plans that are used again.
     pub plans: PlanCache,
+    /// When it was started, ns since 1970.
+    pub started_ns: i64,
 }
 
 /// Functions and rules of the planner: the same for all sessions, and made when the first statement comes, so that a server

@@ -28,12 +28,14 @@ enum Accepts {
 }
 
 /// The settings, their values at first, and what they accept.
-const KNOWN: [(&str, &str, Accepts); 22] = [
+const KNOWN: [(&str, &str, Accepts); 25] = [
     ("application_name", "", Accepts::Any),
     ("bytea_output", "hex", Accepts::One(&["hex"])),
     ("client_encoding", "UTF8", Accepts::One(&["UTF8", "UTF-8", "UNICODE"])),
     ("client_min_messages", "notice", Accepts::Any),
     ("DateStyle", "ISO, MDY", Accepts::One(&["ISO, MDY", "ISO", "ISO, YMD", "ISO,MDY"])),
+    ("default_table_access_method", "heap", Accepts::One(&["heap"])),
+    ("default_tablespace", "", Accepts::One(&[""])),
     (
         "default_transaction_isolation",
         "repeatable read",
@@ -46,8 +48,9 @@ const KNOWN: [(&str, &str, Accepts); 22] = [
     ("is_superuser", "off", Accepts::One(&[])),
     ("lock_timeout", "0", Accepts::Duration),
     ("max_identifier_length", "63", Accepts::One(&[])),
+    ("max_index_keys", "32", Accepts::One(&[])),
     ("nyala.push_down", "on", Accepts::OneOf(&["on", "off"])),
-    ("search_path", "", Accepts::Any),
+    ("search_path", "\"$user\", public", Accepts::Any),
     ("server_encoding", "UTF8", Accepts::One(&[])),
     ("server_version", SERVER_VERSION, Accepts::One(&[])),
     ("server_version_num", "150018", Accepts::One(&[])),

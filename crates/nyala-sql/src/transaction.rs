@@ -30,7 +30,14 @@ pub(crate) struct Transaction {
     /// Whether it has written anything.
     pub(crate) has_written: bool,
     pub(crate) has_failed: bool,
+    /// How many statements have begun to change rows.
+    pub(crate) changes: u64,
+    /// Savepoints in order, each with how many changes were made before it.
+    savepoints: Vec<(String, u64)>,
 }
+
+/// The most savepoints of a transaction.
+const SAVEPOINTS_MAX: usize = 1024;
 
 impl Transaction {
     /// Begins to show what was acknowledged so far, unless a statement has done so.
@@ -58,6 +65,42 @@ impl Transaction {
             self.has_written = true;
         }
         Ok(())
+    }
+
+    /// Makes a savepoint.
+    pub(crate) fn save(&mut self, name: &str) -> SqlResult<()> {
+        if self.savepoints.len() >= SAVEPOINTS_MAX {
+            let words = format!("a transaction may have {SAVEPOINTS_MAX} savepoints");
+            return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words));
+        }
+        self.savepoints.push((name.to_owned(), self.changes));
+        Ok(())
+    }
+
+    /// Forgets a savepoint and those after it.
+    pub(crate) fn release(&mut self, name: &str) -> SqlResult<()> {
+        let place = self.savepoint(name)?;
+        self.savepoints.truncate(place);
+        Ok(())
+    }
+
+    /// Goes back to a savepoint. What was written cannot be taken back in parts.
+    pub(crate) fn roll_back_to(&mut self, name: &str) -> SqlResult<()> {
+        let place = self.savepoint(name)?;
+        if self.savepoints[place].1 != self.changes {
+            let words = "ROLLBACK TO SAVEPOINT after a change of rows";
+            return Err(SqlError::unsupported(words).with_hint("Roll the whole transaction back."));
+        }
+        self.savepoints.truncate(place + 1);
+        self.has_failed = false;
+        Ok(())
+    }
+
+    fn savepoint(&self, name: &str) -> SqlResult<usize> {
+        let place = self.savepoints.iter().rposition(|(own, _)| own == name);
+        place.ok_or_else(|| {
+            SqlError::new(SqlState::UNKNOWN_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
+        })
     }
 
     /// Makes what it has written durable and visible.

@@ -198,6 +198,7 @@ impl Running {
             statement_bytes: context.limits.query_bytes,
             clock: context.clock.clone(),
             plans: nyala_sql::PlanCache::default(),
+            started_ns: context.clock.now_ns(),
         });
         #[cfg(feature = "sql")]
         if let Some(postgres) = &postgres {

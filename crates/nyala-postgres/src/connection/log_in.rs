@@ -64,10 +64,11 @@ pub(crate) async fn log_in(
     asked: Asked,
 ) -> io::Result<Option<Box<Connection>>> {
     match open(&server, &mut wire, &asked).await {
-        Ok(session) => {
+        Ok(mut session) => {
             let key = server.cancels.enter(session.cancel_handle());
             let key = key.ok_or_else(|| io::Error::other("the operating system gives no random numbers"))?;
             let user = asked.parameter("user").unwrap_or_default();
+            session.identify(user, key.number);
             Ok(Some(Box::new(Connection::new(server, wire, session, key, user))))
         }
         Err(Ended::Closed) => Ok(None),

@@ -3,8 +3,7 @@
 use crate::error::Failure;
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 
-/// The key of a field's metadata with the name of its type, where its values alone do not tell: `oid`, `name`, `json`.
-pub const TYPE_KEY: &str = "pg_type";
+pub use nyala_sql::TYPE_KEY;
 
 /// Makes [`PgType`] and its table from lines of `variant: name, number, number of its arrays, bytes of a value`.
 macro_rules! types {
@@ -48,10 +47,12 @@ types! {
     Name: "name", 19, 1003, 64;
     Int8: "int8", 20, 1016, 8;
     Int2: "int2", 21, 1005, 2;
+    Int2vector: "int2vector", 22, 1006, -1;
     Int4: "int4", 23, 1007, 4;
     Regproc: "regproc", 24, 1008, 4;
     Text: "text", 25, 1009, -1;
     Oid: "oid", 26, 1028, 4;
+    Oidvector: "oidvector", 30, 1013, -1;
     Json: "json", 114, 199, -1;
     Float4: "float4", 700, 1021, 4;
     Float8: "float8", 701, 1022, 8;
@@ -89,6 +90,8 @@ impl ColumnType {
         let mut found = Self::of_values(field.data_type())?;
         if let Some(named) = field.metadata().get(TYPE_KEY).and_then(|name| PgType::of_name(name)) {
             found.of = named;
+            // Arrays that are types of their own.
+            found.is_array &= named.element() == named;
         }
         Ok(found)
     }
@@ -189,6 +192,15 @@ impl ColumnType {
 }
 
 impl PgType {
+    /// What its elements are if it is an array by itself, otherwise the type.
+    pub(super) fn element(self) -> Self {
+        match self {
+            PgType::Int2vector => PgType::Int2,
+            PgType::Oidvector => PgType::Oid,
+            other => other,
+        }
+    }
+
     /// The type with a name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|known| known.name() == name)

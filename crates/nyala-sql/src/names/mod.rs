@@ -1,7 +1,7 @@
 //! Names: databases as catalogues, retention policies as schemas, measurements as tables. Tables and views that users
 //! declare are in the schema `public` of their database.
 //!
-//! A name without a schema is looked for in `public` first, then in the default policy: a table was declared on purpose,
+//! A name without a schema is looked for in `pg_catalog`, in `public`, then in the default policy: a table was declared on purpose,
 //! while a measurement appears when somebody writes a point. A user sees the databases that they may read, and no others.
 
 pub(crate) mod view;
@@ -10,6 +10,9 @@ use crate::error::{SqlError, SqlState, outside};
 use crate::measurement::MeasurementTable;
 use crate::relation::RelationTable;
 use crate::server::SqlServer;
+use crate::system_catalog::{
+    self, INFORMATION_SCHEMA, MAINTENANCE_DATABASE, PG_CATALOG, SystemSchema, Viewer,
+};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
@@ -45,15 +48,26 @@ pub(crate) struct DatabaseNames {
     pub(crate) pushes_down: bool,
     /// How many views these names are looked up for.
     pub(crate) depth: usize,
+    /// Who looks at the system catalogue.
+    pub(crate) viewer: Arc<Viewer>,
 }
 
 impl DatabaseNames {
     /// What plans are made with in which these are the names. Names without a database belong to the given one.
     pub(crate) fn planner(&self, database: &str) -> SessionState {
+        let mut planner = self.plain_planner(database);
+        let (names, of) = (self.clone(), database.to_owned());
+        let make_planner = Arc::new(move || names.plain_planner(&of));
+        let registered = system_catalog::register(&mut planner, &self.viewer, make_planner);
+        registered.expect("no function is refused");
+        planner
+    }
+
+    /// The same without what only clients use that look around.
+    fn plain_planner(&self, database: &str) -> SessionState {
         let mut config = SessionConfig::new()
             .with_default_catalog_and_schema(database, SEARCHED)
             .with_create_default_catalog_and_schema(false)
-            .with_information_schema(true)
             .with_batch_size(BATCH_ROWS);
         let options = config.options_mut();
         options.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
@@ -121,7 +135,11 @@ impl CatalogProviderList for DatabaseNames {
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        self.catalog.database(name).filter(|_| self.may_read(name))?;
+        // A session has a system catalogue even where there is nothing else.
+        let is_own = name == self.viewer.database || name == MAINTENANCE_DATABASE;
+        if !is_own && self.catalog.database(name).is_none_or(|_| !self.may_read(name)) {
+            return None;
+        }
         Some(Arc::new(SchemaNames { databases: self.clone(), database: name.to_owned() }))
     }
 }
@@ -138,20 +156,30 @@ impl CatalogProvider for SchemaNames {
         let database = self.databases.catalog.database(&self.database);
         let policies = database.iter().flat_map(|known| known.policies.iter().map(|own| own.name.clone()));
         let mut names: Vec<String> = policies.filter(|name| name != PUBLIC).collect();
-        names.push(PUBLIC.to_owned());
+        names.extend([PUBLIC, PG_CATALOG, INFORMATION_SCHEMA].map(str::to_owned));
         names
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        let database = self.databases.catalog.database(&self.database)?;
+        if let Some(schema) = SystemSchema::of(name, &self.databases.viewer, &self.database) {
+            return Some(Arc::new(schema));
+        }
+        let database = self.databases.catalog.database(&self.database);
+        let database = database.filter(|_| self.databases.may_read(&self.database));
+        let policies = database.as_ref().map(|known| &known.policies[..]).unwrap_or_default();
         let policy = match name {
-            SEARCHED => database.policy("").map(|policy| policy.name.clone()),
+            SEARCHED => {
+                database.as_ref().and_then(|known| known.policy("")).map(|policy| policy.name.clone())
+            }
             CHANGED => None,
             name => {
                 let name = name.strip_prefix(CHANGED).unwrap_or(name);
-                database.policies.iter().find(|policy| policy.name == name).map(|own| own.name.clone())
+                policies.iter().find(|policy| policy.name == name).map(|own| own.name.clone())
             }
         };
+        if database.is_none() && name != SEARCHED {
+            return None;
+        }
         let has_relations = matches!(name, SEARCHED | CHANGED | PUBLIC);
         if !has_relations && policy.is_none() {
             return None;
@@ -160,7 +188,10 @@ impl CatalogProvider for SchemaNames {
             databases: self.databases.clone(),
             database: self.database.clone(),
             policy,
-            has_relations,
+            has_relations: has_relations && database.is_some(),
+            system: (name == SEARCHED)
+                .then(|| SystemSchema::of(PG_CATALOG, &self.databases.viewer, &self.database))
+                .flatten(),
             with_hidden: name.starts_with(CHANGED),
         }))
     }
@@ -174,6 +205,8 @@ struct TableNames {
     policy: Option<String>,
     /// Whether the relations of the database are in it.
     has_relations: bool,
+    /// What is searched before them.
+    system: Option<SystemSchema>,
     /// Whether tables show their hidden keys, and measurements the numbers of their series.
     with_hidden: bool,
 }
@@ -199,6 +232,9 @@ impl SchemaProvider for TableNames {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if let Some(table) = self.system.as_ref().and_then(|system| system.find(name)) {
+            return Ok(Some(table));
+        }
         if self.has_relations
             && let Some(relation) = self.databases.catalog.relations().find(&self.database, name)
         {

@@ -2,6 +2,7 @@
 //! rights of whoever executes the statement.
 
 use crate::names::DatabaseNames;
+use crate::rewrite::{named, rewritten};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
@@ -38,15 +39,15 @@ pub(crate) async fn plan(
     names: &DatabaseNames,
 ) -> Result<LogicalPlan> {
     let planner = names.planner(&view.database);
-    let plan = planner.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await?;
-    if view.columns.is_empty() {
+    let changed = rewritten(statement.clone());
+    let plan = planner.statement_to_plan(PlannedStatement::Statement(Box::new(changed))).await?;
+    let usual = named(plan.schema().inner(), &statement);
+    if view.columns.is_empty() && usual == *plan.schema().inner() {
         return Ok(plan);
     }
     let columns: Vec<_> = plan.schema().columns();
-    let renamed = columns.into_iter().zip(view.columns.iter().map(Some).chain(std::iter::repeat(None)));
-    let renamed = renamed.map(|(column, name)| match name {
-        Some(name) => col(column).alias(name),
-        None => col(column),
-    });
+    let given = view.columns.iter().map(Some).chain(std::iter::repeat(None));
+    let renamed = columns.into_iter().zip(usual.fields()).zip(given);
+    let renamed = renamed.map(|((column, usual), given)| col(column).alias(given.unwrap_or(usual.name())));
     LogicalPlanBuilder::from(plan).project(renamed.collect::<Vec<_>>())?.build()
 }

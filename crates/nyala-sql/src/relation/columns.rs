@@ -1,6 +1,7 @@
 //! The columns of a table, as plans see them.
 
 use crate::measurement::ZONE;
+use crate::pg_type::TYPE_KEY;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use nyala_core::ColumnId;
 use nyala_db::relations::{DeclaredType, Key, TableDefinition};
@@ -44,7 +45,11 @@ impl TableColumns {
         let mut columns = Vec::with_capacity(table.columns.len() + 1);
         for own in &table.columns {
             // A snapshot may be older than the definition, so only of the key is it certain that it has values.
-            fields.push(Field::new(&own.name, data_type(own.declared_type), !table.is_key(own.id)));
+            let field = Field::new(&own.name, data_type(own.declared_type), !table.is_key(own.id));
+            fields.push(match text_type(own.declared_type) {
+                Some(name) => field.with_metadata([(TYPE_KEY.to_owned(), name.to_owned())].into()),
+                None => field,
+            });
             let (id, declared_type, nullable) = (own.id, own.declared_type, own.nullable);
             columns.push(TableColumn { id, declared_type, nullable });
         }
@@ -74,6 +79,15 @@ impl TableColumns {
     /// The name of a column.
     pub(crate) fn name(&self, position: usize) -> &str {
         self.schema.field(position).name()
+    }
+}
+
+/// What clients of PostgreSQL are told of texts that are not of the type `text`.
+fn text_type(declared: DeclaredType) -> Option<&'static str> {
+    match declared {
+        DeclaredType::Varchar(_) => Some("varchar"),
+        DeclaredType::Char(_) => Some("bpchar"),
+        _ => None,
     }
 }
 

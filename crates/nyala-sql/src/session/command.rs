@@ -7,6 +7,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::outcome::Outcome;
 use crate::rows::Rows;
 use crate::statement::Statement;
+use crate::target::folded;
 use crate::transaction::Transaction;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -26,6 +27,9 @@ enum Command {
     Begin,
     Commit,
     Rollback,
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
     /// Forgets prepared statements, which the session does not keep.
     Deallocate(&'static str),
     /// Forgets everything that the session has set.
@@ -80,6 +84,18 @@ impl Session {
                 self.transaction = None;
                 "ROLLBACK"
             }
+            Command::Savepoint(name) => {
+                self.own_transaction("SAVEPOINT")?.save(&name)?;
+                "SAVEPOINT"
+            }
+            Command::Release(name) => {
+                self.own_transaction("RELEASE SAVEPOINT")?.release(&name)?;
+                "RELEASE"
+            }
+            Command::RollbackTo(name) => {
+                self.own_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(&name)?;
+                "ROLLBACK"
+            }
             Command::Deallocate(tag) => tag,
             Command::DiscardAll => {
                 if self.transaction.is_some() {
@@ -92,6 +108,14 @@ impl Session {
             }
         };
         Ok(Outcome::Done(CommandTag::of(done)))
+    }
+
+    /// The transaction that a statement is about.
+    fn own_transaction(&mut self, statement: &str) -> SqlResult<&mut Transaction> {
+        self.transaction.as_mut().ok_or_else(|| {
+            let words = format!("{statement} can only be used in transaction blocks");
+            SqlError::new(SqlState::NO_TRANSACTION, words)
+        })
     }
 }
 
@@ -118,6 +142,11 @@ impl Command {
             }
             ast::Statement::Commit { chain: false, .. } => Self::Commit,
             ast::Statement::Rollback { chain: false, savepoint: None } => Self::Rollback,
+            ast::Statement::Rollback { chain: false, savepoint: Some(name) } => {
+                Self::RollbackTo(folded(name))
+            }
+            ast::Statement::Savepoint { name } => Self::Savepoint(folded(name)),
+            ast::Statement::ReleaseSavepoint { name } => Self::Release(folded(name)),
             ast::Statement::Deallocate { name, .. } => match name.value.eq_ignore_ascii_case("all") {
                 true if name.quote_style.is_none() => Self::Deallocate("DEALLOCATE ALL"),
                 _ => Self::Deallocate("DEALLOCATE"),

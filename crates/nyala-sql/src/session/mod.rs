@@ -23,6 +23,7 @@ use crate::relation::input::Surroundings;
 use crate::server::SqlServer;
 use crate::settings::Settings;
 use crate::statement::Statement;
+use crate::system_catalog::Viewer;
 use crate::transaction::{Transaction, TransactionStatus};
 use arrow_schema::DataType;
 use chrono_tz::Tz;
@@ -43,6 +44,10 @@ const TRIES: usize = 16;
 pub struct Session {
     pub(crate) server: Arc<SqlServer>,
     pub(crate) principal: Principal,
+    /// What the client calls itself.
+    user: String,
+    /// Its number, which clients name to cancel a statement.
+    number: i32,
     pub(crate) database: String,
     pub(crate) settings: Settings,
     pub(crate) transaction: Option<Transaction>,
@@ -75,7 +80,18 @@ impl Session {
     pub fn open(server: Arc<SqlServer>, principal: Principal, database: &str) -> Self {
         let running = CancelHandle { number: Arc::default(), running: server.running.clone() };
         let (database, settings) = (database.to_owned(), Settings::default());
-        Self { server, principal, database, settings, transaction: None, state: None, running }
+        let user = principal.user_name().unwrap_or("nyala").to_owned();
+        Self {
+            server,
+            principal,
+            user,
+            number: 0,
+            database,
+            settings,
+            transaction: None,
+            state: None,
+            running,
+        }
     }
 
     /// The database that names without one belong to.
@@ -309,7 +325,28 @@ impl Session {
             zone: self.settings.get("TimeZone").map_or("UTC", |(_, zone)| zone).to_owned(),
             pushes_down: self.settings.pushes_down(),
             depth: 0,
+            viewer: Arc::new(self.viewer()),
         }
+    }
+
+    /// Who looks at the system catalogue.
+    fn viewer(&self) -> Viewer {
+        Viewer {
+            catalog: self.server.catalog.clone(),
+            principal: self.principal.clone(),
+            user: self.user.clone(),
+            database: self.database.clone(),
+            settings: self.settings.all().map(|(name, value)| (name, value.to_owned())).collect(),
+            started_ns: self.server.started_ns,
+            number: self.number,
+        }
+    }
+
+    /// Says what the client calls itself, and which number its session has.
+    pub fn identify(&mut self, user: &str, number: i32) {
+        user.clone_into(&mut self.user);
+        self.number = number;
+        self.state = None;
     }
 
     /// What the meaning of texts in a statement depends on that begins now.

@@ -92,6 +92,7 @@ impl Session {
             memory: now.memory.clone(),
             statement_bytes: now.statement_bytes,
             clock: now.clock.clone(),
+            started_ns: now.started_ns,
             plans: PlanCache::default(),
         };
         Ok(self.over(Arc::new(server)))
@@ -101,6 +102,8 @@ impl Session {
     fn over(&self, server: Arc<SqlServer>) -> Session {
         Session {
             server,
+            number: self.number,
+            user: self.user.clone(),
             principal: self.principal.clone(),
             database: self.database.clone(),
             settings: self.settings.clone(),

@@ -8,6 +8,7 @@ use super::look_up::LookUp;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan_parameters::{parameter_types, with_types};
 use crate::plans::{KnownPlan, calls_stable_function};
+use crate::rewrite::{named, rewritten};
 use crate::server::SqlServer;
 use crate::statement::Statement;
 use arrow_schema::{DataType, SchemaRef};
@@ -123,13 +124,13 @@ impl Prepared {
         given: &[Option<DataType>],
     ) -> SqlResult<Self> {
         let placed = |error| SqlError::from(error).placed_in(&statement.text);
-        let ast = PlannedStatement::Statement(Box::new(statement.ast.clone()));
+        let ast = PlannedStatement::Statement(Box::new(rewritten(statement.ast.clone())));
         let plan = state.statement_to_plan(ast).await.map_err(placed)?;
         let parameters = parameter_types(&plan, given)?.into_iter();
         // What neither the client nor the planner knows is text.
         let parameters: Vec<DataType> = parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();
         let plan = with_types(plan, &parameters).map_err(placed)?;
-        let columns = Some(Arc::new(plan.schema().as_arrow().clone()));
+        let columns = Some(named(plan.schema().inner(), &statement.ast));
         let is_explain = matches!(statement.ast, ast::Statement::Explain { .. });
         let (plan, is_optimized) = match is_explain || calls_stable_function(&plan).map_err(placed)? {
             true => (plan, false),

@@ -41,6 +41,6 @@ impl Session {
         let snapshot = self.transaction_snapshot().await?;
         let run = self.run(&prepared.statement, freshness, snapshot, &values)?;
         let rows = self.stream(&run, run.execution.clone(), planning, values).await?;
-        Ok(Outcome::Rows(Rows::of(rows, run.running)))
+        Ok(Outcome::Rows(Rows::of(rows, run.running).named(prepared.columns.as_ref())))
     }
 }

@@ -25,6 +25,41 @@ fn run(command: &mut Command) {
     assert!(ran.status.success(), "{text}\n{}", server.process.log());
 }
 
+/// Runs a program that looks at tables, and compares what it prints with what it printed of a real PostgreSQL 15
+/// (`testdata/postgres/record`).
+fn compare(command: &mut Command, answers: &str) {
+    let server = Server::start(&["--auth-enabled", "--scram-iterations", "4096"]);
+    let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
+    let ran = command.args([&host, &port, "ann", "pencil", "d"]).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{errors}\n{}", server.process.log());
+    let answers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/postgres").join(answers);
+    let expected = std::fs::read_to_string(answers).expect("answers");
+    let printed = String::from_utf8_lossy(&ran.stdout).into_owned();
+    for (got, wanted) in printed.lines().zip(expected.lines()) {
+        assert_eq!(got, wanted, "{errors}");
+    }
+    assert_eq!(printed.lines().count(), expected.lines().count(), "{errors}");
+}
+
+#[test]
+fn sqlalchemy_and_pandas_find_tables() {
+    let check = &["-c", "import psycopg, sqlalchemy, pandas"];
+    let Some(python) = find("SQLAlchemy and pandas", "NYALA_PYTHON", "python3", check) else { return };
+    let program = programs().join("sqlalchemy_reflection.py");
+    compare(Command::new(python).arg(program), "sqlalchemy.txt");
+}
+
+#[test]
+fn pgjdbc_finds_tables() {
+    let jars = std::env::var("NYALA_PGJDBC").unwrap_or_default();
+    let is_there = std::fs::read_dir(&jars).is_ok_and(|mut jars| jars.next().is_some());
+    let check: &[&str] = if is_there { &["-version"] } else { &["--no-jars-in-NYALA_PGJDBC"] };
+    let Some(java) = find("pgJDBC", "NYALA_JAVA", "java", check) else { return };
+    let program = programs().join("PgJdbcMetaData.java");
+    compare(Command::new(java).args(["-cp", &format!("{jars}/*")]).arg(program), "pgjdbc.txt");
+}
+
 #[test]
 fn psycopg_works() {
     let Some(python) = find("psycopg 3", "NYALA_PYTHON", "python3", &["-c", "import psycopg"]) else {

@@ -18,6 +18,7 @@ mod peers;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
 
+mod catalog;
 mod drivers;
 mod hostile;
 mod psql;

@@ -7,14 +7,14 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// psql, if it is there.
-fn program() -> Option<String> {
+pub(crate) fn program() -> Option<String> {
     let program = std::env::var("NYALA_PSQL").unwrap_or_else(|_| "psql".to_owned());
     let found = peers::works(&program, &["--version"]).then_some(program);
     peers::require("psql", "install postgresql-client, or say where it is in NYALA_PSQL", found)
 }
 
 /// psql about to connect.
-fn command(program: &str, server: &Server, settings: &str) -> Command {
+pub(crate) fn command(program: &str, server: &Server, settings: &str) -> Command {
     let (host, port) = (server.address.ip(), server.address.port());
     let mut command = Command::new(program);
     command.args(["--no-psqlrc", "--no-align", "--no-password", "--dbname"]);

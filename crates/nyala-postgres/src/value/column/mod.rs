@@ -199,7 +199,8 @@ impl Cells {
                 array.as_primitive::<$type>().values().clone()
             };
         }
-        let inner = |values: &dyn Array| Column::of(values, column_type, format).map(Box::new);
+        let element = ColumnType { of: column_type.of.element(), ..column_type };
+        let inner = |values: &dyn Array| Column::of(values, element, format).map(Box::new);
         Ok(match array.data_type() {
             DataType::Null => Cells::Null,
             DataType::Boolean => Cells::Bool(array.as_boolean().clone()),

@@ -46,6 +46,9 @@ pub(in crate::value) fn write(column: &Column, row: usize, out: &mut Vec<u8>) ->
         Cells::DaysAndTime(values) => units::of_day_time(values.value(row)).write(out),
         Cells::Span(values) => units::of_month_day_nano(values.value(row)).write(out),
         Cells::Duration(values, unit) => units::of_duration(values[row], *unit)?.write(out),
+        Cells::List(ends, elements) if column.of.element() != column.of => {
+            vector(ends.of(row), elements, out)?;
+        }
         Cells::List(ends, elements) => list(ends.of(row), elements, out)?,
     }
     Ok(())
@@ -77,6 +80,17 @@ fn bytes(value: &[u8], of: PgType, out: &mut Vec<u8>) {
 fn hexadecimal(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+/// `1 2`.
+fn vector(mut rows: std::ops::Range<usize>, elements: &Column, out: &mut Vec<u8>) -> Result<(), Failure> {
+    if let Some(first) = rows.next() {
+        write(elements, first, out)?;
+    }
+    rows.try_for_each(|row| {
+        out.push(b' ');
+        write(elements, row, out)
+    })
 }
 
 /// `{1,NULL,"two words"}`.

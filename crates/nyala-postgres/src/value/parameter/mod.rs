@@ -132,6 +132,7 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType, wanted: &DataType) -> Result<S
             Some((1, text)) => ScalarValue::Utf8(Some(utf8(text)?.to_owned())),
             _ => return Err(invalid()),
         },
+        PgType::Int2vector | PgType::Oidvector => return Err(invalid()),
         PgType::Text | PgType::Varchar | PgType::Bpchar | PgType::Name | PgType::Char | PgType::Json => {
             ScalarValue::Utf8(Some(utf8(bytes)?.to_owned()))
         }

@@ -123,7 +123,10 @@ impl Session {
         }
         let snapshot = self.transaction_snapshot().await?;
         let run = self.run(statement, freshness, snapshot, values)?;
-        let stage = self.transaction.as_mut().and_then(|transaction| transaction.stage.take());
+        let stage = self.transaction.as_mut().and_then(|transaction| {
+            transaction.changes += 1;
+            transaction.stage.take()
+        });
         let stage = stage.ok_or_else(|| {
             store.capabilities().need(Feature::StagedWrites).err().map_or_else(
                 || SqlError::new(SqlState::INTERNAL, "the transaction has no stage"),

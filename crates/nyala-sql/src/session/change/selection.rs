@@ -4,6 +4,7 @@ use super::parameters::ParameterTypes;
 use crate::error::{SqlError, SqlResult};
 use crate::plan_parameters::with_types;
 use crate::plans::calls_stable_function;
+use crate::rewrite::rewritten;
 use crate::session::{Session, ToPlan};
 use arrow_schema::DataType;
 use datafusion::execution::SessionState;
@@ -27,7 +28,7 @@ impl Selection {
         types: &mut ParameterTypes,
         query: Query,
     ) -> SqlResult<Self> {
-        let statement = ast::Statement::Query(Box::new(query));
+        let statement = rewritten(ast::Statement::Query(Box::new(query)));
         let state = session.state();
         let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
         let plan = plan.map_err(SqlError::from)?;

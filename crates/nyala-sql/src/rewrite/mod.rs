@@ -1,0 +1,196 @@
+//! Forms of PostgreSQL that the planner does not know, as forms that it knows.
+//!
+//! The tree of a statement is changed just before it is planned, so that definitions are stored, and running statements
+//! shown, as their user wrote them. [`output_names`] says how PostgreSQL calls the columns of an answer.
+
+mod cast;
+mod function;
+mod output_names;
+mod projection;
+mod table;
+
+pub(crate) use output_names::{named, named_fields};
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Select, SetExpr, Statement, TableFactor, Value,
+    VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// A statement in forms that the planner knows.
+pub(crate) fn rewritten(mut statement: Statement) -> Statement {
+    let _: ControlFlow<()> = statement.visit(&mut Rewrite);
+    match &mut statement {
+        Statement::Query(query) => shown(&mut query.body),
+        Statement::Explain { statement, .. } => {
+            if let Statement::Query(query) = &mut **statement {
+                shown(&mut query.body);
+            }
+        }
+        _ => {}
+    }
+    statement
+}
+
+/// The columns that a client sees: a number of an object that was cast to a name is shown as one.
+fn shown(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => select.projection.iter_mut().for_each(cast::show),
+        SetExpr::Query(query) => shown(&mut query.body),
+        SetExpr::SetOperation { left, right, .. } => {
+            shown(left);
+            shown(right);
+        }
+        _ => {}
+    }
+}
+
+struct Rewrite;
+
+impl VisitorMut for Rewrite {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        // Columns are told apart before they are changed.
+        projection::tell_apart(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        table::without_prefix(factor);
+        ControlFlow::Continue(())
+    }
+
+    // Inner expressions come first.
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        match expression {
+            Expr::Cast { .. } | Expr::TypedString(_) => cast::rewrite(expression),
+            Expr::Function(_) | Expr::Identifier(_) => function::rewrite(expression),
+            Expr::Like { pattern, escape_char: escape @ Some(_), .. }
+            | Expr::ILike { pattern, escape_char: escape @ Some(_), .. } => {
+                if let Some(escape) = escape.take() {
+                    // The planner knows the backslash only.
+                    **pattern = function::call(
+                        exact("like::pattern"),
+                        vec![(**pattern).clone(), Expr::Value(escape)],
+                    );
+                }
+            }
+            Expr::CompoundFieldAccess { .. } => function::rewrite_access(expression),
+            Expr::Collate { expr, .. } => {
+                // Texts are compared by their bytes, whatever the collation.
+                *expression = std::mem::replace(expr, Expr::value(Value::Null));
+            }
+            Expr::BinaryOp { left, op, right } => {
+                if let BinaryOperator::PGCustomBinaryOperator(parts) = op
+                    && let Some(plain) = parts.last().and_then(|name| operator(name))
+                {
+                    *op = plain;
+                }
+                if matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq)
+                    && (is_array(left) || is_array(right))
+                {
+                    *expression = function::array_comparison(left, right, *op == BinaryOperator::NotEq);
+                    return ControlFlow::Continue(());
+                }
+                if *op == BinaryOperator::StringConcat {
+                    cast::show_expression(left);
+                    cast::show_expression(right);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether an expression is the text of an array, such as `'{0}'`.
+fn is_array(expression: &Expr) -> bool {
+    let Expr::Value(own) = expression else { return false };
+    matches!(&own.value, Value::SingleQuotedString(text) if text.starts_with('{') && text.ends_with('}'))
+}
+
+/// The operator of a name, as in `OPERATOR(pg_catalog.~)`.
+fn operator(name: &str) -> Option<BinaryOperator> {
+    Some(match name {
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        "<=" => BinaryOperator::LtEq,
+        ">" => BinaryOperator::Gt,
+        ">=" => BinaryOperator::GtEq,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "||" => BinaryOperator::StringConcat,
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "~~*" => BinaryOperator::PGILikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "!~~*" => BinaryOperator::PGNotILikeMatch,
+        _ => return None,
+    })
+}
+
+/// The last part of a name without the schema that PostgreSQL's own functions and types are in; `None` if it is in
+/// another one.
+fn own_name(name: &ObjectName) -> Option<String> {
+    let parts: Option<Vec<&Ident>> = name
+        .0
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(identifier) => Some(identifier),
+            ObjectNamePart::Function(_) => None,
+        })
+        .collect();
+    let folded =
+        |own: &Ident| if own.quote_style.is_some() { own.value.clone() } else { own.value.to_lowercase() };
+    match &parts?[..] {
+        [name] => Some(folded(name)),
+        [schema, name] if matches!(&*folded(schema), "pg_catalog" | "information_schema") => {
+            Some(folded(name))
+        }
+        _ => None,
+    }
+}
+
+/// A name that is compared as it is written.
+fn exact(name: &str) -> ObjectName {
+    ObjectName::from(vec![Ident::with_quote('"', name)])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::statement::Statement;
+
+    fn rewritten(text: &str) -> String {
+        super::rewritten(Statement::parse(text).unwrap().remove(0).ast).to_string()
+    }
+
+    #[test]
+    fn forms_of_psql_become_known_ones() {
+        let cases = [
+            (
+                "SELECT 1 FROM c WHERE n OPERATOR(pg_catalog.~) '^(t)$' COLLATE pg_catalog.default",
+                "SELECT 1 FROM c WHERE n ~ '^(t)$'",
+            ),
+            (
+                "SELECT c.oid::pg_catalog.regclass, pg_catalog.version() FROM c WHERE a = 't'::regclass",
+                "SELECT \"regclass::text\"(c.oid), \"version\"() FROM c WHERE a = \"regclass::oid\"('t')",
+            ),
+            ("SELECT o::pg_catalog.regtype::pg_catalog.text FROM c", "SELECT \"regtype::text\"(o) FROM c"),
+            ("SELECT NULL, NULL, a::pg_catalog.int4", "SELECT NULL, NULL AS \"\u{1}null 1\", a::INT4"),
+            (
+                "SELECT array(SELECT x FROM t ORDER BY x)",
+                "SELECT \"array::or_empty\"((SELECT array_agg(x ORDER BY x) FROM t))",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(rewritten(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The names of columns, as PostgreSQL gives them to expressions without one: clients read them.
+
+use arrow_schema::{Field, Schema, SchemaRef};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TrimWhereField,
+};
+use std::sync::Arc;
+
+/// The name of a column that has none.
+const NONE: &str = "?column?";
+
+/// How surely an expression has a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Name {
+    None,
+    /// A name that gives way to that of what is inside.
+    Weak(String),
+    Strong(String),
+}
+
+/// The columns of an answer, as the planner calls them, with the names that PostgreSQL gives them.
+pub(crate) fn named(columns: &SchemaRef, statement: &Statement) -> SchemaRef {
+    let Statement::Query(query) = statement else { return columns.clone() };
+    let Some(names) = names_of(&query.body, columns) else { return columns.clone() };
+    let fields = columns.fields().iter().zip(names).map(|(field, name)| match name {
+        Some(name) if *field.name() != name => Arc::new(field.as_ref().clone().with_name(name)),
+        _ => field.clone(),
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), columns.metadata().clone()))
+}
+
+/// The schema of computed rows, whose columns have the names and types of PostgreSQL that were announced.
+pub(crate) fn named_fields(computed: &SchemaRef, announced: &SchemaRef) -> SchemaRef {
+    if computed.fields().len() != announced.fields().len() {
+        return computed.clone();
+    }
+    let fields = computed.fields().iter().zip(announced.fields()).map(|(own, announced)| {
+        Field::new(announced.name(), own.data_type().clone(), own.is_nullable())
+            .with_metadata(announced.metadata().clone())
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The names that are known, for each column; `None` if it is not known which is which.
+fn names_of(body: &SetExpr, columns: &SchemaRef) -> Option<Vec<Option<String>>> {
+    let select = match body {
+        SetExpr::Select(select) => select,
+        SetExpr::Query(query) => return names_of(&query.body, columns),
+        SetExpr::SetOperation { left, .. } => return names_of(left, columns),
+        _ => return None,
+    };
+    let count = columns.fields().len();
+    let is_wildcard = |item: &SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+            || matches!(item, SelectItem::UnnamedExpr(expression) if is_row(expression))
+    };
+    let wildcards = select.projection.iter().filter(|item| is_wildcard(item)).count();
+    let others = select.projection.len() - wildcards;
+    if wildcards > 1 || others > count || (wildcards == 0 && others != count) {
+        return None;
+    }
+    let mut names = Vec::with_capacity(count);
+    for item in &select.projection {
+        match item {
+            item if is_wildcard(item) => names.extend(std::iter::repeat_n(None, count - others)),
+            SelectItem::ExprWithAlias { alias, .. } => names.push(Some(folded(alias))),
+            SelectItem::UnnamedExpr(expression) => names.push(Some(match of(expression) {
+                Name::Weak(name) | Name::Strong(name) => name,
+                Name::None => NONE.to_owned(),
+            })),
+            _ => return None,
+        }
+    }
+    Some(names)
+}
+
+/// Whether an expression stands for all columns of a table.
+fn is_row(expression: &Expr) -> bool {
+    matches!(expression, Expr::Wildcard(_) | Expr::QualifiedWildcard(..))
+}
+
+fn folded(identifier: &Ident) -> String {
+    match identifier.quote_style {
+        Some(_) => identifier.value.clone(),
+        None => identifier.value.to_lowercase(),
+    }
+}
+
+fn last(name: &ObjectName) -> Name {
+    match name.0.last() {
+        Some(ObjectNamePart::Identifier(own)) => Name::Strong(folded(own)),
+        _ => Name::None,
+    }
+}
+
+fn of(expression: &Expr) -> Name {
+    let strong = |name: &str| Name::Strong(name.to_owned());
+    match expression {
+        Expr::Identifier(own) => Name::Strong(folded(own)),
+        Expr::CompoundIdentifier(parts) => parts.last().map_or(Name::None, |own| Name::Strong(folded(own))),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            use datafusion::sql::sqlparser::ast::AccessExpr;
+            let dotted = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(own) => Some(of(own)),
+                AccessExpr::Subscript(_) => None,
+            });
+            dotted.unwrap_or_else(|| of(root))
+        }
+        Expr::Nested(inner) => of(inner),
+        Expr::Collate { expr, .. } => of(expr),
+        Expr::Function(own) => last(&own.name),
+        Expr::Cast { expr, data_type, .. } => match of(expr) {
+            name @ Name::Strong(_) => name,
+            _ => Name::Weak(type_name(&data_type.to_string())),
+        },
+        Expr::TypedString(own) => Name::Weak(type_name(&own.data_type.to_string())),
+        Expr::Interval(_) => Name::Weak("interval".to_owned()),
+        Expr::Case { else_result, .. } => match else_result.as_deref().map(of) {
+            Some(name @ Name::Strong(_)) => name,
+            _ => Name::Weak("case".to_owned()),
+        },
+        Expr::Array(_) => strong("array"),
+        Expr::Tuple(_) => strong("row"),
+        Expr::Exists { .. } => strong("exists"),
+        Expr::Subquery(query) => of_query(query),
+        Expr::Extract { .. } => strong("extract"),
+        Expr::Position { .. } => strong("position"),
+        Expr::Substring { .. } => strong("substring"),
+        Expr::Overlay { .. } => strong("overlay"),
+        Expr::Ceil { .. } => strong("ceil"),
+        Expr::Floor { .. } => strong("floor"),
+        Expr::AtTimeZone { .. } => strong("timezone"),
+        Expr::Trim { trim_where, .. } => strong(match trim_where {
+            Some(TrimWhereField::Leading) => "ltrim",
+            Some(TrimWhereField::Trailing) => "rtrim",
+            _ => "btrim",
+        }),
+        _ => Name::None,
+    }
+}
+
+/// A query in parentheses has the name of its only column.
+fn of_query(query: &Query) -> Name {
+    let SetExpr::Select(select) = &*query.body else { return Name::None };
+    match &select.projection[..] {
+        [SelectItem::ExprWithAlias { alias, .. }] => Name::Strong(folded(alias)),
+        [SelectItem::UnnamedExpr(expression)] => of(expression),
+        _ => Name::None,
+    }
+}
+
+/// The name under which PostgreSQL stores a type.
+fn type_name(written: &str) -> String {
+    let folded = written.to_lowercase();
+    let plain = folded.split(['(', '[']).next().unwrap_or(&folded).trim();
+    let plain = plain.strip_prefix("pg_catalog.").unwrap_or(plain).trim_matches('"');
+    let zoned = folded.contains("with time zone") && !folded.contains("without");
+    match plain {
+        "int" | "integer" => "int4",
+        "bigint" => "int8",
+        "smallint" => "int2",
+        "boolean" => "bool",
+        "real" => "float4",
+        "double" | "double precision" | "float" => "float8",
+        "decimal" | "dec" => "numeric",
+        "character varying" => "varchar",
+        "char" | "character" => "bpchar",
+        plain if plain.starts_with("timestamp") => {
+            if zoned || plain == "timestamptz" {
+                "timestamptz"
+            } else {
+                "timestamp"
+            }
+        }
+        plain if plain.starts_with("time") => {
+            if zoned {
+                "timetz"
+            } else {
+                "time"
+            }
+        }
+        other => other,
+    }
+    .to_owned()
+}

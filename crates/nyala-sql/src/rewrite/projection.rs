@@ -1,0 +1,39 @@
+//! Columns of one name: PostgreSQL allows `SELECT NULL, NULL`, the planner wants names of their own.
+
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};
+use std::collections::HashSet;
+
+/// Gives columns whose names are taken names that nobody writes. What clients are told is decided elsewhere.
+pub(super) fn tell_apart(select: &mut Select) {
+    if select.projection.len() < 2 {
+        return;
+    }
+    let mut taken: HashSet<String> = HashSet::new();
+    for (item, number) in select.projection.iter_mut().zip(0..) {
+        let name = match item {
+            SelectItem::UnnamedExpr(expression) => planned_name(expression),
+            SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
+            _ => continue,
+        };
+        if taken.insert(name.clone()) {
+            continue;
+        }
+        let alias = Ident::with_quote('"', format!("\u{1}{name} {number}"));
+        match item {
+            SelectItem::UnnamedExpr(expression) => {
+                *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
+            }
+            SelectItem::ExprWithAlias { alias: own, .. } => *own = alias,
+            _ => {}
+        }
+    }
+}
+
+/// What the planner calls an expression: casts do not count, and functions without parentheses have them.
+fn planned_name(expression: &Expr) -> String {
+    match expression {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => planned_name(expr),
+        Expr::TypedString(own) => own.value.to_string(),
+        other => other.to_string().trim_end_matches("()").to_lowercase(),
+    }
+}

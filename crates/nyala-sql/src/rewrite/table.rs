@@ -1,0 +1,72 @@
+//! Functions in FROM.
+
+use super::{exact, function, own_name};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableAliasColumnDef, TableFactor,
+};
+
+/// Functions without the schema that they are in. The alias of `unnest(…)`, and of a function with that schema, is that of
+/// its column, too.
+pub(super) fn without_prefix(factor: &mut TableFactor) {
+    if let TableFactor::UNNEST { alias, array_exprs, .. } = factor {
+        if array_exprs.len() == 1 {
+            name_column(alias);
+        }
+        return;
+    }
+    let TableFactor::Table { name, args: Some(arguments), alias, with_ordinality, .. } = factor else {
+        return;
+    };
+    let Some(own) = own_name(name) else { return };
+    if own == "pg_get_keywords" {
+        // It is a table here.
+        *name = exact(&own);
+        arguments_of(factor);
+        return;
+    }
+    let argument = |own: &FunctionArg| match own {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(own)) => Some(own.clone()),
+        _ => None,
+    };
+    let Some(given) = arguments.args.iter().map(argument).collect::<Option<Vec<Expr>>>() else { return };
+    let are_constant = given.iter().all(|own| matches!(own, Expr::Value(_) | Expr::UnaryOp { .. }));
+    let array_exprs = match &*own {
+        "unnest" => given,
+        own if let Some(expanded) = function::expanded(own) => vec![function::call(exact(expanded), given)],
+        // The planner has a table of constant numbers.
+        "generate_series" | "range" if are_constant => {
+            if name.0.len() > 1 {
+                name_column(alias);
+            }
+            // Names of such tables are looked up with their quotes.
+            *name = ObjectName::from(vec![Ident::new(own)]);
+            return;
+        }
+        "generate_series" => vec![function::call(exact(&own), given)],
+        // A function of one value: a table of one row.
+        _ => vec![function::call(exact("make_array"), vec![function::call(exact(&own), given)])],
+    };
+    let mut alias = alias.take().or_else(|| Some(alias_of(&own)));
+    name_column(&mut alias);
+    let (with_offset, with_offset_alias) = (false, None);
+    let with_ordinality = *with_ordinality;
+    *factor = TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality };
+}
+
+/// Takes the parentheses away from a function that is a table.
+fn arguments_of(factor: &mut TableFactor) {
+    if let TableFactor::Table { args, .. } = factor {
+        *args = None;
+    }
+}
+
+fn alias_of(name: &str) -> TableAlias {
+    TableAlias { explicit: false, name: Ident::with_quote('"', name), columns: Vec::new(), at: None }
+}
+
+fn name_column(alias: &mut Option<TableAlias>) {
+    if let Some(alias) = alias.as_mut().filter(|alias| alias.columns.is_empty()) {
+        let column = TableAliasColumnDef { name: alias.name.clone(), data_type: None };
+        alias.columns.push(column);
+    }
+}

@@ -1,0 +1,133 @@
+//! A call of a function for one row.
+
+use crate::error::{SqlError, SqlState};
+use crate::system_catalog::objects::{Object, Objects};
+use crate::system_catalog::viewer::Viewer;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use std::cell::OnceCell;
+
+/// A call.
+pub(super) struct Call<'a> {
+    pub(super) viewer: &'a Viewer,
+    pub(super) values: &'a [ScalarValue],
+    /// The objects of the session's database, as soon as one of the rows needs them.
+    pub(super) objects: &'a OnceCell<Objects>,
+}
+
+impl Call<'_> {
+    pub(super) fn objects(&self) -> &Objects {
+        self.objects.get_or_init(|| Objects::of(self.viewer, &self.viewer.database))
+    }
+
+    pub(super) fn value(&self, place: usize) -> &ScalarValue {
+        self.values.get(place).unwrap_or(&ScalarValue::Null)
+    }
+
+    /// An argument as text.
+    pub(super) fn text(&self, place: usize) -> Option<String> {
+        match self.value(place) {
+            value if value.is_null() => None,
+            value => match value.try_as_str() {
+                Some(text) => text.map(str::to_owned),
+                None => Some(value.to_string()),
+            },
+        }
+    }
+
+    /// An argument as a whole number.
+    pub(super) fn number(&self, place: usize) -> Option<i64> {
+        match self.value(place) {
+            ScalarValue::Int8(own) => own.map(i64::from),
+            ScalarValue::Int16(own) => own.map(i64::from),
+            ScalarValue::Int32(own) => own.map(i64::from),
+            ScalarValue::Int64(own) => *own,
+            ScalarValue::UInt32(own) => own.map(i64::from),
+            ScalarValue::UInt64(own) => own.and_then(|own| own.try_into().ok()),
+            ScalarValue::Boolean(own) => own.map(i64::from),
+            value => value.try_as_str().flatten().and_then(|text| text.trim().parse().ok()),
+        }
+    }
+
+    /// An argument as the number of an object.
+    pub(super) fn oid(&self, place: usize) -> Option<u32> {
+        self.number(place).and_then(|own| own.try_into().ok())
+    }
+
+    /// Whether an argument is true.
+    pub(super) fn is_true(&self, place: usize) -> bool {
+        matches!(self.value(place), ScalarValue::Boolean(Some(true)))
+    }
+
+    /// The object that an argument means: its number, or its name.
+    pub(super) fn object(&self, place: usize) -> Result<Option<&Object>> {
+        if let Some(oid) = self.oid(place) {
+            return Ok(self.objects().by_oid(oid));
+        }
+        let Some(name) = self.text(place) else { return Ok(None) };
+        match self.named(&name) {
+            Some(found) => Ok(Some(found)),
+            None => {
+                let message = format!("relation \"{name}\" does not exist");
+                Err(SqlError::new(SqlState::UNKNOWN_TABLE, message).into())
+            }
+        }
+    }
+
+    /// The object with a name as it is written in SQL.
+    pub(super) fn named(&self, name: &str) -> Option<&Object> {
+        let parts = parts_of(name)?;
+        match &parts[..] {
+            [name] => self.objects().find(None, name),
+            [schema, name] => self.objects().find(Some(schema), name),
+            [database, schema, name] if *database == self.viewer.database => {
+                self.objects().find(Some(schema), name)
+            }
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn text(own: impl Into<String>) -> ScalarValue {
+    ScalarValue::Utf8(Some(own.into()))
+}
+
+pub(super) fn oid(own: u32) -> ScalarValue {
+    ScalarValue::Int64(Some(own.into()))
+}
+
+pub(super) fn bool(own: bool) -> ScalarValue {
+    ScalarValue::Boolean(Some(own))
+}
+
+/// The parts of a name: small letters unless they are in quotes. `None` if it is none.
+pub(super) fn parts_of(name: &str) -> Option<Vec<String>> {
+    let (mut parts, mut part, mut letters) = (Vec::new(), String::new(), name.trim().chars().peekable());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => loop {
+                match letters.next()? {
+                    '"' if letters.peek() == Some(&'"') => part.extend(letters.next()),
+                    '"' => break,
+                    other => part.push(other),
+                }
+            },
+            '.' => parts.push(std::mem::take(&mut part)),
+            other => part.extend(other.to_lowercase()),
+        }
+    }
+    parts.push(part);
+    parts.iter().all(|part| !part.is_empty()).then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts_of;
+
+    #[test]
+    fn names_have_parts() {
+        let parts = |name| parts_of(name).map(|parts| parts.join("|"));
+        assert_eq!(parts("Public.\"A \"\"b\"\".c\"").as_deref(), Some("public|A \"b\".c"));
+        assert_eq!([parts(""), parts("a."), parts("\"a")], [None, None, None]);
+    }
+}

@@ -1,0 +1,176 @@
+//! The functions that clients call while they look around.
+//!
+//! A function is computed row by row from what there is now ([`Call`]), so plans with one are planned for each execution.
+
+mod call;
+mod names;
+mod objects;
+mod session;
+mod texts;
+
+use super::objects::Objects;
+use super::viewer::Viewer;
+use crate::pg_type::TYPE_KEY;
+use arrow_schema::{DataType, Field, FieldRef};
+use call::Call;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
+};
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// What a function gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Gives {
+    Bool,
+    Int,
+    BigInt,
+    Text,
+    Names,
+    /// The positions of the elements of an array.
+    Positions,
+    /// The elements of an array, each with its position.
+    Numbered,
+    /// A value of what the first argument is.
+    Same,
+    /// A moment.
+    Time,
+    /// A value of a type of PostgreSQL, in this form.
+    Typed(&'static str, &'static DataType),
+}
+
+/// How a function is computed from its arguments.
+type Compute = fn(&Call<'_>) -> Result<ScalarValue>;
+
+/// A function.
+#[derive(Debug, Clone, Copy)]
+struct Function {
+    name: &'static str,
+    gives: Gives,
+    compute: Compute,
+    /// Whether NULL for any argument gives NULL.
+    is_strict: bool,
+}
+
+const OID: Gives = Gives::Typed("oid", &DataType::Int64);
+const NAME: Gives = Gives::Typed("name", &DataType::Utf8);
+
+const fn strict(name: &'static str, gives: Gives, compute: Compute) -> Function {
+    Function { name, gives, compute, is_strict: true }
+}
+
+const fn tolerant(name: &'static str, gives: Gives, compute: Compute) -> Function {
+    Function { name, gives, compute, is_strict: false }
+}
+
+/// Makes the functions known to a planner.
+pub(crate) fn register(state: &mut SessionState, viewer: &Arc<Viewer>) -> Result<()> {
+    let all = [session::FUNCTIONS, names::FUNCTIONS, objects::FUNCTIONS, texts::FUNCTIONS];
+    for function in all.into_iter().flatten() {
+        let function = CatalogFunction::of(function, viewer.clone());
+        state.register_udf(Arc::new(ScalarUDF::from(function)))?;
+    }
+    Ok(())
+}
+
+/// A function in plans.
+#[derive(Debug)]
+struct CatalogFunction {
+    of: &'static Function,
+    viewer: Arc<Viewer>,
+    signature: Signature,
+}
+
+impl PartialEq for CatalogFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.of.name == other.of.name && self.viewer == other.viewer
+    }
+}
+
+impl Eq for CatalogFunction {}
+
+impl std::hash::Hash for CatalogFunction {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.of.name.hash(state);
+    }
+}
+
+impl CatalogFunction {
+    fn of(of: &'static Function, viewer: Arc<Viewer>) -> Self {
+        let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+        Self { of, viewer, signature: Signature::one_of(any, Volatility::Stable) }
+    }
+}
+
+impl ScalarUDFImpl for CatalogFunction {
+    fn name(&self) -> &str {
+        self.of.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        Ok(match self.of.gives {
+            Gives::Bool => DataType::Boolean,
+            Gives::Int => DataType::Int32,
+            Gives::BigInt => DataType::Int64,
+            Gives::Text => DataType::Utf8,
+            Gives::Names => DataType::new_list(DataType::Utf8, true),
+            Gives::Positions => DataType::new_list(DataType::Int32, true),
+            Gives::Numbered => {
+                let element = match given.first() {
+                    Some(DataType::List(element)) => element.data_type().clone(),
+                    _ => DataType::Null,
+                };
+                DataType::new_list(texts::numbered_type(element), true)
+            }
+            Gives::Same => given.first().cloned().unwrap_or(DataType::Null),
+            Gives::Time => DataType::Timestamp(arrow_schema::TimeUnit::Nanosecond, Some("+00:00".into())),
+            Gives::Typed(_, data_type) => data_type.clone(),
+        })
+    }
+
+    fn return_field_from_args(&self, given: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = given.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let field = Field::new(self.name(), self.return_type(&types)?, true);
+        Ok(Arc::new(match self.of.gives {
+            Gives::Typed(name, _) => field.with_metadata([(TYPE_KEY.to_owned(), name.to_owned())].into()),
+            _ => field,
+        }))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let objects: OnceCell<Objects> = OnceCell::new();
+        let data_type = arguments.return_field.data_type();
+        let compute = |values: Vec<ScalarValue>| {
+            if self.of.is_strict && values.iter().any(ScalarValue::is_null) {
+                return ScalarValue::try_from(data_type);
+            }
+            let call = Call { viewer: &self.viewer, values: &values, objects: &objects };
+            let value = (self.of.compute)(&call)?;
+            if value.is_null() { ScalarValue::try_from(data_type) } else { Ok(value) }
+        };
+        let is_constant = arguments.args.iter().all(|own| matches!(own, ColumnarValue::Scalar(_)));
+        let row = |row: usize| -> Result<ScalarValue> {
+            let value = |own: &ColumnarValue| match own {
+                ColumnarValue::Scalar(own) => Ok(own.clone()),
+                ColumnarValue::Array(own) => ScalarValue::try_from_array(own, row),
+            };
+            compute(arguments.args.iter().map(value).collect::<Result<_>>()?)
+        };
+        if is_constant {
+            return row(0).map(ColumnarValue::Scalar);
+        }
+        if arguments.number_rows == 0 {
+            return Ok(ColumnarValue::Array(arrow_array::new_empty_array(data_type)));
+        }
+        let values = (0..arguments.number_rows).map(row).collect::<Result<Vec<_>>>()?;
+        Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+    }
+}

@@ -1,0 +1,123 @@
+//! What somebody may do with objects, and how they would be created.
+
+use super::call::{Call, bool, text};
+use super::{Function, Gives, strict, tolerant};
+use crate::system_catalog::content::{index_definition, view_text};
+use crate::system_catalog::objects::{ObjectKind, quoted};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    tolerant("pg_get_expr", Gives::Text, |call| Ok(call.text(0).map_or(ScalarValue::Null, text))),
+    strict("pg_get_constraintdef", Gives::Text, constraint),
+    strict("pg_get_indexdef", Gives::Text, index),
+    strict("pg_get_viewdef", Gives::Text, |call| {
+        let view = call.object(0)?.and_then(|own| own.relation()).and_then(|own| own.view());
+        Ok(view.map_or(ScalarValue::Null, |view| text(view_text(&view.query))))
+    }),
+    strict("pg_get_ruledef", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_get_triggerdef", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_get_functiondef", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_get_function_arguments", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_get_function_identity_arguments", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_get_function_result", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_get_partkeydef", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_get_serial_sequence", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_get_statisticsobjdef_columns", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("pg_relation_is_publishable", Gives::Bool, |_| Ok(bool(true))),
+    tolerant("obj_description", Gives::Text, |call| {
+        let of = call.text(1);
+        if of.is_some_and(|of| of != "pg_class") {
+            return Ok(ScalarValue::Null);
+        }
+        let found = call.oid(0).and_then(|oid| call.objects().by_oid(oid));
+        let found = found.filter(|own| !matches!(own.kind, ObjectKind::Key(..)));
+        let comment = found.and_then(|own| own.relation()).and_then(|own| own.definition.comment.clone());
+        Ok(comment.map_or(ScalarValue::Null, text))
+    }),
+    strict("col_description", Gives::Text, |call| {
+        let relation = call.oid(0).and_then(|oid| call.objects().by_oid(oid)).and_then(|own| own.relation());
+        let place = call.number(1).and_then(|own| usize::try_from(own - 1).ok());
+        let columns = relation.and_then(|own| own.table()).map(|table| &table.columns);
+        let column = columns.zip(place).and_then(|(columns, place)| columns.get(place));
+        Ok(column.and_then(|own| own.comment.clone()).map_or(ScalarValue::Null, text))
+    }),
+    strict("shobj_description", Gives::Text, |_| Ok(ScalarValue::Null)),
+    strict("has_table_privilege", Gives::Bool, has_table_privilege),
+    strict("has_any_column_privilege", Gives::Bool, has_table_privilege),
+    strict("has_column_privilege", Gives::Bool, has_table_privilege),
+    strict("has_schema_privilege", Gives::Bool, |call| Ok(bool(may(call)))),
+    strict("has_database_privilege", Gives::Bool, |call| {
+        let of = call.values.len().saturating_sub(2);
+        let name = match call.oid(of) {
+            Some(oid) => {
+                call.viewer.databases().into_iter().find(|(own, _)| *own == oid).map(|(_, name)| name)
+            }
+            None => call.text(of),
+        };
+        let is_seen = |name: &str| call.viewer.databases().iter().any(|(_, own)| own == name);
+        Ok(bool(name.is_some_and(|name| is_seen(&name))))
+    }),
+    strict("has_function_privilege", Gives::Bool, |_| Ok(bool(true))),
+    strict("has_sequence_privilege", Gives::Bool, |_| Ok(bool(false))),
+    strict("has_type_privilege", Gives::Bool, |_| Ok(bool(true))),
+    strict("pg_has_role", Gives::Bool, |call| {
+        Ok(bool(
+            call.viewer.principal.is_admin() || call.text(0).is_some_and(|name| name == call.viewer.user),
+        ))
+    }),
+    strict("pg_relation_size", Gives::BigInt, size),
+    strict("pg_table_size", Gives::BigInt, size),
+    strict("pg_total_relation_size", Gives::BigInt, size),
+    strict("pg_indexes_size", Gives::BigInt, size),
+    strict("pg_database_size", Gives::BigInt, size),
+    strict("pg_tablespace_location", Gives::Text, |_| Ok(text(""))),
+];
+
+fn constraint(call: &Call<'_>) -> Result<ScalarValue> {
+    let found = call.oid(0).and_then(|oid| call.objects().constraints.iter().find(|own| own.oid == oid));
+    Ok(match found {
+        None => ScalarValue::Null,
+        // PostgreSQL writes all parentheses unless it is asked for a pretty text.
+        Some(own) => match &own.condition {
+            Some(condition) if !call.is_true(1) => text(format!("CHECK (({condition}))")),
+            _ => text(&own.definition),
+        },
+    })
+}
+
+fn index(call: &Call<'_>) -> Result<ScalarValue> {
+    let Some(object) = call.oid(0).and_then(|oid| call.objects().by_oid(oid)) else {
+        return Ok(ScalarValue::Null);
+    };
+    let place = call.number(1).unwrap_or(0);
+    if place == 0 {
+        return Ok(index_definition(object, !call.is_true(2)).map_or(ScalarValue::Null, text));
+    }
+    let table = object.relation().and_then(|own| own.table());
+    let names = table.map(|table| {
+        let keys = crate::system_catalog::objects::key_positions(table).into_iter();
+        keys.map(|own| quoted(&table.columns[own as usize - 1].name)).collect::<Vec<_>>()
+    });
+    let place = usize::try_from(place - 1).unwrap_or(usize::MAX);
+    Ok(names.and_then(|names| names.get(place).cloned()).map_or_else(|| text(""), text))
+}
+
+/// Whether the privilege that the last argument names is granted on the session's database.
+fn may(call: &Call<'_>) -> bool {
+    let named = call.text(call.values.len().saturating_sub(1)).unwrap_or_default().to_uppercase();
+    named.split(',').map(str::trim).any(|kind| match kind.trim_end_matches(" WITH GRANT OPTION") {
+        "SELECT" | "USAGE" => call.viewer.may_see(&call.viewer.database),
+        _ => call.viewer.may_write(&call.viewer.database),
+    })
+}
+
+fn has_table_privilege(call: &Call<'_>) -> Result<ScalarValue> {
+    let named = call.text(call.values.len().saturating_sub(1)).unwrap_or_default().to_uppercase();
+    Ok(bool(named.contains("SELECT") || may(call)))
+}
+
+/// How large something is on disk is not known here.
+fn size(_: &Call<'_>) -> Result<ScalarValue> {
+    Ok(ScalarValue::Int64(Some(0)))
+}

@@ -1,0 +1,41 @@
+//! PostgreSQL's system catalogue: the schemas `pg_catalog` and `information_schema` of every database.
+//!
+//! Nothing of it is stored. A scan of one of its tables computes the rows from what there is now, restricted to what the
+//! session's user may see ([`viewer`], [`objects`]). [`system_table`] says which columns the tables have, [`content`] computes
+//! the rows, [`functions`] are those that clients call while they look around.
+
+mod builtin_type;
+mod cell;
+mod columns;
+mod content;
+mod functions;
+mod keyword;
+mod objects;
+mod oid;
+mod schema;
+mod subquery;
+mod system_table;
+mod table;
+mod viewer;
+
+pub(crate) use schema::SystemSchema;
+use subquery::CatalogSubqueries;
+pub(crate) use subquery::MakePlanner;
+pub(crate) use system_table::{INFORMATION_SCHEMA, PG_CATALOG};
+pub(crate) use viewer::{MAINTENANCE_DATABASE, Viewer};
+
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use std::sync::Arc;
+
+/// Makes a planner know the functions and the subqueries of clients that look around. `make_planner` makes one that need
+/// not know them.
+pub(crate) fn register(
+    state: &mut SessionState,
+    viewer: &Arc<Viewer>,
+    make_planner: MakePlanner,
+) -> Result<()> {
+    functions::register(state, viewer)?;
+    state.add_analyzer_rule(Arc::new(CatalogSubqueries::new(make_planner)));
+    Ok(())
+}

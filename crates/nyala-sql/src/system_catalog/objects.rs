@@ -1,0 +1,274 @@
+//! The objects of a database that somebody may see: schemas, relations, keys and constraints.
+
+use super::keyword::is_reserved;
+use super::oid::DATABASE_OWNER;
+use super::oid::{INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA, PUBLIC_SCHEMA, Taken};
+use super::system_table::{self, INFORMATION_SCHEMA, PG_CATALOG, SystemTable};
+use super::viewer::Viewer;
+use nyala_db::relations::{Key, Relation, TableDefinition};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The schema of tables and views that users declare.
+const PUBLIC: &str = "public";
+
+/// The objects of a database.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) schemas: Vec<Schema>,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) constraints: Vec<Constraint>,
+    by_oid: HashMap<u32, usize>,
+    /// The policy whose measurements need no prefix.
+    default_policy: String,
+}
+
+/// A schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Schema {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    /// The role that owns it.
+    pub(crate) owner: u32,
+}
+
+/// A relation in the sense of PostgreSQL: what has columns.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) oid: u32,
+    /// The number of its schema.
+    pub(crate) namespace: u32,
+    pub(crate) schema: String,
+    pub(crate) name: String,
+    pub(crate) kind: ObjectKind,
+}
+
+/// What it is.
+#[derive(Debug, Clone)]
+pub(crate) enum ObjectKind {
+    System(&'static SystemTable),
+    Table(Arc<Relation>),
+    View(Arc<Relation>),
+    Measurement,
+    /// The key of a table, whose number comes first.
+    Key(u32, Arc<Relation>),
+}
+
+/// A constraint of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Constraint {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    /// The number of its table.
+    pub(crate) table: u32,
+    /// The positions of its columns, beginning with 1.
+    pub(crate) columns: Vec<i16>,
+    /// The number of the index of a key; `None`: it is a check.
+    pub(crate) index: Option<u32>,
+    /// What it says, as it is written in SQL.
+    pub(crate) definition: String,
+    /// The condition of a check.
+    pub(crate) condition: Option<String>,
+}
+
+impl Objects {
+    /// The objects of a database, which need not exist.
+    pub(crate) fn of(viewer: &Viewer, database: &str) -> Self {
+        let mut taken = Taken::default();
+        let schema = |oid, name: &str, owner| Schema { oid, name: name.to_owned(), owner };
+        let mut all = Self {
+            schemas: vec![
+                schema(PG_CATALOG_SCHEMA, PG_CATALOG, OWNER),
+                schema(INFORMATION_SCHEMA_SCHEMA, INFORMATION_SCHEMA, OWNER),
+            ],
+            objects: Vec::new(),
+            constraints: Vec::new(),
+            by_oid: HashMap::new(),
+            default_policy: String::new(),
+        };
+        for table in system_table::all().filter(|table| !table.is_function) {
+            let namespace =
+                if table.schema == PG_CATALOG { PG_CATALOG_SCHEMA } else { INFORMATION_SCHEMA_SCHEMA };
+            all.add(table.oid, namespace, table.schema, table.name, ObjectKind::System(table));
+        }
+        let known = viewer.catalog.database(database).filter(|_| viewer.may_see(database));
+        let Some(known) = known else { return all };
+        all.default_policy.clone_from(&known.default_policy);
+        all.schemas.push(schema(PUBLIC_SCHEMA, PUBLIC, DATABASE_OWNER));
+        let relations = viewer.catalog.relations().of(database);
+        for relation in &relations {
+            let oid = taken.take("relation", &[database, &relation.name]);
+            match relation.table() {
+                Some(table) => {
+                    all.add(oid, PUBLIC_SCHEMA, PUBLIC, &relation.name, ObjectKind::Table(relation.clone()));
+                    all.add_constraints(&mut taken, database, oid, relation, table);
+                }
+                None => {
+                    all.add(oid, PUBLIC_SCHEMA, PUBLIC, &relation.name, ObjectKind::View(relation.clone()))
+                }
+            }
+        }
+        for policy in &known.policies {
+            let namespace = match &*policy.name {
+                PUBLIC => PUBLIC_SCHEMA,
+                name => {
+                    let oid = taken.take("schema", &[database, name]);
+                    all.schemas.push(schema(oid, name, OWNER));
+                    oid
+                }
+            };
+            for name in viewer.catalog.measurement_names(database, &policy.name) {
+                // In a policy of the name `public` tables hide measurements.
+                if namespace == PUBLIC_SCHEMA && relations.iter().any(|relation| relation.name == name) {
+                    continue;
+                }
+                let oid = taken.take("measurement", &[database, &policy.name, &name]);
+                all.add(oid, namespace, &policy.name, &name, ObjectKind::Measurement);
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, oid: u32, namespace: u32, schema: &str, name: &str, kind: ObjectKind) {
+        self.by_oid.insert(oid, self.objects.len());
+        let (schema, name) = (schema.to_owned(), name.to_owned());
+        self.objects.push(Object { oid, namespace, schema, name, kind });
+    }
+
+    fn add_constraints(
+        &mut self,
+        taken: &mut Taken,
+        database: &str,
+        table_oid: u32,
+        relation: &Arc<Relation>,
+        table: &TableDefinition,
+    ) {
+        if let Key::Declared { name, .. } = &table.key {
+            let index = taken.take("index", &[database, &relation.name, name]);
+            self.add(index, PUBLIC_SCHEMA, PUBLIC, name, ObjectKind::Key(table_oid, relation.clone()));
+            self.constraints.push(Constraint {
+                oid: taken.take("constraint", &[database, &relation.name, name]),
+                name: name.clone(),
+                table: table_oid,
+                columns: key_positions(table),
+                index: Some(index),
+                definition: format!("PRIMARY KEY ({})", key_names(table)),
+                condition: None,
+            });
+        }
+        for check in &table.checks {
+            let named = |name: &str| names_in(&check.expression).any(|own| own == name);
+            let columns = table.columns.iter().zip(1..).filter(|(column, _)| named(&column.name));
+            self.constraints.push(Constraint {
+                oid: taken.take("constraint", &[database, &relation.name, &check.name]),
+                name: check.name.clone(),
+                table: table_oid,
+                columns: columns.map(|(_, place)| place).collect(),
+                index: None,
+                definition: format!("CHECK ({})", check.expression),
+                condition: Some(check.expression.clone()),
+            });
+        }
+    }
+
+    /// The object with a number.
+    pub(crate) fn by_oid(&self, oid: u32) -> Option<&Object> {
+        self.by_oid.get(&oid).map(|place| &self.objects[*place])
+    }
+
+    /// The schema with a number.
+    pub(crate) fn schema(&self, oid: u32) -> Option<&Schema> {
+        self.schemas.iter().find(|schema| schema.oid == oid)
+    }
+
+    /// The object that a name means, with or without a schema.
+    pub(crate) fn find(&self, schema: Option<&str>, name: &str) -> Option<&Object> {
+        let of = |schema: &str| self.objects.iter().find(|own| own.schema == schema && own.name == name);
+        match schema {
+            Some(schema) => of(schema),
+            None => [PG_CATALOG, PUBLIC, &self.default_policy].into_iter().find_map(of),
+        }
+    }
+
+    /// Whether an object is what its name means without a schema.
+    pub(crate) fn is_visible(&self, object: &Object) -> bool {
+        match &*object.schema {
+            PG_CATALOG | PUBLIC => true,
+            schema => {
+                schema == self.default_policy
+                    && self.find(None, &object.name).is_some_and(|found| found.oid == object.oid)
+            }
+        }
+    }
+
+    /// The name of an object, with its schema where that is needed.
+    pub(crate) fn shown(&self, object: &Object) -> String {
+        let name = quoted(&object.name);
+        if self.is_visible(object) { name } else { format!("{}.{name}", quoted(&object.schema)) }
+    }
+}
+
+impl Object {
+    /// The relation that it is, or whose key it is.
+    pub(crate) fn relation(&self) -> Option<&Arc<Relation>> {
+        match &self.kind {
+            ObjectKind::Table(own) | ObjectKind::View(own) | ObjectKind::Key(_, own) => Some(own),
+            ObjectKind::System(_) | ObjectKind::Measurement => None,
+        }
+    }
+
+    /// The letter of its kind in `pg_class`.
+    pub(crate) fn letter(&self) -> &'static str {
+        match &self.kind {
+            ObjectKind::System(table) if table.is_view => "v",
+            ObjectKind::System(_) | ObjectKind::Table(_) | ObjectKind::Measurement => "r",
+            ObjectKind::View(_) => "v",
+            ObjectKind::Key(..) => "i",
+        }
+    }
+
+    /// Whether it is part of the system.
+    pub(crate) fn is_system(&self) -> bool {
+        matches!(self.kind, ObjectKind::System(_))
+    }
+}
+
+/// The positions of the columns of a key, beginning with 1.
+pub(crate) fn key_positions(table: &TableDefinition) -> Vec<i16> {
+    let place = |id| table.columns.iter().position(|column| column.id == id);
+    let places = table.key.columns().iter().filter_map(|id| place(*id));
+    places.filter_map(|place| i16::try_from(place + 1).ok()).collect()
+}
+
+/// The names of the columns of a key.
+pub(crate) fn key_names(table: &TableDefinition) -> String {
+    let columns = key_positions(table).into_iter();
+    let names = columns.map(|place| quoted(&table.columns[place as usize - 1].name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The words in an expression that may be names of columns.
+fn names_in(expression: &str) -> impl Iterator<Item = &str> {
+    expression.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+}
+
+/// A name as it is written in SQL: in quotes where it needs them.
+pub(crate) fn quoted(name: &str) -> String {
+    let begins = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let goes_on = |letter: char| begins(letter) || letter.is_ascii_digit() || letter == '$';
+    let is_plain = name.starts_with(begins) && name.chars().all(goes_on) && !is_reserved(name);
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn names_have_quotes_where_they_need_them() {
+        assert_eq!(
+            ["plain_1", "Upper", "order", "two words", "a\"b", "1st", ""].map(quoted),
+            ["plain_1", "\"Upper\"", "\"order\"", "\"two words\"", "\"a\"\"b\"", "\"1st\"", "\"\""]
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! A subquery as a function of the row around it: it is planned and executed for each combination of values.
+
+use crate::error::{SqlError, SqlState};
+use arrow_schema::{DataType, Field, FieldRef};
+use async_trait::async_trait;
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
+    Subquery, TypeSignature, Volatility,
+};
+use datafusion::physical_plan::collect;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Makes what plans are made with.
+pub(crate) type MakePlanner = Arc<dyn Fn() -> SessionState + Send + Sync>;
+
+/// What a subquery is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Wanted {
+    /// Its only value.
+    Value,
+    /// Whether it has a row.
+    Existence,
+}
+
+/// A subquery as a function of the columns that it takes from the row around it.
+struct Evaluated {
+    plan: Arc<LogicalPlan>,
+    /// The columns that it takes.
+    outer: Vec<Expr>,
+    wanted: Wanted,
+    planner: MakePlanner,
+    signature: Signature,
+}
+
+impl fmt::Debug for Evaluated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Evaluated({:?}, {})", self.wanted, self.plan.display())
+    }
+}
+
+impl PartialEq for Evaluated {
+    fn eq(&self, other: &Self) -> bool {
+        self.wanted == other.wanted && self.plan == other.plan
+    }
+}
+
+impl Eq for Evaluated {}
+
+impl Hash for Evaluated {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.wanted.hash(state);
+        self.plan.hash(state);
+    }
+}
+
+/// The call that evaluates a subquery.
+pub(super) fn evaluate(subquery: &Subquery, wanted: Wanted, planner: MakePlanner) -> Expr {
+    let mut outer: Vec<Expr> = Vec::new();
+    for column in &subquery.outer_ref_columns {
+        if !outer.contains(column) {
+            outer.push(column.clone());
+        }
+    }
+    let column = |own: &Expr| match own {
+        Expr::OuterReferenceColumn(_, column) => Expr::Column(column.clone()),
+        other => other.clone(),
+    };
+    let arguments: Vec<Expr> = outer.iter().map(column).collect();
+    // Its value may differ from call to call, so that it is not moved to where it cannot be computed.
+    let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+    let signature = Signature::one_of(any, Volatility::Volatile);
+    let function = Evaluated { plan: subquery.subquery.clone(), outer, wanted, planner, signature };
+    AsyncScalarUDF::new(Arc::new(function)).into_scalar_udf().call(arguments)
+}
+
+impl ScalarUDFImpl for Evaluated {
+    fn name(&self) -> &str {
+        "subquery"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.wanted {
+            Wanted::Value => self.plan.schema().field(0).data_type().clone(),
+            Wanted::Existence => DataType::Boolean,
+        })
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        let field = Field::new(self.name(), self.return_type(&[])?, true);
+        Ok(Arc::new(match self.wanted {
+            Wanted::Value => field.with_metadata(self.plan.schema().field(0).metadata().clone()),
+            Wanted::Existence => field,
+        }))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Err(DataFusionError::NotImplemented("a subquery in this place".to_owned()))
+    }
+}
+
+#[async_trait]
+impl AsyncScalarUDFImpl for Evaluated {
+    async fn invoke_async_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let state = (self.planner)();
+        let mut known: HashMap<Vec<ScalarValue>, ScalarValue> = HashMap::new();
+        let mut values = Vec::with_capacity(arguments.number_rows);
+        for row in 0..arguments.number_rows {
+            let argument = |own: &ColumnarValue| match own {
+                ColumnarValue::Scalar(own) => Ok(own.clone()),
+                ColumnarValue::Array(own) => ScalarValue::try_from_array(own, row),
+            };
+            let given = arguments.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
+            let value = match known.get(&given) {
+                Some(value) => value.clone(),
+                None => {
+                    let value = self.value(&state, &given).await?;
+                    known.insert(given, value.clone());
+                    value
+                }
+            };
+            values.push(value);
+        }
+        if values.is_empty() {
+            let empty = arrow_array::new_empty_array(arguments.return_field.data_type());
+            return Ok(ColumnarValue::Array(empty));
+        }
+        Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+    }
+}
+
+impl Evaluated {
+    async fn value(&self, state: &SessionState, given: &[ScalarValue]) -> Result<ScalarValue> {
+        let bound = self.plan.as_ref().clone().transform_up_with_subqueries(|node| {
+            let names = NamePreserver::new(&node);
+            let bound = node.map_expressions(|own| {
+                let name = names.save(&own);
+                let bound = own.transform_up(|inner| Ok(self.bound(inner, given)))?;
+                Ok(bound.update_data(|own| name.restore(own)))
+            })?;
+            let bound = match bound.transformed {
+                true => bound.map_data(LogicalPlan::recompute_schema)?,
+                false => bound,
+            };
+            // A function in FROM no longer depends on the row.
+            bound.transform_data(|node| match node {
+                LogicalPlan::Subquery(inner) if inner.subquery.all_out_ref_exprs().is_empty() => {
+                    Ok(Transformed::yes(Arc::unwrap_or_clone(inner.subquery)))
+                }
+                other => Ok(Transformed::no(other)),
+            })
+        })?;
+        let plan = state.create_physical_plan(&bound.data).await?;
+        let data_type = self.return_type(&[])?;
+        let rows = collect(plan, state.task_ctx()).await?;
+        let count: usize = rows.iter().map(arrow_array::RecordBatch::num_rows).sum();
+        if self.wanted == Wanted::Existence {
+            return Ok(ScalarValue::Boolean(Some(count > 0)));
+        }
+        if count > 1 {
+            let words = "more than one row returned by a subquery used as an expression";
+            return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, words).into());
+        }
+        match rows.iter().find(|batch| batch.num_rows() > 0) {
+            Some(batch) => ScalarValue::try_from_array(batch.column(0), 0)?.cast_to(&data_type),
+            None => ScalarValue::try_from(&data_type),
+        }
+    }
+
+    fn bound(&self, expression: Expr, given: &[ScalarValue]) -> Transformed<Expr> {
+        match self.outer.iter().position(|own| *own == expression) {
+            Some(place) => Transformed::yes(Expr::Literal(given[place].clone(), None)),
+            None => Transformed::no(expression),
+        }
+    }
+}

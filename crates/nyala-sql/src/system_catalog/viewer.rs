@@ -1,0 +1,114 @@
+//! Who looks at the catalogue, from where: the same for all statements of a session.
+
+use super::oid::{self, DATABASE_OWNER, DATABASE_OWNER_NAME, OWNER};
+use nyala_db::catalog::Catalog;
+use nyala_db::users::{Principal, Privilege};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// The name of the role that owns everything, if users log in.
+const OWNER_NAME: &str = "nyala";
+/// The database that every server has, whether it was created or not.
+pub(crate) const MAINTENANCE_DATABASE: &str = "postgres";
+
+/// Who looks at the catalogue.
+pub(crate) struct Viewer {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) principal: Principal,
+    /// The name that the client gave.
+    pub(crate) user: String,
+    /// The database of the session.
+    pub(crate) database: String,
+    /// The settings of the session.
+    pub(crate) settings: Vec<(&'static str, String)>,
+    /// When the server was started, ns since 1970.
+    pub(crate) started_ns: i64,
+    /// The number of the session.
+    pub(crate) number: i32,
+}
+
+/// A role: a user, or the owner of everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Role {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    /// Whether it may do everything.
+    pub(crate) is_super: bool,
+    pub(crate) can_log_in: bool,
+}
+
+impl Viewer {
+    /// Whether somebody may see what is in a database.
+    pub(crate) fn may_see(&self, database: &str) -> bool {
+        self.principal.may(Privilege::Read, database)
+    }
+
+    /// Whether somebody may change what is in a database.
+    pub(crate) fn may_write(&self, database: &str) -> bool {
+        self.principal.may(Privilege::Write, database)
+    }
+
+    /// The name of a database and its number, of those that somebody may see.
+    pub(crate) fn databases(&self) -> Vec<(u32, String)> {
+        let known = self.catalog.databases();
+        let mut names: Vec<String> = known.iter().map(|own| own.name.to_string()).collect();
+        names.retain(|name| self.may_see(name) || self.may_write(name));
+        for always in [MAINTENANCE_DATABASE, &self.database] {
+            if !always.is_empty() && !names.iter().any(|name| name == always) {
+                names.push(always.to_owned());
+            }
+        }
+        names.sort();
+        let mut taken = oid::Taken::default();
+        names.into_iter().map(|name| (taken.take("database", &[&name]), name)).collect()
+    }
+
+    /// The roles that somebody may see: all of them if it is an administrator.
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        let is_open = matches!(self.principal, Principal::Open);
+        let name = if is_open { self.user.clone() } else { OWNER_NAME.to_owned() };
+        let owner = Role { oid: OWNER, name, is_super: true, can_log_in: is_open };
+        let name = DATABASE_OWNER_NAME.to_owned();
+        let of_public = Role { oid: DATABASE_OWNER, name, is_super: false, can_log_in: false };
+        let mut roles = vec![owner, of_public];
+        let is_shown = |name: &str| self.principal.is_admin() || self.principal.user_name() == Some(name);
+        let mut taken = oid::Taken::default();
+        for user in self.catalog.users().all().iter().filter(|user| is_shown(user.name())) {
+            if roles.iter().any(|role| role.name == user.name()) {
+                continue;
+            }
+            let oid = taken.take("role", &[user.name()]);
+            let (name, is_super) = (user.name().to_owned(), user.is_admin());
+            roles.push(Role { oid, name, is_super, can_log_in: true });
+        }
+        roles
+    }
+
+    /// The value of a setting.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        let found = self.settings.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+impl fmt::Debug for Viewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Viewer({}, {})", self.user, self.database)
+    }
+}
+
+/// Viewers are the same only if they are one.
+impl PartialEq for Viewer {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Viewer {}
+
+impl Hash for Viewer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self).hash(state);
+    }
+}
