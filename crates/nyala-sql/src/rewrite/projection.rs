@@ -8,6 +8,9 @@ pub(super) fn tell_apart(select: &mut Select) {
     if select.projection.len() < 2 {
         return;
     }
+    let is_wildcard =
+        |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let has_wildcard = select.projection.iter().any(is_wildcard);
     let mut taken: HashSet<String> = HashSet::new();
     for (item, number) in select.projection.iter_mut().zip(0..) {
         let name = match item {
@@ -15,7 +18,9 @@ pub(super) fn tell_apart(select: &mut Select) {
             SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
             _ => continue,
         };
-        if taken.insert(name.clone()) {
+        // A wildcard may stand for the same column.
+        let may_come_again = has_wildcard && matches!(item, SelectItem::UnnamedExpr(own) if is_column(own));
+        if taken.insert(name.clone()) && !may_come_again {
             continue;
         }
         let alias = Ident::with_quote('"', format!("\u{1}{name} {number}"));
@@ -29,11 +34,16 @@ pub(super) fn tell_apart(select: &mut Select) {
     }
 }
 
+fn is_column(expression: &Expr) -> bool {
+    matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
 /// What the planner calls an expression: casts do not count, and functions without parentheses have them.
 fn planned_name(expression: &Expr) -> String {
     match expression {
         Expr::Cast { expr, .. } | Expr::Nested(expr) => planned_name(expr),
         Expr::TypedString(own) => own.value.to_string(),
+        Expr::Exists { negated, .. } => format!("exists {negated}"),
         other => other.to_string().trim_end_matches("()").to_lowercase(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::prepared::Prepared;
+use super::set_config::settings_of;
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::outcome::Outcome;
@@ -24,6 +25,8 @@ enum Command {
     Show(String),
     /// Shows all settings.
     ShowAll,
+    /// Gives settings values, and shows these.
+    SetAndShow(Vec<(String, String)>),
     Begin,
     Commit,
     Rollback,
@@ -41,6 +44,7 @@ impl Session {
         let columns = match Command::of(&statement.ast)? {
             Command::Show(name) => Some(one_text(self.settings.get(&name)?.0)),
             Command::ShowAll => Some(texts(&["name", "setting"])),
+            Command::SetAndShow(all) => Some(texts(&vec!["set_config"; all.len()])),
             _ => None,
         };
         Ok(Prepared::of_session(statement, columns))
@@ -65,6 +69,15 @@ impl Session {
             Command::ShowAll => {
                 let (names, values): (Vec<_>, Vec<_>) = self.settings.all().unzip();
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&["name", "setting"], &[names, values])?)));
+            }
+            Command::SetAndShow(all) => {
+                for (name, value) in &all {
+                    self.settings.set(name, Some(value))?;
+                }
+                self.state = None;
+                let values = all.iter().map(|(name, _)| Ok(vec![self.settings.get(name)?.1]));
+                let values = values.collect::<SqlResult<Vec<_>>>()?;
+                return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
             Command::Begin => {
                 if self.transaction.is_none() {
@@ -121,6 +134,9 @@ impl Session {
 
 impl Command {
     fn of(statement: &ast::Statement) -> SqlResult<Self> {
+        if let Some(all) = settings_of(statement) {
+            return Ok(Self::SetAndShow(all));
+        }
         Ok(match statement {
             ast::Statement::Set(set) => Self::of_set(set)?,
             ast::Statement::Reset(reset) => match &reset.reset {

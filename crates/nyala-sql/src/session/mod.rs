@@ -10,6 +10,7 @@ mod prepared;
 mod query;
 mod reuse;
 mod run;
+mod set_config;
 
 pub use prepared::Prepared;
 
@@ -34,6 +35,7 @@ use definition::is_definition;
 use nyala_db::users::Principal;
 use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
+use set_config::settings_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -154,6 +156,7 @@ impl Session {
                 let prepared = self.prepare_change(&statement, types).await;
                 Prepared::of_change(statement, prepared.map_err(|error| error.placed_in(&text))?)
             }
+            ast if settings_of(ast).is_some() => self.prepare_command(statement)?,
             ast::Statement::Query(_) | ast::Statement::Explain { .. } => {
                 self.server.catalog.follow().await?;
                 match self.prepare_look_up(&statement, types)? {

@@ -35,7 +35,7 @@ fn run(program: &str, server: &Server, settings: &str, statements: &[&str]) -> O
 }
 
 /// What psql prints, errors included.
-fn printed(program: &str, server: &Server, settings: &str, statements: &[&str]) -> String {
+pub(crate) fn printed(program: &str, server: &Server, settings: &str, statements: &[&str]) -> String {
     let output = run(program, server, settings, statements);
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }

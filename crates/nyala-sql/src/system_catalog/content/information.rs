@@ -1,7 +1,7 @@
 //! The views of `information_schema`.
 
 use super::classes::{owner, view_text};
-use super::{Scope, information_columns};
+use super::{Scope, information_columns, relations, yes_or_no};
 use crate::system_catalog::cell::Row;
 use crate::system_catalog::objects::{Constraint, Object, ObjectKind, Schema};
 use crate::system_catalog::system_table::PG_CATALOG;
@@ -37,11 +37,6 @@ pub(super) async fn rows(name: &str, scope: &Scope<'_>) -> Vec<Row> {
         "views" => views(scope),
         _ => Vec::new(),
     }
-}
-
-/// The tables and views, without those keys that PostgreSQL counts as relations.
-pub(super) fn relations<'a>(scope: &'a Scope<'_>) -> impl Iterator<Item = &'a Object> {
-    scope.objects().filter(|object| object.letter() != "i")
 }
 
 fn of_table(scope: &Scope<'_>, table: &Object) -> Row {
@@ -162,10 +157,6 @@ fn tables(scope: &Scope<'_>) -> Vec<Row> {
         [of_table(scope, object), rest].concat()
     };
     relations(scope).map(row).collect()
-}
-
-pub(super) fn yes_or_no(is_so: bool) -> &'static str {
-    if is_so { "YES" } else { "NO" }
 }
 
 fn table_constraints(scope: &Scope<'_>) -> Vec<Row> {

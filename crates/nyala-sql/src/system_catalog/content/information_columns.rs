@@ -1,8 +1,7 @@
 //! `information_schema.columns`, and who may do what with them.
 
-use super::Scope;
 use super::classes::owner;
-use super::information::{relations, yes_or_no};
+use super::{Scope, relations, yes_or_no};
 use crate::system_catalog::builtin_type::{BPCHAR, BuiltinType, NUMERIC, VARCHAR};
 use crate::system_catalog::cell::{Cell, Row};
 use crate::system_catalog::columns::Column;

@@ -82,3 +82,13 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         _ => Vec::new(),
     }
 }
+
+/// The tables and views, without those keys that PostgreSQL counts as relations.
+fn relations<'a>(scope: &'a Scope<'_>) -> impl Iterator<Item = &'a Object> {
+    scope.objects().filter(|object| object.letter() != "i")
+}
+
+/// A truth as `information_schema` has it.
+fn yes_or_no(is_so: bool) -> &'static str {
+    if is_so { "YES" } else { "NO" }
+}

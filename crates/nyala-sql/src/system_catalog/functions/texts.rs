@@ -168,8 +168,8 @@ fn size_text(bytes: i64) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut size, mut unit) = (bytes, 0);
     // The first unit goes up to ten times the next one.
-    while size.abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
-        size = (size + 512 * size.signum()) / 1024;
+    while size.unsigned_abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
+        size = size.saturating_add(512 * size.signum()) / 1024;
         unit += 1;
     }
     format!("{size} {}", UNITS[unit])
