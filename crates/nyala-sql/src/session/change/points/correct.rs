@@ -249,12 +249,15 @@ fn selected_by(plan: &LogicalPlan) -> SqlResult<Option<PointSelection>> {
     }
 }
 
+/// Per field its constant, or none.
+type Constants = Vec<(Field, Option<Value>)>;
+
 /// What fields are assigned, if they are constants.
 fn constants_of(
     plan: &LogicalPlan,
     fields: &[AssignedField],
     rules: &FieldRules,
-) -> SqlResult<Option<Vec<(Field, Option<Value>)>>> {
+) -> SqlResult<Option<Constants>> {
     let LogicalPlan::Projection(projection) = plan else { return Ok(None) };
     let mut constants = Vec::with_capacity(fields.len());
     for (own, expression) in fields.iter().zip(&projection.expr[2..]) {
