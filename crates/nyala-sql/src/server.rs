@@ -43,9 +43,14 @@ pub struct SqlServer {
     pub started_ns: i64,
 }
 
+/// Planner and optimiser go on upon another stack when less than this is left of one. They check only now and then: what lies
+/// between takes hundreds of kilobytes where they are not optimised.
+const STACK_LEFT_BYTES: usize = 1 << 20;
+
 /// Functions and rules of the planner: the same for all sessions, and made when the first statement comes, so that a server
 /// that is asked no SQL does not pay for them.
 static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
+    recursive::set_minimum_stack_size(STACK_LEFT_BYTES);
     let mut rules = usual_rules();
     // Before the planner decides how rows are distributed.
     rules.insert(0, Arc::new(PushDownAggregates));

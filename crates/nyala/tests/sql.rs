@@ -227,6 +227,36 @@ fn errors_have_postgresqls_codes() {
     assert_eq!(server.status("/api/sql"), 405);
 }
 
+/// However deeply a statement is nested, the server answers it or refuses it, and lives on.
+#[test]
+fn nested_statements_do_not_overflow_the_stack() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), &[]);
+    // The planner takes twice as long for each level of some shapes, which are not nested deeply here.
+    let deep = ["(SELECT v FROM ", "CASE WHEN true THEN ", "- (1 + ", "(SELECT 1 UNION ", "(m JOIN "];
+    let shapes = [
+        ("SELECT ", "coalesce(", "1", ")", ""),
+        ("SELECT ", "(SELECT ", "1", ")", ""),
+        ("SELECT v FROM ", "(SELECT v FROM ", "m", ") AS s", ""),
+        ("SELECT ", "array_to_string(ARRAY(SELECT ", "'a'", "), '')", ""),
+        ("SELECT ", "CASE WHEN true THEN ", "1", " END", ""),
+        ("SELECT 1 WHERE ", "NOT EXISTS (SELECT 1 WHERE ", "true", ")", ""),
+        ("", "WITH c AS (", "SELECT 1", ") SELECT * FROM c", ""),
+        ("SELECT ", "- (1 + ", "1", ")", ""),
+        ("", "(SELECT 1 UNION ", "SELECT 2", ")", ""),
+        ("SELECT 1 FROM m JOIN ", "(m JOIN ", "m AS z ON true", ") ON true", " ON true"),
+    ];
+    for (start, open, inner, close, end) in shapes {
+        let depths: &[usize] = if deep.contains(&open) { &[10, 48, 96, 200] } else { &[8, 400] };
+        for depth in depths.iter().copied() {
+            let text = [start, &open.repeat(depth), inner, &close.repeat(depth), end].concat();
+            let response = send(&server, "/api/sql?db=d", &[], &text);
+            assert!([200, 400, 422, 501].contains(&response.status), "{depth} × {open}: {}", response.status);
+        }
+        assert_eq!(send(&server, "/api/sql?db=d", &[], "SELECT 1").status, 200, "{open}");
+    }
+}
+
 #[test]
 fn users_see_what_they_may_read() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -19,8 +19,9 @@ fn compare(name: &str, arguments: &[&str]) {
     command.args(["--quiet", "--echo-all"]).args(arguments);
     command.stdin(File::open(folder.join(format!("{name}.sql"))).expect("statements"));
     command.stdout(file.try_clone().expect("a file")).stderr(file);
-    assert!(command.status().expect("it runs").success());
+    let status = command.status().expect("it runs");
     let answers = std::fs::read_to_string(answers).expect("answers");
+    assert!(status.success(), "{status}: {answers}");
     let expected = std::fs::read_to_string(folder.join(format!("{name}.txt"))).expect("answers");
     let mut lines = answers.lines().zip(expected.lines()).enumerate();
     if let Some((number, (got, wanted))) = lines.find(|(_, (got, wanted))| got != wanted) {
