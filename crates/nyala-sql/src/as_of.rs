@@ -3,6 +3,7 @@
 //! The parser does not know it, so it is taken from the tokens before. `OF` is no reserved word, so `SELECT a AS of` names a
 //! column. `AS OF` is a moment only if an expression follows, and nothing after it.
 
+use crate::latest_on::is_word;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -10,7 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Whether a text may have such a clause.
 pub(crate) fn may_be_in(tokens: &[TokenWithSpan]) -> bool {
-    find(tokens).is_some()
+    tokens.iter().any(|token| is_word(token, "of"))
 }
 
 /// Takes the clause from the tokens of one statement. Its expression may be nested so deeply.
@@ -31,8 +32,4 @@ fn find(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
     let pairs = words.windows(3).rev();
     let mut found = pairs.filter(|own| is_word(&tokens[own[0]], "as") && is_word(&tokens[own[1]], "of"));
     found.next().map(|own| (own[0], own[2]))
-}
-
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
-    matches!(&token.token, Token::Word(own) if own.quote_style.is_none() && own.value.eq_ignore_ascii_case(word))
 }

@@ -24,7 +24,8 @@ pub(crate) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
+/// Whether a token is a word, in any case and not in quotes.
+pub(crate) fn is_word(token: &TokenWithSpan, word: &str) -> bool {
     matches!(&token.token, Token::Word(own) if own.quote_style.is_none() && own.value.eq_ignore_ascii_case(word))
 }
 

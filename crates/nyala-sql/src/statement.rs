@@ -138,8 +138,7 @@ fn is_distinct(token: &TokenWithSpan) -> bool {
 }
 
 fn is_upsert(token: &TokenWithSpan) -> bool {
-    matches!(&token.token, Token::Word(word)
-        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("upsert"))
+    latest_on::is_word(token, "upsert")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! INSERT of points: the rows are written as line protocol, so that names, types, retention and limits are checked as for
 //! every writer. A point that is there already gets the fields of the inserted one.
 
-use super::value::{FieldRules, declared, parameter_type};
+use super::value::{FieldRules, declared};
 use super::{PointChange, Preparing};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::Source;
@@ -103,7 +103,7 @@ pub(super) async fn prepare(
                     *cell = ast::Expr::value(ast::Value::Null);
                 }
                 if let Some(number) = parameter(cell) {
-                    preparing.types.note(number, type_of(source));
+                    preparing.types.note(number, data_type(declared_of(source)));
                 }
             }
         }
@@ -146,13 +146,13 @@ fn literals_of(query: &ast::Query) -> SqlResult<Option<Vec<Vec<ast::Expr>>>> {
     Ok(are_literals.then(|| values.rows.iter().map(|row| row.to_vec()).collect()))
 }
 
-/// The type of a parameter that a column gets.
-fn type_of(source: &Source) -> DataType {
+/// The type that values of a column are converted to.
+fn declared_of(source: &Source) -> DeclaredType {
     match source {
-        Source::Time => data_type(DeclaredType::Timestamptz),
-        Source::TimeNs => DataType::Int64,
-        Source::Field(_, field_type, _) => parameter_type(*field_type),
-        Source::Tag(_) | Source::Series => DataType::Utf8,
+        Source::Time => DeclaredType::Timestamptz,
+        Source::TimeNs => DeclaredType::Int8,
+        Source::Field(_, field_type, _) => declared(*field_type),
+        Source::Tag(_) | Source::Series => DeclaredType::Text,
     }
 }
 
@@ -298,12 +298,7 @@ impl InsertedColumn {
         parameters: &[ScalarValue],
         rules: &FieldRules,
     ) -> SqlResult<ArrayRef> {
-        let declared = match &self.source {
-            Source::Field(_, field_type, _) => declared(*field_type),
-            Source::Tag(_) | Source::Series => DeclaredType::Text,
-            Source::TimeNs => DeclaredType::Int8,
-            Source::Time => DeclaredType::Timestamptz,
-        };
+        let declared = declared_of(&self.source);
         let value = |row: &Vec<ast::Expr>| {
             datum(&row[place], parameters, &rules.around)?.stored(&self.name, declared, &rules.around)
         };
@@ -313,16 +308,14 @@ impl InsertedColumn {
 
     /// Values as line protocol needs them.
     fn stored(&self, values: &ArrayRef, rules: &FieldRules) -> SqlResult<ArrayRef> {
-        let declared = |declared| assigned(values, self.is_unknown, &self.name, declared, &rules.around);
-        match &self.source {
-            Source::Field(_, field_type, _) => rules.stored(values, self.is_unknown, &self.name, *field_type),
-            Source::Tag(_) | Source::Series => declared(DeclaredType::Text),
-            Source::TimeNs => declared(DeclaredType::Int8),
-            Source::Time => {
-                let times = declared(DeclaredType::Timestamptz)?;
-                let times = cast(&times, &DataType::Int64).map_err(DataFusionError::from)?;
-                Ok(times)
-            }
+        if let Source::Field(_, field_type, _) = &self.source {
+            return rules.stored(values, self.is_unknown, &self.name, *field_type);
+        }
+        let declared = declared_of(&self.source);
+        let stored = assigned(values, self.is_unknown, &self.name, declared, &rules.around)?;
+        match self.source {
+            Source::Time => Ok(cast(&stored, &DataType::Int64).map_err(DataFusionError::from)?),
+            _ => Ok(stored),
         }
     }
 }
