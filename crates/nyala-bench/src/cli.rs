@@ -2,7 +2,8 @@
 
 use crate::client::target::Dialect;
 use crate::time::parse_duration;
-use clap::{Args, Subcommand};
+use crate::workload::ycsb::Workload;
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// The benchmarks.
@@ -20,6 +21,9 @@ pub enum BenchCommand {
     /// TSBS queries alone, and while rows are written at a set rate
     #[command(after_help = MIXED_EXAMPLES)]
     Mixed(Box<MixedArgs>),
+    /// YCSB in SQL: rows of text by key, loaded, read, changed and scanned
+    #[command(after_help = YCSB_EXAMPLES)]
+    Ycsb(Box<YcsbArgs>),
     /// Show result files side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
@@ -44,6 +48,13 @@ Examples:
   nyala bench mixed --scale 100 --duration 6h --rate 50000 --queries 'single-*'
   nyala bench mixed --full-speed --workers 8 --query-workers 8     overload by clients that wait";
 
+const YCSB_EXAMPLES: &str = "\
+Examples:
+  nyala bench ycsb --rows 1000000 a b c                 batches of 100 rows, then three workloads
+  nyala bench ycsb --batch 1 --rows 200000 --threads 16  row by row
+  nyala bench ycsb --rows 100000000 --fields 1 --field-bytes 76 --batch 1000 --ordered --threads 2 lookup
+  nyala bench ycsb --target http://127.0.0.1:8086 --postgres 127.0.0.1:5432 a     a PostgreSQL (the target is not asked)";
+
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   nyala bench compare nyala.json influx.json
@@ -57,7 +68,17 @@ Examples:
   nyala bench tsbs --target http://127.0.0.1:8428 --dialect victoriametrics
   nyala bench tsbs --scale 50 --duration 1d --verify    check every answer against a computed one
   nyala bench tsbs --queries 'lastpoint,single-*' --query-count 5000
+  nyala bench tsbs --language own,sql                   each question in InfluxQL and in SQL
   nyala bench tsbs --data-file data.gz --query-file queries.gz     replay files of TSBS' own tools";
+
+/// A language of questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    /// That of the target's dialect: InfluxQL or MetricsQL.
+    Own,
+    /// SQL. Its results are called `… in SQL`.
+    Sql,
+}
 
 /// The server and its dialect.
 #[derive(Clone, Debug, Args)]
@@ -69,6 +90,9 @@ pub struct ServerArgs {
     /// Dialect of the target
     #[arg(long, value_enum, default_value_t = Dialect::Influx, requires = "target")]
     pub dialect: Dialect,
+    /// Where the target speaks PostgreSQL's protocol, for --language sql
+    #[arg(long, value_name = "HOST:PORT", requires = "target")]
+    pub postgres: Option<String>,
     /// Process whose CPU, memory and writes are measured [default: the one that listens on the target's port]
     #[arg(long, value_name = "PID", requires = "target")]
     pub server_pid: Option<u32>,
@@ -117,6 +141,9 @@ pub struct QueryArgs {
     /// Types of queries: all, or names separated by commas; a name may end in * as a wildcard
     #[arg(long, value_name = "NAMES", default_value = "all")]
     pub queries: String,
+    /// Languages of the questions; SQL goes over PostgreSQL's protocol
+    #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',', default_value = "own")]
+    pub language: Vec<Language>,
     /// Light queries of each type
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub query_count: u32,
@@ -238,6 +265,46 @@ pub struct DevopsArgs {
     pub writers: Vec<u16>,
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+/// Options of `ycsb`.
+#[derive(Clone, Debug, Args)]
+#[allow(missing_docs)]
+pub struct YcsbArgs {
+    /// Workloads to run after loading, one after the other
+    #[arg(value_enum)]
+    pub workloads: Vec<Workload>,
+    /// Rows to load
+    #[arg(long, default_value_t = 20_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    pub rows: u64,
+    /// Fields of a row
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub fields: u32,
+    /// Bytes of a field
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    pub field_bytes: usize,
+    /// Load in the order of keys
+    #[arg(long)]
+    pub ordered: bool,
+    /// Rows of an INSERT when loading
+    #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=5000))]
+    pub batch: u64,
+    /// Sessions at the same time
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: u64,
+    /// How long each workload runs
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
+    pub seconds: i64,
+    /// Seed of the values
+    #[arg(long, default_value_t = 123)]
+    pub seed: u64,
+    /// Only run workloads; the rows must have been loaded with the same options
+    #[arg(long, requires = "target")]
+    pub query_only: bool,
+    #[command(flatten)]
+    pub server: ServerArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
 }
 
 /// Options of `mixed`.

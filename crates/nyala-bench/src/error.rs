@@ -27,6 +27,13 @@ pub enum BenchError {
         /// The first part of the answer's body.
         message: String,
     },
+    /// The server refused a statement of SQL.
+    Sql {
+        /// SQLSTATE.
+        code: String,
+        /// Its message.
+        message: String,
+    },
     /// The server to measure could not be started.
     Launch(String),
     /// `--verify` found answers that differ from the computed ones.
@@ -55,6 +62,7 @@ impl fmt::Display for BenchError {
             BenchError::Server { status, message } => {
                 write!(out, "the server answered {status}: {}", message.trim_end())
             }
+            BenchError::Sql { code, message } => write!(out, "the server answered {code}: {message}"),
             BenchError::Launch(message) => write!(out, "starting a server to measure: {message}"),
             BenchError::WrongAnswers { wrong, compared } => {
                 write!(out, "{wrong} of {compared} answers differ from the computed ones")

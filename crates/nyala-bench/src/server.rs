@@ -1,5 +1,6 @@
 //! The server that a benchmark runs against: a new one that the caller starts, or one at a URL.
 
+use crate::cli::ServerArgs;
 use crate::client::target::Target;
 use crate::error::{BenchError, Result};
 use crate::measure::server::{ServerProbe, evict_cached_files, listening_process};
@@ -10,6 +11,8 @@ use std::path::PathBuf;
 pub struct ServerUnderTest {
     /// `http://127.0.0.1:port`.
     pub url: String,
+    /// `host:port` of its PostgreSQL's protocol, if it has that.
+    pub postgres: Option<String>,
     /// Its process.
     pub pid: Option<u32>,
     /// Where it keeps its data.
@@ -31,6 +34,8 @@ pub type Launch<'a> = &'a mut dyn FnMut() -> std::result::Result<ServerUnderTest
 pub struct Server {
     /// Where it is.
     pub target: Target,
+    /// `host:port` of its PostgreSQL's protocol, if that is known.
+    pub postgres: Option<String>,
     /// Measures its process.
     pub probe: ServerProbe,
     /// Whether it was started for this run, so that its data may be dropped.
@@ -40,18 +45,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server at `url` if given, else a new one.
-    pub fn find(
-        url: Option<&str>,
-        pid: Option<u32>,
-        data_dir: Option<PathBuf>,
-        launch: Launch<'_>,
-    ) -> Result<Server> {
-        if let Some(url) = url {
+    /// The server that the options name, or a new one.
+    pub fn find(args: &ServerArgs, launch: Launch<'_>) -> Result<Server> {
+        if let Some(url) = &args.target {
             let target = Target::parse(url)?;
-            let pid = pid.or_else(|| listening_process(target.local_port()?));
+            let pid = args.server_pid.or_else(|| listening_process(target.local_port()?));
+            let data_dir = args.server_data_dir.clone();
             return Ok(Server {
                 target,
+                postgres: args.postgres.clone(),
                 probe: ServerProbe { pid, data_dir },
                 fresh: false,
                 restart: None,
@@ -61,11 +63,17 @@ impl Server {
         let started = launch().map_err(|error| BenchError::Launch(error.to_string()))?;
         Ok(Server {
             target: Target::parse(&started.url)?,
+            postgres: started.postgres,
             probe: ServerProbe { pid: started.pid, data_dir: started.data_dir },
             fresh: true,
             restart: started.restart,
             _guard: Some(started.guard),
         })
+    }
+
+    /// Its name in reports if the options give none.
+    pub fn default_label(&self) -> String {
+        if self.fresh { "nyala".to_owned() } else { self.target.url() }
     }
 
     /// Empties the server's caches by a restart, and the system's cache of its files. Returns false if that is not

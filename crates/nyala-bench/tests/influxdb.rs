@@ -108,6 +108,7 @@ fn bench(arguments: &str, server: Option<&Influxd>) -> Result<(), BenchError> {
         let started = server.borrow();
         Ok(ServerUnderTest {
             url: started.url(),
+            postgres: None,
             pid: Some(started.child.id()),
             data_dir: Some(started.directory.path().to_owned()),
             restart: Some(Box::new(move || {

@@ -1,4 +1,4 @@
-//! The HTTP client of the load generator.
+//! The clients of the load generator: HTTP, and PostgreSQL's protocol for questions in SQL.
 //!
 //! It runs on the machine of the server it measures, so it has to cost little: a thread blocks on its connection, and
 //! bodies are counted and dropped.
@@ -6,4 +6,5 @@
 pub mod connection;
 pub mod database;
 pub mod response;
+pub mod sql;
 pub mod target;

@@ -4,4 +4,5 @@ pub mod file;
 pub mod generator;
 pub mod kind;
 pub mod narrow;
+pub mod sql;
 pub mod text;

@@ -21,7 +21,7 @@ pub struct YcsbResult {
     pub actions: u64,
     /// How long it took.
     pub seconds: f64,
-    /// CPU time of the process, its clients included.
+    /// CPU time of the process; if the store is in this process, its clients are included.
     pub cpu_seconds: f64,
     /// Bytes written to storage for each byte of rows that was written.
     pub write_amplification: Option<f64>,

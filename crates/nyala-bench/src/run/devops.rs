@@ -3,13 +3,13 @@
 
 use super::load::LoadSettings;
 use super::queries::QueryName;
+use super::question::Question;
 use super::session::Session;
 use super::verification::verify;
 use crate::cli::DevopsArgs;
 use crate::error::{BenchError, Result};
 use crate::query::generator::QueryGenerator;
 use crate::query::kind::{DEVOPS, QueryKind, parse_kinds};
-use crate::query::text::{Request, request};
 use crate::report::progress::Progress;
 use crate::report::result::RunResult;
 use crate::server::Launch;
@@ -47,25 +47,27 @@ pub fn run(args: &DevopsArgs, launch: Launch<'_>) -> Result<RunResult> {
     }
 
     let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.seed);
-    for kind in &kinds {
+    let languages: Vec<_> = session.languages().collect();
+    for (kind, (language, in_language)) in
+        kinds.iter().flat_map(|kind| languages.iter().map(move |language| (kind, *language)))
+    {
         let mut generator = draw(kind);
-        let requests: Vec<Request> = (0..args.common.query.query_count)
-            .map_while(|_| {
-                request(&generator.draw(), args.common.server.dialect, &args.common.server.database)
-            })
+        let questions: Vec<Question> = (0..args.common.query.query_count)
+            .map_while(|_| session.question(&generator.draw(), language))
             .collect();
-        let name = |caches: &str| QueryName { name: format!("{}{caches}", kind.name), heavy: kind.heavy };
+        let name = |caches: &str| QueryName {
+            name: format!("{}{in_language}{caches}", kind.name),
+            heavy: kind.heavy,
+        };
         if session.server.drop_caches()? {
-            result.queries.push(session.run_queries(&name(" cold"), &requests, 1)?);
+            result.queries.push(session.run_queries(&name(" cold"), &questions, 1)?);
         }
         for workers in session.worker_counts(kind.heavy) {
-            result.queries.push(session.run_queries(&name(" warm"), &requests, workers)?);
+            result.queries.push(session.run_queries(&name(" warm"), &questions, workers)?);
         }
     }
     if args.common.query.verify {
-        let mut connection = session.connection();
-        let found =
-            verify(&kinds, draw, &DevopsModel(config), &mut connection, &args.common.server.database)?;
+        let found = verify(&kinds, draw, &DevopsModel(config), &session)?;
         result.verification = Some(found);
     }
     Ok(result)

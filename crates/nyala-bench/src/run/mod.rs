@@ -6,10 +6,12 @@ pub mod load;
 pub mod mixed;
 pub mod narrow;
 pub mod queries;
+pub mod question;
 pub mod session;
 pub mod tsbs;
 pub mod verification;
 pub mod ycsb;
+pub mod ycsb_sql;
 
 use crate::cli::{BenchCommand, ReportArgs};
 use crate::error::{BenchError, Result};
@@ -30,6 +32,7 @@ pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
         BenchCommand::Devops(args) => (devops::run(args, launch)?, &args.common.report),
         BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.common.report),
         BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.common.report),
+        BenchCommand::Ycsb(args) => return ycsb_sql::run(args, launch),
         BenchCommand::Compare(args) => return compare::run(args),
     };
     publish(&result, report)?;
@@ -42,8 +45,7 @@ pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
 }
 
 fn publish(result: &RunResult, report: &ReportArgs) -> Result<()> {
-    let text = table::render(result);
-    std::io::stdout().write_all(text.as_bytes()).map_err(BenchError::io("writing the results"))?;
+    print(&table::render(result))?;
     if let Some(path) = &report.json {
         let json = serde_json::to_vec_pretty(result).expect("results have no keys but strings");
         std::fs::write(path, json).map_err(BenchError::io(format!("writing {}", path.display())))?;
@@ -55,11 +57,14 @@ fn publish(result: &RunResult, report: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
+fn print(text: &str) -> Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(BenchError::io("writing the results"))
+}
+
 /// A result without measurements.
 fn new_result(benchmark: &str, session: &Session<'_>) -> RunResult {
     let (cores, processor, memory_bytes) = machine();
     let server = &session.server;
-    let default_label = if server.fresh { "nyala".to_owned() } else { server.target.url() };
     let parameters = [
         ("batch size", session.args.load.batch_size.to_string()),
         ("gzip", session.args.load.gzip.to_string()),
@@ -68,7 +73,7 @@ fn new_result(benchmark: &str, session: &Session<'_>) -> RunResult {
     RunResult {
         version: RESULT_VERSION,
         benchmark: benchmark.to_owned(),
-        label: session.args.report.label.clone().unwrap_or(default_label),
+        label: session.args.report.label.clone().unwrap_or_else(|| server.default_label()),
         started_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         machine: Machine { cores, processor, memory_bytes },
         parameters: parameters.map(|(name, value)| (name.to_owned(), value)).to_vec(),

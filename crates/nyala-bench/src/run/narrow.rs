@@ -2,8 +2,9 @@
 //! queries on one series or all.
 
 use super::queries::{ANSWER_LIMIT_BYTES, QueryName};
+use super::question::Question;
 use super::session::Session;
-use crate::cli::NarrowArgs;
+use crate::cli::{Language, NarrowArgs};
 use crate::client::response::Body;
 use crate::client::target::Dialect;
 use crate::error::{BenchError, Result};
@@ -28,6 +29,9 @@ pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
     let kinds = kinds(&args.common.query.queries)?;
     let session = Session::open(&args.common, launch)?;
     session.check_verify()?;
+    if args.common.query.language.contains(&Language::Sql) {
+        return Err(BenchError::Invalid("narrow has no questions in SQL".to_owned()));
+    }
     let mut result = super::new_result("narrow", &session);
     result.parameters.splice(0..0, parameters(args));
     session.prepare_database()?;
@@ -62,7 +66,8 @@ pub fn run(args: &NarrowArgs, launch: Launch<'_>) -> Result<RunResult> {
                     round as u64,
                     session.query_count(kind.heavy),
                 );
-                result.queries.push(session.run_queries(&name, &requests, workers)?);
+                let questions: Vec<Question> = requests.into_iter().map(Question::Http).collect();
+                result.queries.push(session.run_queries(&name, &questions, workers)?);
             }
         }
     }

@@ -1,12 +1,10 @@
 //! Running the prepared queries of one type by worker threads, each of which waits for its answer.
 
-use crate::client::connection::Connection;
+use super::question::{Asker, Endpoints, Question};
 use crate::client::response::Body;
-use crate::client::target::Target;
 use crate::error::{BenchError, Result};
 use crate::measure::latency::Latencies;
 use crate::measure::server::ServerProbe;
-use crate::query::text::Request;
 use crate::report::progress::Progress;
 use crate::report::result::QueryResult;
 use flate2::read::MultiGzDecoder;
@@ -26,13 +24,9 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 #[derive(Clone, Debug)]
 pub struct QuerySettings {
     /// The server.
-    pub target: Target,
+    pub endpoints: Endpoints,
     /// Number of connections.
     pub workers: usize,
-    /// Whether answers may be compressed, as most clients allow.
-    pub gzip: bool,
-    /// How long an answer may take.
-    pub timeout: Duration,
     /// After this long no new query is sent.
     pub time_limit: Duration,
 }
@@ -54,15 +48,15 @@ struct Totals {
     first_error: Option<String>,
 }
 
-/// Sends each of `requests` once and measures. Before that it sends the first one alone, which warms the connection and
+/// Asks each of `questions` once and measures. Before that it asks the first one alone, which warms the connection and
 /// shows whether the server understands the query.
 pub fn run_queries(
     kind: &QueryName,
-    requests: &[Request],
+    questions: &[Question],
     settings: &QuerySettings,
     probe: &ServerProbe,
 ) -> Result<QueryResult> {
-    let first = requests.first().ok_or_else(|| BenchError::Invalid("no queries to run".to_owned()))?;
+    let first = questions.first().ok_or_else(|| BenchError::Invalid("no queries to run".to_owned()))?;
     let first_ms = run_first(kind, first, settings)?;
     let mut progress = Progress::start(format!("{} × {}", kind.name, settings.workers));
     let (next, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -71,13 +65,13 @@ pub fn run_queries(
     let started = Instant::now();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..settings.workers)
-            .map(|_| scope.spawn(|| run_worker(requests, settings, started, &next, &answered, &totals)))
+            .map(|_| scope.spawn(|| run_worker(questions, settings, started, &next, &answered, &totals)))
             .collect();
         while !workers.iter().all(|worker| worker.is_finished()) {
             std::thread::sleep(Duration::from_millis(2));
             let done = answered.load(Relaxed);
             let by_time = started.elapsed().as_secs_f64() / settings.time_limit.as_secs_f64();
-            progress.update(by_time.max(done as f64 / requests.len() as f64), || format!("{done} answers"));
+            progress.update(by_time.max(done as f64 / questions.len() as f64), || format!("{done} answers"));
         }
     });
     let seconds = started.elapsed().as_secs_f64();
@@ -104,12 +98,16 @@ pub fn run_queries(
     Ok(result)
 }
 
-fn run_first(kind: &QueryName, request: &Request, settings: &QuerySettings) -> Result<f64> {
-    let mut connection = Connection::new(&settings.target, settings.timeout).accepting(settings.gzip);
-    let mut answer = Vec::new();
+fn run_first(kind: &QueryName, question: &Question, settings: &QuerySettings) -> Result<f64> {
+    let mut asker = Asker::new(&settings.endpoints);
     let started = Instant::now();
+    let Question::Http(request) = question else {
+        asker.ask(question)?;
+        return Ok(started.elapsed().as_secs_f64() * 1000.0);
+    };
+    let mut answer = Vec::new();
     let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_LIMIT_BYTES };
-    connection.expect_success(request.method, &request.path, b"", body)?;
+    asker.http().expect_success(request.method, &request.path, b"", body)?;
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
     if answer.len() <= ERROR_ANSWER_BYTES {
         let mut text = String::new();
@@ -128,22 +126,22 @@ fn run_first(kind: &QueryName, request: &Request, settings: &QuerySettings) -> R
 }
 
 fn run_worker(
-    requests: &[Request],
+    questions: &[Question],
     settings: &QuerySettings,
     started: Instant,
     next: &AtomicUsize,
     answered: &AtomicUsize,
     totals: &Mutex<Totals>,
 ) {
-    let mut connection = Connection::new(&settings.target, settings.timeout).accepting(settings.gzip);
+    let mut asker = Asker::new(&settings.endpoints);
     let mut own = Totals::default();
     while started.elapsed() < settings.time_limit {
-        let Some(request) = requests.get(next.fetch_add(1, Relaxed)) else { break };
+        let Some(question) = questions.get(next.fetch_add(1, Relaxed)) else { break };
         let sent = Instant::now();
-        match connection.expect_success(request.method, &request.path, b"", Body::Drop) {
-            Ok(response) => {
+        match asker.ask(question) {
+            Ok(answer_bytes) => {
                 own.latencies.add(sent.elapsed());
-                own.answer_bytes += response.body_bytes;
+                own.answer_bytes += answer_bytes;
             }
             Err(error) => {
                 own.errors += 1;

@@ -2,14 +2,16 @@
 
 use super::load::{LoadSettings, load, settle};
 use super::queries::{QueryName, QuerySettings, run_queries};
-use crate::cli::{CommonArgs, ServerArgs};
+use super::question::{Endpoints, Question};
+use crate::cli::{CommonArgs, Language, ServerArgs};
 use crate::client::connection::Connection;
 use crate::client::database::prepare_database;
 use crate::client::target::Dialect;
 use crate::error::{BenchError, Result};
-use crate::query::generator::QueryGenerator;
+use crate::query::generator::{Query, QueryGenerator};
 use crate::query::kind::QueryKind;
-use crate::query::text::{Request, request};
+use crate::query::sql::sql;
+use crate::query::text::request;
 use crate::report::progress::Progress;
 use crate::report::result::{LoadResult, QueryResult};
 use crate::report::table;
@@ -29,8 +31,12 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Finds the server that the options name, or starts one.
     pub fn open(args: &'a CommonArgs, launch: Launch<'_>) -> Result<Session<'a>> {
-        let ServerArgs { target, server_pid, server_data_dir, .. } = &args.server;
-        let server = Server::find(target.as_deref(), *server_pid, server_data_dir.clone(), launch)?;
+        let server = Server::find(&args.server, launch)?;
+        if args.query.language.contains(&Language::Sql) && server.postgres.is_none() {
+            return Err(BenchError::Invalid(
+                "--language sql needs --postgres HOST:PORT of the target".to_owned(),
+            ));
+        }
         Ok(Session { server, args })
     }
 
@@ -93,15 +99,46 @@ impl<'a> Session<'a> {
     }
 
     /// Runs queries of one type over this many connections.
-    pub fn run_queries(&self, kind: &QueryName, requests: &[Request], workers: usize) -> Result<QueryResult> {
+    pub fn run_queries(
+        &self,
+        kind: &QueryName,
+        questions: &[Question],
+        workers: usize,
+    ) -> Result<QueryResult> {
         let settings = QuerySettings {
-            target: self.server.target.clone(),
+            endpoints: self.endpoints(),
             workers,
-            gzip: self.args.load.gzip,
-            timeout: Duration::from_secs(self.args.server.timeout as u64),
             time_limit: Duration::from_secs(self.args.query.query_limit as u64),
         };
-        run_queries(kind, requests, &settings, &self.server.probe)
+        run_queries(kind, questions, &settings, &self.server.probe)
+    }
+
+    /// Where and how questions are asked.
+    pub fn endpoints(&self) -> Endpoints {
+        Endpoints {
+            target: self.server.target.clone(),
+            postgres: self.server.postgres.clone(),
+            database: self.args.server.database.clone(),
+            gzip: self.args.load.gzip,
+            timeout: Duration::from_secs(self.args.server.timeout as u64),
+        }
+    }
+
+    /// The languages of questions, each with what is appended to the names of its results.
+    pub fn languages(&self) -> impl Iterator<Item = (Language, &'static str)> {
+        let suffix = |language| if language == Language::Sql { " in SQL" } else { "" };
+        self.args.query.language.iter().map(move |&language| (language, suffix(language)))
+    }
+
+    /// The query as it is sent; `None` if the language cannot express it.
+    pub fn question(&self, query: &Query, language: Language) -> Option<Question> {
+        match language {
+            Language::Sql => Some(Question::Sql(sql(query))),
+            Language::Own => {
+                let ServerArgs { dialect, database, .. } = &self.args.server;
+                request(query, *dialect, database).map(Question::Http)
+            }
+        }
     }
 
     /// Runs types of queries on `cpu`, each with every number of connections. `suffix` is appended to their names.
@@ -112,20 +149,21 @@ impl<'a> Session<'a> {
         suffix: &str,
     ) -> Result<Vec<QueryResult>> {
         let mut results = Vec::new();
-        for kind in kinds {
+        for (kind, (language, in_language)) in
+            kinds.iter().flat_map(|kind| self.languages().map(move |language| (kind, language)))
+        {
             let mut generator = generator(kind);
-            let name = QueryName { name: format!("{}{suffix}", kind.name), heavy: kind.heavy };
+            let name = QueryName { name: format!("{}{in_language}{suffix}", kind.name), heavy: kind.heavy };
             for workers in self.worker_counts(kind.heavy) {
                 // New queries for each number of workers, because a server may cache answers.
-                let draw =
-                    |_| request(&generator.draw(), self.args.server.dialect, &self.args.server.database);
-                let requests: Vec<Request> = (0..self.query_count(kind.heavy)).map_while(draw).collect();
-                if requests.is_empty() {
+                let draw = |_| self.question(&generator.draw(), language);
+                let questions: Vec<Question> = (0..self.query_count(kind.heavy)).map_while(draw).collect();
+                if questions.is_empty() {
                     let dialect = self.args.server.dialect.name();
                     Progress::start(kind.name).finish(&format!("not available in {dialect}, skipped"));
                     break;
                 }
-                results.push(self.run_queries(&name, &requests, workers)?);
+                results.push(self.run_queries(&name, &questions, workers)?);
             }
         }
         Ok(results)

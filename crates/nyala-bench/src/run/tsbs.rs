@@ -1,6 +1,7 @@
 //! `tsbs`: loads the cpu-only data set, then runs each type of query.
 
 use super::queries::QueryName;
+use super::question::Question;
 use super::session::Session;
 use super::verification::verify;
 use crate::cli::{DataArgs, TsbsArgs};
@@ -9,7 +10,6 @@ use crate::error::{BenchError, Result};
 use crate::query::file::read_queries;
 use crate::query::generator::QueryGenerator;
 use crate::query::kind::{QueryKind, TSBS, TSBS_LAST_FIVE, parse_kinds};
-use crate::query::text::Request;
 use crate::report::result::{LoadResult, QueryResult, RunResult};
 use crate::server::Launch;
 use crate::time::TSBS_START;
@@ -41,8 +41,7 @@ pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
     } else if !args.load_only {
         let draw = |kind: &QueryKind| QueryGenerator::new(*kind, config.hosts, config.span, args.data.seed);
         if args.common.query.verify {
-            let mut connection = session.connection();
-            let found = verify(&kinds, draw, &config, &mut connection, &args.common.server.database)?;
+            let found = verify(&kinds, draw, &config, &session)?;
             result.verification = Some(found);
         }
         result.queries = session.run_kinds(&kinds, draw, "")?;
@@ -65,20 +64,20 @@ fn run_query_files(session: &Session<'_>, args: &TsbsArgs) -> Result<Vec<QueryRe
         Dialect::Influx => format!("&db={}", args.common.server.database),
         Dialect::Victoriametrics => String::new(),
     };
-    let mut by_label: Vec<(String, Vec<Request>)> = Vec::new();
+    let mut by_label: Vec<(String, Vec<Question>)> = Vec::new();
     for path in &args.query_file {
         for query in read_queries(path, &suffix)? {
             match by_label.iter_mut().find(|(label, _)| *label == query.label) {
-                Some((_, requests)) => requests.push(query.request),
-                None => by_label.push((query.label, vec![query.request])),
+                Some((_, questions)) => questions.push(Question::Http(query.request)),
+                None => by_label.push((query.label, vec![Question::Http(query.request)])),
             }
         }
     }
     let mut results = Vec::new();
-    for (label, requests) in by_label {
+    for (label, questions) in by_label {
         let name = QueryName { name: label, heavy: false };
         for workers in session.worker_counts(false) {
-            results.push(session.run_queries(&name, &requests, workers)?);
+            results.push(session.run_queries(&name, &questions, workers)?);
         }
     }
     Ok(results)

@@ -20,6 +20,11 @@ pub trait KeyValueStore: Sync {
     /// Writes whole rows, durably: keys and the values of all fields.
     fn write(&self, rows: &[(String, Vec<String>)]) -> Result<(), String>;
 
+    /// Writes whole rows that are new, durably.
+    fn insert(&self, rows: &[(String, Vec<String>)]) -> Result<(), String> {
+        self.write(rows)
+    }
+
     /// Changes a field of a row, durably.
     fn update(&self, key: &str, field: u32, value: &str) -> Result<(), String>;
 
@@ -28,6 +33,11 @@ pub trait KeyValueStore: Sync {
 
     /// Reads all fields of rows from a key on; returns how many there were.
     fn scan(&self, from: &str, rows: usize) -> Result<usize, String>;
+
+    /// The process whose CPU, memory and writes are measured: this one, unless the store is a server.
+    fn probe(&self) -> ServerProbe {
+        ServerProbe { pid: Some(std::process::id()), data_dir: None }
+    }
 
     /// Numbers that only this store has, by name, for the report.
     fn statistics(&self) -> Vec<(String, f64)>;
@@ -93,7 +103,7 @@ impl<'a> Ycsb<'a> {
                 };
                 let written: Vec<_> = (first..(first + batch).min(*rows)).map(row).collect();
                 let begun = Instant::now();
-                self.store.write(&written)?;
+                self.store.insert(&written)?;
                 recorder.lock().map_err(|_| "a thread panicked")?.add(
                     ActionKind::Insert,
                     begun,
@@ -139,8 +149,13 @@ impl<'a> Ycsb<'a> {
                 self.store.update(&key, field, &value)?;
                 Ok((key.len() + value.len()) as u64)
             }
-            Action::Write { key, values, .. } => {
-                self.store.write(&[(key, values)])?;
+            Action::Write { key, values, is_new } => {
+                let row = [(key, values)];
+                if is_new {
+                    self.store.insert(&row)?
+                } else {
+                    self.store.write(&row)?
+                }
                 Ok(self.options.shape.row_bytes())
             }
             Action::Scan { from, rows } => self.store.scan(&from, rows).map(|_| 0),
@@ -155,7 +170,7 @@ impl<'a> Ycsb<'a> {
         out: &mut dyn Write,
         work: &Work<'_>,
     ) -> Result<YcsbResult, String> {
-        let probe = ServerProbe { pid: Some(std::process::id()), data_dir: None };
+        let probe = self.store.probe();
         let (before, statistics) = (probe.usage(), self.store.statistics());
         let stop = AtomicBool::new(false);
         let recorders: Vec<Mutex<Recorder>> = (0..self.options.threads).map(|_| Mutex::default()).collect();

@@ -14,7 +14,12 @@ pub fn write_f64(value: f64, out: &mut Vec<u8>) {
     if write_special(value, out) {
         return;
     }
-    let mut digits = Digits::read(zmij::Buffer::new().format_finite(value.abs()));
+    let mut buffer = zmij::Buffer::new();
+    let text = buffer.format_finite(value.abs());
+    if (1e-4..1e15).contains(&value.abs()) && write_plain(text, out) {
+        return;
+    }
+    let mut digits = Digits::read(text);
     let bits = value.abs().to_bits();
     if is_halfway(&digits, bits & ((1 << 52) - 1), (bits >> 52) as i32, 52, 1075) {
         digits = digits.longer(
@@ -33,7 +38,12 @@ pub fn write_f32(value: f32, out: &mut Vec<u8>) {
     if write_special(value.into(), out) {
         return;
     }
-    let mut digits = Digits::read(zmij::Buffer::new().format_finite(value.abs()));
+    let mut buffer = zmij::Buffer::new();
+    let text = buffer.format_finite(value.abs());
+    if (1e-4..1e6).contains(&value.abs()) && write_plain(text, out) {
+        return;
+    }
+    let mut digits = Digits::read(text);
     let bits = value.abs().to_bits();
     let halfway =
         |digits: &Digits| is_halfway(digits, u64::from(bits & ((1 << 23) - 1)), (bits >> 23) as i32, 23, 150);
@@ -44,6 +54,18 @@ pub fn write_f32(value: f32, out: &mut Vec<u8>) {
         );
     }
     digits.write(&PLAIN_EXPONENTS_OF_4, out);
+}
+
+/// Appends a text without exponent as it is, but for zeros behind its point; `false` if it has an exponent.
+///
+/// Numbers of the ranges that are printed without one are smaller than 2^52 (2^20 as `float4`), so the middle between two of
+/// them is an odd number of at least 54 (25) bits over 4 or more: it has more digits than a shortest text can have.
+fn write_plain(text: &str, out: &mut Vec<u8>) -> bool {
+    let is_plain = !text.contains('e');
+    if is_plain {
+        out.extend_from_slice(text.strip_suffix(".0").unwrap_or(text).as_bytes());
+    }
+    is_plain
 }
 
 /// Writes the sign, and all of what has no digits.

@@ -36,6 +36,8 @@ pub(crate) const CHANGED: &str = "\u{0}changed";
 const VIEW_DEPTH_MAX: usize = 32;
 /// Rows of a batch of an answer.
 const BATCH_ROWS: usize = 8192;
+/// What is read ahead of a merge of sorted rows. DataFusion's own limit is larger than the memory of a statement.
+const READ_AHEAD_BYTES: usize = 4 << 20;
 
 /// All databases that somebody may read.
 #[derive(Clone)]
@@ -75,6 +77,7 @@ impl DatabaseNames {
         // A number with a point is a decimal: 0.1 + 0.2 = 0.3.
         options.sql_parser.parse_float_as_decimal = true;
         options.execution.time_zone = Some(self.zone.clone());
+        options.execution.sort_pushdown_buffer_capacity = READ_AHEAD_BYTES;
         SqlServer::planner(self.pushes_down)
             .with_config(config)
             .with_catalog_list(Arc::new(self.clone()))

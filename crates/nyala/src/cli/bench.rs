@@ -33,11 +33,18 @@ impl Drop for Process {
     }
 }
 
+/// Where the server listens.
+#[derive(Clone, Copy)]
+struct Addresses {
+    http: SocketAddr,
+    postgres: SocketAddr,
+}
+
 fn launch() -> Result<ServerUnderTest, Box<dyn Error>> {
     let directory = tempfile::Builder::new().prefix("nyala-bench-").tempdir_in(".")?;
-    let address = free_address()?;
+    let addresses = Addresses { http: free_address()?, postgres: free_address()? };
     let data_dir = directory.path().join("data");
-    let child = start(directory.path(), &data_dir, address)?;
+    let child = start(directory.path(), &data_dir, addresses)?;
     let pid = child.id();
     let process = Arc::new(Mutex::new(Process { child, directory }));
     let restarted = process.clone();
@@ -45,11 +52,12 @@ fn launch() -> Result<ServerUnderTest, Box<dyn Error>> {
     let restart = move || {
         let mut process = restarted.lock().unwrap_or_else(PoisonError::into_inner);
         stop(&mut process.child)?;
-        process.child = start(process.directory.path(), &restart_dir, address)?;
+        process.child = start(process.directory.path(), &restart_dir, addresses)?;
         Ok(process.child.id())
     };
     Ok(ServerUnderTest {
-        url: format!("http://{address}"),
+        url: format!("http://{}", addresses.http),
+        postgres: Some(addresses.postgres.to_string()),
         pid: Some(pid),
         data_dir: Some(data_dir),
         restart: Some(Box::new(restart)),
@@ -61,20 +69,21 @@ fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind(("127.0.0.1", 0))?.local_addr()
 }
 
-fn start(directory: &Path, data_dir: &PathBuf, address: SocketAddr) -> Result<Child, Box<dyn Error>> {
+fn start(directory: &Path, data_dir: &PathBuf, addresses: Addresses) -> Result<Child, Box<dyn Error>> {
     let log_path = directory.join("log");
     let log = File::options().create(true).append(true).open(&log_path)?;
     let mut child = Command::new(std::env::current_exe()?)
         .arg("serve")
         .arg("--data-dir")
         .arg(data_dir)
-        .args(["--http-bind", &address.to_string()])
+        .args(["--http-bind", &addresses.http.to_string()])
+        .args(["--postgres-bind", &addresses.postgres.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()?;
     let deadline = Instant::now() + START_TIMEOUT;
-    while !is_ready(address) {
+    while !is_ready(addresses.http) {
         if let Some(status) = child.try_wait()? {
             let log = std::fs::read_to_string(&log_path).unwrap_or_default();
             return Err(format!("the server ended with {status}:\n{log}").into());

@@ -28,8 +28,9 @@ use std::sync::Arc;
 const STATE_BYTES: usize = 64;
 /// The most states at once, unless a single bucket of all groups has more.
 const STATES_AT_ONCE: usize = 1 << 20;
-/// The states of a request take at most this part of a statement's memory.
-const MEMORY_SHARE: usize = 8;
+/// The states of a request take at most this part of a statement's memory. Buckets that are asked for in several requests
+/// read the blocks at their edges twice.
+const MEMORY_SHARE: usize = 3;
 /// The fewest buckets of a request, if a limit may end the statement before the last.
 const BUCKETS_AT_ONCE: usize = 16;
 /// With more states than this for each row, rows are aggregated one by one: most states would stay empty.
