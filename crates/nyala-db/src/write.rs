@@ -9,6 +9,7 @@ mod new_names;
 mod pending;
 mod rejected_rows;
 mod report;
+mod whole;
 mod writer_cache;
 
 use arrays::{array_of, filter, give_back};
@@ -16,6 +17,7 @@ use new_names::NewNames;
 use pending::{pending_members, pending_series, reload_evicted, renew_series, with_tags};
 use rejected_rows::RejectedRows;
 pub use report::{Dropped, WriteCounts, WriteReport};
+use whole::WholeWrite;
 use writer_cache::WriterCaches;
 
 use crate::catalog::{Catalog, Database, FieldType, FieldsToWrite, Measurement, RetentionPolicy, TableLocks};
@@ -118,7 +120,7 @@ impl LineWriter {
         body: &[u8],
         form: Form,
     ) -> Result<WriteReport> {
-        let result = self.write_batches(database, policy, options, body, form).await;
+        let result = self.write_batches(database, policy, options, body, form, &mut None).await;
         self.counts.note(&result);
         result
     }
@@ -130,6 +132,7 @@ impl LineWriter {
         options: ParseOptions,
         body: &[u8],
         form: Form,
+        whole: &mut Option<WholeWrite>,
     ) -> Result<WriteReport> {
         let (database_entry, policy) = match self.policy(database, policy) {
             // Another server may just have created it.
@@ -208,9 +211,22 @@ impl LineWriter {
             // the cache is right even if this batch fails.
             let no_series_reason = batch_write.resolve_series(cache, batch, &measurements, was_full);
             drop(lease);
-            let written =
-                batch_write.write(batch, &measurements, no_series_reason, &mut names, &mut report).await;
-            locks = TableLocks::default();
+            if let Some(whole) = whole {
+                whole.begin_batch(&self.catalog, batch, &measurements, request.has_more()).await?;
+            }
+            let written = batch_write
+                .write(batch, &measurements, no_series_reason, &mut names, &mut report, whole.as_mut())
+                .await;
+            if let Some(whole) = whole
+                && (report.complaint().is_some() || !request.errors().is_empty())
+            {
+                report.unreadable = request.errors().clone();
+                drop(locks);
+                return whole.give_up(&self.catalog, report).await;
+            }
+            if whole.as_ref().is_none_or(|whole| !whole.is_staged()) {
+                locks = TableLocks::default();
+            }
             let Some(before) = before else {
                 written?;
                 continue;
@@ -231,6 +247,13 @@ impl LineWriter {
             }
         }
         report.unreadable = request.errors().clone();
+        if let Some(whole) = whole {
+            if report.complaint().is_some() {
+                drop(locks);
+                return whole.give_up(&self.catalog, report).await;
+            }
+            whole.commit().await?;
+        }
         self.caches.give_back(writer_cache);
         if !database_entry.subscriptions.is_empty() && report.written > 0 {
             self.feed_subscribers(&database_entry, &policy.name, options, body, report.written);
@@ -360,6 +383,7 @@ impl BatchWrite<'_> {
         no_series_reason: Option<String>,
         names: &mut NewNames,
         report: &mut WriteReport,
+        whole: Option<&mut WholeWrite>,
     ) -> Result<bool> {
         let cell_bytes_max = self.catalog.store().capabilities().cell_bytes_max;
         let mut rejected = RejectedRows::new(self.policy, self.now_ns, no_series_reason, cell_bytes_max);
@@ -370,6 +394,10 @@ impl BatchWrite<'_> {
             }
         }
         let keeps = rejected.finish(batch.groups(), report);
+        if whole.is_some() && report.complaint().is_some() {
+            return Ok(true);
+        }
+        let stage = whole.and_then(WholeWrite::stage);
         let mut kept: Vec<KeptRows<'_>> = Vec::new();
         let with_rows = batch.groups_mut().iter().enumerate().filter(|(_, group)| group.row_count() > 0);
         for (((index, group), measurement), keep) in with_rows.zip(measurements).zip(keeps) {
@@ -421,14 +449,18 @@ impl BatchWrite<'_> {
             }
         }
         if !records.is_empty() {
-            // If batches are not atomic, the records that points need are written first.
-            if self.catalog.store().capabilities().atomicity == Atomicity::Row {
+            // If batches are not atomic, the records that points need are written first. Nor are they staged: other writers
+            // write the same records, and whoever commits second would be refused.
+            if stage.is_some() || self.catalog.store().capabilities().atomicity == Atomicity::Row {
                 self.catalog.store().write(WriteBatch { operations: std::mem::take(&mut records) }).await?;
             }
             records.append(&mut operations);
             operations = records;
         }
-        self.catalog.store().write(WriteBatch { operations }).await?;
+        match stage {
+            Some(stage) => stage.write(WriteBatch { operations }).await?,
+            None => self.catalog.store().write(WriteBatch { operations }).await?,
+        };
         saved.iter().for_each(|(measurement, records)| measurement.stored().saved(records));
         report.written += written;
         for (index, arrays) in written_arrays {

@@ -93,6 +93,11 @@ impl<'a> LineRequest<'a> {
         batch.row_count() > 0
     }
 
+    /// Whether bytes are left that were not parsed.
+    pub fn has_more(&self) -> bool {
+        self.position < self.body.len()
+    }
+
     /// The current position in the request, to return to it.
     pub fn mark(&self) -> RequestMark {
         RequestMark { position: self.position, line: self.line, errors: self.errors.mark() }

@@ -1,7 +1,10 @@
 use super::writer_cache::OWN_SERIES_MAX;
 use super::*;
-use nyala_core::SeriesId;
+use crate::ingest::LineLimits;
+use crate::selection::PointSelection;
+use crate::series::TagFilter;
 use nyala_core::store::memory::MemoryStore;
+use nyala_core::{SeriesId, TimeRange};
 
 async fn named(catalog: &Catalog) -> Arc<Measurement> {
     catalog.measurement("d", "autogen", "m").await.unwrap().unwrap()
@@ -54,6 +57,34 @@ async fn a_batch_writes_the_records_it_needs_even_if_another_unfinished_batch_ha
     assert_eq!(count(&[]), 0);
     measurement.stored().saved(&measurement.stored().unsaved_records(ids.iter().copied()));
     assert_eq!(count(&ids), 0);
+}
+
+#[tokio::test]
+async fn a_body_is_written_as_a_whole_or_not_at_all() {
+    let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+    catalog.create_database("d", None).await.unwrap();
+    let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
+    writer.write("d", "", ParseOptions::default(), b"m,host=a f=1 1").await.unwrap();
+    let measurement = named(&catalog).await;
+    let points = async || {
+        let all = PointSelection { tags: TagFilter::All, time: TimeRange::ALL, predicates: Vec::new() };
+        catalog.count_points(&measurement, &all).await.unwrap()
+    };
+    for max_rows in [2, 100] {
+        let limits = LineLimits { max_rows, ..LineLimits::default() };
+        let options = ParseOptions { limits, ..ParseOptions::default() };
+        let write = async |body: &str| writer.write_whole("d", "", options, body.as_bytes()).await.unwrap();
+        let (before, series) = (points().await, measurement.series().len());
+        for wrong in ["m,host=z f=\"text\" 3", "m,host=z f", "m,time=z f=1 3"] {
+            let report = write(&format!("m,host=x f=1 1\nm,host=y f=1 2\n{wrong}\nm,host=w f=1 4\n")).await;
+            assert!(report.complaint().is_some() && report.written == 0, "{wrong}: {report:?}");
+            assert_eq!((points().await, measurement.series().len()), (before, series), "{wrong} {max_rows}");
+        }
+        let body: String = (0..5).map(|host| format!("m,host={max_rows}-{host} f=1 {host}\n")).collect();
+        let report = write(&body).await;
+        assert_eq!((report.complaint(), report.written), (None, 5));
+        assert_eq!((points().await, measurement.series().len()), (before + 5, series + 5));
+    }
 }
 
 #[tokio::test]
