@@ -13,18 +13,28 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The letter of the statement, counted from 1.
     pub position: Option<usize>,
+    /// Where else: in which line of what is copied.
+    pub context: Option<String>,
 }
 
 impl Failure {
     /// An error with a code and words.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), detail: None, hint: None, position: None }
+        let (code, message) = (code.to_owned(), message.into());
+        Self { code, message, detail: None, hint: None, position: None, context: None }
     }
 
     /// The same with advice.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same about a place in what is copied.
+    #[must_use]
+    pub fn in_context(mut self, context: String) -> Self {
+        self.context = Some(context);
         self
     }
 
@@ -48,6 +58,11 @@ impl Failure {
     /// Bytes that are no value of a type.
     pub fn invalid_binary(type_name: &str) -> Self {
         Self::new("22P03", format!("incorrect binary data format of type {type_name}"))
+    }
+
+    /// The server stops.
+    pub fn shutdown() -> Self {
+        Self::new("57P01", "terminating connection due to administrator command")
     }
 
     /// Something that exists in PostgreSQL and not here.
@@ -75,7 +90,7 @@ impl From<nyala_core::Error> for Failure {
 
 impl From<nyala_sql::SqlError> for Failure {
     fn from(error: nyala_sql::SqlError) -> Self {
-        let nyala_sql::SqlError { code, message, detail, hint, position } = error;
-        Self { code: code.0.to_owned(), message, detail, hint, position }
+        let nyala_sql::SqlError { code, message, detail, hint, position, context, .. } = error;
+        Self { code: code.0.to_owned(), message, detail, hint, position, context }
     }
 }

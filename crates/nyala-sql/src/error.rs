@@ -20,6 +20,10 @@ pub struct SqlError {
     pub hint: Option<String>,
     /// Where in the text of the statement, in characters, beginning with 1.
     pub position: Option<usize>,
+    /// Where else: in which line of what is copied.
+    pub context: Option<String>,
+    /// Which of the rows that were to be written it is about.
+    pub(crate) row: Option<usize>,
 }
 
 /// Result with a [`SqlError`].
@@ -52,6 +56,8 @@ impl SqlState {
     pub const INVALID_ENCODING: Self = Self("22021");
     /// invalid_text_representation
     pub const INVALID_TEXT: Self = Self("22P02");
+    /// bad_copy_file_format
+    pub const BAD_COPY: Self = Self("22P04");
     /// not_null_violation
     pub const NOT_NULL_VIOLATION: Self = Self("23502");
     /// unique_violation
@@ -68,6 +74,8 @@ impl SqlState {
     pub const NO_TRANSACTION: Self = Self("25P01");
     /// in_failed_sql_transaction
     pub const FAILED_TRANSACTION: Self = Self("25P02");
+    /// object_not_in_prerequisite_state
+    pub const WRONG_STATE: Self = Self("55000");
     /// invalid_sql_statement_name
     pub const UNKNOWN_STATEMENT: Self = Self("26000");
     /// invalid_authorization_specification
@@ -141,7 +149,8 @@ impl SqlState {
 impl SqlError {
     /// An error without further words.
     pub fn new(code: SqlState, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: None, hint: None, position: None }
+        let message = message.into();
+        Self { code, message, detail: None, hint: None, position: None, context: None, row: None }
     }
 
     /// Something that is not supported, by its name.
@@ -159,6 +168,18 @@ impl SqlError {
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same error about one of the rows that were to be written.
+    #[must_use]
+    pub(crate) fn of_row(self, row: usize) -> Self {
+        Self { row: Some(row), ..self }
+    }
+
+    /// The same error about a place in what is copied.
+    #[must_use]
+    pub fn in_context(self, context: String) -> Self {
+        Self { context: Some(context), ..self }
     }
 
     /// The same error without a position, which is one of another text.

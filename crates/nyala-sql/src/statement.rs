@@ -1,6 +1,7 @@
 //! Statements: parsed, but not looked at.
 
 use crate::as_of;
+use crate::copy::{CopyStatement, CopySubject, begins_copy};
 use crate::distinct_from;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
@@ -30,6 +31,15 @@ pub struct Statement {
     pub(crate) as_of: Option<ast::Expr>,
     /// Its shape, if it is the only statement of the text and plans of its shape can be kept.
     pub(crate) shape: Option<Arc<Shape>>,
+    /// The COPY that it is; `ast` says nothing then.
+    pub(crate) copy: Option<Arc<Copy>>,
+}
+
+/// A COPY, and the statement whose rows it copies.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    pub(crate) written: CopyStatement,
+    pub(crate) query: Option<Statement>,
 }
 
 /// Prepared statements to be forgotten.
@@ -59,20 +69,16 @@ impl Statement {
             let is_repaired = tokens.iter().any(is_distinct);
             parsed = statements(numbers::rewritten(latest_on::rewritten(tokens)))?;
             if is_repaired {
-                parsed.iter_mut().for_each(|own| distinct_from::repair(&mut own.ast));
+                parsed.iter_mut().for_each(Parsed::repair_distinct);
             }
             Ok(())
         });
         done.map_err(|error: ParserError| SqlError::from(error).placed_in(text))?;
         let text: Arc<str> = text.into();
-        if parsed.len() > 1 || parsed.iter().any(|own| own.as_of.is_some()) {
+        if parsed.len() > 1 || parsed.iter().any(|own| own.as_of.is_some() || own.copy.is_some()) {
             shape = None;
         }
-        let statement = |Parsed { ast, is_upsert, as_of }| {
-            let (text, shape) = (text.clone(), shape.clone());
-            Self { ast, text, is_upsert, as_of, shape }
-        };
-        Ok(parsed.into_iter().map(statement).collect())
+        Ok(parsed.into_iter().map(|own| own.statement(&text, shape.clone())).collect())
     }
 
     /// Which prepared statements its client wants to be forgotten; whoever keeps them does that.
@@ -89,6 +95,9 @@ impl Statement {
 
     /// Its text, as lists of running queries show it.
     pub fn shown(&self) -> String {
+        if let Some(copy) = &self.copy {
+            return copy.written.text.clone();
+        }
         let text = self.ast.to_string();
         match (text.strip_prefix("INSERT").filter(|_| self.is_upsert), &self.as_of) {
             (Some(rest), _) => format!("UPSERT{rest}"),
@@ -103,18 +112,60 @@ struct Parsed {
     ast: ast::Statement,
     is_upsert: bool,
     as_of: Option<ast::Expr>,
+    copy: Option<ParsedCopy>,
+}
+
+/// A COPY, and the statement whose rows it copies.
+struct ParsedCopy {
+    written: CopyStatement,
+    query: Option<Box<Parsed>>,
+}
+
+impl Parsed {
+    fn repair_distinct(&mut self) {
+        distinct_from::repair(&mut self.ast);
+        if let Some(query) = self.copy.as_mut().and_then(|copy| copy.query.as_mut()) {
+            query.repair_distinct();
+        }
+    }
+
+    fn statement(self, text: &Arc<str>, shape: Option<Arc<Shape>>) -> Statement {
+        let Self { ast, is_upsert, as_of, copy } = self;
+        let copy = copy.map(|ParsedCopy { written, query }| {
+            Arc::new(Copy { written, query: query.map(|query| query.statement(text, None)) })
+        });
+        Statement { ast, text: text.clone(), is_upsert, as_of, shape, copy }
+    }
+
+    fn of_copy(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
+        let written = CopyStatement::parse(part, DEPTH_MAX)?;
+        let query = match &written.subject {
+            CopySubject::Table { .. } => None,
+            CopySubject::Query(tokens) => match statements(tokens.clone())?.pop() {
+                Some(query) if query.copy.is_none() => Some(Box::new(query)),
+                _ => return Err(ParserError::ParserError("syntax error at or near \")\"".to_owned())),
+            },
+        };
+        let nothing = ast::Statement::Discard { object_type: ast::DiscardObject::TEMP };
+        Ok(Self { ast: nothing, is_upsert: false, as_of: None, copy: Some(ParsedCopy { written, query }) })
+    }
 }
 
 /// The statements of a text.
 fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-    if !tokens.iter().any(is_upsert) && !as_of::may_be_in(&tokens) {
+    let is_plain = |token: &TokenWithSpan| !is_upsert(token) && !latest_on::is_word(token, "copy");
+    if tokens.iter().all(is_plain) && !as_of::may_be_in(&tokens) {
         let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
-        let plain = |ast| Parsed { ast, is_upsert: false, as_of: None };
+        let plain = |ast| Parsed { ast, is_upsert: false, as_of: None, copy: None };
         return Ok(statements.into_iter().map(plain).collect());
     }
     let mut statements = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
+        if begins_copy(part) {
+            statements.push(Parsed::of_copy(part)?);
+            continue;
+        }
         let mut part = part.to_vec();
         let first = part.iter_mut().find(|token| !matches!(token.token, Token::Whitespace(_)));
         let Some(first) = first.filter(|token| token.token != Token::EOF) else { continue };
@@ -127,7 +178,7 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
         let as_of = as_of::taken(&mut part, DEPTH_MAX);
         let mut parser = parser().with_tokens_with_locations(part);
         for ast in parser.parse_statements()? {
-            statements.push(Parsed { ast, is_upsert, as_of: as_of.clone() });
+            statements.push(Parsed { ast, is_upsert, as_of: as_of.clone(), copy: None });
         }
     }
     Ok(statements)
@@ -153,6 +204,28 @@ mod tests {
         assert_eq!(statements[0].shown(), "UPSERT INTO t VALUES (1)");
         assert_eq!(Statement::parse("UPSERT INTO").unwrap_err().code, SqlState::SYNTAX_ERROR);
         assert_eq!(Statement::parse(" ; ").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn copy_is_read_in_its_old_forms_too() {
+        let shown =
+            |text: &str| Statement::parse(text).map(|all| all[0].shown()).map_err(|error| error.position);
+        for text in [
+            "COPY t FROM STDIN",
+            "copy binary t from stdin",
+            "COPY binary FROM stdin",
+            "copy a.b (c, \"D\") to stdout with (format csv, header match, force_quote *, null E'\\t')",
+            "COPY t FROM STDIN USING DELIMITERS '|' CSV HEADER QUOTE AS '''' FORCE NOT NULL a, b ENCODING 'UTF8'",
+            "COPY (SELECT ')' FROM (VALUES (1)) v) TO STDOUT CSV",
+        ] {
+            let parsed = Statement::parse(&format!("{text}; SELECT 1")).unwrap();
+            assert_eq!((parsed.len(), shown(text)), (2, Ok(parsed[0].shown())), "{text}");
+            assert!(parsed[0].copy.is_some() && parsed[1].copy.is_none());
+        }
+        assert_eq!(shown("SELECT copy FROM copy"), Ok("SELECT copy FROM copy".to_owned()));
+        assert_eq!(shown("COPY t FROM STDIN nonsense"), Err(Some(19)));
+        assert_eq!(shown("COPY (SELECT 1) FROM STDIN"), Err(Some(17)));
+        assert_eq!(shown("COPY (SELECT 1"), Err(None));
     }
 
     #[test]

@@ -146,6 +146,12 @@ impl Place {
     }
 }
 
+/// The error if a table has no column of a name.
+pub(crate) fn unknown_column(column: &str, table: &str) -> SqlError {
+    let message = format!("column \"{column}\" of relation \"{table}\" does not exist");
+    SqlError::new(SqlState::UNKNOWN_COLUMN, message)
+}
+
 /// Fails if a table or a column cannot have a name.
 pub(crate) fn check_name(name: &str) -> SqlResult<()> {
     if name.is_empty() {

@@ -188,6 +188,18 @@ impl Connection {
                         portal.state = State::Done;
                         return Ok(());
                     }
+                    Outcome::CopyIn(copy) => {
+                        let tag = Box::pin(self.copy_in(copy)).await?;
+                        self.done(&prepared.statement, &tag)?;
+                        portal.state = State::Done;
+                        return Ok(());
+                    }
+                    Outcome::CopyOut(rows, form) => {
+                        let tag = Box::pin(self.copy_out(rows, form)).await?;
+                        self.done(&prepared.statement, &tag)?;
+                        portal.state = State::Done;
+                        return Ok(());
+                    }
                     Outcome::Rows(rows) => {
                         let columns = columns_of(&rows.schema())?;
                         if Some(&columns) != portal.statement.columns.as_ref() {

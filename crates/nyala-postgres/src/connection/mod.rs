@@ -2,8 +2,10 @@
 //!
 //! Messages are answered strictly in order. While a statement runs, the stream is watched, so that a statement whose client
 //! has left ends at once. Texts of statements are executed in `simple`, prepared statements in `extended`; both send rows
-//! by `fetch`.
+//! by `fetch`, and rows of COPY by `copy_in` and `copy_out`.
 
+mod copy_in;
+mod copy_out;
 mod extended;
 mod fetch;
 pub(crate) mod log_in;
@@ -62,6 +64,8 @@ enum Stop {
     Closed,
     /// It is told why.
     Failed(Failure),
+    /// It is told why, and the connection ends.
+    Ended(Failure),
 }
 
 impl From<Failure> for Stop {
@@ -130,8 +134,7 @@ impl Connection {
             let read = tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => {
-                    let failure = "terminating connection due to administrator command";
-                    Err(Unread::Fatal(Failure::new("57P01", failure)))
+                    Err(Unread::Fatal(Failure::shutdown()))
                 }
                 read = self.wire.read(Frontend::is_known) => read,
             };
@@ -144,7 +147,7 @@ impl Connection {
                 Ok(message) => match self.answer(message).await {
                     Ok(()) => {}
                     Err(Stop::Closed) => return Ok(()),
-                    Err(Stop::Failed(failure)) => return self.end(&failure).await,
+                    Err(Stop::Failed(failure) | Stop::Ended(failure)) => return self.end(&failure).await,
                 },
                 Err(Unread::Skipped(letter, failure)) => self.refuse(letter, failure),
                 Err(Unread::Fatal(failure)) => return self.end(&failure).await,
@@ -193,7 +196,7 @@ impl Connection {
         };
         match answered {
             Ok(()) => {}
-            Err(Stop::Closed) => return Err(Stop::Closed),
+            Err(stop @ (Stop::Closed | Stop::Ended(_))) => return Err(stop),
             Err(Stop::Failed(failure)) => self.refuse(letter, failure),
         }
         if matches!(letter, b'Q' | b'F') {

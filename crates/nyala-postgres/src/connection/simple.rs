@@ -46,6 +46,14 @@ impl Connection {
                 let sent = Fetch::of(rows, columns).send(&mut self.wire, 0).await?;
                 backend::command_complete(&mut self.wire.output, &format!("SELECT {}", sent.rows));
             }
+            Outcome::CopyIn(copy) => {
+                let tag = Box::pin(self.copy_in(copy)).await?;
+                self.done(&prepared.statement, &tag)?;
+            }
+            Outcome::CopyOut(rows, form) => {
+                let tag = Box::pin(self.copy_out(rows, form)).await?;
+                self.done(&prepared.statement, &tag)?;
+            }
             Outcome::Done(tag) => self.done(&prepared.statement, &tag)?,
         }
         Ok(())

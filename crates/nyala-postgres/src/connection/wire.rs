@@ -29,6 +29,9 @@ const SEND_BYTES: usize = 64 << 10;
 /// How long a client may take nothing of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What is read at once while rows are copied.
+const COPY_READ_BYTES: usize = 64 << 10;
+
 /// A message: its letter and its body.
 pub struct Message {
     /// Its first byte.
@@ -37,6 +40,16 @@ pub struct Message {
     pub body: Bytes,
     /// The memory of a long body.
     _charge: Option<Charge>,
+}
+
+/// The head of a message.
+struct Begun {
+    letter: u8,
+    /// The bytes of its body that are to come.
+    body_bytes: usize,
+    charge: Option<Charge>,
+    /// Why it is skipped.
+    failure: Option<Failure>,
 }
 
 /// Why there is no message.
@@ -53,8 +66,14 @@ pub enum Unread {
 pub struct Wire {
     stream: Box<dyn Duplex>,
     input: BytesMut,
-    /// Answers that are not sent yet.
+    /// What of a message is known that is not all here.
+    begun: Option<Begun>,
+    /// What is read at once.
+    read_bytes: usize,
+    /// Answers that are not sent yet, or not all of which are.
     pub output: Vec<u8>,
+    /// How much of them is sent.
+    sent: usize,
     message_bytes_max: usize,
     memory: Arc<MemoryBudget>,
 }
@@ -63,7 +82,14 @@ impl Wire {
     /// A connection whose client is about to log in: its messages must be short.
     pub fn new(stream: Box<dyn Duplex>, memory: Arc<MemoryBudget>) -> Self {
         let message_bytes_max = LOG_IN_BYTES;
-        Self { stream, input: BytesMut::new(), output: Vec::new(), message_bytes_max, memory }
+        let (input, output, begun) = (BytesMut::new(), Vec::new(), None);
+        let (read_bytes, sent) = (READ_BYTES, 0);
+        Self { stream, input, begun, read_bytes, output, sent, message_bytes_max, memory }
+    }
+
+    /// Reads more at once as long as rows are copied.
+    pub fn expect_rows(&mut self, are_copied: bool) {
+        self.read_bytes = if are_copied { COPY_READ_BYTES } else { READ_BYTES };
     }
 
     /// Admits messages of this length from now on.
@@ -71,8 +97,23 @@ impl Wire {
         self.message_bytes_max = message_bytes_max;
     }
 
-    /// Waits for a message. Answers so far are sent first, because the client may wait for them.
+    /// Waits for a message. Answers so far are sent first, because the client may wait for them. Whoever stops to wait may ask
+    /// again, and loses nothing.
     pub async fn read(&mut self, is_known: impl Fn(u8) -> bool) -> std::result::Result<Message, Unread> {
+        if self.begun.is_none() {
+            self.begun = Some(self.begin(is_known).await?);
+        }
+        loop {
+            if let Some(read) = self.complete() {
+                return read;
+            }
+            self.send().await.map_err(|_| Unread::Closed)?;
+            self.receive().await?;
+        }
+    }
+
+    /// Waits for the head of a message.
+    async fn begin(&mut self, is_known: impl Fn(u8) -> bool) -> std::result::Result<Begun, Unread> {
         while self.input.len() < 5 {
             self.shrink();
             self.send().await.map_err(|_| Unread::Closed)?;
@@ -86,24 +127,41 @@ impl Wire {
         let body_bytes = (length as usize).checked_sub(4).filter(|bytes| *bytes <= self.message_bytes_max);
         let body_bytes = body_bytes.ok_or_else(|| Unread::Fatal(self.wrong_length(length)))?;
         self.input.advance(5);
-        let charge = match body_bytes > UNCHARGED_BYTES {
-            true => match self.memory.try_charge(Component::InFlight, body_bytes as u64) {
-                Ok(charge) => Some(charge),
-                Err(error) => {
-                    self.skip(body_bytes).await?;
-                    return Err(Unread::Skipped(letter, Failure::new("53200", error.to_string())));
-                }
-            },
-            false => None,
+        let charged = match body_bytes > UNCHARGED_BYTES {
+            true => self.memory.try_charge(Component::InFlight, body_bytes as u64).map(Some),
+            false => Ok(None),
         };
-        if body_bytes > self.input.len() {
-            self.send().await.map_err(|_| Unread::Closed)?;
-            self.input.reserve(body_bytes - self.input.len());
+        Ok(match charged {
+            Ok(charge) => Begun { letter, body_bytes, charge, failure: None },
+            Err(error) => {
+                let failure = Some(Failure::new("53200", error.to_string()));
+                Begun { letter, body_bytes, charge: None, failure }
+            }
+        })
+    }
+
+    /// The message that was begun, if all of it is here.
+    fn complete(&mut self) -> Option<std::result::Result<Message, Unread>> {
+        let begun = self.begun.as_mut()?;
+        if begun.failure.is_some() {
+            let skipped = begun.body_bytes.min(self.input.len());
+            self.input.advance(skipped);
+            begun.body_bytes -= skipped;
+        } else if begun.body_bytes > self.input.len() {
+            self.input.reserve(begun.body_bytes - self.input.len());
+            return None;
         }
-        while self.input.len() < body_bytes {
-            self.receive().await?;
+        if begun.failure.is_some() && begun.body_bytes > 0 {
+            return None;
         }
-        Ok(Message { letter, body: self.input.split_to(body_bytes).freeze(), _charge: charge })
+        let Begun { letter, body_bytes, charge, failure } = self.begun.take()?;
+        Some(match failure {
+            Some(failure) => Err(Unread::Skipped(letter, failure)),
+            None => {
+                let body = self.input.split_to(body_bytes).freeze();
+                Ok(Message { letter, body, _charge: charge })
+            }
+        })
     }
 
     fn wrong_length(&self, length: u32) -> Failure {
@@ -131,23 +189,11 @@ impl Wire {
 
     async fn receive(&mut self) -> std::result::Result<(), Unread> {
         if self.input.capacity() == self.input.len() {
-            self.input.reserve(READ_BYTES);
+            self.input.reserve(self.read_bytes);
         }
         match self.stream.read_buf(&mut self.input).await {
             Ok(0) | Err(_) => Err(Unread::Closed),
             Ok(_) => Ok(()),
-        }
-    }
-
-    async fn skip(&mut self, mut bytes: usize) -> std::result::Result<(), Unread> {
-        loop {
-            let dropped = bytes.min(self.input.len());
-            self.input.advance(dropped);
-            bytes -= dropped;
-            if bytes == 0 {
-                return Ok(());
-            }
-            self.receive().await?;
         }
     }
 
@@ -172,16 +218,16 @@ impl Wire {
         if self.output.is_empty() {
             return Ok(());
         }
-        let mut sent = 0;
-        while sent < self.output.len() {
-            let write = self.stream.write(&self.output[sent..]);
+        while self.sent < self.output.len() {
+            let write = self.stream.write(&self.output[self.sent..]);
             let written = tokio::time::timeout(WRITE_TIMEOUT, write).await;
             match written.map_err(|_| Error::from(ErrorKind::TimedOut))?? {
                 0 => return Err(ErrorKind::WriteZero.into()),
-                bytes => sent += bytes,
+                bytes => self.sent += bytes,
             }
         }
         self.output.clear();
+        self.sent = 0;
         let flushed = tokio::time::timeout(WRITE_TIMEOUT, self.stream.flush()).await;
         flushed.map_err(|_| Error::from(ErrorKind::TimedOut))?
     }

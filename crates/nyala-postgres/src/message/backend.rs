@@ -126,6 +126,7 @@ pub fn failure(out: &mut Vec<u8>, severity: Severity, failure: &Failure) {
         field(b'M', &failure.message);
         failure.detail.iter().for_each(|detail| field(b'D', detail));
         failure.hint.iter().for_each(|hint| field(b'H', hint));
+        failure.context.iter().for_each(|context| field(b'W', context));
         failure.position.iter().for_each(|position| field(b'P', &position.to_string()));
         out.push(0);
     });
@@ -164,23 +165,65 @@ pub fn data_row(
     columns: usize,
     write_cells: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let row = out.len();
-    out.extend_from_slice(&[b'D', 0, 0, 0, 0]);
-    out.extend_from_slice(&(columns as u16).to_be_bytes());
-    match write_cells(out) {
-        Ok(()) if out.len() - row <= i32::MAX as usize => {
-            set_length(out, row + 1);
+    long_message(out, b'D', |out| {
+        out.extend_from_slice(&(columns as u16).to_be_bytes());
+        write_cells(out)
+    })
+}
+
+/// Appends a message that may be too long. If it fails, nothing is appended.
+fn long_message(
+    out: &mut Vec<u8>,
+    letter: u8,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let begin = out.len();
+    out.extend_from_slice(&[letter, 0, 0, 0, 0]);
+    match write(out) {
+        Ok(()) if out.len() - begin <= i32::MAX as usize => {
+            set_length(out, begin + 1);
             Ok(())
         }
         Ok(()) => {
-            out.truncate(row);
+            out.truncate(begin);
             Err(Failure::new("54000", "a row is longer than 2 GiB"))
         }
         Err(error) => {
-            out.truncate(row);
+            out.truncate(begin);
             Err(error)
         }
     }
+}
+
+/// The server waits for rows of a COPY, in the overall format and with so many columns.
+pub fn copy_in_response(out: &mut Vec<u8>, format: Format, columns: usize) {
+    copy_response(out, b'G', format, columns);
+}
+
+/// Rows of a COPY follow.
+pub fn copy_out_response(out: &mut Vec<u8>, format: Format, columns: usize) {
+    copy_response(out, b'H', format, columns);
+}
+
+fn copy_response(out: &mut Vec<u8>, letter: u8, format: Format, columns: usize) {
+    message(out, letter, |out| {
+        out.push(format.code() as u8);
+        out.extend_from_slice(&(columns as u16).to_be_bytes());
+        (0..columns).for_each(|_| out.extend_from_slice(&format.code().to_be_bytes()));
+    });
+}
+
+/// A part of the rows of a COPY, which a function writes. If it fails, nothing is appended.
+pub fn copy_data(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    long_message(out, b'd', write)
+}
+
+/// There are no more rows of a COPY.
+pub fn copy_done(out: &mut Vec<u8>) {
+    message(out, b'c', |_| ());
 }
 
 /// A statement ended: what it did.

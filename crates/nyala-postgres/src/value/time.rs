@@ -107,14 +107,27 @@ pub fn write_timestamp(unix_us: i64, has_zone: bool, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a timestamp, given as nanoseconds since 1970, with all digits that it has.
+pub fn write_exact_timestamp(unix_ns: i64, has_zone: bool, out: &mut Vec<u8>) {
+    const DAY_NS: i64 = DAY_US * 1000;
+    // Nanoseconds do not reach back to the year 1.
+    Day::of_unix(unix_ns.div_euclid(DAY_NS)).write(out);
+    out.push(b' ');
+    let of_day_ns = unix_ns.rem_euclid(DAY_NS) as u64;
+    clock(of_day_ns / 1_000_000_000, (of_day_ns % 1_000_000_000) as u32, out);
+    if has_zone {
+        out.extend_from_slice(b"+00");
+    }
+}
+
 /// Appends a time of day.
 pub fn write_time(of_day_us: i64, out: &mut Vec<u8>) {
     let seconds = of_day_us / 1_000_000;
-    clock(seconds.unsigned_abs(), (of_day_us % 1_000_000).unsigned_abs() as u32, out);
+    clock(seconds.unsigned_abs(), (of_day_us % 1_000_000).unsigned_abs() as u32 * 1000, out);
 }
 
-/// `HH:MM:SS`, and the microseconds without zeros at the end.
-fn clock(seconds: u64, us: u32, out: &mut Vec<u8>) {
+/// `HH:MM:SS`, and the nanoseconds without zeros at the end.
+fn clock(seconds: u64, ns: u32, out: &mut Vec<u8>) {
     let (hours, minutes, seconds) = (seconds / 3600, (seconds / 60 % 60) as u32, (seconds % 60) as u32);
     if hours < 100 {
         two_digits(hours as u32, out);
@@ -125,9 +138,9 @@ fn clock(seconds: u64, us: u32, out: &mut Vec<u8>) {
     two_digits(minutes, out);
     out.push(b':');
     two_digits(seconds, out);
-    if us > 0 {
-        let mut digits = [b'0'; 6];
-        let (mut left, mut kept) = (us, 6);
+    if ns > 0 {
+        let mut digits = [b'0'; 9];
+        let (mut left, mut kept) = (ns, 9);
         for digit in digits.iter_mut().rev() {
             *digit = b'0' + (left % 10) as u8;
             left /= 10;
@@ -181,7 +194,7 @@ impl Span {
             out.push(b'+');
         }
         let us = self.us.unsigned_abs();
-        clock(us / 1_000_000, (us % 1_000_000) as u32, out);
+        clock(us / 1_000_000, (us % 1_000_000) as u32 * 1000, out);
     }
 }
 

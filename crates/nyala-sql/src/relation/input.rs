@@ -1,6 +1,7 @@
 //! Values as they are written in text, read as the type of a column asks for.
 
 use super::decimal::{Written, fits};
+pub(crate) use super::time_text::quick_time;
 use super::time_text::{TimeError, WrittenTime};
 use crate::error::{SqlError, SqlResult, SqlState};
 use chrono_tz::Tz;
@@ -42,7 +43,10 @@ pub(crate) fn read(text: &str, declared: DeclaredType, around: &Surroundings) ->
             None => Err(malformed()),
         },
         DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => limited_text(text, declared),
-        DeclaredType::Bytea => read_bytes(text).map(Value::Binary).ok_or_else(malformed),
+        DeclaredType::Bytea => match text.strip_prefix("\\x") {
+            Some(digits) => read_hexadecimal(digits).map(Value::Binary),
+            None => read_escaped(text).map(Value::Binary).ok_or_else(malformed),
+        },
         DeclaredType::Date | DeclaredType::Timestamp | DeclaredType::Timestamptz => {
             read_time(text, declared, around).map_err(|error| match error {
                 TimeError::Syntax => {
@@ -112,7 +116,7 @@ fn read_float(
 }
 
 /// A float as it is stored: there is one NaN, which is greater than all other numbers, and one zero.
-pub(super) fn float(number: f64) -> Value {
+pub(crate) fn float(number: f64) -> Value {
     Value::Float(if number.is_nan() {
         f64::NAN.abs()
     } else if number == 0.0 {
@@ -153,7 +157,7 @@ fn beyond_type(text: &str, declared: DeclaredType) -> SqlError {
 
 /// A text that is not longer than its type allows. Blanks that are too many are cut off, and those at the end of a text of
 /// fixed length are not stored.
-pub(super) fn limited_text(text: &str, declared: DeclaredType) -> SqlResult<Value> {
+pub(crate) fn limited_text(text: &str, declared: DeclaredType) -> SqlResult<Value> {
     if text.contains('\0') {
         let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
         return Err(SqlError::new(SqlState::INVALID_ENCODING, message));
@@ -170,13 +174,22 @@ pub(super) fn limited_text(text: &str, declared: DeclaredType) -> SqlResult<Valu
     }
 }
 
-/// Bytes in hexadecimal digits behind `\x`, or as text with escapes.
-fn read_bytes(text: &str) -> Option<Vec<u8>> {
-    if let Some(digits) = text.strip_prefix("\\x") {
-        let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-        let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        return digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(pair).collect())?;
+/// Bytes in hexadecimal digits.
+fn read_hexadecimal(text: &str) -> SqlResult<Vec<u8>> {
+    let invalid = |words: String| SqlError::new(SqlState::INVALID_PARAMETER, words);
+    let mut digits = Vec::with_capacity(text.len());
+    for letter in text.chars().filter(|letter| !letter.is_ascii_whitespace()) {
+        let digit = letter.to_digit(16);
+        digits.push(digit.ok_or_else(|| invalid(format!("invalid hexadecimal digit: \"{letter}\"")))? as u8);
     }
+    match digits.len().is_multiple_of(2) {
+        true => Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()),
+        false => Err(invalid("invalid hexadecimal data: odd number of digits".to_owned())),
+    }
+}
+
+/// Bytes as text with escapes.
+fn read_escaped(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, behind)) = rest.split_first() {
@@ -218,6 +231,6 @@ mod tests {
         assert_eq!(got("äöü", Char(5)), Ok(Value::String("äöü".into())));
         assert_eq!(got("\\x00Ff", Bytea), Ok(Value::Binary(vec![0, 255])));
         assert_eq!(got("a\\\\\\001", Bytea), Ok(Value::Binary(b"a\\\x01".to_vec())));
-        assert_eq!(got("\\x0", Bytea), Err("22P02"));
+        assert_eq!(got("\\x0", Bytea), Err("22023"));
     }
 }

@@ -20,6 +20,9 @@ use nyala_core::store::Capabilities;
 use nyala_db::relations::TableDefinition;
 use std::sync::Arc;
 
+/// The most bytes of a value that a message shows.
+const SHOWN_BYTES: usize = 64;
+
 /// What a table asks of its rows.
 pub(crate) struct Rules {
     table: String,
@@ -132,7 +135,8 @@ impl Rules {
                     "null value in column \"{name}\" of relation \"{table}\" violates not-null constraint"
                 );
                 return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, words)
-                    .with_detail(format!("Failing row contains ({}).", self.shown(rows, row))));
+                    .with_detail(format!("Failing row contains ({}).", self.shown(rows, row)))
+                    .of_row(row));
             }
             check_sizes(values, name, is_key, &self.capabilities)?;
         }
@@ -149,7 +153,8 @@ impl Rules {
                 let table = &self.table;
                 let words = format!("new row for relation \"{table}\" violates check constraint \"{name}\"");
                 return Err(SqlError::new(SqlState::CHECK_VIOLATION, words)
-                    .with_detail(format!("Failing row contains ({}).", self.shown(rows, row))));
+                    .with_detail(format!("Failing row contains ({}).", self.shown(rows, row)))
+                    .of_row(row));
             }
         }
         Ok(())
@@ -181,7 +186,7 @@ impl Rules {
         let columns = rows.iter().zip(&self.columns.columns).zip(self.columns.schema.fields());
         let shown = columns.filter(|(_, field)| field.name() != super::columns::ROW_ID);
         let values = shown.map(|((values, column), _)| {
-            output::value(value_at(values, row).as_ref(), column.declared_type, self.around.zone)
+            clipped(output::value(value_at(values, row).as_ref(), column.declared_type, self.around.zone))
         });
         values.collect::<Vec<_>>().join(", ")
     }
@@ -198,12 +203,19 @@ impl Rules {
                 output::value(value_at(&rows[*position], row).as_ref(), declared_type, self.around.zone)
             })
             .collect();
-        SqlError::new(SqlState::UNIQUE_VIOLATION, words).with_detail(format!(
-            "Key ({})=({}) already exists.",
-            names.join(", "),
-            values.join(", ")
-        ))
+        let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
+        SqlError::new(SqlState::UNIQUE_VIOLATION, words).with_detail(detail).of_row(row)
     }
+}
+
+/// The beginning of a text that is long, as PostgreSQL shows it.
+fn clipped(mut text: String) -> String {
+    if text.len() > SHOWN_BYTES {
+        let end = (0..=SHOWN_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
 }
 
 /// Rows of the store as rows of plans.

@@ -6,7 +6,7 @@
 use super::Session;
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::Outcome;
+use crate::session::Outcome;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, TimeUnit};
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Ident};
@@ -67,7 +67,7 @@ impl Session {
         let prepared = self.try_prepare(parsed(insert, statement)?, &[]).await?;
         match Box::pin(self.try_execute(&prepared, Vec::new())).await? {
             Outcome::Done(tag) => Ok(tag.rows.unwrap_or(0)),
-            Outcome::Rows(_) => Err(SqlError::new(SqlState::INTERNAL, "an INSERT gives no rows")),
+            _ => Err(SqlError::new(SqlState::INTERNAL, "an INSERT gives no rows")),
         }
     }
 }

@@ -4,12 +4,12 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::names::SEARCHED;
-use crate::outcome::Outcome;
 use crate::relation::columns::{ROW_ID, TableColumns, data_type};
 use crate::relation::datum::Datum;
 use crate::relation::literal::{datum, is_literal, parameter};
 use crate::relation::shown_as;
 use crate::rows::Rows;
+use crate::session::Outcome;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::target::{Place, folded};

@@ -2,6 +2,7 @@
 
 mod change;
 mod command;
+mod copy;
 mod create_as;
 mod definition;
 mod look_up;
@@ -12,15 +13,18 @@ mod reuse;
 mod run;
 mod set_config;
 
+pub use change::CopyIn;
 pub use prepared::Prepared;
 
 use run::{Planning, Run, ToPlan};
 
+use crate::command_tag::CommandTag;
+use crate::copy::CopyForm;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::DatabaseNames;
-use crate::outcome::Outcome;
 use crate::plans::check_only_reads;
 use crate::relation::input::Surroundings;
+use crate::rows::Rows;
 use crate::server::SqlServer;
 use crate::settings::Settings;
 use crate::statement::Statement;
@@ -56,6 +60,18 @@ pub struct Session {
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
+}
+
+/// What executing a statement gives.
+pub enum Outcome {
+    /// Rows.
+    Rows(Rows),
+    /// It was done, and gives no rows.
+    Done(CommandTag),
+    /// It waits for rows of its client.
+    CopyIn(Box<CopyIn>),
+    /// Rows, to be sent in a form of COPY.
+    CopyOut(Rows, CopyForm),
 }
 
 /// Cancels the running statement of a session, from anywhere.
@@ -149,6 +165,13 @@ impl Session {
             let prepared = self.prepare_past(statement, &moment, types).await?;
             return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
         }
+        if let Some(copy) = statement.copy.clone() {
+            self.server.catalog.follow().await?;
+            let text = statement.text.clone();
+            let plan = Box::pin(self.prepare_copy(&copy)).await.map_err(|error| error.placed_in(&text))?;
+            let prepared = Prepared::of_copy(statement, plan);
+            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
+        }
         let prepared = match &statement.ast {
             _ if change::written(&statement).is_some() => {
                 self.server.catalog.follow().await?;
@@ -223,6 +246,7 @@ impl Session {
                     PreparedPlan::LookUp(look_up) => {
                         Some(self.execute_look_up(look_up, current.bound(values.clone())?).await?)
                     }
+                    PreparedPlan::Copy(plan) => Box::pin(self.execute_copy(&current.statement, plan)).await?,
                     PreparedPlan::Past(past) => {
                         self.execute_past(&current.statement, past, values.clone()).await?
                     }

@@ -3,8 +3,9 @@
 //! The plan of a query is optimised once and executed many times. Functions such as `now()` are computed when a plan is
 //! optimised, so the plan of a statement that calls one is optimised anew for each execution.
 
-use super::change::{ChangePlan, PreparedChange};
+use super::change::{ChangePlan, CopyTarget, PreparedChange};
 use super::look_up::LookUp;
+use crate::copy::CopyForm;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan_parameters::{parameter_types, with_types};
 use crate::plans::{KnownPlan, calls_stable_function};
@@ -58,10 +59,26 @@ pub(crate) enum PreparedPlan {
         /// The values of its literals, which are parameters of the plan.
         literals: Vec<ScalarValue>,
     },
+    /// Copies rows from its client, or to it.
+    Copy(Arc<CopyPlan>),
     /// Asks for a moment of the past.
     Past(Arc<PastPlan>),
     /// Does something with the session alone.
     Session,
+}
+
+/// A prepared COPY.
+#[derive(Debug)]
+pub(crate) enum CopyPlan {
+    To {
+        /// The query whose rows are copied.
+        query: Prepared,
+        form: CopyForm,
+    },
+    From {
+        target: CopyTarget,
+        form: CopyForm,
+    },
 }
 
 /// A query of a moment of the past.
@@ -96,6 +113,11 @@ impl Prepared {
     /// A statement that defines a table or a view.
     pub(crate) fn of_definition(statement: Statement) -> Self {
         Self { plan: PreparedPlan::Definition, ..Self::of_session(statement, None) }
+    }
+
+    /// A COPY, which has neither parameters nor columns.
+    pub(super) fn of_copy(statement: Statement, plan: CopyPlan) -> Self {
+        Self { plan: PreparedPlan::Copy(Arc::new(plan)), ..Self::of_session(statement, None) }
     }
 
     /// A change of rows.

@@ -4,9 +4,9 @@ use super::Session;
 use super::prepared::{Prepared, PreparedPlan};
 use super::run::{Planning, ToPlan};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::Outcome;
 use crate::plans::Reused;
 use crate::rows::Rows;
+use crate::session::Outcome;
 use datafusion::common::ScalarValue;
 
 impl Session {

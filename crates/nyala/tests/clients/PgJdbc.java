@@ -1,6 +1,11 @@
 // pgJDBC: SCRAM, statements that it prepares on the server after some executions, binary values, rows in parts, timeouts.
+import java.io.StringReader;
+import java.io.StringWriter;
 import java.sql.*;
 import java.time.*;
+import org.postgresql.PGConnection;
+import org.postgresql.copy.CopyIn;
+import org.postgresql.copy.CopyManager;
 
 public class PgJdbc {
     static Connection connection;
@@ -69,6 +74,26 @@ public class PgJdbc {
             refused("57014", () -> statement.executeQuery(
                 "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 1000000) b WHERE a.value * b.value % 7 = 3"));
         }
+        try (Statement statement = connection.createStatement()) {
+            statement.execute("CREATE TABLE copied (a int PRIMARY KEY, b text)");
+        }
+        CopyManager copies = connection.unwrap(PGConnection.class).getCopyAPI();
+        check("2", Long.toString(copies.copyIn("COPY copied FROM STDIN (FORMAT csv)", new StringReader("1,\"x,y\"\n2,\n"))));
+        StringWriter copied = new StringWriter();
+        check("2", Long.toString(copies.copyOut("COPY (SELECT * FROM copied ORDER BY a) TO STDOUT", copied)));
+        check("1\tx,y\n2\t\\N\n", copied.toString());
+        refused("23505", () -> {
+            try {
+                copies.copyIn("COPY copied FROM STDIN", new StringReader("3\tz\n1\tz\n"));
+            } catch (java.io.IOException error) {
+                throw new AssertionError(error);
+            }
+        });
+        CopyIn half = copies.copyIn("COPY copied FROM STDIN");
+        byte[] row = "4\tz\n".getBytes();
+        half.writeToCopy(row, 0, row.length);
+        half.cancelCopy();
+        check("2;", ask("SELECT count(*) FROM copied"));
         check("true", Boolean.toString(connection.isValid(5)));
         connection.close();
         refused("28P01", () -> DriverManager.getConnection(url + "wrong"));

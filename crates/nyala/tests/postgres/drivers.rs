@@ -61,6 +61,14 @@ fn pgjdbc_finds_tables() {
 }
 
 #[test]
+fn psycopg_copies_as_to_and_from_postgresql() {
+    let Some(python) = find("psycopg 3", "NYALA_PYTHON", "python3", &["-c", "import psycopg"]) else {
+        return;
+    };
+    compare(Command::new(python).arg(programs().join("psycopg3_copy.py")), "copy.txt");
+}
+
+#[test]
 fn psycopg_works() {
     let Some(python) = find("psycopg 3", "NYALA_PYTHON", "python3", &["-c", "import psycopg"]) else {
         return;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection of bytes.
-struct Raw(TcpStream);
+pub(crate) struct Raw(TcpStream);
 
 impl Raw {
     fn connect(address: SocketAddr) -> Raw {
@@ -21,7 +21,7 @@ impl Raw {
     }
 
     /// A session.
-    fn open(address: SocketAddr) -> Raw {
+    pub(crate) fn open(address: SocketAddr) -> Raw {
         let mut raw = Raw::connect(address);
         raw.send(&startup(b"user\0me\0database\0d\0\0"));
         let greeting = raw.until_ready();
@@ -30,12 +30,43 @@ impl Raw {
     }
 
     /// The server may have closed the connection already.
-    fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.write_all(bytes);
     }
 
+    /// Whether bytes could be sent.
+    pub(crate) fn sends(&mut self, bytes: &[u8]) -> bool {
+        self.0.write_all(bytes).is_ok()
+    }
+
+    /// Reads a message, and returns its letter.
+    pub(crate) fn head(&mut self) -> u8 {
+        self.message()[0]
+    }
+
+    fn message(&mut self) -> Vec<u8> {
+        let mut all = vec![0; 5];
+        self.0.read_exact(&mut all).expect("a message");
+        let length = u32::from_be_bytes([all[1], all[2], all[3], all[4]]) as usize;
+        all.resize(length + 1, 0);
+        self.0.read_exact(&mut all[5..]).expect("its body");
+        all
+    }
+
+    /// Everything up to a message that begins with a letter.
+    pub(crate) fn until(&mut self, letter: u8) -> Vec<u8> {
+        let mut all = Vec::new();
+        loop {
+            let message = self.message();
+            all.extend_from_slice(&message);
+            if message[0] == letter {
+                return all;
+            }
+        }
+    }
+
     /// Everything up to the end of the connection.
-    fn rest(mut self) -> Vec<u8> {
+    pub(crate) fn rest(mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut part = [0; 4096];
         loop {
@@ -49,20 +80,8 @@ impl Raw {
     }
 
     /// Everything up to a message that says that the next statement may come.
-    fn until_ready(&mut self) -> Vec<u8> {
-        let mut all = Vec::new();
-        loop {
-            let mut head = [0; 5];
-            self.0.read_exact(&mut head).expect("a message");
-            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-            let mut body = vec![0; length - 4];
-            self.0.read_exact(&mut body).expect("its body");
-            all.extend_from_slice(&head);
-            all.extend_from_slice(&body);
-            if head[0] == b'Z' {
-                return all;
-            }
-        }
+    pub(crate) fn until_ready(&mut self) -> Vec<u8> {
+        self.until(b'Z')
     }
 }
 
@@ -75,11 +94,11 @@ fn packet(body: &[u8]) -> Vec<u8> {
     [&(body.len() as u32 + 4).to_be_bytes()[..], body].concat()
 }
 
-fn message(letter: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(letter: u8, body: &[u8]) -> Vec<u8> {
     [&[letter][..], &packet(body)].concat()
 }
 
-fn contains(bytes: &[u8], wanted: &str) -> bool {
+pub(crate) fn contains(bytes: &[u8], wanted: &str) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted.as_bytes())
 }
 
@@ -91,7 +110,7 @@ fn check_alive(server: &Server) {
 }
 
 /// Waits until only so many connections are open.
-fn wait_for_connections(server: &Server, wanted: u64) {
+pub(crate) fn wait_for_connections(server: &Server, wanted: u64) {
     let begun = Instant::now();
     while server.process.metric("nyala_postgres_connections ") != wanted {
         assert!(begun.elapsed() < PATIENCE, "connections are left open");

@@ -20,6 +20,7 @@ mod peers;
 mod process;
 
 mod catalog;
+mod copy;
 mod drivers;
 mod hostile;
 mod psql;

@@ -7,6 +7,7 @@ mod binary;
 mod text;
 
 use crate::error::Failure;
+use crate::value::time::write_exact_timestamp;
 use crate::value::types::{ColumnType, PgType};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -165,6 +166,20 @@ impl Column {
         let length = length.map_err(|_| Failure::new("54000", "a value is longer than 2 GiB"))?;
         out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
         Ok(())
+    }
+
+    /// Appends the text of a cell that is not NULL, without its length. Times have all digits that they have, so that a copy
+    /// loses nothing.
+    pub fn write_exactly(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let (column, place) = self.resolve(row);
+        match &column.cells {
+            Cells::Timestamp(values, TimeUnit::Nanosecond) => {
+                let has_zone = column.of == PgType::Timestamptz;
+                write_exact_timestamp(values[place], has_zone, out);
+                Ok(())
+            }
+            _ => text::write(self, row, out),
+        }
     }
 
     /// Whether a row has no value.

@@ -44,11 +44,30 @@ pub fn read(
 }
 
 /// Text that a client sent.
+///
+/// # Errors
+/// PostgreSQL's, which shows the first bytes that are no text. Its strings end at a zero.
 pub fn utf8(bytes: &[u8]) -> Result<&str, Failure> {
-    let invalid = || Failure::new("22021", "invalid byte sequence for encoding \"UTF8\"");
-    let text = std::str::from_utf8(bytes).map_err(|_| invalid())?;
-    // PostgreSQL's strings end at a zero.
-    if text.contains('\0') { Err(invalid()) } else { Ok(text) }
+    let text = std::str::from_utf8(bytes);
+    let wrong = match text {
+        Ok(text) => match memchr::memchr(0, bytes) {
+            None => return Ok(text),
+            Some(at) => at,
+        },
+        Err(error) => {
+            let valid = error.valid_up_to();
+            memchr::memchr(0, &bytes[..valid]).unwrap_or(valid)
+        }
+    };
+    let length = match bytes[wrong] {
+        0xc0..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf7 => 4,
+        _ => 1,
+    };
+    let shown = bytes[wrong..].iter().take(length).map(|byte| format!("0x{byte:02x}"));
+    let shown = shown.collect::<Vec<_>>().join(" ");
+    Err(Failure::new("22021", format!("invalid byte sequence for encoding \"UTF8\": {shown}")))
 }
 
 /// Reads a value that is no array from text.

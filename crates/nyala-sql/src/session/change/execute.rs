@@ -6,16 +6,16 @@ use super::work::{Chunks, Work};
 use super::{Change, ChangeKind, ChangePlan, preparing};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::outcome::Outcome;
 use crate::relation::rules::{Rules, need_plans};
 use crate::rows::Rows;
+use crate::session::Outcome;
 use crate::session::definition::table_of;
 use crate::session::{Planning, Run, Session};
 use crate::statement::Statement;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use nyala_core::ErrorKind;
-use nyala_core::store::{Feature, StoreRef};
+use nyala_core::store::{Feature, Stage, StoreRef};
 use nyala_db::users::Privilege;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -114,7 +114,6 @@ impl Session {
         change: &Change,
         values: &[ScalarValue],
     ) -> SqlResult<Attempt> {
-        let store = self.server.catalog.store().clone();
         let lock = change.relation.lock.clone();
         let _shared = lock.read_owned().await;
         let freshness = self.server.catalog.follow().await?;
@@ -123,16 +122,7 @@ impl Session {
         }
         let snapshot = self.transaction_snapshot().await?;
         let run = self.run(statement, freshness, snapshot, values)?;
-        let stage = self.transaction.as_mut().and_then(|transaction| {
-            transaction.changes += 1;
-            transaction.stage.take()
-        });
-        let stage = stage.ok_or_else(|| {
-            store.capabilities().need(Feature::StagedWrites).err().map_or_else(
-                || SqlError::new(SqlState::INTERNAL, "the transaction has no stage"),
-                |error| SqlError::from(error).with_hint("Transactions can only read in this store."),
-            )
-        })?;
+        let stage = self.transaction_stage()?;
         // If this fails, the transaction has failed, and needs no stage.
         let (outcome, sink) = self.perform(statement, change, values, run, Sink::Stage(stage)).await?;
         if let (Sink::Stage(stage), Some(transaction)) = (sink, &mut self.transaction) {
@@ -140,6 +130,21 @@ impl Session {
             transaction.refresh().await?;
         }
         Ok(Attempt::Done(outcome))
+    }
+
+    /// Takes the stage of the transaction, which whoever writes to it gives back.
+    pub(super) fn transaction_stage(&mut self) -> SqlResult<Box<dyn Stage>> {
+        let stage = self.transaction.as_mut().and_then(|transaction| {
+            transaction.changes += 1;
+            transaction.stage.take()
+        });
+        stage.ok_or_else(|| {
+            let capabilities = self.server.catalog.store().capabilities();
+            capabilities.need(Feature::StagedWrites).err().map_or_else(
+                || SqlError::new(SqlState::INTERNAL, "the transaction has no stage"),
+                |error| SqlError::from(error).with_hint("Transactions can only read in this store."),
+            )
+        })
     }
 
     /// Whether the table is as it was when the change was planned.
@@ -288,7 +293,7 @@ impl Change {
     }
 }
 
-async fn stage_of(store: &StoreRef, change: &Change) -> SqlResult<Box<dyn nyala_core::store::Stage>> {
+async fn stage_of(store: &StoreRef, change: &Change) -> SqlResult<Box<dyn Stage>> {
     store.stage().await.map_err(|error| match error.kind() {
         ErrorKind::Unsupported => {
             let error = SqlError::from(error);

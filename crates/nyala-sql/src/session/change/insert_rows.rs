@@ -160,7 +160,12 @@ impl Work<'_> {
     }
 
     /// Whole rows: with defaults for what the statement does not name, and numbers if the key is hidden.
-    fn completed(&self, insert: &Insert, cells: Vec<ArrayRef>, count: usize) -> SqlResult<Vec<ArrayRef>> {
+    pub(super) fn completed(
+        &self,
+        insert: &Insert,
+        cells: Vec<ArrayRef>,
+        count: usize,
+    ) -> SqlResult<Vec<ArrayRef>> {
         let mut rows: Vec<Option<ArrayRef>> = vec![None; self.rules.columns().columns.len()];
         for (position, values) in insert.named.iter().zip(cells) {
             rows[*position] = Some(values);

@@ -8,10 +8,14 @@
 //! A statement that reads the rows that it changes works in a stage: a snapshot, and writes that become visible together.
 //! If somebody else was first to change one of these rows, it begins anew, alone in its table. So no update is lost.
 //!
+//! COPY inserts rows that its client sends ([`copy`], [`copy_in`]).
+//!
 //! [`prepare`] finds out what a statement does, with what [`preparing`] collects; [`execute`] begins and ends it. [`insert`], [`update`] and
 //! [`delete`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
 
 mod conflict;
+mod copy;
+mod copy_in;
 mod delete;
 mod do_update;
 mod execute;
@@ -28,6 +32,8 @@ mod sink;
 mod update;
 mod work;
 
+pub(crate) use copy::CopyTarget;
+pub use copy_in::CopyIn;
 pub(super) use prepare::PreparedChange;
 pub(super) use preparing::written;
 

@@ -162,6 +162,10 @@ async fn start(
     let rows = match session.execute(&prepared, values).await? {
         Outcome::Rows(rows) => rows,
         Outcome::Done(CommandTag { command, rows }) => Rows::of_command(command, rows),
+        Outcome::CopyIn(_) | Outcome::CopyOut(..) => {
+            return Err(SqlError::unsupported("COPY over HTTP")
+                .with_hint("COPY needs PostgreSQL's protocol. Over HTTP, send SELECT with \"Accept: text/csv\"."));
+        }
     };
     let writer = RowWriter::new(format, &rows.schema())?;
     Ok(Writing { rows, writer })

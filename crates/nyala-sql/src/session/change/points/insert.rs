@@ -2,9 +2,9 @@
 //! every writer. A point that is there already gets the fields of the inserted one.
 
 use super::value::{FieldRules, declared};
-use super::{PointChange, Preparing};
+use super::{PointChange, Preparing, source_of};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::measurement::Source;
+use crate::measurement::{MeasurementTable, Source};
 use crate::relation::assign::{assigned, of_values};
 use crate::relation::columns::data_type;
 use crate::relation::literal::{datum, is_literal, parameter};
@@ -14,7 +14,7 @@ use crate::session::change::preparing::{Written, is_default};
 use crate::session::change::selection::{Selection, unknown_columns};
 use crate::session::change::work::Chunks;
 use crate::session::{Planning, Run, Session};
-use crate::target::last_part;
+use crate::target::{Place, last_part};
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use datafusion::arrow::compute::cast;
@@ -24,8 +24,8 @@ use datafusion::sql::sqlparser::ast::{self, SetExpr};
 use nyala_core::Value;
 use nyala_core::arrays::value_at;
 use nyala_db::ingest::{
-    LineLimits, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_escaped,
-    push_name,
+    LineLimits, MAX_BODY_BYTES, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS,
+    push_escaped, push_name,
 };
 use nyala_db::relations::DeclaredType;
 use std::fmt::Write;
@@ -47,17 +47,20 @@ pub(super) enum Rows {
 }
 
 #[derive(Debug)]
-struct InsertedColumn {
-    name: String,
-    source: Source,
+pub(super) struct InsertedColumn {
+    pub(super) name: String,
+    pub(super) source: Source,
     /// Whether texts become what is needed: they are literals.
-    is_unknown: bool,
+    pub(super) is_unknown: bool,
 }
+
+/// The most text of points that one statement writes: half of what one request of line protocol may have.
+const TEXT_MAX_BYTES: usize = MAX_BODY_BYTES / 2;
 
 /// The text of points, one line each.
 #[derive(Default)]
-struct Lines {
-    text: String,
+pub(super) struct Lines {
+    pub(super) text: String,
     count: u64,
 }
 
@@ -76,26 +79,8 @@ pub(super) async fn prepare(
         None => return Err(SqlError::unsupported("INSERT of a point by DEFAULT VALUES")),
     };
     let is_explicit = !insert.columns.is_empty();
-    let mut columns: Vec<(String, Source)> = Vec::new();
-    for name in &insert.columns {
-        let name = last_part(name)?;
-        let source = preparing.source(&name)?;
-        if columns.iter().any(|(known, _)| *known == name) {
-            let message = format!("column \"{name}\" specified more than once");
-            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-        }
-        columns.push((name, source));
-    }
-    if !is_explicit {
-        // As SELECT * shows them, but without the second column of times.
-        let shown = preparing.table.columns().filter(|(_, source)| **source != Source::TimeNs);
-        columns = shown.map(|(name, source)| (name.to_owned(), source.clone())).collect();
-    }
-    let times = columns.iter().filter(|(_, source)| matches!(source, Source::Time | Source::TimeNs)).count();
-    if times > 1 {
-        let words = "a point has one time: give \"time\" or the integer, not both";
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
-    }
+    let names = insert.columns.iter().map(last_part).collect::<SqlResult<Vec<_>>>()?;
+    let columns = inserted_columns(preparing.table, preparing.place, &names)?;
     if let SetExpr::Values(values) = &mut *query.body {
         for row in &mut values.rows {
             for (cell, (_, source)) in row.iter_mut().zip(&columns) {
@@ -132,6 +117,34 @@ pub(super) async fn prepare(
     Ok(PointInsert { columns: columns.collect(), rows })
 }
 
+/// The columns that rows have values for, by their names; if there are none, those that `SELECT *` shows, but without the
+/// second column of times.
+pub(super) fn inserted_columns(
+    table: &MeasurementTable,
+    place: &Place,
+    names: &[String],
+) -> SqlResult<Vec<(String, Source)>> {
+    let mut columns: Vec<(String, Source)> = Vec::new();
+    for name in names {
+        let source = source_of(table, place, name)?;
+        if columns.iter().any(|(known, _)| known == name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        columns.push((name.clone(), source));
+    }
+    if names.is_empty() {
+        let shown = table.columns().filter(|(_, source)| **source != Source::TimeNs);
+        columns = shown.map(|(name, source)| (name.to_owned(), source.clone())).collect();
+    }
+    let times = columns.iter().filter(|(_, source)| matches!(source, Source::Time | Source::TimeNs)).count();
+    if times > 1 {
+        let words = "a point has one time: give \"time\" or the integer, not both";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+    }
+    Ok(columns)
+}
+
 /// The cells of a query that is nothing but VALUES of literals and parameters.
 fn literals_of(query: &ast::Query) -> SqlResult<Option<Vec<Vec<ast::Expr>>>> {
     let SetExpr::Values(values) = &*query.body else { return Ok(None) };
@@ -147,7 +160,7 @@ fn literals_of(query: &ast::Query) -> SqlResult<Option<Vec<Vec<ast::Expr>>>> {
 }
 
 /// The type that values of a column are converted to.
-fn declared_of(source: &Source) -> DeclaredType {
+pub(super) fn declared_of(source: &Source) -> DeclaredType {
     match source {
         Source::Time => DeclaredType::Timestamptz,
         Source::TimeNs => DeclaredType::Int8,
@@ -173,7 +186,7 @@ impl Session {
                 let column =
                     |(place, own): (usize, &InsertedColumn)| own.literals(cells, place, &values, rules);
                 let columns = insert.columns.iter().enumerate().map(column).collect::<SqlResult<Vec<_>>>()?;
-                lines.add(change, insert.columns.iter().zip(columns).collect(), cells.len())?;
+                lines.add(&change.place.name, insert.columns.iter().zip(columns).collect(), cells.len())?;
                 held.charge(lines.text.capacity())?;
             }
             Rows::Query(selection) => {
@@ -189,35 +202,43 @@ impl Session {
                     for batch in &batches {
                         let columns = insert.columns.iter().zip(batch.columns());
                         let stored = columns.map(|(own, values)| Ok((own, own.stored(values, rules)?)));
-                        lines.add(change, stored.collect::<SqlResult<_>>()?, batch.num_rows())?;
+                        lines.add(&change.place.name, stored.collect::<SqlResult<_>>()?, batch.num_rows())?;
                     }
                     held.charge(lines.text.capacity() - before)?;
                 }
             }
         }
-        if lines.count == 0 {
-            return Ok(0);
-        }
-        let options = ParseOptions {
-            precision: Precision::Nanosecond,
-            now_ns: rules.around.now_ns,
-            limits: LineLimits::default(),
-        };
-        let (database, policy) = (&change.place.database, &change.policy);
-        let report = self.server.writer.write(database, policy, options, lines.text.as_bytes()).await?;
-        match report.complaint() {
-            None => Ok(report.written),
-            Some(complaint) => Err(SqlError::new(SqlState::DATA_EXCEPTION, complaint)
-                .with_detail(format!("{} of {} points were written.", report.written, lines.count))),
+        write_lines(self, &change.place.database, &change.policy, &lines, rules.around.now_ns).await
+    }
+}
+
+/// Writes points, and says how many.
+pub(super) async fn write_lines(
+    session: &Session,
+    database: &str,
+    policy: &str,
+    lines: &Lines,
+    now_ns: i64,
+) -> SqlResult<u64> {
+    if lines.count == 0 {
+        return Ok(0);
+    }
+    let options = ParseOptions { precision: Precision::Nanosecond, now_ns, limits: LineLimits::default() };
+    let report = session.server.writer.write_whole(database, policy, options, lines.text.as_bytes()).await?;
+    match report.complaint() {
+        None => Ok(report.written),
+        Some(complaint) => {
+            Err(SqlError::new(SqlState::DATA_EXCEPTION, complaint)
+                .with_detail("None of the points was written."))
         }
     }
 }
 
 impl Lines {
     /// Adds points, whose columns have the types that line protocol needs.
-    fn add(
+    pub(super) fn add(
         &mut self,
-        change: &PointChange,
+        measurement: &str,
         mut stored: Vec<(&InsertedColumn, ArrayRef)>,
         rows: usize,
     ) -> SqlResult<()> {
@@ -228,7 +249,7 @@ impl Lines {
             Source::Time | Source::TimeNs | Source::Series => 2,
         });
         let mut key = String::new();
-        push_name(&mut key, "measurement", &change.place.name, MEASUREMENT_SPECIALS)?;
+        push_name(&mut key, "measurement", measurement, MEASUREMENT_SPECIALS)?;
         for row in 0..rows {
             self.text.push_str(&key);
             let mut separator = ' ';
@@ -253,16 +274,22 @@ impl Lines {
                     }
                     (Source::Time | Source::TimeNs, None) => {
                         let message = format!("null value in column \"{}\" of a point", own.name);
-                        return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message).with_hint(
-                            "Leave the column out: then the points get the time of the statement.",
-                        ));
+                        let hint = "Leave the column out: then the points get the time of the statement.";
+                        return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message)
+                            .with_hint(hint)
+                            .of_row(row));
                     }
                     _ => {}
                 }
             }
             if separator == ' ' {
-                let message = format!("a point of \"{}\" has no field with a value", change.place.name);
-                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message));
+                let message = format!("a point of \"{measurement}\" has no field with a value");
+                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message).of_row(row));
+            }
+            if self.text.len() > TEXT_MAX_BYTES {
+                let words =
+                    format!("points of more than {TEXT_MAX_BYTES} bytes are too many for one statement");
+                return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words));
             }
             self.text.push('\n');
             self.count += 1;
@@ -307,7 +334,7 @@ impl InsertedColumn {
     }
 
     /// Values as line protocol needs them.
-    fn stored(&self, values: &ArrayRef, rules: &FieldRules) -> SqlResult<ArrayRef> {
+    pub(super) fn stored(&self, values: &ArrayRef, rules: &FieldRules) -> SqlResult<ArrayRef> {
         if let Source::Field(_, field_type, _) = &self.source {
             return rules.stored(values, self.is_unknown, &self.name, *field_type);
         }

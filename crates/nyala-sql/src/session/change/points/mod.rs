@@ -1,11 +1,15 @@
 //! Statements that change points of a measurement.
 //!
 //! A point is what its tags and its time are: its fields can be given other values ([`correct`]), and it can be deleted. An
-//! inserted point is written as line protocol ([`insert`]), with the rules that every writer has.
+//! inserted point is written as line protocol ([`insert`], [`copy`]), with the rules that every writer has.
 
+mod copy;
 mod correct;
 mod insert;
 mod value;
+
+pub(crate) use copy::CopiedPoints;
+pub(super) use copy::PointsIn;
 
 use super::do_update::assigned_names;
 use super::parameters::ParameterTypes;
@@ -158,25 +162,25 @@ impl Preparing<'_> {
         }
     }
 
-    /// What the column of a name shows.
-    fn source(&self, name: &str) -> SqlResult<Source> {
-        let found = self.table.columns().find(|(own, _)| *own == name);
-        found.map(|(_, source)| source.clone()).ok_or_else(|| {
-            let message = format!("column \"{name}\" of measurement \"{}\" does not exist", self.place.name);
-            SqlError::new(SqlState::UNKNOWN_COLUMN, message)
-                .with_hint("New tags and fields come with points that are written as line protocol.")
-        })
-    }
-
     /// The field that the column of a name shows.
     fn field(&self, name: &str) -> SqlResult<Field> {
-        match self.source(name)? {
+        match source_of(self.table, self.place, name)? {
             Source::Field(name, field_type, column) => Ok(Field { name, field_type, column }),
             _ => Err(SqlError::unsupported(format!("changing \"{name}\" of points")).with_hint(
                 "A point is what its time and its tags are. Insert it with the others, and delete the old one.",
             )),
         }
     }
+}
+
+/// What the column of a name shows.
+fn source_of(table: &MeasurementTable, place: &Place, name: &str) -> SqlResult<Source> {
+    let found = table.columns().find(|(own, _)| *own == name);
+    found.map(|(_, source)| source.clone()).ok_or_else(|| {
+        let message = format!("column \"{name}\" of measurement \"{}\" does not exist", place.name);
+        SqlError::new(SqlState::UNKNOWN_COLUMN, message)
+            .with_hint("New tags and fields come with points that are written as line protocol.")
+    })
 }
 
 impl PointChangeKind {

@@ -1,0 +1,17 @@
+//! COPY: rows that a client sends or gets as text, CSV or PostgreSQL's binary form.
+//!
+//! [`statement`] reads the statement, [`options`] what its options ask for, and [`rows`] collects the rows that a client
+//! sends as columns ([`cells`]). The forms themselves belong to the protocol: `nyala-postgres` reads and writes them.
+
+mod cells;
+mod context;
+mod options;
+mod rows;
+mod statement;
+
+pub use context::CopyContext;
+pub(crate) use options::CopyOptions;
+pub use options::{CopyForm, CopyHeader, CopyKind};
+pub(crate) use rows::CopiedRows;
+pub use rows::CopyRows;
+pub(crate) use statement::{CopyEnd, CopyStatement, CopySubject, begins_copy};

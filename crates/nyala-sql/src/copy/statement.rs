@@ -1,0 +1,296 @@
+//! The statement, as PostgreSQL's grammar has it: the parser knows a part of it only, and takes what follows the semicolon
+//! for rows.
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+/// A COPY as it is written.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyStatement {
+    pub(crate) subject: CopySubject,
+    /// Whether rows go into the table.
+    pub(crate) is_from: bool,
+    pub(crate) end: CopyEnd,
+    pub(crate) options: Vec<WrittenOption>,
+    /// Whether only some of the rows are wanted.
+    pub(crate) has_condition: bool,
+    /// The text of all of it.
+    pub(crate) text: String,
+}
+
+/// What is copied.
+#[derive(Debug, Clone)]
+pub(crate) enum CopySubject {
+    /// A table, or some of its columns.
+    Table { name: ObjectName, columns: Vec<Ident> },
+    /// The rows of a statement, given by its tokens.
+    Query(Vec<TokenWithSpan>),
+}
+
+/// Where rows come from, or go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CopyEnd {
+    Client,
+    /// A file of the server.
+    File,
+    /// A program of the server.
+    Program,
+}
+
+/// An option as it is written.
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenOption {
+    /// In small letters.
+    pub(crate) name: String,
+    pub(crate) value: OptionValue,
+    pub(crate) place: Location,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OptionValue {
+    None,
+    /// A text, a word or a number.
+    Text(String),
+    /// All columns.
+    Star,
+    /// Names of columns.
+    List(Vec<String>),
+}
+
+/// Whether tokens are those of a COPY.
+pub(crate) fn begins_copy(tokens: &[TokenWithSpan]) -> bool {
+    let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
+    first.is_some_and(|first| is_word(&first.token, "copy"))
+}
+
+impl CopyStatement {
+    /// Reads the tokens of one statement.
+    pub(crate) fn parse(tokens: &[TokenWithSpan], depth_max: usize) -> Result<Self, ParserError> {
+        let text = tokens.iter().map(|token| token.token.to_string()).collect::<String>().trim().to_owned();
+        let words = |from: usize| {
+            (from..tokens.len()).find(|number| !matches!(tokens[*number].token, Token::Whitespace(_)))
+        };
+        let behind_copy = words(0).map_or(tokens.len(), |copy| copy + 1);
+        let dialect = PostgreSqlDialect {};
+        let parser = |from: usize| {
+            let parser = Parser::new(&dialect).with_recursion_limit(depth_max);
+            parser.with_tokens_with_locations(tokens[from..].to_vec())
+        };
+        let query = words(behind_copy).filter(|number| tokens[*number].token == Token::LParen);
+        let mut options = Vec::new();
+        let (mut reader, subject) = match query {
+            Some(open) => {
+                let close = closing(tokens, open)
+                    .ok_or_else(|| ParserError::ParserError("syntax error at end of input".to_owned()))?;
+                (Reader(parser(close + 1)), CopySubject::Query(tokens[open + 1..close].to_vec()))
+            }
+            None => {
+                let mut reader = Reader(parser(behind_copy));
+                let place = reader.place();
+                // `COPY BINARY t`; a table may be called so, too.
+                let next_is_name = matches!(reader.0.peek_nth_token(1).token, Token::Word(word)
+                    if !matches!(word.keyword, Keyword::FROM | Keyword::TO));
+                if next_is_name && reader.takes("binary") {
+                    options.push(WrittenOption {
+                        name: "binary".to_owned(),
+                        value: OptionValue::None,
+                        place,
+                    });
+                }
+                let name = reader.0.parse_object_name(false)?;
+                let columns = reader.0.parse_parenthesized_column_list(IsOptional::Optional, false)?;
+                (reader, CopySubject::Table { name, columns })
+            }
+        };
+        let is_query = matches!(subject, CopySubject::Query(_));
+        let is_from = match (reader.takes("from"), is_query) {
+            (true, false) => true,
+            (false, _) if reader.takes("to") => false,
+            _ => return Err(reader.unexpected()),
+        };
+        let end = if reader.takes("program") {
+            reader.text()?;
+            CopyEnd::Program
+        } else if reader.takes("stdin") || reader.takes("stdout") {
+            CopyEnd::Client
+        } else {
+            reader.text()?;
+            CopyEnd::File
+        };
+        let place = reader.place();
+        let has_using = reader.takes("using");
+        if reader.takes("delimiters") {
+            let value = OptionValue::Text(reader.text()?);
+            options.push(WrittenOption { name: "delimiter".to_owned(), value, place });
+        } else if has_using {
+            return Err(reader.unexpected());
+        }
+        reader.takes("with");
+        match reader.0.consume_token(&Token::LParen) {
+            true => reader.options(&mut options)?,
+            false => reader.old_options(&mut options)?,
+        }
+        let has_condition = is_from && reader.takes("where");
+        match reader.0.peek_token().token {
+            token if has_condition || token == Token::EOF => {
+                Ok(Self { subject, is_from, end, options, has_condition, text })
+            }
+            _ => Err(reader.unexpected()),
+        }
+    }
+}
+
+/// The parenthesis that closes one.
+fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    (open..tokens.len()).find(|number| {
+        match tokens[*number].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => return false,
+        }
+        depth == 0
+    })
+}
+
+fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(own) if own.quote_style.is_none() && own.value.eq_ignore_ascii_case(word))
+}
+
+/// What is left of the statement.
+struct Reader<'a>(Parser<'a>);
+
+impl Reader<'_> {
+    fn place(&self) -> Location {
+        self.0.peek_token().span.start
+    }
+
+    /// Takes a word if it is the next one.
+    fn takes(&mut self, word: &str) -> bool {
+        let is_next = is_word(&self.0.peek_token().token, word);
+        if is_next {
+            self.0.next_token();
+        }
+        is_next
+    }
+
+    /// A text in quotes.
+    fn text(&mut self) -> Result<String, ParserError> {
+        match text_of(&self.0.peek_token().token) {
+            Some(text) => {
+                self.0.next_token();
+                Ok(text)
+            }
+            None => Err(self.unexpected()),
+        }
+    }
+
+    /// A name, in small letters unless it is in quotes.
+    fn name(&mut self) -> Result<String, ParserError> {
+        match self.0.peek_token().token {
+            Token::Word(word) => {
+                self.0.next_token();
+                Ok(if word.quote_style.is_some() { word.value } else { word.value.to_lowercase() })
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn names(&mut self) -> Result<Vec<String>, ParserError> {
+        let mut names = vec![self.name()?];
+        while self.0.consume_token(&Token::Comma) {
+            names.push(self.name()?);
+        }
+        Ok(names)
+    }
+
+    /// `name value, name value)`
+    fn options(&mut self, options: &mut Vec<WrittenOption>) -> Result<(), ParserError> {
+        loop {
+            let (place, name) = (self.place(), self.name()?);
+            let value = match self.0.peek_token().token {
+                Token::Mul => {
+                    self.0.next_token();
+                    OptionValue::Star
+                }
+                Token::LParen => {
+                    self.0.next_token();
+                    let names = self.names()?;
+                    if !self.0.consume_token(&Token::RParen) {
+                        return Err(self.unexpected());
+                    }
+                    OptionValue::List(names)
+                }
+                Token::Number(digits, _) => {
+                    self.0.next_token();
+                    OptionValue::Text(digits)
+                }
+                Token::Word(_) => OptionValue::Text(self.name()?),
+                other if text_of(&other).is_some() => OptionValue::Text(self.text()?),
+                _ => OptionValue::None,
+            };
+            options.push(WrittenOption { name, value, place });
+            if self.0.consume_token(&Token::RParen) {
+                return Ok(());
+            }
+            if !self.0.consume_token(&Token::Comma) {
+                return Err(self.unexpected());
+            }
+        }
+    }
+
+    /// The options of before PostgreSQL 9.0: words one after the other.
+    fn old_options(&mut self, options: &mut Vec<WrittenOption>) -> Result<(), ParserError> {
+        loop {
+            let place = self.place();
+            let plain = ["binary", "csv", "freeze", "header"];
+            let with_text = ["delimiter", "null", "quote", "escape", "encoding"];
+            let (name, value) = if let Some(name) = plain.into_iter().find(|name| self.takes(name)) {
+                (name, OptionValue::None)
+            } else if let Some(name) = with_text.into_iter().find(|name| self.takes(name)) {
+                if name != "encoding" {
+                    self.takes("as");
+                }
+                (name, OptionValue::Text(self.text()?))
+            } else if self.takes("force") {
+                let name = if self.takes("quote") {
+                    "force_quote"
+                } else if self.takes("not") {
+                    if !self.takes("null") {
+                        return Err(self.unexpected());
+                    }
+                    "force_not_null"
+                } else if self.takes("null") {
+                    "force_null"
+                } else {
+                    return Err(self.unexpected());
+                };
+                let is_star = name == "force_quote" && self.0.consume_token(&Token::Mul);
+                (name, if is_star { OptionValue::Star } else { OptionValue::List(self.names()?) })
+            } else {
+                return Ok(());
+            };
+            options.push(WrittenOption { name: name.to_owned(), value, place });
+        }
+    }
+
+    /// The error that the next token cannot stand there.
+    fn unexpected(&self) -> ParserError {
+        let next = self.0.peek_token();
+        ParserError::ParserError(match next.token {
+            Token::EOF => "syntax error at end of input".to_owned(),
+            token => format!("syntax error at or near \"{token}\"{}", next.span.start),
+        })
+    }
+}
+
+fn text_of(token: &Token) -> Option<String> {
+    match token {
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => Some(text.clone()),
+        Token::DollarQuotedString(text) => Some(text.value.clone()),
+        _ => None,
+    }
+}
