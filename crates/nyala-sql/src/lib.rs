@@ -9,8 +9,10 @@
 //! ([`execution`]).
 
 mod as_of;
+mod asof_join;
 mod buckets;
 mod command_tag;
+mod constant;
 mod copy;
 mod distinct_from;
 pub mod error;
@@ -19,7 +21,10 @@ mod expression;
 mod floats;
 mod format;
 mod functions;
+mod gaps;
+mod influxql;
 mod latest_on;
+mod local_times;
 mod measurement;
 mod memory;
 mod names;
@@ -28,6 +33,7 @@ mod parameter;
 mod pg_type;
 mod placeholder;
 mod plan_parameters;
+mod planner;
 mod plans;
 mod relation;
 mod rewrite;
@@ -46,6 +52,7 @@ pub use command_tag::CommandTag;
 pub use copy::{CopyContext, CopyForm, CopyHeader, CopyKind, CopyRows};
 pub use error::{SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};
+pub use influxql::{InfluxqlColumns, InfluxqlFrames, InfluxqlQueries, InfluxqlQuery};
 pub use parameter::Parameter;
 pub use pg_type::TYPE_KEY;
 pub use plans::PlanCache;

@@ -3,6 +3,7 @@
 use super::stored::columns_of;
 use super::{Connection, Stop, unless_closed};
 use crate::copy::CopyWriter;
+use crate::error::Failure;
 use crate::message::backend;
 use crate::value::{Column, Format};
 use nyala_sql::{CommandTag, CopyForm, CopyKind, Rows};
@@ -14,6 +15,7 @@ impl Connection {
             CopyKind::Binary => Format::Binary,
             CopyKind::Text | CopyKind::Csv => Format::Text,
         };
+        let zone = self.session.zone();
         let schema = rows.schema();
         let types = columns_of(&schema)?;
         let mut writer = CopyWriter::of(form);
@@ -30,7 +32,7 @@ impl Connection {
         while let Some(batch) = unless_closed(&mut self.wire, rows.next()).await?? {
             let columns = batch.columns().iter().zip(&types);
             let columns = columns.map(|(array, own)| Column::of(array, *own, format));
-            let columns: Vec<Column> = columns.collect::<Result<_, _>>()?;
+            let columns: Vec<Column> = columns.map(|own| Ok(own?.in_zone(zone))).collect::<Result<_, Failure>>()?;
             for row in 0..batch.num_rows() {
                 backend::copy_data(&mut self.wire.output, |out| writer.row(&columns, row, out))?;
                 self.wire.send_if_many().await?;

@@ -3,10 +3,12 @@
 //! PostgreSQL counts microseconds, and from the year 2000 on; stored times are nanoseconds since 1970. A time between
 //! two microseconds is shown as the earlier one.
 
+use nyala_exec::Zone;
 use std::io::Write;
 
 /// Microseconds of a day.
-pub const DAY_US: i64 = 86_400_000_000;
+const DAY_S: i64 = 86_400;
+pub const DAY_US: i64 = DAY_S * 1_000_000;
 /// Days from 1970 to 2000.
 pub const DAYS_TO_2000: i32 = 10_957;
 /// Microseconds from 1970 to 2000.
@@ -89,18 +91,20 @@ pub fn write_date(days: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a timestamp, given as microseconds since 1970; with `+00` if it has a zone.
-pub fn write_timestamp(unix_us: i64, has_zone: bool, out: &mut Vec<u8>) {
+/// Appends a timestamp, given as microseconds since 1970: as clocks of a zone show it, if it has one.
+pub fn write_timestamp(unix_us: i64, zone: Option<Zone>, out: &mut Vec<u8>) {
     match unix_us {
         i64::MAX => return out.extend_from_slice(b"infinity"),
         i64::MIN => return out.extend_from_slice(b"-infinity"),
         _ => {}
     }
-    let is_before = Day::of_unix(unix_us.div_euclid(DAY_US)).write(out);
+    let offset_s = zone.map(|zone| zone.offset_seconds(unix_us.div_euclid(1_000_000)));
+    let local_us = unix_us.saturating_add(i64::from(offset_s.unwrap_or(0)) * 1_000_000);
+    let is_before = Day::of_unix(local_us.div_euclid(DAY_US)).write(out);
     out.push(b' ');
-    write_time(unix_us.rem_euclid(DAY_US), out);
-    if has_zone {
-        out.extend_from_slice(b"+00");
+    write_time(local_us.rem_euclid(DAY_US), out);
+    if let Some(offset_s) = offset_s {
+        write_offset(offset_s, out);
     }
     if is_before {
         out.extend_from_slice(b" BC");
@@ -108,15 +112,29 @@ pub fn write_timestamp(unix_us: i64, has_zone: bool, out: &mut Vec<u8>) {
 }
 
 /// Appends a timestamp, given as nanoseconds since 1970, with all digits that it has.
-pub fn write_exact_timestamp(unix_ns: i64, has_zone: bool, out: &mut Vec<u8>) {
-    const DAY_NS: i64 = DAY_US * 1000;
+pub fn write_exact_timestamp(unix_ns: i64, zone: Option<Zone>, out: &mut Vec<u8>) {
+    let (unix_s, ns) = (unix_ns.div_euclid(1_000_000_000), unix_ns.rem_euclid(1_000_000_000) as u32);
+    let offset_s = zone.map(|zone| zone.offset_seconds(unix_s));
     // Nanoseconds do not reach back to the year 1.
-    Day::of_unix(unix_ns.div_euclid(DAY_NS)).write(out);
+    let local_s = unix_s + i64::from(offset_s.unwrap_or(0));
+    Day::of_unix(local_s.div_euclid(DAY_S)).write(out);
     out.push(b' ');
-    let of_day_ns = unix_ns.rem_euclid(DAY_NS) as u64;
-    clock(of_day_ns / 1_000_000_000, (of_day_ns % 1_000_000_000) as u32, out);
-    if has_zone {
-        out.extend_from_slice(b"+00");
+    clock(local_s.rem_euclid(DAY_S) as u64, ns, out);
+    if let Some(offset_s) = offset_s {
+        write_offset(offset_s, out);
+    }
+}
+
+/// `+02`, `-03:30`; with seconds for times before there were zones.
+fn write_offset(offset_s: i32, out: &mut Vec<u8>) {
+    out.push(if offset_s < 0 { b'-' } else { b'+' });
+    let seconds = offset_s.unsigned_abs();
+    two_digits(seconds / 3600, out);
+    let parts = [seconds / 60 % 60, seconds % 60];
+    let shown = if parts[1] > 0 { 2 } else { usize::from(parts[0] > 0) };
+    for part in &parts[..shown] {
+        out.push(b':');
+        two_digits(*part, out);
     }
 }
 

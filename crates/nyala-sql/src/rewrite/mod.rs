@@ -9,11 +9,13 @@ mod output_names;
 mod projection;
 mod table;
 
+pub(crate) use function::call;
 pub(crate) use output_names::{named, named_fields};
 
+use crate::asof_join;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Select, SetExpr, Statement, TableFactor, Value,
-    VisitMut, VisitorMut,
+    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement, TableFactor,
+    Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -50,13 +52,30 @@ struct Rewrite;
 impl VisitorMut for Rewrite {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+        tables.for_each(|table| output_names::name_columns(&mut table.query.body));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, .. } = factor {
+            output_names::name_columns(&mut subquery.body);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         // Columns are told apart before they are changed.
         projection::tell_apart(select);
+        select.from.iter_mut().for_each(asof_join::rewrite);
         ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            asof_join::rewrite(table_with_joins);
+        }
         table::without_prefix(factor);
         ControlFlow::Continue(())
     }
@@ -159,7 +178,7 @@ fn own_name(name: &ObjectName) -> Option<String> {
 }
 
 /// A name that is compared as it is written.
-fn exact(name: &str) -> ObjectName {
+pub(crate) fn exact(name: &str) -> ObjectName {
     ObjectName::from(vec![Ident::with_quote('"', name)])
 }
 

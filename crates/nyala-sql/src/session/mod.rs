@@ -37,6 +37,7 @@ use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast;
 use definition::is_definition;
 use nyala_db::users::Principal;
+use nyala_exec::Zone;
 use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
 use set_config::settings_of;
@@ -124,6 +125,11 @@ impl Session {
             Some(transaction) if transaction.has_failed => TransactionStatus::Failed,
             Some(_) => TransactionStatus::Active,
         }
+    }
+
+    /// The zone that times are shown in, and read in where they have none.
+    pub fn zone(&self) -> Zone {
+        self.settings.get("TimeZone").ok().and_then(|(_, name)| Zone::named(name)).unwrap_or(Zone::UTC)
     }
 
     /// The value of a setting.
@@ -243,9 +249,9 @@ impl Session {
                     PreparedPlan::Query { .. } | PreparedPlan::Known { .. } => {
                         Some(self.execute_query(current, values.clone()).await?)
                     }
-                    PreparedPlan::LookUp(look_up) => {
-                        Some(self.execute_look_up(look_up, current.bound(values.clone())?).await?)
-                    }
+                    PreparedPlan::LookUp(look_up) => Some(
+                        self.execute_look_up(look_up, current.bound(values.clone(), self.zone())?).await?,
+                    ),
                     PreparedPlan::Copy(plan) => Box::pin(self.execute_copy(&current.statement, plan)).await?,
                     PreparedPlan::Past(past) => {
                         self.execute_past(&current.statement, past, values.clone()).await?
@@ -254,7 +260,7 @@ impl Session {
                         self.execute_change(
                             &current.statement,
                             &change.clone(),
-                            current.bound(values.clone())?,
+                            current.bound(values.clone(), self.zone())?,
                         )
                         .await?
                     }
@@ -347,6 +353,7 @@ impl Session {
     /// The names that it sees.
     pub(crate) fn names(&self) -> DatabaseNames {
         DatabaseNames {
+            server: self.server.clone(),
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
             zone: self.settings.get("TimeZone").map_or("UTC", |(_, zone)| zone).to_owned(),

@@ -14,6 +14,7 @@ use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use nyala_exec::Zone;
 
 pub(super) use binary::uuid;
 
@@ -53,6 +54,8 @@ pub struct Column {
     /// The type of the cells, or of their elements.
     pub(super) of: PgType,
     format: Format,
+    /// What texts of times are written in.
+    pub(super) zone: Zone,
 }
 
 /// Values by the way in which they are written.
@@ -147,7 +150,19 @@ impl Column {
     /// Unsupported, if the protocol has nothing like it.
     pub fn of(array: &dyn Array, column_type: ColumnType, format: Format) -> Result<Self, Failure> {
         let cells = Cells::of(array, column_type, format)?;
-        Ok(Self { cells, nulls: array.nulls().cloned(), of: column_type.of, format })
+        Ok(Self { cells, nulls: array.nulls().cloned(), of: column_type.of, format, zone: Zone::UTC })
+    }
+
+    /// The same cells, whose times are written in a zone.
+    #[must_use]
+    pub fn in_zone(mut self, zone: Zone) -> Self {
+        self.zone = zone;
+        self.cells = match self.cells {
+            Cells::Dictionary(keys, values) => Cells::Dictionary(keys, Box::new(values.in_zone(zone))),
+            Cells::List(ends, values) => Cells::List(ends, Box::new(values.in_zone(zone))),
+            cells => cells,
+        };
+        self
     }
 
     /// Appends a cell: its length and its bytes, or the length −1 for NULL.
@@ -174,8 +189,8 @@ impl Column {
         let (column, place) = self.resolve(row);
         match &column.cells {
             Cells::Timestamp(values, TimeUnit::Nanosecond) => {
-                let has_zone = column.of == PgType::Timestamptz;
-                write_exact_timestamp(values[place], has_zone, out);
+                let zone = (column.of == PgType::Timestamptz).then_some(column.zone);
+                write_exact_timestamp(values[place], zone, out);
                 Ok(())
             }
             _ => text::write(self, row, out),
