@@ -46,6 +46,7 @@ mod statement;
 mod system_catalog;
 mod target;
 mod transaction;
+mod undo;
 mod yielding;
 
 pub use command_tag::CommandTag;
@@ -57,7 +58,7 @@ pub use parameter::Parameter;
 pub use pg_type::TYPE_KEY;
 pub use plans::PlanCache;
 pub use rows::Rows;
-pub use server::SqlServer;
+pub use server::{ChangeHook, SqlServer};
 pub use session::{CancelHandle, CopyIn, Outcome, Prepared, Session};
 pub use statement::{Forgotten, Statement, TEXT_MAX_BYTES};
 pub use transaction::TransactionStatus;

@@ -46,6 +46,6 @@ impl Connection {
             })?;
         }
         backend::copy_done(&mut self.wire.output);
-        Ok(CommandTag { command: "COPY", rows: Some(sent) })
+        Ok(CommandTag { command: "COPY", rows: Some(sent), change: None })
     }
 }

@@ -95,6 +95,7 @@ impl Session {
             influxql: now.influxql.clone(),
             started_ns: now.started_ns,
             plans: PlanCache::default(),
+            changed: now.changed.clone(),
         };
         Ok(self.over(Arc::new(server)))
     }

@@ -217,7 +217,7 @@ impl CopyIn {
             },
         };
         let count = finished.map_err(|error| self.located(error, &copied))?;
-        Ok(CommandTag { command: "COPY", rows: Some(count) })
+        Ok(CommandTag { rows: Some(count), ..CommandTag::of("COPY") })
     }
 
     /// An error with the line that it is about.
