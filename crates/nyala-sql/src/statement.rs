@@ -1,8 +1,8 @@
 //! Statements: parsed, but not looked at.
 
 use crate::as_of;
-use crate::copy::{CopyStatement, CopySubject, begins_copy};
 use crate::asof_join;
+use crate::copy::{CopyStatement, CopySubject, begins_copy};
 use crate::distinct_from;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;

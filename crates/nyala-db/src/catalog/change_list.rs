@@ -20,9 +20,8 @@ impl Catalog {
             return Ok(None);
         }
         let added = self.changes.add(author, points, parts).await;
-        let context = |error: nyala_core::Error| {
-            error.context("the points were changed, but UNDO does not know of it")
-        };
+        let context =
+            |error: nyala_core::Error| error.context("the points were changed, but UNDO does not know of it");
         added.map(Some).map_err(context)
     }
 

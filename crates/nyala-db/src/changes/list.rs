@@ -67,7 +67,12 @@ impl Changes {
     }
 
     /// Lists a change. It has parts.
-    pub(crate) async fn add(&self, author: &Author, points: Option<u64>, parts: &[ChangedPart]) -> Result<ChangeId> {
+    pub(crate) async fn add(
+        &self,
+        author: &Author,
+        points: Option<u64>,
+        parts: &[ChangedPart],
+    ) -> Result<ChangeId> {
         let mut list = self.list.lock().await;
         self.opened(true, &mut list).await?;
         let list = list.as_mut().expect("it was just opened");

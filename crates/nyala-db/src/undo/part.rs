@@ -217,8 +217,7 @@ impl<'a> PartUndo<'a> {
             !has(before, *field) || !self.shards.is_blocked(self.measurement, &self.fields, time_ns, *field)
         });
         self.outcome.left_alone += (altered.len() - own.len()) as u64;
-        let is_as_made =
-            before.is_none() && (0..self.fields.len()).all(|field| is_same(after, now, field));
+        let is_as_made = before.is_none() && (0..self.fields.len()).all(|field| is_same(after, now, field));
         if own.is_empty() && !altered.is_empty() && !is_as_made {
             return Ok(());
         }

@@ -32,7 +32,8 @@ impl Connection {
         while let Some(batch) = unless_closed(&mut self.wire, rows.next()).await?? {
             let columns = batch.columns().iter().zip(&types);
             let columns = columns.map(|(array, own)| Column::of(array, *own, format));
-            let columns: Vec<Column> = columns.map(|own| Ok(own?.in_zone(zone))).collect::<Result<_, Failure>>()?;
+            let columns: Vec<Column> =
+                columns.map(|own| Ok(own?.in_zone(zone))).collect::<Result<_, Failure>>()?;
             for row in 0..batch.num_rows() {
                 backend::copy_data(&mut self.wire.output, |out| writer.row(&columns, row, out))?;
                 self.wire.send_if_many().await?;

@@ -7,6 +7,7 @@ use crate::error::Failure;
 use crate::value::types::ColumnType;
 use crate::value::{Format, parameter};
 use arrow_schema::DataType;
+use nyala_exec::Zone;
 use nyala_exec::memory::MemoryCharge;
 use nyala_sql::{CopyContext, CopyForm, CopyHeader, CopyIn, CopyKind, CopyRows, SqlError};
 
@@ -218,7 +219,9 @@ impl Target<'_> {
                     continue;
                 }
                 Some(place) => {
-                    parameter::read(Some(&tuples.buffer[place.clone()]), Format::Binary, *sent_as, wanted)
+                    // Times without a zone are those of texts.
+                    let bytes = &tuples.buffer[place.clone()];
+                    parameter::read(Some(bytes), Format::Binary, *sent_as, wanted, Zone::UTC)
                 }
             };
             let added = read.and_then(|value| self.rows.scalar(column, value).map_err(Failure::from));

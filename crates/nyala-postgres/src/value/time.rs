@@ -6,8 +6,8 @@
 use nyala_exec::Zone;
 use std::io::Write;
 
-/// Microseconds of a day.
 const DAY_S: i64 = 86_400;
+/// Microseconds of a day.
 pub const DAY_US: i64 = DAY_S * 1_000_000;
 /// Days from 1970 to 2000.
 pub const DAYS_TO_2000: i32 = 10_957;

@@ -3,8 +3,8 @@
 use super::Session;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::time_type;
-use crate::outcome::Outcome;
 use crate::rows::Rows;
+use crate::session::Outcome;
 use crate::statement::Statement;
 use crate::undo::Undo;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};

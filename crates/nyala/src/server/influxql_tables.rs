@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nyala_core::store::SnapshotRef;
 use nyala_db::write::LineWriter;
-use nyala_exec::{FrameStream, QueryMemory};
+use nyala_exec::QueryMemory;
 use nyala_query::influxql::{Params, Select, Statement, parse_query_and_regexes};
 use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;

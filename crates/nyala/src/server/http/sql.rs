@@ -163,8 +163,9 @@ async fn start(
         Outcome::Rows(rows) => rows,
         Outcome::Done(tag) => Rows::of_command(&tag),
         Outcome::CopyIn(_) | Outcome::CopyOut(..) => {
-            return Err(SqlError::unsupported("COPY over HTTP")
-                .with_hint("COPY needs PostgreSQL's protocol. Over HTTP, send SELECT with \"Accept: text/csv\"."));
+            return Err(SqlError::unsupported("COPY over HTTP").with_hint(
+                "COPY needs PostgreSQL's protocol. Over HTTP, send SELECT with \"Accept: text/csv\".",
+            ));
         }
     };
     let writer = RowWriter::new(format, &rows.schema())?;
