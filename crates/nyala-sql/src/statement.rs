@@ -26,6 +26,8 @@ pub struct Statement {
     pub(crate) text: Arc<str>,
     /// Whether it is `UPSERT INTO`, which Kudu's and Impala's users write: an INSERT that replaces rows that exist.
     pub(crate) is_upsert: bool,
+    /// Whether it is `ALTER VIEW`, which is read as ALTER TABLE.
+    pub(crate) is_view: bool,
     /// The moment of the past that it asks for.
     pub(crate) as_of: Option<ast::Expr>,
     /// Its shape, if it is the only statement of the text and plans of its shape can be kept.
@@ -68,9 +70,9 @@ impl Statement {
         if parsed.len() > 1 || parsed.iter().any(|own| own.as_of.is_some()) {
             shape = None;
         }
-        let statement = |Parsed { ast, is_upsert, as_of }| {
+        let statement = |Parsed { ast, is_upsert, is_view, as_of }| {
             let (text, shape) = (text.clone(), shape.clone());
-            Self { ast, text, is_upsert, as_of, shape }
+            Self { ast, text, is_upsert, is_view, as_of, shape }
         };
         Ok(parsed.into_iter().map(statement).collect())
     }
@@ -90,6 +92,9 @@ impl Statement {
     /// Its text, as lists of running queries show it.
     pub fn shown(&self) -> String {
         let text = self.ast.to_string();
+        if let Some(rest) = text.strip_prefix("ALTER TABLE").filter(|_| self.is_view) {
+            return format!("ALTER VIEW{rest}");
+        }
         match (text.strip_prefix("INSERT").filter(|_| self.is_upsert), &self.as_of) {
             (Some(rest), _) => format!("UPSERT{rest}"),
             (None, Some(moment)) => format!("{text} AS OF {moment}"),
@@ -102,15 +107,17 @@ impl Statement {
 struct Parsed {
     ast: ast::Statement,
     is_upsert: bool,
+    is_view: bool,
     as_of: Option<ast::Expr>,
 }
 
 /// The statements of a text.
 fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-    if !tokens.iter().any(is_upsert) && !as_of::may_be_in(&tokens) {
+    let is_plain = !tokens.iter().any(|token| is_upsert(token) || latest_on::is_word(token, "alter"));
+    if is_plain && !as_of::may_be_in(&tokens) {
         let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
-        let plain = |ast| Parsed { ast, is_upsert: false, as_of: None };
+        let plain = |ast| Parsed { ast, is_upsert: false, is_view: false, as_of: None };
         return Ok(statements.into_iter().map(plain).collect());
     }
     let mut statements = Vec::new();
@@ -124,13 +131,27 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
             let insert = Word { value: "INSERT".to_owned(), quote_style: None, keyword: Keyword::INSERT };
             *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
         }
+        let is_view = renames_view(&mut part);
         let as_of = as_of::taken(&mut part, DEPTH_MAX);
         let mut parser = parser().with_tokens_with_locations(part);
         for ast in parser.parse_statements()? {
-            statements.push(Parsed { ast, is_upsert, as_of: as_of.clone() });
+            statements.push(Parsed { ast, is_upsert, is_view, as_of: as_of.clone() });
         }
     }
     Ok(statements)
+}
+
+/// Whether a statement renames a view. The parser does not know that: it reads TABLE in the place of VIEW.
+fn renames_view(tokens: &mut [TokenWithSpan]) -> bool {
+    let is_rename = tokens.iter().any(|token| latest_on::is_word(token, "rename"));
+    let mut words = tokens.iter_mut().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let (Some(first), Some(second)) = (words.next(), words.next()) else { return false };
+    let is_it = is_rename && latest_on::is_word(first, "alter") && latest_on::is_word(second, "view");
+    if is_it {
+        let table = Word { value: "TABLE".to_owned(), quote_style: None, keyword: Keyword::TABLE };
+        second.token = Token::Word(table);
+    }
+    is_it
 }
 
 fn is_distinct(token: &TokenWithSpan) -> bool {
