@@ -29,6 +29,8 @@ pub struct Statement {
     pub(crate) text: Arc<str>,
     /// Whether it is `UPSERT INTO`, which Kudu's and Impala's users write: an INSERT that replaces rows that exist.
     pub(crate) is_upsert: bool,
+    /// Whether it is `ALTER VIEW`, which is read as ALTER TABLE.
+    pub(crate) is_view: bool,
     /// The moment of the past that it asks for.
     pub(crate) as_of: Option<ast::Expr>,
     /// Its shape, if it is the only statement of the text and plans of its shape can be kept.
@@ -104,6 +106,9 @@ impl Statement {
             return undo.to_string();
         }
         let text = self.ast.to_string();
+        if let Some(rest) = text.strip_prefix("ALTER TABLE").filter(|_| self.is_view) {
+            return format!("ALTER VIEW{rest}");
+        }
         match (text.strip_prefix("INSERT").filter(|_| self.is_upsert), &self.as_of) {
             (Some(rest), _) => format!("UPSERT{rest}"),
             (None, Some(moment)) => format!("{text} AS OF {moment}"),
@@ -116,6 +121,7 @@ impl Statement {
 struct Parsed {
     ast: ast::Statement,
     is_upsert: bool,
+    is_view: bool,
     as_of: Option<ast::Expr>,
     copy: Option<ParsedCopy>,
 }
@@ -135,11 +141,11 @@ impl Parsed {
     }
 
     fn statement(self, text: &Arc<str>, shape: Option<Arc<Shape>>) -> Statement {
-        let Self { ast, is_upsert, as_of, copy } = self;
+        let Self { ast, is_upsert, is_view, as_of, copy } = self;
         let copy = copy.map(|ParsedCopy { written, query }| {
             Arc::new(Copy { written, query: query.map(|query| query.statement(text, None)) })
         });
-        Statement { ast, text: text.clone(), is_upsert, as_of, shape, copy }
+        Statement { ast, text: text.clone(), is_upsert, is_view, as_of, shape, copy }
     }
 
     fn of_copy(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
@@ -152,17 +158,20 @@ impl Parsed {
             },
         };
         let nothing = ast::Statement::Discard { object_type: ast::DiscardObject::TEMP };
-        Ok(Self { ast: nothing, is_upsert: false, as_of: None, copy: Some(ParsedCopy { written, query }) })
+        let copy = Some(ParsedCopy { written, query });
+        Ok(Self { ast: nothing, is_upsert: false, is_view: false, as_of: None, copy })
     }
 }
 
 /// The statements of a text.
 fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-    let is_plain = |token: &TokenWithSpan| !is_upsert(token) && !latest_on::is_word(token, "copy");
+    let is_plain = |token: &TokenWithSpan| {
+        !is_upsert(token) && !["copy", "alter"].iter().any(|word| latest_on::is_word(token, word))
+    };
     if tokens.iter().all(is_plain) && !as_of::may_be_in(&tokens) && !undo::may_be_in(&tokens) {
         let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
-        let plain = |ast| Parsed { ast, is_upsert: false, as_of: None, copy: None };
+        let plain = |ast| Parsed { ast, is_upsert: false, is_view: false, as_of: None, copy: None };
         return Ok(statements.into_iter().map(plain).collect());
     }
     let mut statements = Vec::new();
@@ -181,13 +190,27 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
             *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
         }
         undo::rewrite(&mut part)?;
+        let is_view = renames_view(&mut part);
         let as_of = as_of::taken(&mut part, DEPTH_MAX);
         let mut parser = parser().with_tokens_with_locations(part);
         for ast in parser.parse_statements()? {
-            statements.push(Parsed { ast, is_upsert, as_of: as_of.clone(), copy: None });
+            statements.push(Parsed { ast, is_upsert, is_view, as_of: as_of.clone(), copy: None });
         }
     }
     Ok(statements)
+}
+
+/// Whether a statement renames a view. The parser does not know that: it reads TABLE in the place of VIEW.
+fn renames_view(tokens: &mut [TokenWithSpan]) -> bool {
+    let is_rename = tokens.iter().any(|token| latest_on::is_word(token, "rename"));
+    let mut words = tokens.iter_mut().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let (Some(first), Some(second)) = (words.next(), words.next()) else { return false };
+    let is_it = is_rename && latest_on::is_word(first, "alter") && latest_on::is_word(second, "view");
+    if is_it {
+        let table = Word { value: "TABLE".to_owned(), quote_style: None, keyword: Keyword::TABLE };
+        second.token = Token::Word(table);
+    }
+    is_it
 }
 
 fn is_distinct(token: &TokenWithSpan) -> bool {

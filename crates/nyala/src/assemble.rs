@@ -366,6 +366,11 @@ async fn upkeep(
         if let Some(error) = error {
             tracing::error!(%error, failed, "expired partitions of some measurements could not be dropped");
         }
+        if lead.is_held()
+            && let Err(error) = catalog.drop_past_columns(clock.now_ns()).await
+        {
+            tracing::warn!(%error, "cannot remove columns that were dropped: they still take space");
+        }
         if let Err(error) = catalog.learn_presence().await {
             tracing::warn!(%error, "cannot update which series have points at which time: queries visit more series than needed");
         }

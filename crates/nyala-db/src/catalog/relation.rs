@@ -2,7 +2,7 @@
 
 use super::Catalog;
 use crate::records::Entry;
-use crate::relations::{Body, Definition, Relation, existing};
+use crate::relations::{Body, Definition, Relation, RelationChange, existing};
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use std::sync::Arc;
 
@@ -87,14 +87,24 @@ impl Catalog {
         Ok(after.expect("it was changed and is there"))
     }
 
-    /// Gives a relation another name.
+    /// Makes changes of relations together.
     ///
     /// # Errors
-    /// Missing if there is no such relation, conflict if there is one of the new name.
-    pub async fn rename_relation(&self, database: &str, name: &str, new_name: &str) -> Result<()> {
+    /// Missing if there is no such relation, retry if one is not as it was, conflict if there is one of a new name.
+    pub async fn change_relations(&self, changes: &[RelationChange]) -> Result<()> {
         let _changing = self.lock_databases().await;
-        self.relations().rename(database, name, new_name).await?;
+        self.relations().change_all(changes).await?;
         self.announce(Entry::Relations).await
+    }
+
+    /// Drops columns of the store that belong to tables of a past which nobody can ask for any more. Returns how many there
+    /// were.
+    pub async fn drop_past_columns(&self, now_ns: i64) -> Result<u64> {
+        let dropped = self.relations().drop_past_columns(now_ns).await?;
+        if dropped > 0 {
+            self.announce(Entry::Relations).await?;
+        }
+        Ok(dropped)
     }
 
     /// Drops a relation. Returns false if there is none.
@@ -119,6 +129,7 @@ impl Catalog {
             let mut definition = before.definition.clone();
             if let Body::Table(own) = &mut definition.body {
                 own.table = table;
+                own.dropped.clear();
             }
             Ok(Some(definition))
         };

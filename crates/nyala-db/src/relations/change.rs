@@ -7,6 +7,24 @@ use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// What becomes of a relation.
+#[derive(Debug, Clone)]
+pub struct RelationChange {
+    /// The relation when the change was decided on.
+    pub before: Arc<Relation>,
+    /// Its name from now on.
+    pub name: String,
+    /// Its definition from now on; `None`: it is dropped.
+    pub after: Option<Definition>,
+}
+
+impl RelationChange {
+    /// Whether it gets another name.
+    fn is_move(&self) -> bool {
+        self.after.is_some() && self.name != self.before.name
+    }
+}
+
 impl Relations {
     /// Changes the record of a relation to what `decide` returns; see [`crate::records::VersionedRecords::change_by`].
     /// `None` removes it. Returns the relation as it was before and as it is now.
@@ -66,27 +84,40 @@ impl Relations {
         Ok(())
     }
 
-    /// Gives a relation another name.
+    /// Makes changes of relations of one store together, as far as the store can.
     ///
     /// # Errors
-    /// Missing if there is no such relation, conflict if there is one of the new name.
-    pub(crate) async fn rename(&self, database: &str, name: &str, new_name: &str) -> Result<()> {
+    /// Missing if there is no such relation, retry if one is not as it was, conflict if a new name is taken.
+    pub(crate) async fn change_all(&self, changes: &[RelationChange]) -> Result<()> {
+        let records = self.records()?;
         let _changing = self.changing.lock().await;
         let decide = || {
-            let before = self.find(database, name);
-            let before = existing(before.as_ref(), name)?;
-            if self.find(database, new_name).is_some() {
-                return Err(Error::conflict(format!("relation {new_name:?} exists")));
+            let mut decided: Vec<Change> = Vec::with_capacity(changes.len());
+            for change in changes {
+                let before = &change.before;
+                let now = self.find(&before.database, &before.name);
+                if existing(now.as_ref(), &before.name)?.definition != before.definition {
+                    return Err(Error::retry(format!("relation {:?} was changed meanwhile", before.name)));
+                }
+                if change.is_move() && self.find(&before.database, &change.name).is_some() {
+                    return Err(Error::conflict(format!("relation {:?} exists", change.name)));
+                }
+                decided.push((key_of(&before.database, &change.name), change.after.as_ref().map(json)));
+                if change.is_move() {
+                    decided.push((key_of(&before.database, &before.name), None));
+                }
             }
-            let added: Change = (key_of(database, new_name), Some(json(&before.definition)));
-            Ok(Some((vec![added, (key_of(database, name), None)], before.clone())))
+            Ok(Some((decided, ())))
         };
-        let what = format!("relation {name}");
+        let what = changes.first().map(|first| format!("relation {}", first.before.name));
         let learn = |records: &[(Vec<u8>, Vec<u8>)]| self.learn(records);
-        let before = self.records()?.change_by(&what, decide, learn).await?;
-        let before = before.expect("a change was decided on");
-        self.put(database, name, Some(&before), None);
-        self.put(database, new_name, Some(&before), Some(before.definition.clone()));
+        records.change_by(&what.unwrap_or_default(), decide, learn).await?;
+        for RelationChange { before, name, after } in changes {
+            if *name != before.name {
+                self.put(&before.database, &before.name, Some(before), None);
+            }
+            self.put(&before.database, name, Some(before), after.clone());
+        }
         Ok(())
     }
 

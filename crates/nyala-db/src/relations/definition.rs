@@ -61,6 +61,19 @@ pub struct TableDefinition {
     /// Its CHECK constraints, in order of their names.
     #[serde(default)]
     pub checks: Vec<Check>,
+    /// Columns that were dropped, which the store keeps as long as the time before can be asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<DroppedColumn>,
+}
+
+/// A column of the store that belongs to a table of the past.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedColumn {
+    /// The column.
+    #[serde(with = "column_id")]
+    pub id: ColumnId,
+    /// When it was dropped, ns since 1970.
+    pub at_ns: i64,
 }
 
 /// A primary key.
@@ -186,6 +199,11 @@ impl TableDefinition {
     /// A column by name.
     pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// Whether a column of the store is one of its columns now.
+    pub fn has(&self, id: ColumnId) -> bool {
+        self.is_key(id) || self.columns.iter().any(|column| column.id == id)
     }
 
     /// Whether a column is part of the primary key.

@@ -9,11 +9,14 @@
 
 mod change;
 pub mod definition;
+mod dropped;
 mod row_ids;
 
+pub use change::RelationChange;
 pub(crate) use change::existing;
 pub use definition::{
-    Body, Check, ColumnDefinition, DeclaredType, Definition, Key, Relation, TableDefinition, ViewDefinition,
+    Body, Check, ColumnDefinition, DeclaredType, Definition, DroppedColumn, Key, Relation, TableDefinition,
+    ViewDefinition,
 };
 
 use crate::records::VersionedRecords;
@@ -77,6 +80,7 @@ impl Relations {
         }
         if relations.damage.is_none() && !store.capabilities().is_shared {
             relations.drop_orphans().await?;
+            relations.drop_orphan_columns().await?;
         }
         Ok(relations)
     }

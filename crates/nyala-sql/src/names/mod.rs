@@ -21,7 +21,7 @@ use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
-use nyala_db::relations::{Body, Relation};
+use nyala_db::relations::{Body, Relation, RelationChange};
 use nyala_db::users::{Principal, Privilege};
 use std::fmt;
 use std::sync::Arc;
@@ -55,6 +55,8 @@ pub(crate) struct DatabaseNames {
     pub(crate) depth: usize,
     /// Who looks at the system catalogue.
     pub(crate) viewer: Arc<Viewer>,
+    /// What relations are to become: plans show whether queries would still be right.
+    pub(crate) changes: Arc<[RelationChange]>,
 }
 
 impl DatabaseNames {
@@ -85,6 +87,23 @@ impl DatabaseNames {
             .with_config(config)
             .with_catalog_list(Arc::new(self.clone()))
             .build()
+    }
+
+    /// A relation, as it is or is to become.
+    fn find(&self, database: &str, name: &str) -> Option<Arc<Relation>> {
+        let mut changes = self.changes.iter().filter(|change| change.before.database == database);
+        if let Some(change) = changes.clone().find(|change| change.name == name) {
+            let definition = change.after.clone()?;
+            return Some(Arc::new(Relation {
+                name: name.to_owned(),
+                definition,
+                ..(*change.before).clone()
+            }));
+        }
+        match changes.any(|change| change.before.name == name) {
+            true => None,
+            false => self.catalog.relations().find(database, name),
+        }
     }
 
     fn may_read(&self, database: &str) -> bool {
@@ -283,7 +302,7 @@ impl SchemaProvider for TableNames {
             return Ok(Some(table));
         }
         if self.has_relations
-            && let Some(relation) = self.databases.catalog.relations().find(&self.database, name)
+            && let Some(relation) = self.databases.find(&self.database, name)
         {
             return self.databases.relation(relation, self.with_hidden).await.map(Some);
         }

@@ -154,6 +154,7 @@ mod tests {
             columns: vec![column(0, "a", DeclaredType::Int4), column(1, "b", DeclaredType::Int8)],
             key: Key::Declared { name: "k".to_owned(), columns: vec![ColumnId(0), ColumnId(1)] },
             checks: Vec::new(),
+            dropped: Vec::new(),
         })
     }
 

@@ -53,6 +53,11 @@ impl RelationTable {
         Self { catalog, name: relation.name.clone(), table: table.table, columns: Arc::new(columns) }
     }
 
+    /// The table of the store that holds its rows.
+    pub(crate) fn stored(&self) -> TableId {
+        self.table
+    }
+
     /// About how many rows it has.
     async fn rows(&self) -> Option<usize> {
         let partitions = self.catalog.store().partitions(self.table).await.ok()?;

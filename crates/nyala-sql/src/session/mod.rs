@@ -361,6 +361,7 @@ impl Session {
             pushes_down: self.settings.pushes_down(),
             depth: 0,
             viewer: Arc::new(self.viewer()),
+            changes: Arc::default(),
         }
     }
 

@@ -18,6 +18,7 @@ mod system_table;
 mod table;
 mod viewer;
 
+pub(crate) use keyword::is_reserved;
 pub(crate) use schema::SystemSchema;
 use subquery::CatalogSubqueries;
 pub(crate) use subquery::MakePlanner;

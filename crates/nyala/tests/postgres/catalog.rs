@@ -36,6 +36,11 @@ fn psql_describes_tables_as_those_of_postgresql() {
 }
 
 #[test]
+fn tables_are_altered_as_those_of_postgresql() {
+    compare("alter", &["--tuples-only", "--set=VERBOSITY=sqlstate"]);
+}
+
+#[test]
 fn programs_that_look_around_get_the_answers_of_postgresql() {
     compare("catalog_queries", &["--set=VERBOSITY=sqlstate"]);
 }

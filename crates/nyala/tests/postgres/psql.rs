@@ -291,3 +291,33 @@ fn ctrl_c_cancels_the_statement() {
     assert!(text.contains("ERROR:  query interrupted"), "{text}");
     assert!(!server.process.query("SHOW QUERIES").to_string().contains("generate_series"));
 }
+
+#[test]
+fn a_transaction_cannot_commit_rows_of_an_old_definition() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&[]);
+    let settings = "user=me dbname=d";
+    let ask = |statements: &[&str]| printed(&psql, &server, settings, statements);
+    ask(&["CREATE TABLE t (id int PRIMARY KEY, n int, s text)", "INSERT INTO t VALUES (1, 1, 'a')"]);
+    let (host, port) = (server.address.ip(), server.address.port());
+    let during = |change: &str, alter: &str| {
+        let other = format!("\\! {psql} -X -q -d 'host={host} port={port} {settings}' -c '{alter}' 2>&1");
+        ask(&["BEGIN", change, &other, "COMMIT"])
+    };
+    for alter in [
+        "ALTER TABLE t ADD CHECK (n < 5)",
+        "ALTER TABLE t ALTER s SET NOT NULL",
+        "ALTER TABLE t ADD c int NOT NULL DEFAULT 3",
+    ] {
+        let printed = during("INSERT INTO t VALUES (2, 4, $$b$$)", alter);
+        assert!(printed.contains("could not serialize access"), "{alter}: {printed}");
+        assert!(ask(&["SELECT count(*) FROM t"]).contains("\n1\n"), "{alter}");
+    }
+    // Other names change nothing for rows.
+    let printed = during("INSERT INTO t VALUES (2, 3, $$b$$, 4)", "ALTER TABLE t RENAME s TO r");
+    assert_eq!(printed, "BEGIN\nINSERT 0 1\nCOMMIT\n");
+    // A transaction sees the columns of now, unless it began before they were there.
+    let printed = during("SELECT * FROM t", "ALTER TABLE t ADD d int");
+    assert!(printed.ends_with("(2 rows)\nCOMMIT\n"), "{printed}");
+    assert_eq!(ask(&["SELECT * FROM t ORDER BY id"]), "id|n|r|c|d\n1|1|a|3|\n2|3|b|4|\n(2 rows)\n");
+}

@@ -17,7 +17,7 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, Ident, TableConstraint};
 use nyala_core::store::Capabilities;
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
-use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Key, TableDefinition};
+use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Key, Relation, TableDefinition};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ impl Session {
         if place.relation(&self.server.catalog).is_some() {
             return if create.if_not_exists { Ok(tag) } else { Err(taken(&place.name)) };
         }
-        let table = NewTable::of(&place.name, create)?;
+        let mut table = NewTable::of(&place.name, create)?;
+        table.name_key(&self.server.catalog.relations().of(&place.database));
         let capabilities = self.server.catalog.store().capabilities();
         // Expressions are read again as they are stored.
         let checked = table.check(self.names(), self.surroundings(), capabilities);
@@ -149,6 +150,21 @@ impl NewTable {
         Ok(())
     }
 
+    /// Gives its key another name than the usual one if a table has it that was renamed.
+    fn name_key(&mut self, relations: &[Arc<Relation>]) {
+        let is_taken = |name: &str| {
+            let mut keys = relations.iter().filter_map(|own| own.table()).map(|table| &table.key);
+            keys.any(|key| matches!(key, Key::Declared { name: own, .. } if own == name))
+        };
+        if let Some((name, _)) = &mut self.key
+            && *name == format!("{}_pkey", self.name)
+        {
+            let numbered = (1..).map(|number| format!("{}_pkey{number}", self.name));
+            let free = std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name));
+            *name = free.unwrap_or_default();
+        }
+    }
+
     /// Checks the expressions in it.
     fn check(&self, names: DatabaseNames, around: Surroundings, capabilities: Capabilities) -> SqlResult<()> {
         let Body::Table(table) = self.define(TableId(0)).body else { return Ok(()) };
@@ -186,8 +202,9 @@ impl NewTable {
             Some((name, columns)) => Key::Declared { name: name.clone(), columns: columns.clone() },
             None => Key::Hidden { column: self.hidden_id() },
         };
-        let (columns, checks) = (self.columns.clone(), self.checks.clone());
-        Definition { comment: None, body: Body::Table(TableDefinition { table, columns, key, checks }) }
+        let (columns, checks, dropped) = (self.columns.clone(), self.checks.clone(), Vec::new());
+        let body = Body::Table(TableDefinition { table, columns, key, checks, dropped });
+        Definition { comment: None, body }
     }
 }
 

@@ -59,8 +59,10 @@ impl Session {
             let catalog = Arc::clone(&self.server.catalog);
             // It may have been altered before the lock was there.
             let relation = place.relation(&catalog).ok_or_else(|| place.unknown())?;
-            let schema = catalog.store().schema(table_of(&relation)?.table)?;
-            catalog.truncate_relation(&relation, (*schema).clone()).await?;
+            let table = table_of(&relation)?;
+            let mut schema = (*catalog.store().schema(table.table)?).clone();
+            schema.columns.retain(|column| table.has(column.id));
+            catalog.truncate_relation(&relation, schema).await?;
         }
         Ok(CommandTag::of("TRUNCATE TABLE"))
     }

@@ -1,8 +1,9 @@
 //! Statements that define tables and views. They are executed at once and cannot be undone by a transaction.
 //!
 //! [`create_table`] collects what a statement says of a new table, [`new_column`] what it says of a column, [`view`]
-//! keeps queries, [`drop`] removes both.
+//! keeps queries, [`alter`] changes definitions, [`drop`] removes them.
 
+mod alter;
 mod comment;
 mod create_table;
 mod drop;
@@ -15,6 +16,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::target::Place;
+use create_table::check_expressions;
 use datafusion::sql::sqlparser::ast::{self, ObjectName};
 use nyala_core::{Error, ErrorKind};
 use nyala_db::relations::{Relation, TableDefinition};
@@ -44,7 +46,7 @@ impl Session {
         match &statement.ast {
             ast::Statement::CreateTable(create) => self.create_table(create).await,
             ast::Statement::CreateView(create) => self.create_view(create).await,
-            ast::Statement::AlterTable(_) => Err(SqlError::unsupported("ALTER TABLE")),
+            ast::Statement::AlterTable(alter) => self.alter_table(statement, alter).await,
             ast::Statement::Drop { object_type, if_exists, names, .. } => {
                 self.drop_relations(*object_type == ast::ObjectType::View, *if_exists, names).await
             }

@@ -1,0 +1,185 @@
+//! `ALTER TABLE` and `ALTER VIEW`.
+//!
+//! The actions of a statement make a new definition of the old one ([`actions`]). Columns are added to the store, the rows
+//! that are there are compared with what is new and get their new values ([`rows`]), and then one change of records
+//! publishes the definition. Until then nobody sees anything, and what was done can be forgotten. Whoever alters a table is
+//! alone in it: a statement that writes rows finishes first, and a transaction that has written some cannot commit them.
+//! [`rename`] gives other names, [`dependents`] finds the views that a change concerns, [`view_text`] keeps them right.
+
+mod actions;
+mod dependents;
+mod rename;
+mod rows;
+mod view_text;
+
+use super::check_expressions;
+use crate::command_tag::CommandTag;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::session::Session;
+use crate::session::definition::table_of;
+use crate::statement::Statement;
+use crate::target::Place;
+use actions::{Actions, Altered, NewValues};
+use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
+use nyala_core::store::{Alteration, Capabilities, Feature};
+use nyala_core::{ColumnId, ColumnSchema, ErrorKind};
+use nyala_db::relations::{Body, Definition, Relation, RelationChange};
+use std::sync::Arc;
+
+impl Session {
+    pub(super) async fn alter_table(
+        &mut self,
+        statement: &Statement,
+        alter: &AlterTable,
+    ) -> SqlResult<CommandTag> {
+        if alter.table_type.is_some() || alter.location.is_some() || alter.on_cluster.is_some() {
+            return Err(SqlError::unsupported("ALTER TABLE of another kind of table, or with a location"));
+        }
+        let tag = CommandTag::of(if statement.is_view { "ALTER VIEW" } else { "ALTER TABLE" });
+        let place = self.writable_place(&alter.name)?;
+        let Some(relation) = place.relation(&self.server.catalog) else {
+            return if alter.if_exists { Ok(tag) } else { Err(place.unknown()) };
+        };
+        if statement.is_view && relation.view().is_none() {
+            let message = format!("\"{}\" is not a view", relation.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT, message));
+        }
+        // Whoever writes rows finishes first.
+        let _alone = relation.lock.write().await;
+        self.server.catalog.follow().await?;
+        let relation = place.relation(&self.server.catalog).ok_or_else(|| place.unknown())?;
+        match &alter.operations[..] {
+            [AlterTableOperation::RenameTable { table_name }] => {
+                self.rename_relation(&relation, table_name).await?;
+            }
+            [AlterTableOperation::RenameColumn { old_column_name, new_column_name }] => {
+                self.rename_column(&relation, old_column_name, new_column_name).await?;
+            }
+            [AlterTableOperation::RenameConstraint { old_name, new_name }] => {
+                self.rename_constraint(&relation, old_name, new_name).await?;
+            }
+            operations => self.change_table(statement, &place, &relation, operations).await?,
+        }
+        Ok(tag)
+    }
+
+    /// Executes the actions of a statement.
+    async fn change_table(
+        &mut self,
+        statement: &Statement,
+        place: &Place,
+        relation: &Arc<Relation>,
+        operations: &[AlterTableOperation],
+    ) -> SqlResult<()> {
+        if relation.view().is_some() {
+            let action = operations.first().map_or("", actions::name_of);
+            let name = &relation.name;
+            let message = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT, message)
+                .with_detail("This operation is not supported for views."));
+        }
+        let before = table_of(relation)?;
+        let catalog = self.server.catalog.clone();
+        let schema = catalog.store().schema(before.table)?;
+        let now_ns = self.server.clock.now_ns();
+        let mut altered = Actions::new(&place.name, before, &schema, now_ns).apply(operations)?;
+        let capabilities = catalog.store().capabilities();
+        altered.note_constants(capabilities, &self.surroundings())?;
+        check_shared(&altered, capabilities)?;
+        let checked = check_expressions(
+            &relation.name,
+            &altered.table,
+            self.names(),
+            self.surroundings(),
+            capabilities,
+        );
+        checked.map_err(SqlError::without_place)?;
+        if altered.table == *before && altered.retyped.is_empty() {
+            return Ok(());
+        }
+        let dependents = self.dependents(relation).await?;
+        let mut changes = self.changes_of_views(relation, &altered, &dependents)?;
+        let definition =
+            Definition { body: Body::Table(altered.table.clone()), ..relation.definition.clone() };
+        let (before, name) = (relation.clone(), relation.name.clone());
+        changes.push(RelationChange { before, name, after: Some(definition) });
+        self.check_views(&dependents, &changes).await?;
+        let added = self.prepare_store(&altered, schema.next_column).await?;
+        let done = match altered.concerns_rows() {
+            true => self.change_stored_rows(statement, relation, &altered).await,
+            false => Ok(()),
+        };
+        let done = match done {
+            Ok(()) => self.publish(&changes).await,
+            failed => failed,
+        };
+        if done.as_ref().is_err_and(|error| error.code != SqlState::IO_ERROR) {
+            // If this fails too, the next start drops them.
+            let gone = added.into_iter().map(Alteration::DropColumn).collect();
+            let _ = catalog.store().alter_table(altered.table.table, gone).await;
+        }
+        done
+    }
+
+    /// Adds columns to the table of the store, and makes it fit for rows of the old definition and of the new one. Returns
+    /// the new columns.
+    async fn prepare_store(&self, altered: &Altered, next: ColumnId) -> SqlResult<Vec<ColumnId>> {
+        let store = self.server.catalog.store();
+        let mut alterations = Vec::new();
+        for new in &altered.new {
+            // A column without NULL is one of definitions: rows do not have their values yet.
+            let column = ColumnSchema { nullable: true, ..new.schema.clone() };
+            alterations.push(Alteration::AddColumn(column));
+            if new.schema.default.is_some() {
+                // Rows that are there have it now. New rows get what the definition says.
+                alterations.push(Alteration::SetDefault(new.schema.id, None));
+            }
+        }
+        alterations.extend(altered.nullable.iter().map(|id| Alteration::SetNullable(*id, true)));
+        if altered.concerns_rows() && store.capabilities().features.has(Feature::StagedWrites) {
+            // It changes nothing, but transactions that have written rows under the old definition cannot commit them.
+            let key = altered.table.key.columns()[0];
+            let is_hidden = altered.hides(key);
+            alterations.push(Alteration::SetHidden(key, is_hidden));
+        }
+        if alterations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let schema = store.alter_table(altered.table.table, alterations).await?;
+        let added: Vec<ColumnId> = altered.new.iter().map(|new| new.schema.id).collect();
+        if schema.next_column.0 != next.0 + added.len() as u32 {
+            let words = "the table is being altered by another server: try again";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words));
+        }
+        Ok(added)
+    }
+
+    /// Makes changes of relations visible.
+    async fn publish(&self, changes: &[RelationChange]) -> SqlResult<()> {
+        self.server.catalog.change_relations(changes).await.map_err(|error| match error.kind() {
+            ErrorKind::Conflict => {
+                super::taken(changes.last().map(|change| &*change.name).unwrap_or_default())
+            }
+            ErrorKind::Retry => SqlError::new(SqlState::SERIALIZATION_FAILURE, error.to_string()),
+            _ => error.into(),
+        })
+    }
+}
+
+/// Refuses what is not certain where other servers write rows meanwhile, or needs more than the store can do.
+fn check_shared(altered: &Altered, capabilities: Capabilities) -> SqlResult<()> {
+    let looks_at_rows = !altered.checks.is_empty() || !altered.not_null.is_empty();
+    if capabilities.is_shared && looks_at_rows {
+        let words = "a new CHECK or NOT NULL of a table whose store other servers write, too,";
+        return Err(SqlError::unsupported(words)
+            .with_hint("Create a table that has it, and copy the rows: INSERT … SELECT."));
+    }
+    let rewrites = altered.new.iter().any(NewValues::is_computed);
+    if rewrites && !capabilities.features.has(Feature::StagedWrites) {
+        let error = SqlError::from(Feature::StagedWrites.refused());
+        return Err(error.with_hint(
+            "A column with a default that is computed, or with another type, has to be written to every row.",
+        ));
+    }
+    Ok(())
+}
