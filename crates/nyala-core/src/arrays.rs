@@ -42,6 +42,42 @@ pub fn value_at(array: &ArrayRef, row: usize) -> Option<Value> {
     })
 }
 
+/// Whether two slots of arrays of one type are equal: both valid with the same value, floats bit by bit, or both not. Panics
+/// on an array type that no column has.
+pub fn is_same_cell((one, row): (&ArrayRef, usize), (other, other_row): (&ArrayRef, usize)) -> bool {
+    macro_rules! primitive {
+        ($type:ty) => {
+            one.as_primitive::<$type>().value(row) == other.as_primitive::<$type>().value(other_row)
+        };
+    }
+    macro_rules! float {
+        ($type:ty) => {
+            one.as_primitive::<$type>().value(row).to_bits()
+                == other.as_primitive::<$type>().value(other_row).to_bits()
+        };
+    }
+    if one.is_null(row) || other.is_null(other_row) {
+        return one.is_null(row) && other.is_null(other_row);
+    }
+    match one.data_type() {
+        DataType::Boolean => one.as_boolean().value(row) == other.as_boolean().value(other_row),
+        DataType::Int8 => primitive!(Int8Type),
+        DataType::Int16 => primitive!(Int16Type),
+        DataType::Int32 => primitive!(Int32Type),
+        DataType::Int64 => primitive!(Int64Type),
+        DataType::UInt32 => primitive!(UInt32Type),
+        DataType::UInt64 => primitive!(UInt64Type),
+        DataType::Float32 => float!(Float32Type),
+        DataType::Float64 => float!(Float64Type),
+        DataType::Decimal128(..) => primitive!(Decimal128Type),
+        DataType::Utf8 => one.as_string::<i32>().value(row) == other.as_string::<i32>().value(other_row),
+        DataType::Binary => one.as_binary::<i32>().value(row) == other.as_binary::<i32>().value(other_row),
+        DataType::Date32 => primitive!(Date32Type),
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => primitive!(TimestampNanosecondType),
+        other => unreachable!("no column has type {other}"),
+    }
+}
+
 /// An array of a column's type, made of values. Invalid if a value does not fit the type.
 pub fn array_of_values(column_type: ColumnType, values: &[Option<&Value>]) -> Result<ArrayRef> {
     macro_rules! collect {

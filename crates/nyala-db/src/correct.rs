@@ -79,7 +79,7 @@ impl Catalog {
             predicates: selection.predicates.clone(),
             assignments: assignments.into_iter().map(|(field, value)| (field.column, value)).collect(),
         };
-        self.store().update(update).await
+        Ok(self.store().update(update).await?.affected)
     }
 
     /// Excludes the writers of a measurement, as long as the lock is held.

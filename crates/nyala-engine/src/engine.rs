@@ -27,8 +27,9 @@ use crate::writing::write::STRING_BYTES_MAX;
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{
-    Alteration, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, PartitionInfo,
-    Predicate, RowSelection, ScanRequest, SnapshotRef, Stage, Store, Update, WriteBatch, WriteOutcome,
+    Alteration, Around, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, Moment,
+    PartitionInfo, Predicate, RowSelection, ScanRequest, SnapshotRef, Stage, Store, Update, WriteBatch,
+    WriteOutcome,
 };
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::Mutex;
@@ -231,6 +232,17 @@ impl Engine {
     /// Whether batches are accepted, as far as it is known before one comes: an error says why not.
     pub fn check_writable(&self) -> Result<()> {
         self.versions.watermark.check()
+    }
+
+    /// Waits until readers see a sequence. Invalid if nothing was written under it.
+    async fn reached(&self, sequence: Sequence) -> Result<()> {
+        let next = self.writer.log.wal().next_sequence();
+        if sequence.0 >= next {
+            return Err(Error::invalid(format!(
+                "nothing was written under sequence {sequence} yet, {next} is next"
+            )));
+        }
+        self.versions.watermark.reached(sequence.0).await
     }
 
     /// Refuses to forbid NULL in a column that has one. The caller holds the table exclusively.
@@ -520,8 +532,22 @@ impl Store for Engine {
         self.writer.delete(delete).await
     }
 
-    async fn update(&self, update: Update) -> Result<u64> {
+    async fn update(&self, update: Update) -> Result<WriteOutcome> {
         self.writer.update(update).await
+    }
+
+    async fn around(&self, sequence: Sequence) -> Result<Around> {
+        if self.writer.history.is_none() {
+            return Err(Feature::History.refused());
+        }
+        self.reached(sequence).await?;
+        let (before, after) = PastSnapshot::around(self.versions.current(), sequence.0, &self.budget)?;
+        Ok(Around { before: Arc::new(before), after: Arc::new(after) })
+    }
+
+    fn past_begin(&self) -> Option<Moment> {
+        let time_ns = self.writer.history.as_ref()?.first_ns()?;
+        Some(Moment { sequence: Sequence(self.versions.current().past_from), time_ns })
     }
 
     async fn stage(&self) -> Result<Box<dyn Stage>> {
@@ -532,15 +558,7 @@ impl Store for Engine {
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
         match freshness {
             Freshness::Latest => {}
-            Freshness::AtLeast(Sequence(sequence)) => {
-                let next = self.writer.log.wal().next_sequence();
-                if sequence >= next {
-                    return Err(Error::invalid(format!(
-                        "nothing was written under sequence {sequence} yet, {next} is next"
-                    )));
-                }
-                self.versions.watermark.reached(sequence).await?;
-            }
+            Freshness::AtLeast(sequence) => self.reached(sequence).await?,
             Freshness::Past(time_ns) => {
                 let history = self.writer.history.as_ref().ok_or_else(|| Feature::History.refused())?;
                 let sequence = history.sequence_at(time_ns)?;

@@ -9,7 +9,7 @@ use nyala_core::memory::MemoryBudget;
 use nyala_core::store::battery::{Generator, Step, compare_snapshots};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{Freshness, Store};
-use nyala_core::{ErrorKind, Result, TableId};
+use nyala_core::{ErrorKind, Result, Sequence, TableId};
 use nyala_engine::fs::{FsRef, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, SyncPolicy, accept, block_on, check};
 use seeds::{POLICIES, seeds};
@@ -52,7 +52,10 @@ impl Subject {
 
 /// A moment, and the tables that there were, in both stores.
 struct Moment {
-    time_ns: i64,
+    /// `None`: a later change has the same time.
+    time_ns: Option<i64>,
+    /// The last sequence of both stores, if the moment has a change.
+    sequences: Option<(Sequence, Sequence)>,
     tables: Vec<(TableId, TableId)>,
 }
 
@@ -61,13 +64,24 @@ fn keeps_tables(step: &Step) -> bool {
 }
 
 fn compare(engine: &Engine, model: &MemoryStore, moment: &Moment, place: &str) {
-    let past = |store: &dyn Store| {
-        block_on(store.snapshot(Freshness::Past(moment.time_ns)))
-            .unwrap_or_else(|error| panic!("{place}, at {}: {error}", moment.time_ns))
+    if let Some(time_ns) = moment.time_ns {
+        let past = |store: &dyn Store| {
+            block_on(store.snapshot(Freshness::Past(time_ns)))
+                .unwrap_or_else(|error| panic!("{place}, at {time_ns}: {error}"))
+        };
+        let (found, expected) = (past(engine), past(model));
+        block_on(compare_snapshots(&*found, &*expected, &moment.tables))
+            .unwrap_or_else(|error| panic!("{place}, at {time_ns}: {error}"));
+    }
+    let Some((of_engine, of_model)) = moment.sequences else { return };
+    let around = |store: &dyn Store, sequence| {
+        block_on(store.around(sequence)).unwrap_or_else(|error| panic!("{place}, at {sequence}: {error}"))
     };
-    let (found, expected) = (past(engine), past(model));
-    block_on(compare_snapshots(&*found, &*expected, &moment.tables))
-        .unwrap_or_else(|error| panic!("{place}, at {}: {error}", moment.time_ns));
+    let (found, expected) = (around(engine, of_engine), around(model, of_model));
+    for (found, expected) in [(found.before, expected.before), (found.after, expected.after)] {
+        block_on(compare_snapshots(&*found, &*expected, &moment.tables))
+            .unwrap_or_else(|error| panic!("{place}, around {of_engine}: {error}"));
+    }
 }
 
 fn undamaged(fs: &SimulatedFs, place: &str) {
@@ -98,7 +112,9 @@ fn moments_of_the_past_are_read_as_they_were() {
         let mut moments: Vec<Moment> = Vec::new();
         let mut known_at_crash = Vec::new();
         for number in 0..STEPS {
-            subject.wait(1 + generator.below(20) as i64);
+            // Some changes follow within a millisecond.
+            subject.wait((generator.below(20) as i64 - 3).max(0));
+            let reached = engine.latest().sequence();
             match generator.below(12) {
                 0 => drop(engine.flush().expect("nothing fails")),
                 1 => drop(engine.compact().expect("nothing fails")),
@@ -113,7 +129,13 @@ fn moments_of_the_past_are_read_as_they_were() {
                         .unwrap_or_else(|error| panic!("{place} step {number}: {error}"));
                 }
             }
-            moments.push(Moment { time_ns: subject.now_ns, tables: generator.table_ids() });
+            let sequence = engine.latest().sequence();
+            let sequences = (sequence > reached).then(|| (sequence, model.latest().sequence()));
+            let time_ns = Some(subject.now_ns);
+            if let Some(last) = moments.last_mut().filter(|last| last.time_ns == time_ns) {
+                last.time_ns = None;
+            }
+            moments.push(Moment { time_ns, sequences, tables: generator.table_ids() });
             let crashes = crashes.lock().expect("not poisoned").len();
             known_at_crash.resize(crashes, moments.len() - 1);
             for _ in 0..2 {
@@ -168,7 +190,11 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
             }
             most_files = most_files.max(files(&subject.fs));
             engine.forget_past().expect("nothing fails");
-            let moment = |ms: i64| Moment { time_ns: (subject.now_ns - ms * MS).max(0), tables: Vec::new() };
+            let moment = |ms: i64| Moment {
+                time_ns: Some((subject.now_ns - ms * MS).max(0)),
+                sequences: None,
+                tables: Vec::new(),
+            };
             for ms in [0, 300, 990] {
                 compare(&engine, &model, &moment(ms), &place);
             }
@@ -187,7 +213,8 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
         let error = block_on(engine.snapshot(Freshness::Past(100 * MS))).err().expect("is forgotten");
         assert_eq!(error.kind(), ErrorKind::Missing, "{error}");
         assert!(2 * files(&subject.fs) < most_files, "{} files, of {most_files}", files(&subject.fs));
-        compare(&engine, &model, &Moment { time_ns: subject.now_ns, tables: tables.clone() }, "the present");
+        let moment = Moment { time_ns: Some(subject.now_ns), sequences: None, tables: tables.clone() };
+        compare(&engine, &model, &moment, "the present");
         // Without a past, nothing of it stays.
         drop(engine);
         let engine = subject.open(&subject.fs, Duration::ZERO).expect("it was closed");

@@ -47,7 +47,7 @@ fn a_statement_that_changes_more_rows_than_its_share_is_refused_and_changes_noth
     assert_eq!(memory.used_bytes(Component::Query), 0, "what was gathered is given back");
     assert_eq!(rows(&engine, table)?, before, "nothing was changed");
     let some = RowSelection::Series { series: SeriesSet::All, time: TimeRange::new(0, 5_000) };
-    assert_eq!(block_on(engine.update(update(table, some, Some(Value::Int(-1)))))?, 30_000);
+    assert_eq!(block_on(engine.update(update(table, some, Some(Value::Int(-1)))))?.affected, 30_000);
     let changed = rows(&engine, table)?.iter().filter(|row| row.2 == Some(-1)).count();
     assert_eq!(changed, 30_000);
     Ok(())

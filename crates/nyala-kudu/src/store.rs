@@ -270,7 +270,7 @@ impl Store for KuduStore {
         Err(Feature::ChangesByPredicate.refused())
     }
 
-    async fn update(&self, _: Update) -> Result<u64> {
+    async fn update(&self, _: Update) -> Result<WriteOutcome> {
         Err(Feature::ChangesByPredicate.refused())
     }
 

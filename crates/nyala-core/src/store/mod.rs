@@ -108,6 +108,7 @@ pub use aggregate::{
 };
 pub use capabilities::{Atomicity, Capabilities, Feature, Features};
 pub use changes::{Change, ChangeStream, ChangesRequest};
+pub use past::{Around, Moment};
 pub use predicate::{Comparison, Predicate};
 pub use scan::{
     Batch, Direction, KeyBound, Order, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
@@ -221,12 +222,25 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes the rows that match a selection and predicates. It is as atomic as a batch.
     async fn delete(&self, delete: Delete) -> Result<Sequence>;
 
-    /// Sets columns of the rows that matched a selection and predicates before the update. Returns the number of these rows.
+    /// Sets columns of the rows that matched a selection and predicates before the update. The outcome counts these rows.
     /// It is as atomic as a batch.
-    async fn update(&self, update: Update) -> Result<u64>;
+    async fn update(&self, update: Update) -> Result<WriteOutcome>;
 
     /// A snapshot that is as new as `freshness` requires.
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef>;
+
+    /// The store just before and just after a change, by the sequence that its call returned. Between the two lies that
+    /// change and nothing else, if it changed something and batches are atomic. Missing if what was before is no longer
+    /// known; invalid if the store has not reached the sequence. Tables and columns are as in [`Freshness::Past`]. Needs
+    /// [`Feature::History`].
+    async fn around(&self, _: Sequence) -> Result<Around> {
+        Err(Feature::History.refused())
+    }
+
+    /// The first moment of the past that is still known. `None` if no past is kept.
+    fn past_begin(&self) -> Option<Moment> {
+        None
+    }
 
     /// Opens a stage that starts from everything acknowledged so far. Needs [`Feature::StagedWrites`].
     async fn stage(&self) -> Result<Box<dyn Stage>> {

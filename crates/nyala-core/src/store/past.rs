@@ -11,6 +11,24 @@ use crate::time::TimeRange;
 use async_trait::async_trait;
 use std::sync::Arc;
 
+/// A store just before and just after a change.
+#[derive(Clone)]
+pub struct Around {
+    /// Everything up to the change.
+    pub before: SnapshotRef,
+    /// The same, and the change.
+    pub after: SnapshotRef,
+}
+
+/// A moment of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The last sequence that belongs to it.
+    pub sequence: Sequence,
+    /// Its time, ns.
+    pub time_ns: i64,
+}
+
 /// The tables that a store has now, with the rows of a moment of the past. Nothing can be changed.
 pub struct PastStore {
     present: StoreRef,
@@ -21,7 +39,12 @@ impl PastStore {
     /// A store at a time, ns. Fails as its snapshots of the past do.
     pub async fn open(present: StoreRef, time_ns: i64) -> Result<Self> {
         let past = present.snapshot(Freshness::Past(time_ns)).await?;
-        Ok(Self { present, past })
+        Ok(Self::of(present, past))
+    }
+
+    /// A store as a snapshot of its past shows it.
+    pub fn of(present: StoreRef, past: SnapshotRef) -> Self {
+        Self { present, past }
     }
 }
 
@@ -72,7 +95,7 @@ impl Store for PastStore {
         refused()
     }
 
-    async fn update(&self, _: Update) -> Result<u64> {
+    async fn update(&self, _: Update) -> Result<WriteOutcome> {
         refused()
     }
 

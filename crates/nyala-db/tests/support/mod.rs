@@ -86,7 +86,7 @@ impl<H: Hooks> Store for HookedStore<H> {
         self.inner.delete(delete).await
     }
 
-    async fn update(&self, update: Update) -> Result<u64> {
+    async fn update(&self, update: Update) -> Result<WriteOutcome> {
         self.inner.update(update).await
     }
 

@@ -73,6 +73,11 @@ impl History {
         }
     }
 
+    /// The time of the first moment that is known, ns.
+    pub(crate) fn first_ns(&self) -> Option<i64> {
+        self.steps.lock().front().map(|step| step.time_ns)
+    }
+
     /// Whether the last moment lies further ahead of the clock than anything is kept: the clock was set back, and times
     /// would stand still for long.
     pub(crate) fn is_ahead(&self) -> bool {

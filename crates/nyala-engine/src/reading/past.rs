@@ -44,15 +44,46 @@ pub(crate) struct PastSnapshot {
     budget: Arc<MemoryBudget>,
     /// The tables that were asked for.
     tables: Mutex<HashMap<TableId, EngineSnapshot>>,
+    /// Two views just before and just after a change share what is read back.
+    shared: Arc<Shared>,
+}
+
+/// What is read back for several views.
+struct Shared {
+    /// Rows are read back up to this sequence; earlier views do not show the last of them.
+    last_sequence: u64,
+    /// By the rowsets that they come from.
+    memtables: Mutex<HashMap<Vec<u64>, Arc<Memtable>>>,
 }
 
 impl PastSnapshot {
     /// A view of what a version still knows. Missing if that begins after the sequence.
     pub(crate) fn new(version: Arc<Version>, sequence: u64, budget: &Arc<MemoryBudget>) -> Result<Self> {
+        let shared = Shared { last_sequence: sequence, memtables: Mutex::default() };
+        Self::sharing(version, sequence, budget, Arc::new(shared))
+    }
+
+    /// Views just before and just after a sequence.
+    pub(crate) fn around(
+        version: Arc<Version>,
+        sequence: u64,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<(Self, Self)> {
+        let shared = Arc::new(Shared { last_sequence: sequence, memtables: Mutex::default() });
+        let before = Self::sharing(version.clone(), sequence.saturating_sub(1), budget, shared.clone())?;
+        Ok((before, Self::sharing(version, sequence, budget, shared)?))
+    }
+
+    fn sharing(
+        version: Arc<Version>,
+        sequence: u64,
+        budget: &Arc<MemoryBudget>,
+        shared: Arc<Shared>,
+    ) -> Result<Self> {
         if sequence < version.past_from {
             return Err(Error::missing("this moment of the past is not known any more"));
         }
-        Ok(Self { version, sequence, budget: budget.clone(), tables: Mutex::default() })
+        Ok(Self { version, sequence, budget: budget.clone(), tables: Mutex::default(), shared })
     }
 
     /// A view of a single table.
@@ -76,14 +107,32 @@ impl PastSnapshot {
             let (rowsets, versions) = partition.flushed_around(sequence);
             let rebuilt = match rowsets.is_empty() && versions.is_empty() {
                 true => None,
-                false => Some(Arc::new(self.read_back(&table.schema, &rowsets, &versions)?)),
+                false => Some(self.read_back_once(&table.schema, &rowsets, &versions)?),
             };
             *partition = Arc::new(partition.of_past(sequence, rebuilt));
         }
         Ok(past)
     }
 
-    /// The memtable that a flush wrote, as far as its rows belong to the moment.
+    /// The memtable that a flush wrote, unless a view that shares it has read it back already.
+    fn read_back_once(
+        &self,
+        schema: &TableSchema,
+        rowsets: &[Arc<Rowset>],
+        versions: &[Arc<Rowset>],
+    ) -> Result<Arc<Memtable>> {
+        let key: Vec<u64> = rowsets.iter().chain(versions).map(|rowset| rowset.meta.id).collect();
+        // Locked meanwhile: what is read back twice takes twice the memory.
+        let mut known = self.shared.memtables.lock();
+        if let Some(memtable) = known.get(&key) {
+            return Ok(memtable.clone());
+        }
+        let memtable = Arc::new(self.read_back(schema, rowsets, versions)?);
+        known.insert(key, memtable.clone());
+        Ok(memtable)
+    }
+
+    /// The memtable that a flush wrote, as far as its rows belong to the moment, or the last one of the views.
     fn read_back(
         &self,
         schema: &TableSchema,
@@ -92,11 +141,12 @@ impl PastSnapshot {
     ) -> Result<Memtable> {
         let all = || rowsets.iter().chain(versions);
         let base_sequence = all().map(|rowset| rowset.meta.min_sequence).min().unwrap_or(0);
-        if self.sequence - base_sequence > u64::from(u32::MAX) {
+        let last_sequence = self.shared.last_sequence;
+        if last_sequence - base_sequence > u64::from(u32::MAX) {
             return Err(Error::limit("too many batches were flushed at once to read this moment"));
         }
         let memtable = Memtable::charged_to(Component::Query, schema, base_sequence, &self.budget);
-        let back = ReadBack { schema, memtable: &memtable, budget: &self.budget, sequence: self.sequence };
+        let back = ReadBack { schema, memtable: &memtable, budget: &self.budget, last_sequence };
         for rowset in rowsets {
             if schema.is_series_keyed() { back.series_rows(rowset)? } else { back.keyed_rows(rowset)? }
         }
@@ -110,7 +160,7 @@ struct ReadBack<'a> {
     schema: &'a TableSchema,
     memtable: &'a Memtable,
     budget: &'a Arc<MemoryBudget>,
-    sequence: u64,
+    last_sequence: u64,
 }
 
 impl ReadBack<'_> {
@@ -196,7 +246,7 @@ impl ReadBack<'_> {
         sequences: &[u64],
     ) -> Result<()> {
         let mut order: Vec<u32> = (0..sequences.len() as u32).collect();
-        order.retain(|row| sequences[*row as usize] <= self.sequence);
+        order.retain(|row| sequences[*row as usize] <= self.last_sequence);
         order.sort_by_key(|row| sequences[*row as usize]);
         if order.is_empty() {
             return Ok(());

@@ -16,7 +16,7 @@ use arrow_array::{Array, ArrayRef, UInt32Array};
 use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{
     Batch, Delete, DeleteMode, Operation, Predicate, RowSelection, ScanRequest, SeriesSet, Snapshot, Update,
-    WriteBatch, WriteMode,
+    WriteBatch, WriteMode, WriteOutcome,
 };
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange, Value};
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl Writer {
         self.log_and_apply(work, tables, Vec::new()).await
     }
 
-    /// Sets columns of rows; returns how many rows.
-    pub(crate) async fn update(self: &Arc<Self>, update: Update) -> Result<u64> {
+    /// Sets columns of rows.
+    pub(crate) async fn update(self: &Arc<Self>, update: Update) -> Result<WriteOutcome> {
         self.versions.watermark.check()?;
         self.admission.admit(&self.log, || 0).await?;
         let tables = self.lock_tables(vec![(update.table, LockMode::Exclusive)]).await?;
@@ -89,10 +89,11 @@ impl Writer {
             Ok(())
         })
         .await?;
-        if held.rows > 0 {
-            self.log_and_apply(Work::Batch(WriteBatch { operations }), tables, Vec::new()).await?;
-        }
-        Ok(held.rows)
+        let sequence = match held.rows > 0 {
+            true => self.log_and_apply(Work::Batch(WriteBatch { operations }), tables, Vec::new()).await?,
+            false => Sequence(snapshot.sequence),
+        };
+        Ok(WriteOutcome { sequence, affected: held.rows, conflicts: Vec::new() })
     }
 
     fn no_keys(&self) -> ChangedKeys {

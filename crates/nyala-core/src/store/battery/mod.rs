@@ -10,6 +10,7 @@
 //! [`Step`] and [`compare_stores`] are public for tests that use the same operations differently (for example with a
 //! power cut at every write to the disk).
 
+mod around;
 mod compare;
 mod follower;
 mod following;
@@ -26,6 +27,7 @@ use super::memory::MemoryStore;
 use super::{ChangesRequest, Feature, Freshness, Snapshot, SnapshotRef, Store, StoreRef};
 use crate::error::{ErrorKind, Result};
 use crate::ids::{Sequence, TableId};
+use around::Changes;
 use async_trait::async_trait;
 use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_scan, compare_sliding};
 use following::Followers;
@@ -75,6 +77,7 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
     let model = MemoryStore::model_of(subject.store().capabilities());
     let mut held: Vec<Held> = Vec::new();
     let (mut stages, mut followers) = (Stages::default(), Followers::default());
+    let mut changes = Changes::default();
     for number in 0..settings.steps {
         let place =
             |what: &str, error: String| format!("seed {} step {number}: {what}: {error}", settings.seed);
@@ -91,6 +94,9 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
                 if disturbance == Disturbance::Reopen {
                     held.clear();
                     stages.clear();
+                }
+                if disturbance == Disturbance::Compact {
+                    changes.clear();
                 }
                 drop(store);
                 let outcome = subject.disturb(disturbance).await;
@@ -119,10 +125,16 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
                 check_partitions(&generator, &*store, &model)
                     .await
                     .map_err(|error| place("partitions", error))?;
+                let checked = changes.check(&mut generator, &*store).await;
+                checked.map_err(|error| place("around a change", error))?;
             }
             45..60 if features.has(Feature::StagedWrites) => {
+                let before =
+                    changes.before(&*store, &model).await.map_err(|error| place("snapshot", error))?;
                 let outcome = stages.step(&mut generator, &*store, &model).await;
                 changed = outcome.map_err(|error| place("stages", error))?;
+                let noted = changes.note(before, &generator, &*store, &model).await;
+                noted.map_err(|error| place("snapshot", error))?;
             }
             60..68 if features.has(Feature::ChangeFeed) => {
                 let outcome = followers.step(&mut generator, &*store, &model).await;
@@ -133,8 +145,19 @@ pub async fn run(subject: &mut dyn Subject, settings: Settings) -> std::result::
                 if matches!(step, Step::DropPartitions(..)) && !features.has(Feature::PinnedPartitions) {
                     held.clear();
                 }
+                let before =
+                    changes.before(&*store, &model).await.map_err(|error| place("snapshot", error))?;
                 let outcome = step.apply_to_both(&mut generator, &*store, &model).await;
                 changed = outcome.map_err(|error| place(&format!("{step:?}"), error))?;
+                match step {
+                    Step::Write(_) | Step::Delete(_) | Step::Update(_) => {
+                        let noted = changes.note(before, &generator, &*store, &model).await;
+                        noted.map_err(|error| place("snapshot", error))?;
+                    }
+                    Step::Create(_) => {}
+                    // The past of what was dropped may be gone with it.
+                    Step::Alter(_) | Step::DropTables(_) | Step::DropPartitions(..) => changes.clear(),
+                }
             }
         }
         if changed && features.has(Feature::ChangeFeed) {
@@ -157,6 +180,7 @@ async fn check_refusals(store: &dyn Store) -> std::result::Result<(), String> {
     let future = ChangesRequest { tables: None, after: Sequence(u64::MAX) };
     let answers = [
         (Feature::History, store.snapshot(Freshness::Past(0)).await.map(drop), None),
+        (Feature::History, store.around(Sequence(u64::MAX)).await.map(drop), Some(ErrorKind::Invalid)),
         (Feature::StagedWrites, store.stage().await.map(drop), None),
         (Feature::ChangeFeed, store.changes(future).await.map(drop), Some(ErrorKind::Invalid)),
     ];

@@ -258,7 +258,7 @@ impl Step {
                 store.delete(delete).await?;
                 Answer::Nothing
             }
-            Step::Update(update) => Answer::Rows(store.update(update).await?),
+            Step::Update(update) => Answer::Rows(store.update(update).await?.affected),
         })
     }
 

@@ -5,7 +5,7 @@
 
 use super::super::{
     Atomicity, Batch, Delete, DeleteMode, Feature, Operation, Predicate, RowSelection, ScanRequest, Snapshot,
-    Store, Update, WriteBatch, WriteMode,
+    Store, Update, WriteBatch, WriteMode, WriteOutcome,
 };
 use super::EmulatedSnapshot;
 use crate::error::Result;
@@ -28,8 +28,12 @@ pub(super) async fn delete(
         .map(|(last, _)| last)
 }
 
-/// Sets columns of rows. Returns the number of rows.
-pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, update: Update) -> Result<u64> {
+/// Sets columns of rows. The outcome counts these rows.
+pub(super) async fn update(
+    store: &dyn Store,
+    snapshot: &EmulatedSnapshot,
+    update: Update,
+) -> Result<WriteOutcome> {
     let schema = snapshot.schema(update.table)?;
     update.validate(&schema)?;
     // If the store has conditional writes, a row that was deleted meanwhile is not created again.
@@ -44,7 +48,8 @@ pub(super) async fn update(store: &dyn Store, snapshot: &EmulatedSnapshot, updat
     let operation =
         |keys: Vec<ArrayRef>, rows: usize| update.of_keys(&schema, keys, rows, mode).map(Operation::Upsert);
     let selected = (update.table, update.rows.clone(), update.predicates.clone());
-    change(store, snapshot, &schema, selected, operation).await.map(|(_, rows)| rows)
+    let (sequence, affected) = change(store, snapshot, &schema, selected, operation).await?;
+    Ok(WriteOutcome { sequence, affected, conflicts: Vec::new() })
 }
 
 /// Writes an operation for the keys of each batch of rows. Returns the last sequence and the number of rows.

@@ -132,7 +132,7 @@ impl Store for Emulated {
         }
     }
 
-    async fn update(&self, update: Update) -> Result<u64> {
+    async fn update(&self, update: Update) -> Result<WriteOutcome> {
         match self.features().has(Feature::ChangesByPredicate) {
             true => self.store.update(update).await,
             false => {
@@ -144,6 +144,17 @@ impl Store for Emulated {
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
         Ok(Arc::new(self.snapshot_of(freshness).await?))
+    }
+
+    async fn around(&self, sequence: Sequence) -> Result<Around> {
+        let Around { before, after } = self.store.around(sequence).await?;
+        let (features, chunk_rows) = (self.features(), self.chunk_rows);
+        let emulated = |snapshot| Arc::new(EmulatedSnapshot { snapshot, features, chunk_rows });
+        Ok(Around { before: emulated(before), after: emulated(after) })
+    }
+
+    fn past_begin(&self) -> Option<Moment> {
+        self.store.past_begin()
     }
 
     async fn stage(&self) -> Result<Box<dyn Stage>> {

@@ -285,14 +285,36 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn update(&self, update: Update) -> Result<u64> {
+    async fn update(&self, update: Update) -> Result<WriteOutcome> {
         self.capabilities.need(Feature::ChangesByPredicate)?;
         self.change(|state| {
+            let sequence = Sequence(state.sequence + 1);
             let table = state.table_mut(update.table)?;
             update.validate(&table.schema)?;
             check_selection(table, &update.rows, &update.predicates)?;
-            Ok(table.update(&update))
+            Ok(WriteOutcome { sequence, affected: table.update(&update), conflicts: Vec::new() })
         })
+    }
+
+    async fn around(&self, sequence: Sequence) -> Result<Around> {
+        let states = &self.history(Feature::History)?.states;
+        if sequence.0 > self.state().sequence {
+            return Err(Error::invalid(format!("nothing was written under sequence {sequence} yet")));
+        }
+        let states = states.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = |at: usize| self.snapshot_of(states[at].1.clone());
+        match states.partition_point(|(_, state)| state.sequence < sequence.0) {
+            0 => Err(Error::missing(format!("what was before sequence {sequence} is not known any more"))),
+            after => Ok(Around { before: state(after - 1), after: state(after) }),
+        }
+    }
+
+    fn past_begin(&self) -> Option<Moment> {
+        let history = self.shared.history.as_ref()?;
+        let states = history.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states
+            .first()
+            .map(|(time_ns, state)| Moment { sequence: Sequence(state.sequence), time_ns: *time_ns })
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
