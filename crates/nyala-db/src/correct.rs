@@ -5,6 +5,7 @@
 //! comes last. A field has one type within a shard. A value of another type is refused, before anything is changed.
 
 use crate::catalog::{Catalog, Field, Measurement, SeriesTable};
+use crate::changes::Changed;
 use crate::delete::series_set;
 use crate::selection::PointSelection;
 use arrow_array::cast::AsArray;
@@ -14,7 +15,7 @@ use arrow_buffer::BooleanBuffer;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{
     CellColumn, DeleteMode, Operation, RowSelection, ScanRequest, SnapshotRef, Update, Upsert, WriteBatch,
-    WriteMode,
+    WriteMode, WriteOutcome,
 };
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, TimeRange, Value};
@@ -24,12 +25,16 @@ use std::sync::Arc;
 use tokio::sync::OwnedRwLockWriteGuard;
 
 /// What a selection finds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FoundPoints {
     /// How many points.
     pub(crate) points: u64,
     /// The starts of the shards that they are in.
     shards_ns: BTreeSet<i64>,
+    /// Their series.
+    pub(crate) series: RoaringBitmap,
+    /// The range from the first to the last of them.
+    pub(crate) time: TimeRange,
 }
 
 /// New values of a field, for points that are corrected one by one.
@@ -55,7 +60,7 @@ impl Catalog {
         Ok(self.found_points(measurement, selection).await?.points)
     }
 
-    /// Gives fields of the selected points a value, or none. Returns the number of points.
+    /// Gives fields of the selected points a value, or none.
     ///
     /// # Errors
     /// Conflict if a field has another type in one of the shards. Limit if there are more points than one change may have.
@@ -64,12 +69,12 @@ impl Catalog {
         measurement: &Measurement,
         selection: &PointSelection,
         assignments: Vec<(Field, Option<Value>)>,
-    ) -> Result<u64> {
+    ) -> Result<Changed> {
         let _pin = self.reload_series(measurement, selection.time, &selection.tags).await?;
         let lock = self.lock_for_correction(measurement).await?;
         let found = self.found_points(measurement, selection).await?;
         if found.points == 0 {
-            return Ok(0);
+            return Ok(Changed::default());
         }
         let with_value = assignments.iter().filter(|(_, value)| value.is_some()).map(|(field, _)| field);
         lock.claim_types(with_value, &found.shards_ns).await?;
@@ -79,7 +84,10 @@ impl Catalog {
             predicates: selection.predicates.clone(),
             assignments: assignments.into_iter().map(|(field, value)| (field.column, value)).collect(),
         };
-        Ok(self.store().update(update).await?.affected)
+        let columns = update.assignments.iter().map(|(column, _)| *column).collect();
+        let WriteOutcome { sequence, affected, .. } = self.store().update(update).await?;
+        let part = measurement.changed_part(sequence, found.series, found.time).of_columns(columns);
+        Ok(Changed { points: affected, part: (affected > 0).then_some(part) })
     }
 
     /// Excludes the writers of a measurement, as long as the lock is held.
@@ -97,6 +105,20 @@ impl Catalog {
         }
     }
 
+    /// Removes those of some series that have no points left, after points at times within a range were deleted. The caller
+    /// holds the table lock exclusively.
+    pub(crate) async fn remove_empty(
+        &self,
+        measurement: &Measurement,
+        series: &RoaringBitmap,
+        deleted: TimeRange,
+    ) -> Result<()> {
+        let table = measurement.stored();
+        table.forget_witnesses(|id| series.contains(id));
+        let empty = series - self.with_rows(table, series.clone(), TimeRange::ALL).await?;
+        self.forget_empty(measurement, deleted, &empty).await
+    }
+
     /// Counts the selected points, whose series are in memory.
     pub(crate) async fn found_points(
         &self,
@@ -109,13 +131,23 @@ impl Catalog {
             predicates: selection.predicates.clone(),
             ..ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN])
         };
-        let mut found = FoundPoints::default();
+        let mut found = FoundPoints {
+            points: 0,
+            shards_ns: BTreeSet::new(),
+            series: RoaringBitmap::new(),
+            time: TimeRange::new(i64::MAX, i64::MIN),
+        };
         let Some(mut rows) = measurement.scan(&snapshot, request).await? else { return Ok(found) };
         let width_ns = shard_width_ns(measurement.stored(), &snapshot)?;
         while let Some(batch) = rows.next().await? {
             found.points += batch.rows as u64;
             let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
             add_shards(&mut found.shards_ns, times.values(), width_ns);
+            found.series.extend(batch.series.iter().map(|run| run.series.0));
+            for time_ns in times.values() {
+                found.time.start_ns = found.time.start_ns.min(*time_ns);
+                found.time.end_ns = found.time.end_ns.max(time_ns.saturating_add(1));
+            }
         }
         Ok(found)
     }
@@ -163,11 +195,7 @@ impl CorrectionLock<'_> {
 
     /// Removes those of some series that have no points left, after points at times within a range were deleted.
     pub async fn remove_empty(&self, series: &RoaringBitmap, deleted: TimeRange) -> Result<()> {
-        let Self { catalog, measurement, .. } = self;
-        let table = measurement.stored();
-        table.forget_witnesses(|id| series.contains(id));
-        let empty = series - catalog.with_rows(table, series.clone(), TimeRange::ALL).await?;
-        catalog.forget_empty(measurement, deleted, &empty).await
+        self.catalog.remove_empty(self.measurement, series, deleted).await
     }
 
     /// Gives fields their types in shards that do not have them yet.
@@ -227,7 +255,7 @@ fn rows_of(measurement: &Measurement, selection: &PointSelection) -> RowSelectio
     RowSelection::Series { series: series_set(measurement.stored(), &ids), time: selection.time }
 }
 
-fn shard_width_ns(table: &SeriesTable, snapshot: &SnapshotRef) -> Result<i64> {
+pub(crate) fn shard_width_ns(table: &SeriesTable, snapshot: &SnapshotRef) -> Result<i64> {
     let schema = snapshot.schema(table.table())?;
     Ok(schema.partitioning.time_width_ns().unwrap_or(i64::MAX))
 }

@@ -1,6 +1,7 @@
 //! Deleting points, and the series that have no points left.
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
+use crate::changes::{Changed, ChangedPart};
 use crate::records::{ChangeLog, Entry};
 use crate::selection::PointSelection;
 use crate::series::TagFilter;
@@ -25,14 +26,14 @@ impl Catalog {
         self.delete_selected(measurement, &PointSelection::new(tags.clone(), time), false).await.map(drop)
     }
 
-    /// Deletes points of a measurement. Series that have no points left are removed. Returns how many points there were,
-    /// if `counted`.
+    /// Deletes points of a measurement. Series that have no points left are removed. The answer says how many points there
+    /// were, if `counted`.
     pub async fn delete_selected(
         &self,
         measurement: &Measurement,
         selection: &PointSelection,
         counted: bool,
-    ) -> Result<u64> {
+    ) -> Result<Changed> {
         let PointSelection { tags, time, predicates } = selection;
         // Evicted series need not be reloaded if all their points are deleted.
         let is_all =
@@ -44,47 +45,58 @@ impl Catalog {
         };
         let _lock = table.table_lock().lock_exclusive().await;
         if table.table_lock().was_dropped() {
-            return Ok(0);
+            return Ok(Changed::default());
         }
-        let points = match counted {
-            true => self.found_points(measurement, selection).await?.points,
-            false => 0,
+        let found = match counted {
+            true => Some(self.found_points(measurement, selection).await?),
+            false => None,
         };
-        self.delete_owned(measurement, selection, is_all).await?;
+        let points = found.as_ref().map_or(0, |found| found.points);
+        let mut part = self.delete_owned(measurement, selection, is_all).await?;
+        if let (Some(part), Some(found)) = (&mut part, found) {
+            (part.series, part.time) = (Some(found.series), found.time);
+        }
+        let part = part.filter(|_| points > 0 || !counted);
         let is_whole_member =
             matches!(tags, TagFilter::All) && selection.is_all_times() && measurement.is_member();
         if is_whole_member && !measurement.was_dropped() && !self.is_shared() {
             self.forget_member(measurement).await?;
         }
-        Ok(points)
+        Ok(Changed { points, part })
     }
 
     /// The same for series in memory. The caller holds the table lock exclusively. `is_all`: the tags select the whole
-    /// table.
+    /// table. Returns what may have been deleted.
     pub(crate) async fn delete_owned(
         &self,
         measurement: &Measurement,
         selection: &PointSelection,
         is_all: bool,
-    ) -> Result<()> {
+    ) -> Result<Option<ChangedPart>> {
         let table = measurement.stored();
         let PointSelection { tags, time, predicates } = selection;
         let time = *time;
         let mut ids = measurement.series().select(tags);
         if let Some(log) = table.change_log() {
-            return self.delete_shared(log, table, ids, selection).await;
+            self.delete_shared(log, table, ids, selection).await?;
+            return Ok(None);
         }
         if time != TimeRange::ALL {
             ids = self.with_rows(table, ids, time).await?;
         }
         if ids.is_empty() && !(is_all && table.has_evicted()) {
-            return Ok(());
+            return Ok(None);
         }
         // Before the deletion: the client may disconnect half-way.
         table.forget_witnesses(|id| is_all || ids.contains(id));
         let series = if is_all { SeriesSet::All } else { series_set(table, &ids) };
         let rows = RowSelection::Series { series, time };
-        self.store().delete(Delete { table: table.table(), rows, predicates: predicates.clone() }).await?;
+        let delete = Delete { table: table.table(), rows, predicates: predicates.clone() };
+        let sequence = self.store().delete(delete).await?;
+        let mut part = measurement.changed_part(sequence, ids.clone(), time);
+        if is_all {
+            part.series = None;
+        }
         let empty = match selection.is_all_times() {
             true => ids.clone(),
             false => &ids - self.with_rows(table, ids.clone(), TimeRange::ALL).await?,
@@ -93,7 +105,7 @@ impl Catalog {
         if is_all {
             self.remove_sets_within(table, time).await?;
         }
-        Ok(())
+        Ok(Some(part))
     }
 
     /// Forgets series that have lost their last point, and the types of fields in shards that have, after points at times
@@ -322,7 +334,7 @@ impl Catalog {
 
     /// Removes series that have no points, and in the same batch other records. The caller holds the table lock
     /// exclusively.
-    async fn remove_series(
+    pub(crate) async fn remove_series(
         &self,
         table: &SeriesTable,
         gone: &RoaringBitmap,

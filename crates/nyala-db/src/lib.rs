@@ -5,6 +5,7 @@
 //! of databases.
 
 pub mod catalog;
+pub mod changes;
 pub mod correct;
 pub mod daemons;
 mod delete;
@@ -18,6 +19,7 @@ pub mod retention;
 pub mod scan;
 pub mod selection;
 pub mod series;
+pub mod undo;
 pub mod users;
 pub mod write;
 

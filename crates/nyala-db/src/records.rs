@@ -38,6 +38,12 @@ impl Records {
         Ok(Self { store, table })
     }
 
+    /// The same records as another view of the store has them.
+    #[must_use]
+    pub(crate) fn over(&self, store: StoreRef) -> Self {
+        Self { store, table: self.table }
+    }
+
     /// The operation that writes records, for a batch of the caller.
     pub fn put<'a>(&self, records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Operation {
         let (keys, values): (Vec<_>, Vec<_>) = records.into_iter().unzip();

@@ -82,6 +82,11 @@ impl LineWriter {
         self.feed.as_ref()
     }
 
+    /// No series are created once the indexes take so many bytes.
+    pub fn series_limit_bytes(&self) -> usize {
+        self.series_limit_bytes
+    }
+
     /// Counters of writes since the start.
     pub fn counts(&self) -> &WriteCounts {
         &self.counts

@@ -102,7 +102,7 @@ impl TestBed {
         match answer {
             Answer::Done => {}
             Answer::Refused(error) => return error.to_string(),
-            Answer::Rows(frames, _) => frames.into_iter().for_each(show),
+            Answer::Rows(frames, _) | Answer::Changed(frames, _) => frames.into_iter().for_each(show),
             Answer::Stream(mut stream) => loop {
                 match stream.next().await {
                     Ok(Some(frame)) => show(frame),

@@ -1,5 +1,6 @@
 //! What a statement has done.
 
+use nyala_db::changes::ChangeId;
 use std::fmt;
 
 /// What was done, as PostgreSQL reports it.
@@ -9,12 +10,14 @@ pub struct CommandTag {
     pub command: &'static str,
     /// How many rows were changed, if it changes rows.
     pub rows: Option<u64>,
+    /// The number of the change, if it can be undone.
+    pub change: Option<ChangeId>,
 }
 
 impl CommandTag {
     /// A command that does not count rows.
     pub(crate) fn of(command: &'static str) -> Self {
-        Self { command, rows: None }
+        Self { command, rows: None, change: None }
     }
 }
 

@@ -126,6 +126,8 @@ impl SqlState {
     pub const OUT_OF_MEMORY: Self = Self("53200");
     /// program_limit_exceeded
     pub const LIMIT_EXCEEDED: Self = Self("54000");
+    /// object_not_in_prerequisite_state
+    pub const NOT_IN_STATE: Self = Self("55000");
     /// query_canceled
     pub const CANCELLED: Self = Self("57014");
     /// cannot_connect_now

@@ -40,6 +40,7 @@ mod statement;
 mod system_catalog;
 mod target;
 mod transaction;
+mod undo;
 mod yielding;
 
 pub use command_tag::CommandTag;
@@ -50,7 +51,7 @@ pub use parameter::Parameter;
 pub use pg_type::TYPE_KEY;
 pub use plans::PlanCache;
 pub use rows::Rows;
-pub use server::SqlServer;
+pub use server::{ChangeHook, SqlServer};
 pub use session::{CancelHandle, Prepared, Session};
 pub use statement::{Forgotten, Statement, TEXT_MAX_BYTES};
 pub use transaction::TransactionStatus;

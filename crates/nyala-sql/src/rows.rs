@@ -93,10 +93,13 @@ impl Rows {
     }
 
     /// What a statement did that gives no rows, as a row.
-    pub fn of_command(command: &str, rows: Option<u64>) -> Self {
-        let command: ArrayRef = Arc::new(StringArray::from(vec![command]));
-        let affected: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
-        let columns = [("command", command, false), ("rows_affected", affected, true)];
+    pub fn of_command(tag: &CommandTag) -> Self {
+        let command: ArrayRef = Arc::new(StringArray::from(vec![tag.command]));
+        let affected: ArrayRef = Arc::new(UInt64Array::from(vec![tag.rows]));
+        let mut columns = vec![("command", command, false), ("rows_affected", affected, true)];
+        if let Some(change) = tag.change {
+            columns.push(("change", Arc::new(UInt64Array::from(vec![change.0])), false));
+        }
         Self::ready(RecordBatch::try_from_iter_with_nullable(columns).expect("the lengths are equal"))
     }
 

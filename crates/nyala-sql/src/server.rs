@@ -17,6 +17,7 @@ use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
+use nyala_db::changes::{Author, ChangeId};
 use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::running::RunningQueries;
@@ -41,7 +42,12 @@ pub struct SqlServer {
     pub plans: PlanCache,
     /// When it was started, ns since 1970.
     pub started_ns: i64,
+    /// Logs changes of points.
+    pub changed: ChangeHook,
 }
+
+/// Is told who has changed points, and the number of the change if it can be undone.
+pub type ChangeHook = Arc<dyn Fn(&Author, Option<ChangeId>) + Send + Sync>;
 
 /// Planner and optimiser go on upon another stack when less than this is left of one. They check only now and then: what lies
 /// between takes hundreds of kilobytes where they are not optimised.
@@ -94,6 +100,11 @@ impl SqlServer {
             running: self.running.clone(),
             query: None,
         }
+    }
+
+    /// Logs a change of points.
+    pub(crate) fn note_changed(&self, author: &Author, change: Option<ChangeId>) {
+        (self.changed)(author, change);
     }
 
     /// The memory of a statement.

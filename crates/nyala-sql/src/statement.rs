@@ -6,6 +6,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
 use crate::numbers;
 use crate::shape::Shape;
+use crate::undo::{self, Undo};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -89,6 +90,9 @@ impl Statement {
 
     /// Its text, as lists of running queries show it.
     pub fn shown(&self) -> String {
+        if let Some(undo) = Undo::of(&self.ast) {
+            return undo.to_string();
+        }
         let text = self.ast.to_string();
         match (text.strip_prefix("INSERT").filter(|_| self.is_upsert), &self.as_of) {
             (Some(rest), _) => format!("UPSERT{rest}"),
@@ -108,7 +112,7 @@ struct Parsed {
 /// The statements of a text.
 fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-    if !tokens.iter().any(is_upsert) && !as_of::may_be_in(&tokens) {
+    if !tokens.iter().any(is_upsert) && !as_of::may_be_in(&tokens) && !undo::may_be_in(&tokens) {
         let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
         let plain = |ast| Parsed { ast, is_upsert: false, as_of: None };
         return Ok(statements.into_iter().map(plain).collect());
@@ -124,6 +128,7 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
             let insert = Word { value: "INSERT".to_owned(), quote_style: None, keyword: Keyword::INSERT };
             *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
         }
+        undo::rewrite(&mut part)?;
         let as_of = as_of::taken(&mut part, DEPTH_MAX);
         let mut parser = parser().with_tokens_with_locations(part);
         for ast in parser.parse_statements()? {
@@ -153,6 +158,22 @@ mod tests {
         assert_eq!(statements[0].shown(), "UPSERT INTO t VALUES (1)");
         assert_eq!(Statement::parse("UPSERT INTO").unwrap_err().code, SqlState::SYNTAX_ERROR);
         assert_eq!(Statement::parse(" ; ").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn undo_takes_a_number() {
+        let shown = |text: &str| {
+            let statements = Statement::parse(text)?;
+            Ok::<Vec<String>, SqlError>(statements.iter().map(Statement::shown).collect())
+        };
+        let expected: Vec<String> =
+            ["UNDO 17", "SELECT undo FROM t", "DRY RUN UNDO 3"].map(str::to_owned).into();
+        assert_eq!(shown("undo 17; select undo from t; Dry Run /* only */ UNDO 3").unwrap(), expected);
+        for text in ["UNDO", "UNDO x", "UNDO 1 2", "DRY RUN UNDO", "UNDO -1"] {
+            let error = shown(text).unwrap_err();
+            assert_eq!(error.code, SqlState::SYNTAX_ERROR, "{text}");
+            assert!(error.message.contains("UNDO takes the number of a change"), "{text}: {error:?}");
+        }
     }
 
     #[test]

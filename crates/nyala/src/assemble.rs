@@ -203,6 +203,10 @@ impl Running {
             clock: context.clock.clone(),
             plans: nyala_sql::PlanCache::default(),
             started_ns: context.clock.now_ns(),
+            changed: {
+                let audit = context.audit.clone();
+                Arc::new(move |author: &nyala_db::changes::Author, change| audit.points_changed(author, change))
+            },
         });
         #[cfg(feature = "sql")]
         if let Some(postgres) = &postgres {

@@ -143,8 +143,8 @@ settings! {
         wal_limit: ByteSize = "512MiB", "SIZE",
             "Flush when the write-ahead log holds this much unflushed data, which bounds the time of a recovery; at least 1MiB";
         history: Time = "0s", "DURATION",
-            "How long the past can be read (`as_of` of a query), such as 15m; deleted and overwritten data takes space until \
-             then; 0s: not at all";
+            "How long the past can be read (`as_of` of a query), and changes be undone (`UNDO`), such as 15m; deleted and \
+             overwritten data takes space until then; 0s: not at all";
         encoding: Encoding = "balanced", "PREFERENCE",
             "What the encoder favours when rowsets are merged: fast queries (speed), small files (size) or a compromise";
         maintenance_threads: usize = "2", "NUMBER", "Threads that flush and compact, 1 to 64";

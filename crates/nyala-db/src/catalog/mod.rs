@@ -3,6 +3,7 @@
 //! On disk there are records of databases and their parts (`database`), and one table of the store per measurement,
 //! whose name says where it belongs. Opening reads only schemas and these records, never points or series.
 
+mod change_list;
 mod continuous;
 mod creation;
 mod database;
@@ -13,6 +14,7 @@ mod idle_rules;
 mod idle_series;
 mod measurement;
 mod opening;
+mod past_series;
 mod policy_measurements;
 mod record;
 mod relation;
@@ -36,7 +38,7 @@ pub use idle_rules::IdleRules;
 pub use measurement::Measurement;
 pub use opening::DAMAGED_DATABASES_TABLE;
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
-pub(crate) use series_table::SeriesTable;
+pub(crate) use series_table::{LAST_SERIES, NO_MORE_IDS, SeriesTable};
 pub use series_view::SeriesView;
 pub use shard::Shard;
 pub use subscription::{Destination, Scheme, Subscription};
@@ -46,6 +48,7 @@ use database::read_databases;
 use policy_measurements::{PolicyKey, PolicyMeasurements};
 use record::record_prefix;
 
+use crate::changes::Changes;
 use crate::names::is_valid_name;
 use crate::records::{Change, ChangeLog, Entry, News, Records, VersionedRecords};
 use crate::relations::Relations;
@@ -87,6 +90,7 @@ pub struct Catalog {
     series_records: Records,
     users: Users,
     relations: Relations,
+    changes: Changes,
     state: RwLock<State>,
     /// The approximate size of all series indexes, bytes. It is measured from time to time, and estimated in between.
     series_bytes: AtomicUsize,

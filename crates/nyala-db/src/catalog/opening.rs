@@ -8,6 +8,7 @@ use super::series_table::SeriesTable;
 use super::{
     Catalog, DEFAULT_POLICY_NAME, IdleRules, Measurement, PolicyChange, RetentionPolicy, SEPARATOR, State,
 };
+use crate::changes::Changes;
 use crate::records::{ChangeLog, Records, VersionedRecords, table_named};
 use crate::relations::Relations;
 use crate::users::Users;
@@ -100,6 +101,7 @@ impl Catalog {
             relations.damage().map(|words| format!("tables of SQL cannot be read: {words}"));
         let damage = damage.or(lost).or(unreadable).or(lost_runs).or(relations_damage).or(earlier);
         Ok(Self {
+            changes: Changes::new(store.clone()),
             store,
             damage,
             change_log,

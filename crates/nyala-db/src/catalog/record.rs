@@ -30,7 +30,7 @@ use std::collections::HashMap;
 const NOT_IDLE: u8 = b'a';
 const ID_BLOCK: u8 = b'b';
 const HIDDEN: u8 = b'h';
-const IDLE_SET: u8 = b'i';
+pub(super) const IDLE_SET: u8 = b'i';
 const TAG_SET: u8 = b'x';
 const IDLE_TAGS: u8 = b'y';
 const MEMBER: u8 = b'm';

@@ -416,9 +416,9 @@ impl SeriesTable {
 }
 
 /// The first id that no series gets. This id and the next one mean "none" elsewhere.
-const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
+pub(crate) const LAST_SERIES: SeriesId = SeriesId(u32::MAX - 1);
 const HIDDEN_MEANWHILE: &str = "it was dropped meanwhile: write it again";
-const NO_MORE_IDS: &str =
+pub(crate) const NO_MORE_IDS: &str =
     "it had 4 294 967 294 in its time, which is all a measurement can have; write to another";
 /// A smaller number of series is not narrowed, because there is little to gain.
 const NARROWED_SERIES_MIN: u64 = 1 << 6;

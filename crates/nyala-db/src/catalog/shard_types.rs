@@ -63,6 +63,11 @@ impl SeriesTable {
         *fields = Arc::new(present_fields(&columns, shard_types.values()));
     }
 
+    /// Every field that has a column, even if no shard has the field any more.
+    pub(crate) fn all_fields(&self) -> Vec<Field> {
+        self.columns.read().clone()
+    }
+
     /// The columns of some fields; `None` if one has no column.
     pub(crate) fn columns_of(&self, wanted: &[(String, FieldType)]) -> Option<Vec<ColumnId>> {
         let columns = self.columns.read();

@@ -6,6 +6,7 @@ use super::fetch::Fetch;
 use super::stored::{Stored, columns_of, declared, known_to_planner};
 use super::{Connection, Stop, unless_closed};
 use crate::error::Failure;
+use crate::message::backend::Severity;
 use crate::message::{Bind, Target, backend};
 use crate::value::types::ColumnType;
 use crate::value::{Format, parameter};
@@ -256,8 +257,19 @@ impl Connection {
             }
         }
         self.report_settings();
+        if let Some(change) = tag.change.filter(|_| self.wants_notices()) {
+            let mut notice = Failure::new("00000", format!("change {change}"));
+            notice.hint = Some(format!("UNDO {change} takes it back."));
+            backend::failure(&mut self.wire.output, Severity::Notice, &notice);
+        }
         backend::command_complete(&mut self.wire.output, &tag.to_string());
         Ok(())
+    }
+
+    /// Whether notices are of a level that the client wants.
+    fn wants_notices(&self) -> bool {
+        let level = self.session.setting("client_min_messages").unwrap_or_default();
+        !["warning", "error"].iter().any(|higher| level.eq_ignore_ascii_case(higher))
     }
 
     pub(super) fn forget_statement(&mut self, name: &str) {

@@ -13,6 +13,8 @@ pub enum Severity {
     Fatal,
     /// Something that the client should know.
     Warning,
+    /// Something that the client may want to know.
+    Notice,
 }
 
 /// Whether a session is in a transaction, in the letters of the protocol.
@@ -114,6 +116,7 @@ pub fn failure(out: &mut Vec<u8>, severity: Severity, failure: &Failure) {
         Severity::Error => (b'E', "ERROR"),
         Severity::Fatal => (b'E', "FATAL"),
         Severity::Warning => (b'N', "WARNING"),
+        Severity::Notice => (b'N', "NOTICE"),
     };
     message(out, letter, |out| {
         let mut field = |name: u8, value: &str| {

@@ -65,6 +65,7 @@ impl Display for Statement {
             Statement::SetPassword { user, .. } => {
                 write!(f, "SET PASSWORD FOR {} = {REDACTED}", Identifier(user))
             }
+            Statement::ShowChanges => f.write_str("SHOW CHANGES"),
             Statement::ShowCardinality(show) => show.fmt(f),
             Statement::ShowContinuousQueries => f.write_str("SHOW CONTINUOUS QUERIES"),
             Statement::ShowDatabases => f.write_str("SHOW DATABASES"),
@@ -93,6 +94,7 @@ impl Display for Statement {
             Statement::ShowTagKeys(show) => write_show(f, "SHOW TAG KEYS", show, None),
             Statement::ShowTagValues { keys, show } => write_show(f, "SHOW TAG VALUES", show, Some(keys)),
             Statement::ShowUsers => f.write_str("SHOW USERS"),
+            Statement::Undo { change } => write!(f, "UNDO {change}"),
             Statement::Update(update) => update.fmt(f),
         }
     }

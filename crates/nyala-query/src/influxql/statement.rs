@@ -21,7 +21,7 @@ pub enum Statement {
     CreateUser(CreateUser),
     /// `DELETE [FROM …] [WHERE …]`
     Delete(Deletion),
-    /// `DRY RUN …`: counts the points that DELETE or UPDATE would change. InfluxDB does not have it.
+    /// `DRY RUN …`: counts the points that DELETE, UNDO or UPDATE would change. InfluxDB does not have it.
     DryRun(Box<Statement>),
     /// `DROP CONTINUOUS QUERY name ON database`
     DropContinuousQuery {
@@ -119,6 +119,8 @@ pub enum Statement {
         /// The new password.
         password: String,
     },
+    /// `SHOW CHANGES`: the changes of points that can be undone. InfluxDB does not have it.
+    ShowChanges,
     /// `SHOW … [EXACT] CARDINALITY`
     ShowCardinality(ShowCardinality),
     /// `SHOW CONTINUOUS QUERIES`
@@ -171,6 +173,11 @@ pub enum Statement {
     },
     /// `SHOW USERS`
     ShowUsers,
+    /// `UNDO change`: takes a change of points back. InfluxDB does not have it.
+    Undo {
+        /// The number of the change.
+        change: u64,
+    },
     /// `UPDATE … SET …` or `DELETE FIELD …`
     Update(Update),
 }

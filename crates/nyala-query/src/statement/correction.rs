@@ -1,5 +1,6 @@
 //! UPDATE, DELETE FIELD and DRY RUN: correcting stored points. InfluxDB has none of them.
 
+use super::changes::{author, count_frame, would_undo};
 use super::deletion::{select_by_fields, selected, with_tag_key_as_tag};
 use super::{Answer, database_of};
 use crate::influxql::{Expr, MeasurementName, Statement, Update, split_deletion};
@@ -7,8 +8,9 @@ use crate::plan::condition::split_tags;
 use crate::plan::{QueryContext, fields_named, literal_value};
 use nyala_core::{Error, Result, TimeRange, Value};
 use nyala_db::catalog::{Field, FieldType, Measurement};
+use nyala_db::changes::Changed;
 use nyala_db::selection::PointSelection;
-use nyala_exec::{Chunks, Column, Frame, GroupTags, ResultBatch, Scalar};
+use nyala_exec::{Chunks, Scalar};
 use std::sync::Arc;
 
 /// Points that a statement changes, and how.
@@ -19,10 +21,17 @@ struct Change {
 }
 
 /// Executes UPDATE or DELETE FIELD. The answer says how many points were changed.
-pub(super) async fn update(update: &Update, context: &QueryContext) -> Result<Answer> {
+pub(super) async fn update(
+    (statement, update): (&Statement, &Update),
+    context: &QueryContext,
+) -> Result<Answer> {
     let Change { measurement, selection, assignments } = change_of(update, context).await?;
-    let points = context.catalog.set_fields(&measurement, &selection, assignments).await?;
-    Ok(count_answer(measurement.name(), "updated", points))
+    let Changed { points, part } = context.catalog.set_fields(&measurement, &selection, assignments).await?;
+    let database = database_of(update.measurement.database.as_deref(), context)?;
+    let author = author(statement, database, context);
+    let id = context.catalog.note_change(&author, Some(points), part.as_slice()).await?;
+    let columns = vec![("updated", Some(points as i64)), ("change", id.map(|id| id.0 as i64))];
+    Ok(Answer::Changed(vec![count_frame(measurement.name(), columns)], id))
 }
 
 /// Counts the points that a statement would change. Everything that can be wrong with it is found.
@@ -33,12 +42,13 @@ pub(super) async fn dry_run(statement: &Statement, context: &QueryContext) -> Re
             let Change { measurement, selection, .. } = change_of(update, context).await?;
             vec![(measurement, selection)]
         }
+        Statement::Undo { change } => return would_undo(*change, context).await,
         other => return Err(Error::unsupported(format!("DRY RUN of {other}"))),
     };
     let mut frames = Vec::new();
     for (measurement, selection) in counted {
         let points = context.catalog.count_points(&measurement, &selection).await?;
-        frames.push(count_frame(measurement.name(), "points", points));
+        frames.push(count_frame(measurement.name(), vec![("points", Some(points as i64))]));
     }
     Ok(Answer::Rows(frames, Chunks::Whole))
 }
@@ -135,22 +145,4 @@ fn stored_value(literal: &Scalar, field_type: FieldType) -> Option<Value> {
         (FieldType::Boolean, Scalar::Boolean(value)) => Value::Bool(*value),
         _ => return None,
     })
-}
-
-fn count_answer(measurement: &str, column: &str, points: u64) -> Answer {
-    Answer::Rows(vec![count_frame(measurement, column, points)], Chunks::Whole)
-}
-
-fn count_frame(measurement: &str, column: &str, points: u64) -> Frame {
-    let names: Arc<[String]> = Arc::new([column.to_owned()]);
-    let batch = ResultBatch {
-        name: measurement.into(),
-        time_column: Some("time".into()),
-        column_names: names.clone(),
-        reference_names: names,
-        times_ns: vec![0].into(),
-        columns: vec![Column::Integer(vec![points as i64].into())],
-        instead: None,
-    };
-    Frame::of(GroupTags::none(), batch)
 }

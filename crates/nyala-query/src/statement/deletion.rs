@@ -1,7 +1,9 @@
 //! DELETE and DROP SERIES.
 
+use super::Answer;
+use super::changes::author;
 use super::show::name_test;
-use crate::influxql::{BinaryOperator, DataType, Deletion, Expr, MeasurementName, split_deletion};
+use crate::influxql::{BinaryOperator, DataType, Deletion, Expr, MeasurementName, Statement, split_deletion};
 use crate::plan::condition::{predicates, split_tags};
 use crate::plan::{QueryContext, fields_named};
 use nyala_core::{Error, Result, TimeRange};
@@ -11,11 +13,27 @@ use nyala_db::series::TagFilter;
 use std::sync::Arc;
 
 /// Deletes points; `by_time` where a time may be named.
-pub(super) async fn remove(deletion: &Deletion, context: &QueryContext, by_time: bool) -> Result<()> {
-    for (measurement, selection) in selected(deletion, context, by_time).await? {
-        context.catalog.delete_selected(&measurement, &selection, false).await?;
+pub(super) async fn remove(
+    (statement, deletion): (&Statement, &Deletion),
+    context: &QueryContext,
+    by_time: bool,
+) -> Result<Answer> {
+    let selected = selected(deletion, context, by_time).await?;
+    let (mut parts, mut outcome) = (Vec::new(), Ok(()));
+    for (measurement, selection) in selected {
+        match context.catalog.delete_selected(&measurement, &selection, false).await {
+            Ok(changed) => parts.extend(changed.part),
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
     }
-    Ok(())
+    let author = author(statement, &context.database, context);
+    // What was deleted before an error can be undone, too.
+    let id = context.catalog.note_change(&author, None, &parts).await;
+    outcome?;
+    Ok(Answer::Changed(Vec::new(), id?))
 }
 
 /// The points that a deletion selects, by measurement. All conditions are checked before anything is deleted.

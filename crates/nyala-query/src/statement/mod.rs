@@ -1,6 +1,7 @@
 //! Executes statements of InfluxQL, one at a time.
 
 mod cardinality;
+mod changes;
 mod continuous;
 mod correction;
 mod definition;
@@ -30,6 +31,7 @@ use crate::influxql::{self, CreateUser, MeasurementName, Select, Source, Stateme
 use crate::plan::rewrite::rewrite;
 use crate::plan::{Plan, QueryContext};
 use nyala_core::{Error, Result};
+use nyala_db::changes::ChangeId;
 use nyala_db::users::{Principal, Privilege};
 use nyala_exec::{Chunks, ExecutionContext, Frame, QueryMemory};
 use std::sync::Arc;
@@ -40,6 +42,8 @@ pub enum Answer {
     Done,
     /// The statement failed; the statements after it are still executed.
     Refused(Error),
+    /// Points were changed. The change has a number if it can be undone.
+    Changed(Vec<Frame>, Option<ChangeId>),
     /// Rows, all at once.
     Rows(Vec<Frame>, Chunks),
     /// Rows while they are computed, cut as [`Chunks::BySize`].
@@ -53,6 +57,7 @@ pub fn only_reads(statement: &Statement) -> bool {
         Statement::DryRun(_)
         | Statement::Explain { .. }
         | Statement::ShowCardinality(_)
+        | Statement::ShowChanges
         | Statement::ShowContinuousQueries
         | Statement::ShowDatabases
         | Statement::ShowDiagnostics { .. }
@@ -101,8 +106,6 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::AlterRetentionPolicy(alter) => definition::alter_policy(alter, context).await?,
         Statement::DropRetentionPolicy { name, database } => catalog.drop_policy(database, name).await?,
         Statement::DropMeasurement { name } => drop(catalog.drop_measurement(&context.database, name).await?),
-        Statement::Delete(deletion) => deletion::remove(deletion, context, true).await?,
-        Statement::DropSeries(deletion) => deletion::remove(deletion, context, false).await?,
         // As in InfluxDB, a shard that does not exist is no error.
         Statement::DropShard { id } => catalog.drop_shard(*id).await?,
         Statement::CreateUser(CreateUser { name, password, admin }) => {
@@ -127,7 +130,13 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
             catalog.drop_subscription(database, retention_policy, name).await?;
         }
         Statement::KillQuery { id, .. } => running.kill(*id)?,
-        Statement::Update(update) => return correction::update(update, context).await,
+        Statement::Delete(deletion) => return deletion::remove((statement, deletion), context, true).await,
+        Statement::DropSeries(deletion) => {
+            return deletion::remove((statement, deletion), context, false).await;
+        }
+        Statement::Undo { change } => return changes::undo((statement, *change), context).await,
+        Statement::Update(update) => return correction::update((statement, update), context).await,
+        Statement::ShowChanges => return changes::show(context).await,
         Statement::DryRun(statement) => return correction::dry_run(statement, context).await,
         Statement::Select(select) => return into::execute(select, context, memory).await,
         Statement::Explain { analyze: false, select } => return explain::explain(select, context).await,

@@ -19,8 +19,10 @@ pub enum Need<'a> {
 pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
     let mut needs = Vec::new();
     match statement {
-        // What it shows depends on the user.
-        Statement::ShowDatabases => {}
+        // What they show depends on the user.
+        Statement::ShowChanges | Statement::ShowDatabases => {}
+        // The database is known when the change is found: see `correction`.
+        Statement::Undo { .. } => {}
         Statement::Select(select) | Statement::Explain { select, .. } => of_select(select, "", &mut needs),
         Statement::Delete(deletion) | Statement::DropSeries(deletion) => {
             needs.push(Need::On(Privilege::Write, ""));

@@ -1,6 +1,7 @@
 //! Statements that concern the session alone: settings and transactions.
 
 use super::Session;
+use super::changes::{listed_columns, undone_columns};
 use super::prepared::Prepared;
 use super::set_config::settings_of;
 use crate::command_tag::CommandTag;
@@ -10,6 +11,7 @@ use crate::rows::Rows;
 use crate::statement::Statement;
 use crate::target::folded;
 use crate::transaction::Transaction;
+use crate::undo::Undo;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast;
@@ -37,6 +39,8 @@ enum Command {
     Deallocate(&'static str),
     /// Forgets everything that the session has set.
     DiscardAll,
+    ShowChanges,
+    Undo(Undo),
 }
 
 impl Session {
@@ -45,6 +49,8 @@ impl Session {
             Command::Show(name) => Some(one_text(self.settings.get(&name)?.0)),
             Command::ShowAll => Some(texts(&["name", "setting"])),
             Command::SetAndShow(all) => Some(texts(&vec!["set_config"; all.len()])),
+            Command::ShowChanges => Some(listed_columns()),
+            Command::Undo(_) => Some(undone_columns()),
             _ => None,
         };
         Ok(Prepared::of_session(statement, columns))
@@ -109,6 +115,8 @@ impl Session {
                 self.own_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(&name)?;
                 "ROLLBACK"
             }
+            Command::ShowChanges => return self.list_changes().await,
+            Command::Undo(undo) => return Box::pin(self.undo(statement, undo)).await,
             Command::Deallocate(tag) => tag,
             Command::DiscardAll => {
                 if self.transaction.is_some() {
@@ -137,6 +145,9 @@ impl Command {
         if let Some(all) = settings_of(statement) {
             return Ok(Self::SetAndShow(all));
         }
+        if let Some(undo) = Undo::of(statement) {
+            return Ok(Self::Undo(undo));
+        }
         Ok(match statement {
             ast::Statement::Set(set) => Self::of_set(set)?,
             ast::Statement::Reset(reset) => match &reset.reset {
@@ -147,6 +158,7 @@ impl Command {
                 let words: Vec<String> = variable.iter().map(|word| word.value.to_lowercase()).collect();
                 match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                     ["all"] => Self::ShowAll,
+                    ["changes"] => Self::ShowChanges,
                     ["time", "zone"] => Self::Show("TimeZone".to_owned()),
                     ["transaction", "isolation", "level"] => Self::Show("transaction_isolation".to_owned()),
                     _ => Self::Show(words.join(".")),

@@ -24,7 +24,7 @@ impl Session {
             return Err(SqlError::unsupported(words).with_hint("Execute them before BEGIN."));
         }
         let place = self.writable_place(&create.name)?;
-        let tag = |rows| CommandTag { command: "SELECT", rows: Some(rows) };
+        let tag = |rows| CommandTag { rows: Some(rows), ..CommandTag::of("SELECT") };
         if create.if_not_exists && place.relation(&self.server.catalog).is_some() {
             return Ok(tag(0));
         }

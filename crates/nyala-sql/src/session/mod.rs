@@ -1,6 +1,7 @@
 //! A session: the statements of one client, one after the other.
 
 mod change;
+mod changes;
 mod command;
 mod create_as;
 mod definition;

@@ -94,6 +94,7 @@ impl Session {
             clock: now.clock.clone(),
             started_ns: now.started_ns,
             plans: PlanCache::default(),
+            changed: now.changed.clone(),
         };
         Ok(self.over(Arc::new(server)))
     }

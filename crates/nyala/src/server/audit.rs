@@ -4,6 +4,9 @@
 //! A client must not fill the log. So the number of lines of each kind is limited per time window, and the next line
 //! that is written says how many were left out. Names that clients choose are quoted and cut.
 
+#[cfg(feature = "sql")]
+use nyala_db::changes::Author;
+use nyala_db::changes::ChangeId;
 use nyala_query::influxql::Statement;
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -45,24 +48,33 @@ impl Audit {
         database: &str,
         user: Option<&str>,
         client: Option<IpAddr>,
+        change: Option<ChangeId>,
     ) {
         if is_logged(statement) {
-            self.changed(statement, database, user, client);
+            self.changed(statement, database, user, client, change);
         }
     }
 
-    /// Data was dropped, or users were changed.
-    pub(super) fn changed(
+    /// A statement of SQL has changed points.
+    #[cfg(feature = "sql")]
+    pub(crate) fn points_changed(&self, author: &Author, change: Option<ChangeId>) {
+        self.changed(&author.statement, &author.database, author.user.as_deref(), None, change);
+    }
+
+    /// Data was dropped or changed, or users were changed.
+    fn changed(
         &self,
         what: &dyn Display,
         database: &str,
         user: Option<&str>,
         client: Option<IpAddr>,
+        change: Option<ChangeId>,
     ) {
         if let Some(left_out) = self.changes.next() {
             let (statement, database) = (shown(&what.to_string()), shown(database));
             let (user, client) = (user.map(shown), client.map(tracing::field::display));
-            tracing::info!(statement, database, user, client, left_out, "executed");
+            let change = change.map(|change| change.0);
+            tracing::info!(statement, database, user, client, change, left_out, "executed");
         }
     }
 
@@ -99,6 +111,7 @@ fn is_logged(statement: &Statement) -> bool {
             | Statement::Revoke { .. }
             | Statement::RevokeAdmin { .. }
             | Statement::SetPassword { .. }
+            | Statement::Undo { .. }
             | Statement::Update(_)
     )
 }

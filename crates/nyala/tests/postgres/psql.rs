@@ -64,6 +64,25 @@ fn tables_are_defined_and_changed_as_by_postgresql() {
 }
 
 #[test]
+fn a_notice_says_how_a_change_is_undone() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&["--history", "15m"]);
+    let ask = |statements: &[&str]| printed(&psql, &server, "user=me dbname=d", statements);
+    let update = "UPDATE cpu SET usage = 7 WHERE host = 'a'";
+    let notice = "UPDATE 1\nNOTICE:  change 1\nHINT:  UNDO 1 takes it back.\n";
+    assert_eq!(ask(&[update]), notice);
+    let usage = "SELECT usage FROM cpu WHERE host = 'a'";
+    let undone = "change|points|cells|left_alone\n2|1|1|0\n(1 row)\nusage\n1.5\n(1 row)\n";
+    assert_eq!(ask(&["UNDO 1", usage]), undone);
+    assert_eq!(ask(&["SET client_min_messages = warning", update]), "SET\nUPDATE 1\n");
+    let listed = ask(&["SHOW CHANGES"]);
+    assert!(listed.starts_with("change|time|database|user|points|statement\n1|"), "{listed}");
+    assert!(listed.ends_with("|d||1|UPDATE cpu SET usage = 7 WHERE host = 'a'\n(3 rows)\n"), "{listed}");
+    let refused = ask(&["BEGIN", "UNDO 1"]);
+    assert!(refused.contains("UNDO cannot run inside a transaction block"), "{refused}");
+}
+
+#[test]
 fn psql_shows_measurements_values_and_errors() {
     let Some(psql) = program() else { return };
     let server = Server::start(&[]);

@@ -1,4 +1,4 @@
-//! UPDATE, DELETE FIELD and DRY RUN, which InfluxDB does not have: correcting stored points.
+//! UPDATE, DELETE FIELD, UNDO and DRY RUN, which InfluxDB does not have: correcting stored points.
 
 use crate::influxql::ast::Measurement;
 use crate::influxql::expr::Expr;
@@ -29,11 +29,16 @@ impl Parser<'_> {
         let token = self.next();
         self.unscan();
         match self.statement()? {
-            statement @ (Statement::Delete(_) | Statement::Update(_)) => {
+            statement @ (Statement::Delete(_) | Statement::Undo { .. } | Statement::Update(_)) => {
                 Ok(Statement::DryRun(Box::new(statement)))
             }
-            _ => Err(self.unexpected(&token, &["DELETE", "UPDATE"])),
+            _ => Err(self.unexpected(&token, &["DELETE", "UNDO", "UPDATE"])),
         }
+    }
+
+    /// What follows `UNDO`.
+    pub(super) fn undo(&mut self) -> Result<Statement> {
+        Ok(Statement::Undo { change: self.unsigned()? })
     }
 
     fn changed(

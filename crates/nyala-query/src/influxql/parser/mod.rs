@@ -87,6 +87,7 @@ impl<'a> Parser<'a> {
             Kind::Kill => self.kill_query(),
             // No keywords in InfluxQL, so that they stay usable as names.
             _ if token.is_word("UPDATE") => self.update(),
+            _ if token.is_word("UNDO") => self.undo(),
             _ if token.is_word("DRY") && self.take_word("RUN") => self.dry_run(),
             _ => Err(self.unexpected(
                 &token,

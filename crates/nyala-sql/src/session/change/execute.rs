@@ -247,7 +247,7 @@ impl Session {
                 }
             }
         }
-        let tag = CommandTag { command: change.command(), rows: Some(work.changed) };
+        let tag = CommandTag { rows: Some(work.changed), ..CommandTag::of(change.command()) };
         let Work { sink, returned, returning, held, .. } = work;
         let outcome = match returning {
             Some(returning) => {

@@ -177,6 +177,7 @@ async fn answer(
         audit: context.audit.clone(),
         client,
         hint: None,
+        change: None,
         memory_bytes: context.limits.query_bytes,
         memory: databases.memory.clone(),
         output,

@@ -15,8 +15,8 @@ use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_sql::{
-    CancelHandle, CommandTag, Outcome, Parameter, RowFormat, RowWriter, Rows, Session, SqlError, SqlResult,
-    SqlState, Statement, TEXT_MAX_BYTES,
+    CancelHandle, Outcome, Parameter, RowFormat, RowWriter, Rows, Session, SqlError, SqlResult, SqlState,
+    Statement, TEXT_MAX_BYTES,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ async fn start(
     let values = prepared.values(&parameters)?;
     let rows = match session.execute(&prepared, values).await? {
         Outcome::Rows(rows) => rows,
-        Outcome::Done(CommandTag { command, rows }) => Rows::of_command(command, rows),
+        Outcome::Done(tag) => Rows::of_command(&tag),
     };
     let writer = RowWriter::new(format, &rows.schema())?;
     Ok(Writing { rows, writer })

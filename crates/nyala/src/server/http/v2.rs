@@ -54,8 +54,12 @@ async fn perform(
     let (answer, [statement]) = executed.await.map_err(broken)?;
     match answer {
         Ok(statement::Answer::Refused(error)) | Err(error) => Err(failed(&error)),
-        Ok(_) => {
-            context.audit.executed(&statement, database, principal.user_name(), None);
+        Ok(answer) => {
+            let change = match answer {
+                statement::Answer::Changed(_, change) => change,
+                _ => None,
+            };
+            context.audit.executed(&statement, database, principal.user_name(), None, change);
             Ok(())
         }
     }

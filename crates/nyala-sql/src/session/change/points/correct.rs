@@ -28,6 +28,7 @@ use nyala_core::arrays::value_at;
 use nyala_core::store::{Operation, WriteBatch};
 use nyala_core::{ErrorKind, TimeRange, Value};
 use nyala_db::catalog::{Field, Measurement};
+use nyala_db::changes::Changed;
 use nyala_db::correct::{CorrectedField, CorrectionLock};
 use nyala_db::selection::PointSelection;
 use nyala_db::series::TagFilter;
@@ -81,14 +82,15 @@ impl Session {
             capabilities: catalog.store().capabilities(),
             accepts_all_floats: measurement.is_member(),
         };
-        let (command, rows) = match &change.kind {
+        let (command, changed) = match &change.kind {
             PointChangeKind::Insert(insert) => {
-                ("INSERT", self.insert_points(change, insert, &run, &rules, values).await?)
+                let rows = self.insert_points(change, insert, &run, &rules, values).await?;
+                return Ok(Some(Outcome::Done(CommandTag { rows: Some(rows), ..CommandTag::of("INSERT") })));
             }
             PointChangeKind::Update { selection, fields, may_repeat } => {
                 let plan = self.optimized(selection, values)?;
                 let constants = constants_of(&plan, fields, &rules)?;
-                let points = match (selected_by(&plan)?, constants) {
+                let changed = match (selected_by(&plan)?, constants) {
                     (Some(selected), Some(constants)) => {
                         let corrected = catalog.set_fields(&measurement, &selected, constants);
                         run.running.unless_stopped(corrected).await?
@@ -98,11 +100,11 @@ impl Session {
                         self.correct(&run, &measurement, &plan, *may_repeat, correction).await?
                     }
                 };
-                ("UPDATE", points)
+                ("UPDATE", changed)
             }
             PointChangeKind::Delete { selection, may_repeat } => {
                 let plan = self.optimized(selection, values)?;
-                let points = match selected_by(&plan)? {
+                let changed = match selected_by(&plan)? {
                     Some(selected) => {
                         let deleted = catalog.delete_selected(&measurement, &selected, true);
                         run.running.unless_stopped(deleted).await?
@@ -112,10 +114,13 @@ impl Session {
                         self.correct(&run, &measurement, &plan, *may_repeat, correction).await?
                     }
                 };
-                ("DELETE", points)
+                ("DELETE", changed)
             }
         };
-        Ok(Some(Outcome::Done(CommandTag { command, rows: Some(rows) })))
+        let author = self.author(statement, &place.database);
+        let id = catalog.note_change(&author, Some(changed.points), changed.part.as_slice()).await?;
+        self.server.note_changed(&author, id);
+        Ok(Some(Outcome::Done(CommandTag { command, rows: Some(changed.points), change: id })))
     }
 
     /// The optimised plan of a query, in which parameters have their values and functions of the time theirs.
@@ -126,7 +131,7 @@ impl Session {
         Ok(state.optimize(&with_values(selection.plan().clone(), values)?)?)
     }
 
-    /// Corrects the points that a plan finds, all at once, and says how many there were.
+    /// Corrects the points that a plan finds, all at once.
     async fn correct(
         &mut self,
         run: &Run,
@@ -134,7 +139,7 @@ impl Session {
         plan: &LogicalPlan,
         may_repeat: bool,
         correction: Correction<'_>,
-    ) -> SqlResult<u64> {
+    ) -> SqlResult<Changed> {
         let catalog = self.server.catalog.clone();
         // Nobody can bring series back while the lock is held, so all of them have to be in memory before.
         let _pin = catalog.reload_series(measurement, TimeRange::ALL, &TagFilter::All).await?;
@@ -158,8 +163,8 @@ impl Session {
                 stage.write(WriteBatch { operations: vec![operation] }).await?;
             }
         }
-        let Some(times) = times else { return Ok(0) };
-        stage.commit().await.map_err(|error| match error.kind() {
+        let Some(times) = times else { return Ok(Changed::default()) };
+        let sequence = stage.commit().await.map_err(|error| match error.kind() {
             ErrorKind::Conflict => {
                 let words = "could not serialize access due to concurrent update";
                 SqlError::new(SqlState::SERIALIZATION_FAILURE, words)
@@ -169,7 +174,14 @@ impl Session {
         if matches!(correction, Correction::Delete) {
             lock.remove_empty(&series, times).await?;
         }
-        Ok(count)
+        let part = measurement.changed_part(sequence, series, times);
+        let part = match correction {
+            Correction::Delete => part,
+            Correction::Update { fields, .. } => {
+                part.of_columns(fields.iter().map(|own| own.field.column).collect())
+            }
+        };
+        Ok(Changed { points: count, part: Some(part) })
     }
 }
 

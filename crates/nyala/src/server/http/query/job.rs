@@ -5,6 +5,7 @@ use super::super::output::{self, Output, Stop};
 use crate::server::audit::Audit;
 use crate::server::format::AnswerWriter;
 use nyala_core::memory::MemoryBudget;
+use nyala_db::changes::ChangeId;
 use nyala_exec::running::Query;
 use nyala_exec::{Chunks, QueryMemory};
 use nyala_query::influxql::Statement;
@@ -28,6 +29,8 @@ pub(super) struct Job {
     pub(super) client: Option<IpAddr>,
     /// A hint that is shown with the result of the current statement.
     pub(super) hint: Option<String>,
+    /// The number of the change that the current statement has made.
+    pub(super) change: Option<ChangeId>,
     pub(super) memory_bytes: usize,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) output: Output<dyn AnswerWriter>,
@@ -80,6 +83,7 @@ impl Job {
                     &self.context.database,
                     self.context.principal.user_name(),
                     self.client,
+                    self.change.take(),
                 );
             }
             let deprecated = changes.as_ref().filter(|statement| self.by_get && warns_of_get(statement));
@@ -148,6 +152,11 @@ impl Job {
         drop(executing);
         match executed {
             statement::Answer::Done => {}
+            statement::Answer::Changed(frames, change) => {
+                self.change = change;
+                self.hint = change.map(|change| format!("change {change}: UNDO {change} takes it back"));
+                self.output.show_all(&frames, Chunks::Whole).await?;
+            }
             statement::Answer::Refused(error) => return Err(End::Refused(error)),
             statement::Answer::Rows(frames, chunks) => self.output.show_all(&frames, chunks).await?,
             statement::Answer::Stream(stream) => {
