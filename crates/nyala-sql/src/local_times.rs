@@ -10,6 +10,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ExprSchema};
 use datafusion::error::Result;
+use datafusion::functions::datetime::to_local_time;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::AnalyzerRule;
@@ -64,6 +65,11 @@ fn localized(expression: Expr, zone: &Arc<str>, schema: &dyn ExprSchema) -> Resu
             // What has no type yet is not of these.
             let Ok(from) = own.expr.get_type(schema) else { return Ok(Transformed::no(Expr::Cast(own))) };
             let to = own.field.data_type();
+            if let (DataType::Timestamp(unit, Some(_)), DataType::Timestamp(_, None)) = (&from, to) {
+                // A cast would show the clock of UTC.
+                own.expr = Box::new(to_local_time().call(vec![cast(*own.expr, with_zone(*unit))]));
+                return Ok(Transformed::yes(Expr::Cast(own)));
+            }
             let is_plain = |own: &DataType| {
                 own.is_string()
                     || matches!(own, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))

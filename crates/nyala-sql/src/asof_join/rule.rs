@@ -2,6 +2,7 @@
 
 use super::marker::{MARKER, refused};
 use super::node::{AsofJoin, Match};
+use crate::error::SqlError;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType};
 use datafusion::config::ConfigOptions;
@@ -64,6 +65,18 @@ fn made_of(join: Join) -> Result<LogicalPlan> {
     let (mut times, mut of_left, mut of_right) = (None, Vec::new(), Vec::new());
     for part in join.filter.into_iter().flat_map(split_conjunction_owned) {
         if let Some(comparison) = marked(&part) {
+            match (is_of(comparison, &left), is_of(comparison, &right)) {
+                (_, true) => {
+                    of_right.push(comparison.clone());
+                    continue;
+                }
+                (true, _) if !is_outer => {
+                    of_left.push(comparison.clone());
+                    continue;
+                }
+                (true, _) => return Err(misplaced(comparison).into()),
+                _ => {}
+            }
             if times.is_some() {
                 return Err(refused("only one comparison of times is possible").into());
             }
@@ -87,11 +100,7 @@ fn made_of(join: Join) -> Result<LogicalPlan> {
             // Only rows that satisfy it are candidates.
             part if is_of(&part, &right) => of_right.push(part),
             part if is_of(&part, &left) && !is_outer => of_left.push(part),
-            part => {
-                let words =
-                    format!("{part} is no equality of the two sides, and no condition of the right one");
-                return Err(refused(&words).into());
-            }
+            part => return Err(misplaced(&part).into()),
         }
     }
     let Some((times, rule)) = times else { return Err(refused("there is no comparison of times").into()) };
@@ -99,6 +108,11 @@ fn made_of(join: Join) -> Result<LogicalPlan> {
     let node =
         AsofJoin::new(selected(join.left, of_left)?, selected(join.right, of_right)?, keys, times, rule)?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+/// The error of a condition that chooses no rows of the right side.
+fn misplaced(condition: &Expr) -> SqlError {
+    refused(&format!("{condition} is no equality of the two sides, and no condition of the right one"))
 }
 
 fn compared(comparison: &Expr, left: &DFSchema, right: &DFSchema) -> Result<((Expr, Expr), Match)> {

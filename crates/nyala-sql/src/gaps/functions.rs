@@ -119,7 +119,12 @@ pub(crate) fn positional(name: &str, arguments: &mut FunctionArguments) {
     for (number, argument) in args.iter().enumerate() {
         let (place, value) = match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) if !has_names => (Some(number), value),
-            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
+            FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                ..
+            }
+            | FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
                 has_names = true;
                 (names.iter().position(|known| known.eq_ignore_ascii_case(&name.value)), value)
             }
