@@ -120,6 +120,16 @@ impl Buckets {
         }
     }
 
+    /// About how many buckets begin in a range of times: at least as many as there are, unless clocks are set back.
+    pub(crate) fn about_between(&self, start_ns: i64, end_ns: i64) -> u64 {
+        let width_ns = match self {
+            Buckets::Width(rule) => rule.interval_ns,
+            Buckets::Months { months, .. } => i64::from(*months).saturating_mul(28 * DAY_NS),
+        };
+        let length_ns = (i128::from(end_ns) - i128::from(start_ns)).max(0);
+        u64::try_from(length_ns / i128::from(width_ns)).unwrap_or(u64::MAX)
+    }
+
     /// All buckets from the one that holds `first_ns` to the one that holds `last_ns`; `None` if one of them reaches beyond
     /// the times that there are, or there are too many.
     pub(crate) fn windows(&self, first_ns: i64, last_ns: i64) -> Option<Windows> {

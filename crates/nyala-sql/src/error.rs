@@ -356,7 +356,17 @@ fn quoted_where_needed(name: &str) -> String {
     if name.contains('.') { name.to_owned() } else { format!("\"{name}\"") }
 }
 
+/// The error of a function that refuses the types of its arguments, in its own words.
+fn of_arguments(words: &str) -> Option<SqlError> {
+    let (_, own) = words.split_once(" user-defined coercion failed with: ")?;
+    let own = own.strip_prefix("External error: ").unwrap_or(own);
+    Some(SqlError::new(SqlState::UNKNOWN_FUNCTION, own))
+}
+
 fn of_plan(words: String) -> SqlError {
+    if let Some(error) = of_arguments(&words) {
+        return error;
+    }
     if let Some(rest) = words.strip_prefix("table '") {
         let name = rest.split('\'').next().unwrap_or(rest);
         // A name that was searched for has a schema that nobody wrote. It begins with a zero byte.
@@ -386,6 +396,9 @@ fn of_plan(words: String) -> SqlError {
 }
 
 fn of_execution(words: String) -> SqlError {
+    if let Some(error) = of_arguments(&words) {
+        return error;
+    }
     let code = match &*words {
         words if words.contains("verflow") => SqlState::OUT_OF_RANGE,
         words if words.contains("more than one row") => SqlState::CARDINALITY_VIOLATION,

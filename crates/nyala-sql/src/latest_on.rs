@@ -30,7 +30,7 @@ pub(crate) fn is_word(token: &TokenWithSpan, word: &str) -> bool {
 }
 
 /// The number of the next token that is no space.
-fn next(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
+pub(crate) fn next(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
     (from..tokens.len()).find(|number| !matches!(tokens[*number].token, Token::Whitespace(_)))
 }
 

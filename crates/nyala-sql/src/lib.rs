@@ -9,8 +9,10 @@
 //! ([`execution`]).
 
 mod as_of;
+mod asof_join;
 mod buckets;
 mod command_tag;
+mod constant;
 mod distinct_from;
 pub mod error;
 mod execution;
@@ -18,6 +20,7 @@ mod expression;
 mod floats;
 mod format;
 mod functions;
+mod gaps;
 mod latest_on;
 mod measurement;
 mod memory;
@@ -28,6 +31,7 @@ mod parameter;
 mod pg_type;
 mod placeholder;
 mod plan_parameters;
+mod planner;
 mod plans;
 mod relation;
 mod rewrite;

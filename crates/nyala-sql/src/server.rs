@@ -1,16 +1,19 @@
 //! What all sessions share.
 
+use crate::asof_join::{FindAsofJoins, PushThroughAsofJoins};
 use crate::floats::CompareFloats;
 use crate::functions;
+use crate::gaps::FillGaps;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
+use crate::planner::NodePlanner;
 use crate::plans::PlanCache;
 use crate::yielding::Yielding;
 use datafusion::execution::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::optimizer::Analyzer;
+use datafusion::optimizer::{Analyzer, Optimizer};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use nyala_core::env::ClockRef;
@@ -58,8 +61,17 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     let mut meanings = Analyzer::new().rules;
     // Before the planner gives operands the same type.
     meanings.insert(0, Arc::new(CompareFloats));
+    // When everything has its type.
+    meanings.push(Arc::new(FindAsofJoins));
+    meanings.push(Arc::new(FillGaps));
+    let mut optimizations = Optimizer::new().rules;
+    let conditions = optimizations.iter().position(|rule| rule.name() == "push_down_filter");
+    let place = conditions.map_or(0, |place| place + 1);
+    optimizations.insert(place, Arc::new(PushThroughAsofJoins));
     let builder = SessionStateBuilder::new_with_default_features()
         .with_analyzer_rules(meanings)
+        .with_optimizer_rules(optimizations)
+        .with_query_planner(Arc::new(NodePlanner))
         .with_physical_optimizer_rules(rules);
     let mut planner = builder.build();
     functions::register(&mut planner).expect("no function has the name of another");

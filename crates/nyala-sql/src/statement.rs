@@ -1,6 +1,7 @@
 //! Statements: parsed, but not looked at.
 
 use crate::as_of;
+use crate::asof_join;
 use crate::distinct_from;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
@@ -57,7 +58,7 @@ impl Statement {
         let done = tokens.map_err(ParserError::from).and_then(|tokens| {
             shape = Shape::of(&tokens).map(Arc::new);
             let is_repaired = tokens.iter().any(is_distinct);
-            parsed = statements(numbers::rewritten(latest_on::rewritten(tokens)))?;
+            parsed = statements(numbers::rewritten(latest_on::rewritten(asof_join::rewritten(tokens))))?;
             if is_repaired {
                 parsed.iter_mut().for_each(|own| distinct_from::repair(&mut own.ast));
             }

@@ -3,7 +3,11 @@
 mod first_last;
 mod time_bucket;
 
+pub(crate) use time_bucket::{TimeBucket, buckets as time_buckets};
+
+use crate::asof_join::AsofMatch;
 use crate::buckets::Buckets;
+use crate::gaps::GapFunction;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -14,7 +18,11 @@ use std::sync::Arc;
 
 /// Makes the functions known to a planner.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    state.register_udf(Arc::new(ScalarUDF::from(time_bucket::TimeBucket::default())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(TimeBucket::default())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(AsofMatch::default())))?;
+    for function in GapFunction::all() {
+        state.register_udf(Arc::new(ScalarUDF::from(function)))?;
+    }
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::first())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::last())))?;
     Ok(())
@@ -43,7 +51,7 @@ pub(crate) fn bucket_of(call: &ScalarFunctionExpr) -> Option<Buckets> {
 }
 
 /// Months, days and nanoseconds of an interval.
-fn interval(value: &ScalarValue) -> Option<(i32, i32, i64)> {
+pub(crate) fn interval(value: &ScalarValue) -> Option<(i32, i32, i64)> {
     match value {
         ScalarValue::IntervalMonthDayNano(Some(own)) => Some((own.months, own.days, own.nanoseconds)),
         ScalarValue::IntervalDayTime(Some(own)) => {
@@ -55,7 +63,7 @@ fn interval(value: &ScalarValue) -> Option<(i32, i32, i64)> {
 }
 
 /// A time, ns since 1970.
-fn time_ns(value: &ScalarValue) -> Option<i64> {
+pub(crate) fn time_ns(value: &ScalarValue) -> Option<i64> {
     match value {
         ScalarValue::TimestampNanosecond(Some(ns), _) => Some(*ns),
         ScalarValue::TimestampMicrosecond(Some(us), _) => us.checked_mul(1_000),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// The function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct TimeBucket {
+pub(crate) struct TimeBucket {
     signature: Signature,
 }
 
@@ -29,7 +29,7 @@ impl Default for TimeBucket {
 }
 
 /// The buckets of a width, and an origin or a zone.
-pub(super) fn buckets(width: &ScalarValue, third: Option<&ScalarValue>) -> SqlResult<Buckets> {
+pub(crate) fn buckets(width: &ScalarValue, third: Option<&ScalarValue>) -> SqlResult<Buckets> {
     let invalid = |words: &str| SqlError::new(SqlState::INVALID_PARAMETER, format!("time_bucket: {words}"));
     let width = interval(width).ok_or_else(|| invalid("the width must be a constant interval"))?;
     let (mut origin_ns, mut zone) = (None, None);

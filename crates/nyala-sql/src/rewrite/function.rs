@@ -1,6 +1,7 @@
 //! Functions with the prefix `pg_catalog`, those that are called without parentheses, and `ARRAY(SELECT …)`.
 
 use super::{exact, own_name};
+use crate::gaps::positional;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
     FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr,
@@ -28,6 +29,9 @@ pub(super) fn rewrite(expression: &mut Expr) {
                 own.name = exact(expanded);
                 *expression = call(exact("unnest"), vec![expression.clone()]);
                 return;
+            }
+            if let Some(name) = own_name(&own.name) {
+                positional(&name, &mut own.args);
             }
             match &own.args {
                 FunctionArguments::None => own.args = FunctionArguments::List(list(Vec::new())),
@@ -75,7 +79,7 @@ pub(super) fn array_comparison(left: &Expr, right: &Expr, is_negated: bool) -> E
 }
 
 /// A call of a function.
-pub(super) fn call(name: ObjectName, arguments: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: ObjectName, arguments: Vec<Expr>) -> Expr {
     Expr::Function(Function {
         name,
         uses_odbc_syntax: false,

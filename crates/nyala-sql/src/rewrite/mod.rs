@@ -9,8 +9,10 @@ mod output_names;
 mod projection;
 mod table;
 
+pub(crate) use function::call;
 pub(crate) use output_names::{named, named_fields};
 
+use crate::asof_join;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Select, SetExpr, Statement, TableFactor, Value,
     VisitMut, VisitorMut,
@@ -53,10 +55,14 @@ impl VisitorMut for Rewrite {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         // Columns are told apart before they are changed.
         projection::tell_apart(select);
+        select.from.iter_mut().for_each(asof_join::rewrite);
         ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            asof_join::rewrite(table_with_joins);
+        }
         table::without_prefix(factor);
         ControlFlow::Continue(())
     }
@@ -159,7 +165,7 @@ fn own_name(name: &ObjectName) -> Option<String> {
 }
 
 /// A name that is compared as it is written.
-fn exact(name: &str) -> ObjectName {
+pub(crate) fn exact(name: &str) -> ObjectName {
     ObjectName::from(vec![Ident::with_quote('"', name)])
 }
 
