@@ -12,6 +12,9 @@ const SECONDS_BETWEEN_CHANGES: i64 = 4 * 86_400;
 pub struct Zone(Tz);
 
 impl Zone {
+    /// Universal time.
+    pub const UTC: Self = Zone(Tz::UTC);
+
     /// The zone with that name, written exactly as in the database. `Local` and the empty name mean UTC.
     pub fn named(name: &str) -> Option<Zone> {
         match name {
@@ -51,6 +54,16 @@ impl Zone {
             return (changed <= until_seconds).then_some(changed);
         }
         None
+    }
+
+    /// The offset in force when clocks show `local_seconds`, as PostgreSQL decides: of two that fit the later moment counts,
+    /// and if none fits, because clocks leapt, the offset before the leap.
+    pub fn offset_at_local_of_postgresql(self, local_seconds: i64) -> i32 {
+        const DAY: i64 = 86_400;
+        let before = self.offset_seconds(local_seconds.saturating_sub(DAY));
+        let after = self.offset_seconds(local_seconds.saturating_add(DAY));
+        let fits = |offset: i32| self.offset_seconds(local_seconds - i64::from(offset)) == offset;
+        if fits(after) { after } else { before }
     }
 
     /// The offset in force when clocks show `local_seconds`. If two offsets fit, or none, because clocks were changed, the

@@ -2,6 +2,7 @@
 
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
+use nyala_exec::Zone;
 use nyala_postgres::error::Failure;
 use nyala_postgres::value::types::ColumnType;
 use nyala_postgres::value::{Column, Format, PgType, parameter};
@@ -55,7 +56,7 @@ fn values_are_printed_and_sent_as_by_postgresql() {
             ("bool", word) => &word[..1],
             (_, text) => text,
         };
-        let read = match parameter::read(Some(&bytes), Format::Binary, column, &wanted) {
+        let read = match parameter::read(Some(&bytes), Format::Binary, column, &wanted, Zone::UTC) {
             Ok(read) => read,
             Err(failure) => {
                 wrong.push(format!("{name} {text}: {failure:?}"));
@@ -71,7 +72,7 @@ fn values_are_printed_and_sent_as_by_postgresql() {
         if sent.as_ref() != Ok(&bytes) {
             wrong.push(format!("{name} {text}: sent as {sent:?} instead of {bytes:?}"));
         }
-        let read_text = parameter::read(Some(shown.as_bytes()), Format::Text, column, &wanted);
+        let read_text = parameter::read(Some(shown.as_bytes()), Format::Text, column, &wanted, Zone::UTC);
         let again = read_text.and_then(|value| written(&value, column, Format::Binary));
         if again.as_ref() != Ok(&bytes) {
             wrong.push(format!("{name} {text}: read from text as {again:?} instead of {bytes:?}"));
@@ -87,7 +88,7 @@ fn texts_of_parameters_are_read_as_by_postgresql() {
         let [name, sent, printed] = &line[..] else { panic!("{line:?}") };
         let column = type_of(name);
         let wanted = if column.of == PgType::Numeric { DataType::Utf8 } else { column.values() };
-        let read = parameter::read(Some(sent.as_bytes()), Format::Text, column, &wanted);
+        let read = parameter::read(Some(sent.as_bytes()), Format::Text, column, &wanted, Zone::UTC);
         let ours = match read.and_then(|value| written(&value, column, Format::Text)) {
             Ok(bytes) => String::from_utf8(bytes).unwrap(),
             Err(failure) => failure.code,

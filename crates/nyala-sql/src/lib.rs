@@ -22,6 +22,7 @@ mod format;
 mod functions;
 mod gaps;
 mod latest_on;
+mod local_times;
 mod measurement;
 mod memory;
 mod names;

@@ -4,6 +4,7 @@ use crate::asof_join::{FindAsofJoins, PushThroughAsofJoins};
 use crate::floats::CompareFloats;
 use crate::functions;
 use crate::gaps::FillGaps;
+use crate::local_times::LocalTimes;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
 use crate::planner::NodePlanner;
@@ -62,6 +63,7 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     // Before the planner gives operands the same type.
     meanings.insert(0, Arc::new(CompareFloats));
     // When everything has its type.
+    meanings.push(Arc::new(LocalTimes));
     meanings.push(Arc::new(FindAsofJoins));
     meanings.push(Arc::new(FillGaps));
     let mut optimizations = Optimizer::new().rules;

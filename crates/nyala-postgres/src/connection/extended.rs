@@ -120,10 +120,11 @@ impl Connection {
         })?;
         let bytes: usize = bind.parameters.iter().flatten().map(|value| value.len()).sum();
         let bytes = 2 * bytes as u64;
+        let zone = self.session.zone();
         let types = statement.prepared.as_ref().map(|prepared| &*prepared.parameters).unwrap_or_default();
         let values = bind.parameters.iter().zip(formats).zip(statement.parameters.iter().zip(types));
         let values = values.enumerate().map(|(place, ((value, format), (sent_as, wanted)))| {
-            parameter::read(value.as_deref(), format, *sent_as, wanted).map_err(|mut failure| {
+            parameter::read(value.as_deref(), format, *sent_as, wanted, zone).map_err(|mut failure| {
                 failure.detail = Some(format!("It is the value of the parameter ${}.", place + 1));
                 failure
             })
@@ -195,7 +196,8 @@ impl Connection {
                                 Failure::unsupported("cached plan must not change result type").into()
                             );
                         }
-                        Box::new(Fetch::of(rows, columns.into_iter().zip(portal.formats.clone()).collect()))
+                        let columns = columns.into_iter().zip(portal.formats.clone()).collect();
+                        Box::new(Fetch::of(rows, columns, self.session.zone()))
                     }
                 }
             }

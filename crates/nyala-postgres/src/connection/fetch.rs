@@ -7,6 +7,7 @@ use crate::message::backend;
 use crate::value::types::ColumnType;
 use crate::value::{Column, Format};
 use arrow_array::RecordBatch;
+use nyala_exec::Zone;
 use nyala_exec::memory::MemoryCharge;
 use nyala_sql::Rows;
 
@@ -14,6 +15,8 @@ use nyala_sql::Rows;
 pub(super) struct Fetch {
     rows: Rows,
     columns: Vec<(ColumnType, Format)>,
+    /// What times are shown in.
+    zone: Zone,
     /// What is left of a batch: the batch, its next row, and its memory.
     left: Option<Left>,
 }
@@ -32,9 +35,9 @@ pub(super) struct Sent {
 }
 
 impl Fetch {
-    /// Rows to be sent as columns of these types and formats.
-    pub(super) fn of(rows: Rows, columns: Vec<(ColumnType, Format)>) -> Self {
-        Self { rows, columns, left: None }
+    /// Rows to be sent as columns of these types and formats, with times as clocks of a zone show them.
+    pub(super) fn of(rows: Rows, columns: Vec<(ColumnType, Format)>, zone: Zone) -> Self {
+        Self { rows, columns, zone, left: None }
     }
 
     /// Sends at most so many rows; 0: all. As in PostgreSQL, whether rows follow the last of them is not looked at.
@@ -47,7 +50,7 @@ impl Fetch {
             };
             let wanted = usize::try_from(most - sent).unwrap_or(usize::MAX);
             let end = batch.num_rows().min(first.saturating_add(wanted));
-            send_batch(wire, &batch, first..end, &self.columns).await?;
+            send_batch(wire, &batch, first..end, (&self.columns, self.zone)).await?;
             sent += (end - first) as u64;
             if end < batch.num_rows() {
                 self.keep(batch, end)?;
@@ -82,11 +85,11 @@ async fn send_batch(
     wire: &mut Wire,
     batch: &RecordBatch,
     rows: std::ops::Range<usize>,
-    types: &[(ColumnType, Format)],
+    (types, zone): (&[(ColumnType, Format)], Zone),
 ) -> Result<(), Stop> {
     let columns = batch.columns().iter().zip(types);
     let columns = columns.map(|(array, (column, format))| Column::of(array, *column, *format));
-    let columns: Vec<Column> = columns.collect::<Result<_, _>>()?;
+    let columns: Vec<Column> = columns.map(|own| Ok(own?.in_zone(zone))).collect::<Result<_, Failure>>()?;
     for row in rows {
         backend::data_row(&mut wire.output, columns.len(), |out| {
             columns.iter().try_for_each(|column| column.write(row, out))

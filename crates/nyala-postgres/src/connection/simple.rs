@@ -43,7 +43,7 @@ impl Connection {
                 let described =
                     described.map(|(field, (column, format))| (field.name().as_str(), *column, *format));
                 backend::row_description(&mut self.wire.output, described);
-                let sent = Fetch::of(rows, columns).send(&mut self.wire, 0).await?;
+                let sent = Fetch::of(rows, columns, self.session.zone()).send(&mut self.wire, 0).await?;
                 backend::command_complete(&mut self.wire.output, &format!("SELECT {}", sent.rows));
             }
             Outcome::Done(tag) => self.done(&prepared.statement, &tag)?,

@@ -3,6 +3,7 @@
 //! PostgreSQL counts microseconds, and from the year 2000 on; stored times are nanoseconds since 1970. A time between
 //! two microseconds is shown as the earlier one.
 
+use nyala_exec::Zone;
 use std::io::Write;
 
 /// Microseconds of a day.
@@ -89,21 +90,36 @@ pub fn write_date(days: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a timestamp, given as microseconds since 1970; with `+00` if it has a zone.
-pub fn write_timestamp(unix_us: i64, has_zone: bool, out: &mut Vec<u8>) {
+/// Appends a timestamp, given as microseconds since 1970: as clocks of a zone show it, if it has one.
+pub fn write_timestamp(unix_us: i64, zone: Option<Zone>, out: &mut Vec<u8>) {
     match unix_us {
         i64::MAX => return out.extend_from_slice(b"infinity"),
         i64::MIN => return out.extend_from_slice(b"-infinity"),
         _ => {}
     }
-    let is_before = Day::of_unix(unix_us.div_euclid(DAY_US)).write(out);
+    let offset_s = zone.map(|zone| zone.offset_seconds(unix_us.div_euclid(1_000_000)));
+    let local_us = unix_us.saturating_add(i64::from(offset_s.unwrap_or(0)) * 1_000_000);
+    let is_before = Day::of_unix(local_us.div_euclid(DAY_US)).write(out);
     out.push(b' ');
-    write_time(unix_us.rem_euclid(DAY_US), out);
-    if has_zone {
-        out.extend_from_slice(b"+00");
+    write_time(local_us.rem_euclid(DAY_US), out);
+    if let Some(offset_s) = offset_s {
+        write_offset(offset_s, out);
     }
     if is_before {
         out.extend_from_slice(b" BC");
+    }
+}
+
+/// `+02`, `-03:30`; with seconds for times before there were zones.
+fn write_offset(offset_s: i32, out: &mut Vec<u8>) {
+    out.push(if offset_s < 0 { b'-' } else { b'+' });
+    let seconds = offset_s.unsigned_abs();
+    two_digits(seconds / 3600, out);
+    let parts = [seconds / 60 % 60, seconds % 60];
+    let shown = if parts[1] > 0 { 2 } else { usize::from(parts[0] > 0) };
+    for part in &parts[..shown] {
+        out.push(b':');
+        two_digits(*part, out);
     }
 }
 

@@ -1,11 +1,12 @@
 //! Reads dates, times and intervals as clients write them: ISO 8601, with the liberties that PostgreSQL takes.
 //!
-//! Not read are names of months, day-first dates and named time zones: drivers never send them as parameters. Times keep
+//! Not read are names of months, day-first dates and names of time zones: drivers never send them as parameters. Times keep
 //! their nanoseconds.
 
 use super::time::Day;
 use crate::error::Failure;
 use arrow_buffer::IntervalMonthDayNano;
+use nyala_exec::Zone;
 
 const SECOND_NS: i128 = 1_000_000_000;
 const DAY_NS: i128 = 86_400 * SECOND_NS;
@@ -48,9 +49,10 @@ pub fn read_time(text: &str) -> Result<i64, Failure> {
     }
 }
 
-/// Reads a time, in nanoseconds since 1970. A zone counts if the type has one; a time without is in UTC.
-pub fn read_timestamp(text: &str, has_zone: bool) -> Result<i64, Failure> {
-    let type_name = if has_zone { "timestamp with time zone" } else { "timestamp" };
+/// Reads a time, in nanoseconds since 1970. An offset in the text counts if the type has a zone; a time without one is in
+/// `zone`.
+pub fn read_timestamp(text: &str, zone: Option<Zone>) -> Result<i64, Failure> {
+    let type_name = if zone.is_some() { "timestamp with time zone" } else { "timestamp" };
     let malformed = || Failure::malformed(type_name, text);
     let out_of_range = || Failure::new("22008", format!("timestamp out of range: \"{}\"", shortened(text)));
     let mut rest = Reader::of(text);
@@ -61,7 +63,7 @@ pub fn read_timestamp(text: &str, has_zone: bool) -> Result<i64, Failure> {
     }
     let day = rest.date().ok_or_else(malformed)?;
     let mut day = day.checked().ok_or_else(|| field_out_of_range(text))?;
-    let (mut clock_ns, mut offset_s) = (0, 0);
+    let (mut clock_ns, mut offset_s) = (0, None);
     if rest.skip_separator()
         && let Some(found) = rest.clock()
     {
@@ -81,8 +83,16 @@ pub fn read_timestamp(text: &str, has_zone: bool) -> Result<i64, Failure> {
             format!("time zone displacement out of range: \"{}\"", shortened(text)),
         ));
     }
-    let zone_ns = if has_zone { i128::from(offset_s) * SECOND_NS } else { 0 };
-    let unix_ns = i128::from(day.to_unix()) * DAY_NS + clock_ns - zone_ns;
+    let local_ns = i128::from(day.to_unix()) * DAY_NS + clock_ns;
+    let offset_s = match (zone, offset_s) {
+        (None, _) => 0,
+        (Some(_), Some(offset_s)) => offset_s,
+        (Some(zone), None) => {
+            let local_s = i64::try_from(local_ns.div_euclid(SECOND_NS)).map_err(|_| out_of_range())?;
+            zone.offset_at_local_of_postgresql(local_s).into()
+        }
+    };
+    let unix_ns = local_ns - i128::from(offset_s) * SECOND_NS;
     i64::try_from(unix_ns).map_err(|_| out_of_range())
 }
 
@@ -194,16 +204,16 @@ impl<'a> Reader<'a> {
         Some(whole)
     }
 
-    /// `Z`, `UTC`, `+01`, `-05:30`, in seconds east of Greenwich.
-    fn zone(&mut self) -> i64 {
+    /// `Z`, `UTC`, `+01`, `-05:30`, in seconds east of Greenwich; `None` if there is none.
+    fn zone(&mut self) -> Option<i64> {
         self.text = self.text.trim_start();
         for name in ["UTC", "GMT", "Z"] {
             if self.text.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name)) {
                 self.text = &self.text[name.len()..];
-                return 0;
+                return Some(0);
             }
         }
-        let Some(sign) = self.take(&['+', '-']) else { return 0 };
+        let sign = self.take(&['+', '-'])?;
         let digits = self.digits();
         let (hours, mut minutes) = match digits.len() {
             4 => (&digits[..2], digits[2..].parse().unwrap_or(0)),
@@ -219,10 +229,10 @@ impl<'a> Reader<'a> {
         }
         if hours > 15 || minutes > 59 || seconds > 59 {
             self.is_beyond_zones = true;
-            return 0;
+            return None;
         }
         let offset = hours * 3600 + minutes * 60 + seconds;
-        if sign == '-' { -offset } else { offset }
+        Some(if sign == '-' { -offset } else { offset })
     }
 
     /// A year before Christ.

@@ -9,6 +9,7 @@ use super::bounds::{bounds_of, is_value, without_casts};
 use super::functions::{DATE_BIN_GAPFILL, INTERPOLATE, LOCF, TIME_BUCKET_GAPFILL, misplaced};
 use super::node::{Dialect, GapFill, Role};
 use crate::error::{SqlError, SqlState};
+use arrow_schema::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::config::ConfigOptions;
@@ -17,7 +18,7 @@ use datafusion::functions::datetime::date_bin;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    Aggregate, Expr, Extension, Filter, LogicalPlan, Projection, ScalarUDF, Window,
+    Aggregate, Expr, ExprSchemable, Extension, Filter, LogicalPlan, Projection, ScalarUDF, Window, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use nyala_exec::Zone;
@@ -28,12 +29,13 @@ use std::sync::Arc;
 pub(crate) struct FillGaps;
 
 impl AnalyzerRule for FillGaps {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
         if call_in(&plan)?.is_none() {
             return Ok(plan);
         }
+        let zone = options.execution.time_zone.as_deref().unwrap_or("UTC");
         let plan = plan.transform_down_with_subqueries(|node| match &node {
-            LogicalPlan::Projection(projection) => match filled(projection)? {
+            LogicalPlan::Projection(projection) => match filled(projection, zone)? {
                 Some(filled) => Ok(Transformed::yes(filled)),
                 None => Ok(Transformed::no(node)),
             },
@@ -109,8 +111,8 @@ fn find(projection: &Projection) -> Option<Found<'_>> {
     Some(Found { aggregate, having: having.collect(), upper: between })
 }
 
-/// The same projection with gaps filled below it; `None` if it does not ask for that.
-fn filled(projection: &Projection) -> Result<Option<LogicalPlan>> {
+/// The same projection with gaps filled below it; `None` if it does not ask for that. `zone` is that of texts without one.
+fn filled(projection: &Projection, zone: &str) -> Result<Option<LogicalPlan>> {
     let Some(found) = find(projection) else { return Ok(None) };
     let aggregate = found.aggregate;
     let is_bucket =
@@ -124,7 +126,7 @@ fn filled(projection: &Projection) -> Result<Option<LogicalPlan>> {
         let words = format!("multiple {TIME_BUCKET_GAPFILL} calls not allowed");
         return Err(SqlError::new(SqlState::UNSUPPORTED, words).into());
     };
-    let call = BucketCall::of(&aggregate.group_expr[bucket], &aggregate.input)?;
+    let call = BucketCall::of(&aggregate.group_expr[bucket], &aggregate.input, zone)?;
 
     let mut keys = aggregate.group_expr.clone();
     keys[bucket] = call.ordinary.clone().alias(aggregate.schema.field(bucket).name());
@@ -191,7 +193,7 @@ struct BucketCall {
 }
 
 impl BucketCall {
-    fn of(expression: &Expr, input: &LogicalPlan) -> Result<Self> {
+    fn of(expression: &Expr, input: &LogicalPlan, zone: &str) -> Result<Self> {
         let (name, given) = called(without_alias(expression)).expect("it was found as such a call");
         let given_at = |place: usize| given.get(place).filter(|own| !is_null(own));
         let (width, time) = (&given[0], &given[1]);
@@ -232,9 +234,16 @@ impl BucketCall {
             (Role::Start { excluded: false }, start, "start"),
             (Role::Finish { included: false }, finish, "finish"),
         ];
+        let zone = match time.get_type(input.schema())? {
+            DataType::Timestamp(_, Some(_)) => Some(zone.into()),
+            _ => None,
+        };
+        let moment = DataType::Timestamp(TimeUnit::Nanosecond, zone);
         for (role, written, what) in roles {
             match written {
-                Some(value) if is_value(value) => arguments.push((role, value.clone())),
+                Some(value) if is_value(value) => {
+                    arguments.push((role, cast(value.clone(), moment.clone())));
+                }
                 Some(_) => return Err(refused(name, &format!("{what} must be a simple expression"))),
                 None => {
                     let is_alike = |own: &Role| matches!(own, Role::Start { .. }) == (what == "start");

@@ -33,6 +33,7 @@ use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast;
 use definition::is_definition;
 use nyala_db::users::Principal;
+use nyala_exec::Zone;
 use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
 use set_config::settings_of;
@@ -108,6 +109,11 @@ impl Session {
             Some(transaction) if transaction.has_failed => TransactionStatus::Failed,
             Some(_) => TransactionStatus::Active,
         }
+    }
+
+    /// The zone that times are shown in, and read in where they have none.
+    pub fn zone(&self) -> Zone {
+        self.settings.get("TimeZone").ok().and_then(|(_, name)| Zone::named(name)).unwrap_or(Zone::UTC)
     }
 
     /// The value of a setting.
@@ -220,9 +226,9 @@ impl Session {
                     PreparedPlan::Query { .. } | PreparedPlan::Known { .. } => {
                         Some(self.execute_query(current, values.clone()).await?)
                     }
-                    PreparedPlan::LookUp(look_up) => {
-                        Some(self.execute_look_up(look_up, current.bound(values.clone())?).await?)
-                    }
+                    PreparedPlan::LookUp(look_up) => Some(
+                        self.execute_look_up(look_up, current.bound(values.clone(), self.zone())?).await?,
+                    ),
                     PreparedPlan::Past(past) => {
                         self.execute_past(&current.statement, past, values.clone()).await?
                     }
@@ -230,7 +236,7 @@ impl Session {
                         self.execute_change(
                             &current.statement,
                             &change.clone(),
-                            current.bound(values.clone())?,
+                            current.bound(values.clone(), self.zone())?,
                         )
                         .await?
                     }

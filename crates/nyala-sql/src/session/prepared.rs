@@ -18,6 +18,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
 use nyala_db::users::Principal;
+use nyala_exec::Zone;
 use std::fmt;
 use std::sync::Arc;
 
@@ -161,10 +162,18 @@ impl Prepared {
         Err(SqlError::new(SqlState::UNKNOWN_PARAMETER, message))
     }
 
-    /// The values of the parameters, each of its type.
-    pub(crate) fn bound(&self, values: Vec<ScalarValue>) -> SqlResult<Vec<ScalarValue>> {
+    /// The values of the parameters, each of its type. A text of a time without a zone means one of `zone`.
+    pub(crate) fn bound(&self, values: Vec<ScalarValue>, zone: Zone) -> SqlResult<Vec<ScalarValue>> {
         self.check_count(values.len())?;
         let typed = values.into_iter().zip(&self.parameters);
-        typed.map(|(value, data_type)| Ok(value.cast_to(data_type)?)).collect()
+        typed
+            .map(|(value, data_type)| match (&value, data_type) {
+                (ScalarValue::Utf8(_), DataType::Timestamp(unit, Some(_))) => {
+                    let local = value.cast_to(&DataType::Timestamp(*unit, Some(zone.name().into())))?;
+                    Ok(local.cast_to(data_type)?)
+                }
+                _ => Ok(value.cast_to(data_type)?),
+            })
+            .collect()
     }
 }

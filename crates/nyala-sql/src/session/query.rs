@@ -18,11 +18,11 @@ impl Session {
         let (planning, values) = match &prepared.plan {
             PreparedPlan::Query { plan, is_optimized } => {
                 let to_plan = ToPlan { plan, is_optimized: *is_optimized };
-                (Planning::Needed(to_plan), prepared.bound(values)?)
+                (Planning::Needed(to_plan), prepared.bound(values, self.zone())?)
             }
             PreparedPlan::Known { plan, literals } => {
                 let values = match literals.is_empty() {
-                    true => prepared.bound(values)?,
+                    true => prepared.bound(values, self.zone())?,
                     // Literals have their types.
                     false => {
                         prepared.check_count(values.len())?;

@@ -2,6 +2,7 @@
 
 use super::prepared::{Prepared, PreparedPlan};
 use crate::error::SqlResult;
+use crate::local_times;
 use crate::measurement::{SampleValues, is_of_measurements};
 use crate::plans::{Found, KnownPlan, Reused, check_only_reads, parameterized, tables_of};
 use crate::server::SqlServer;
@@ -44,6 +45,7 @@ pub(crate) async fn make(
     if matches!(server.plans.find(context, shape), Found::Never) {
         return Ok(None);
     }
+    let is_utc = state.config_options().execution.time_zone.as_deref().is_none_or(local_times::is_utc);
     let mut unfit: Vec<usize> = Vec::new();
     let (prepared, literals, values) = loop {
         let wanted = |number: usize| !shape.has_parameters && !unfit.contains(&number);
@@ -55,7 +57,9 @@ pub(crate) async fn make(
         let mut values = Vec::new();
         let before = unfit.len();
         for (number, data_type) in &literals {
-            match shape.literals[*number].as_type(data_type) {
+            // A text of a time means what the zone of the session says, which the planner knows.
+            let is_local = !is_utc && matches!(data_type, DataType::Timestamp(..));
+            match shape.literals[*number].as_type(data_type).filter(|_| !is_local) {
                 Some(value) => values.push(value),
                 None => unfit.push(*number),
             }

@@ -13,6 +13,7 @@ use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use nyala_exec::Zone;
 
 pub(super) use binary::uuid;
 
@@ -52,6 +53,8 @@ pub struct Column {
     /// The type of the cells, or of their elements.
     pub(super) of: PgType,
     format: Format,
+    /// What texts of times are written in.
+    pub(super) zone: Zone,
 }
 
 /// Values by the way in which they are written.
@@ -146,7 +149,19 @@ impl Column {
     /// Unsupported, if the protocol has nothing like it.
     pub fn of(array: &dyn Array, column_type: ColumnType, format: Format) -> Result<Self, Failure> {
         let cells = Cells::of(array, column_type, format)?;
-        Ok(Self { cells, nulls: array.nulls().cloned(), of: column_type.of, format })
+        Ok(Self { cells, nulls: array.nulls().cloned(), of: column_type.of, format, zone: Zone::UTC })
+    }
+
+    /// The same cells, whose times are written in a zone.
+    #[must_use]
+    pub fn in_zone(mut self, zone: Zone) -> Self {
+        self.zone = zone;
+        self.cells = match self.cells {
+            Cells::Dictionary(keys, values) => Cells::Dictionary(keys, Box::new(values.in_zone(zone))),
+            Cells::List(ends, values) => Cells::List(ends, Box::new(values.in_zone(zone))),
+            cells => cells,
+        };
+        self
     }
 
     /// Appends a cell: its length and its bytes, or the length −1 for NULL.

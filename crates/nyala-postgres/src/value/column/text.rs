@@ -39,8 +39,8 @@ pub(in crate::value) fn write(column: &Column, row: usize, out: &mut Vec<u8>) ->
         Cells::Time32(values, unit) => write_time(units::microseconds(values[row].into(), *unit)?, out),
         Cells::Time64(values, unit) => write_time(units::microseconds(values[row], *unit)?, out),
         Cells::Timestamp(values, unit) => {
-            let has_zone = column.of == PgType::Timestamptz;
-            write_timestamp(units::microseconds(values[row], *unit)?, has_zone, out);
+            let zone = (column.of == PgType::Timestamptz).then_some(column.zone);
+            write_timestamp(units::microseconds(values[row], *unit)?, zone, out);
         }
         Cells::Months(values) => Span { months: values[row], ..Span::default() }.write(out),
         Cells::DaysAndTime(values) => units::of_day_time(values.value(row)).write(out),

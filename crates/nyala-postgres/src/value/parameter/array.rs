@@ -4,9 +4,10 @@ use crate::error::Failure;
 use crate::value::types::{ColumnType, PgType};
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
+use nyala_exec::Zone;
 
 /// Reads an array from text.
-pub(super) fn of_text(text: &str, of: PgType) -> Result<ScalarValue, Failure> {
+pub(super) fn of_text(text: &str, of: PgType, zone: Zone) -> Result<ScalarValue, Failure> {
     let malformed = || {
         let shown: String = text.chars().take(128).collect();
         Failure::new("22P02", format!("malformed array literal: \"{shown}\""))
@@ -14,7 +15,7 @@ pub(super) fn of_text(text: &str, of: PgType) -> Result<ScalarValue, Failure> {
     let wanted = element_type(of);
     let elements = split(text.trim()).ok_or_else(malformed)?;
     let values = elements.into_iter().map(|element| match element {
-        Some(element) => super::of_text(&element, of, &wanted),
+        Some(element) => super::of_text(&element, of, &wanted, zone),
         None => null(&wanted),
     });
     list(values.collect::<Result<_, _>>()?, wanted)

@@ -14,8 +14,9 @@ use crate::error::Failure;
 use arrow_buffer::IntervalMonthDayNano;
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
+use nyala_exec::Zone;
 
-/// Reads a parameter.
+/// Reads a parameter. A text of a time without a zone means one of `zone`.
 ///
 /// # Errors
 /// PostgreSQL's: malformed text or bytes, or a value beyond the range of its type.
@@ -24,14 +25,15 @@ pub fn read(
     format: Format,
     sent_as: ColumnType,
     wanted: &DataType,
+    zone: Zone,
 ) -> Result<ScalarValue, Failure> {
     let Some(bytes) = bytes else {
         return ScalarValue::try_new_null(wanted).map_err(|error| Failure::unsupported(error.to_string()));
     };
     let found = match (sent_as.is_array, format) {
-        (false, Format::Text) => of_text(utf8(bytes)?, sent_as.of, wanted)?,
+        (false, Format::Text) => of_text(utf8(bytes)?, sent_as.of, wanted, zone)?,
         (false, Format::Binary) => of_binary(bytes, sent_as.of, wanted)?,
-        (true, Format::Text) => array::of_text(utf8(bytes)?, sent_as.of)?,
+        (true, Format::Text) => array::of_text(utf8(bytes)?, sent_as.of, zone)?,
         (true, Format::Binary) => array::of_binary(bytes, sent_as.of)?,
     };
     if found.data_type() == *wanted {
@@ -52,7 +54,7 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, Failure> {
 }
 
 /// Reads a value that is no array from text.
-pub(super) fn of_text(text: &str, of: PgType, wanted: &DataType) -> Result<ScalarValue, Failure> {
+pub(super) fn of_text(text: &str, of: PgType, wanted: &DataType, zone: Zone) -> Result<ScalarValue, Failure> {
     let malformed = || Failure::malformed(long_name(of), text);
     let trimmed = text.trim_matches(|letter: char| letter.is_ascii_whitespace() || letter == '\x0b');
     Ok(match of {
@@ -65,9 +67,9 @@ pub(super) fn of_text(text: &str, of: PgType, wanted: &DataType) -> Result<Scala
         PgType::Bytea => ScalarValue::Binary(Some(bytea(text).ok_or_else(malformed)?)),
         PgType::Date => ScalarValue::Date32(Some(read_date(text)?)),
         PgType::Time => ScalarValue::Time64Microsecond(Some(read_time(text)?)),
-        PgType::Timestamp => ScalarValue::TimestampNanosecond(Some(read_timestamp(text, false)?), None),
+        PgType::Timestamp => ScalarValue::TimestampNanosecond(Some(read_timestamp(text, None)?), None),
         PgType::Timestamptz => {
-            ScalarValue::TimestampNanosecond(Some(read_timestamp(text, true)?), Some("UTC".into()))
+            ScalarValue::TimestampNanosecond(Some(read_timestamp(text, Some(zone))?), Some("UTC".into()))
         }
         PgType::Interval => ScalarValue::IntervalMonthDayNano(Some(read_interval(text)?)),
         PgType::Uuid => {

@@ -1,0 +1,106 @@
+//! The zone of a session, where the meaning of an expression depends on it: a time with a zone that becomes a date or a time
+//! of day, or is cut or taken apart, is the one that clocks of the session's zone show, and a text or a date without a zone
+//! is a time of that zone, as in PostgreSQL.
+//!
+//! Arrow's types have a zone of their own, which stored times have in common: UTC. So such an expression first gets the type
+//! with the session's zone; what is computed is a time with the type that it had.
+
+use arrow_schema::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ExprSchema};
+use datafusion::error::Result;
+use datafusion::functions::datetime::to_local_time;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
+
+/// Has expressions mean what they mean in the zone of the session.
+#[derive(Debug)]
+pub(crate) struct LocalTimes;
+
+impl AnalyzerRule for LocalTimes {
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        let zone = options.execution.time_zone.as_deref().unwrap_or("UTC");
+        if is_utc(zone) {
+            return Ok(plan);
+        }
+        let zone: Arc<str> = zone.into();
+        let done = plan.transform_up_with_subqueries(|node| {
+            let mut schema = DFSchema::empty();
+            node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+            if let LogicalPlan::TableScan(scan) = &node {
+                schema.merge(&scan.projected_schema);
+            }
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expression| {
+                let name = names.save(&expression);
+                let local = expression.transform_up(|inner| localized(inner, &zone, &schema))?;
+                Ok(local.update_data(|expression| name.restore(expression)))
+            })
+        })?;
+        Ok(done.data)
+    }
+
+    fn name(&self) -> &str {
+        "local_times"
+    }
+}
+
+/// Whether times of a zone are those of UTC.
+pub(crate) fn is_utc(zone: &str) -> bool {
+    matches!(zone, "UTC" | "Etc/UTC" | "+00:00" | "GMT")
+}
+
+fn localized(expression: Expr, zone: &Arc<str>, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+    let with_zone = |unit| DataType::Timestamp(unit, Some(zone.clone()));
+    // The unit of a time with another zone.
+    let unit_of = |own: &DataType| match own {
+        DataType::Timestamp(unit, Some(other)) if other != zone => Some(*unit),
+        _ => None,
+    };
+    match expression {
+        Expr::Cast(mut own) => {
+            // What has no type yet is not of these.
+            let Ok(from) = own.expr.get_type(schema) else { return Ok(Transformed::no(Expr::Cast(own))) };
+            let to = own.field.data_type();
+            if let (DataType::Timestamp(unit, Some(_)), DataType::Timestamp(_, None)) = (&from, to) {
+                // A cast would show the clock of UTC.
+                own.expr = Box::new(to_local_time().call(vec![cast(*own.expr, with_zone(*unit))]));
+                return Ok(Transformed::yes(Expr::Cast(own)));
+            }
+            let is_plain = |own: &DataType| {
+                own.is_string()
+                    || matches!(own, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))
+            };
+            let unit = match (unit_of(&from), unit_of(to)) {
+                (Some(unit), _)
+                    if is_plain(to) || matches!(to, DataType::Time32(_) | DataType::Time64(_)) =>
+                {
+                    unit
+                }
+                (_, Some(unit)) if is_plain(&from) => unit,
+                _ => return Ok(Transformed::no(Expr::Cast(own))),
+            };
+            own.expr = Box::new(cast(*own.expr, with_zone(unit)));
+            Ok(Transformed::yes(Expr::Cast(own)))
+        }
+        Expr::ScalarFunction(mut call) => {
+            let place = match call.name() {
+                "date_trunc" | "date_part" => 1,
+                "to_char" | "date_format" => 0,
+                _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+            };
+            let given = call.args.get(place).and_then(|own| own.get_type(schema).ok());
+            let Some((unit, given)) = given.and_then(|own| Some((unit_of(&own)?, own))) else {
+                return Ok(Transformed::no(Expr::ScalarFunction(call)));
+            };
+            call.args[place] = cast(call.args[place].clone(), with_zone(unit));
+            let is_time = call.name() == "date_trunc";
+            let called = Expr::ScalarFunction(call);
+            Ok(Transformed::yes(if is_time { cast(called, given) } else { called }))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
