@@ -4,6 +4,7 @@ use crate::asof_join::{FindAsofJoins, PushThroughAsofJoins};
 use crate::floats::CompareFloats;
 use crate::functions;
 use crate::gaps::FillGaps;
+use crate::influxql::InfluxqlQueries;
 use crate::local_times::LocalTimes;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
@@ -41,6 +42,8 @@ pub struct SqlServer {
     pub statement_bytes: usize,
     /// The time of day.
     pub clock: ClockRef,
+    /// Executes queries of InfluxQL.
+    pub influxql: Arc<dyn InfluxqlQueries>,
     /// Plans that are used again.
     pub plans: PlanCache,
     /// When it was started, ns since 1970.

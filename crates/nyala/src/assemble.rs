@@ -9,6 +9,8 @@ use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
 use crate::server::http::buffer_pool::BufferPool;
 use crate::server::http::{Context, Databases, HttpLimits};
+#[cfg(feature = "sql")]
+use crate::server::influxql_tables::InfluxqlTables;
 use crate::server::lifecycle::Lifecycle;
 use crate::server::metric::{self, Metric};
 use crate::server::metrics::{MetricSource, Metrics};
@@ -201,6 +203,7 @@ impl Running {
             memory: memory.clone(),
             statement_bytes: context.limits.query_bytes,
             clock: context.clock.clone(),
+            influxql: Arc::new(InfluxqlTables { writer: writer.clone(), reporter: context.reporter.clone() }),
             plans: nyala_sql::PlanCache::default(),
             started_ns: context.clock.now_ns(),
         });

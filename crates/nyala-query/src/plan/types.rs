@@ -50,7 +50,7 @@ pub fn type_of_name(sources: &[RewrittenSource], name: &str) -> Option<DataType>
 }
 
 /// The types of an inner query's columns by the names that outer queries use; of several with one name the first counts.
-fn types_of_columns(inner: &Rewritten) -> HashMap<String, Option<DataType>> {
+pub(crate) fn types_of_columns(inner: &Rewritten) -> HashMap<String, Option<DataType>> {
     let mut types = HashMap::new();
     for field in &inner.select.fields {
         types.entry(field.name()).or_insert_with(|| type_of(&inner.sources, &field.expr));

@@ -12,6 +12,7 @@ mod index_condition;
 mod into;
 mod privilege;
 mod queries;
+mod select_table;
 mod server_reports;
 mod shards;
 mod show;
@@ -23,11 +24,13 @@ pub use privilege::{Need, authorize, needs};
 pub use full_names::{select_with_full_names, with_full_names};
 pub use into::select_into;
 pub use queries::SubmittedQuery;
+pub use select_table::SelectTable;
 pub use server_reports::statistics;
 
 use crate::exec::SelectStream;
 use crate::influxql::{self, CreateUser, MeasurementName, Select, Source, Statement, compile};
 use crate::plan::rewrite::rewrite;
+use crate::plan::rewritten::Rewritten;
 use crate::plan::{Plan, QueryContext};
 use nyala_core::{Error, Result};
 use nyala_db::users::{Principal, Privilege};
@@ -165,13 +168,24 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
 
 /// The plan of a SELECT.
 async fn plan_of(select: Select, context: &QueryContext) -> Result<Plan> {
+    let (rewritten, extra_windows) = rewritten_of(select, context).await?;
+    built(rewritten, extra_windows, context).await
+}
+
+/// A SELECT after the first phase of planning, and how many windows beyond those shown may be read.
+async fn rewritten_of(select: Select, context: &QueryContext) -> Result<(Rewritten, i64)> {
     check_names(&select)?;
     let compiled = compile(select, context.now_ns)?;
     let mut rewritten = rewrite(compiled.select, context).await?;
     if rewritten.time_column == "time" {
         rewritten.time_column = compiled.time_column;
     }
-    let mut plan = Plan::build(rewritten, compiled.extra_windows, context)?;
+    Ok((rewritten, compiled.extra_windows))
+}
+
+/// The plan of a SELECT after the first phase of planning.
+async fn built(rewritten: Rewritten, extra_windows: i64, context: &QueryContext) -> Result<Plan> {
+    let mut plan = Plan::build(rewritten, extra_windows, context)?;
     if !plan.pin(&context.catalog) {
         for (source, time) in plan.measurements_mut() {
             source.pin = Some(context.catalog.reload_series(&source.measurement, time, &source.tags).await?);

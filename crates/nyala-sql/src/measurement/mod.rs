@@ -22,7 +22,7 @@ use crate::error::outside;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use columns::Columns;
-pub(crate) use columns::{SERIES, Source, TIME, TIME_NS, ZONE};
+pub(crate) use columns::{SERIES, Source, TIME, TIME_NS, ZONE, time_type};
 use conditions::ScanConditions;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::ScalarValue;

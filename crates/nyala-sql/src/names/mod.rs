@@ -7,6 +7,7 @@
 pub(crate) mod view;
 
 use crate::error::{SqlError, SqlState, outside};
+use crate::influxql::{self, InfluxqlQuery, InfluxqlTable};
 use crate::measurement::MeasurementTable;
 use crate::relation::RelationTable;
 use crate::server::SqlServer;
@@ -18,6 +19,7 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
+use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{Body, Relation};
 use nyala_db::users::{Principal, Privilege};
@@ -42,6 +44,7 @@ const READ_AHEAD_BYTES: usize = 4 << 20;
 /// All databases that somebody may read.
 #[derive(Clone)]
 pub(crate) struct DatabaseNames {
+    pub(crate) server: Arc<SqlServer>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) principal: Principal,
     /// The time zone of the session.
@@ -98,6 +101,16 @@ impl DatabaseNames {
         let found = self.catalog.measurement(database, policy, name).await.map_err(outside)?;
         let table = |measurement| MeasurementTable::of(measurement, database, policy, with_hidden);
         Ok(found.map(|measurement| Arc::new(table(measurement)) as Arc<dyn TableProvider>))
+    }
+
+    /// The answer to a query of InfluxQL.
+    async fn influxql(&self, database: &str, text: &str) -> Result<Arc<dyn TableProvider>> {
+        let query = InfluxqlQuery {
+            text: text.to_owned(),
+            database: database.to_owned(),
+            context: self.server.context(self.principal.clone(), Freshness::Latest),
+        };
+        Ok(Arc::new(InfluxqlTable::of(self.server.influxql.clone(), &query).await?))
     }
 
     async fn relation(&self, relation: Arc<Relation>, with_hidden: bool) -> Result<Arc<dyn TableProvider>> {
@@ -167,6 +180,10 @@ impl CatalogProvider for SchemaNames {
         if let Some(schema) = SystemSchema::of(name, &self.databases.viewer, &self.database) {
             return Some(Arc::new(schema));
         }
+        if name == influxql::SCHEMA {
+            let (databases, database) = (self.databases.clone(), self.database.clone());
+            return Some(Arc::new(InfluxqlNames { databases, database }));
+        }
         let database = self.databases.catalog.database(&self.database);
         let database = database.filter(|_| self.databases.may_read(&self.database));
         let policies = database.as_ref().map(|known| &known.policies[..]).unwrap_or_default();
@@ -197,6 +214,33 @@ impl CatalogProvider for SchemaNames {
                 .flatten(),
             with_hidden: name.starts_with(CHANGED),
         }))
+    }
+}
+
+/// Queries of InfluxQL, whose texts are names of tables.
+struct InfluxqlNames {
+    databases: DatabaseNames,
+    database: String,
+}
+
+impl fmt::Debug for InfluxqlNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InfluxqlNames({})", self.database)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for InfluxqlNames {
+    fn table_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        self.databases.influxql(&self.database, name).await.map(Some)
+    }
+
+    fn table_exist(&self, _: &str) -> bool {
+        true
     }
 }
 

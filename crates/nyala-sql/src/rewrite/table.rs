@@ -1,8 +1,10 @@
 //! Functions in FROM.
 
 use super::{exact, function, own_name};
+use crate::influxql;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableAliasColumnDef, TableFactor,
+    Value,
 };
 
 /// Functions without the schema that they are in. The alias of `unnest(…)`, and of a function with that schema, is that of
@@ -22,6 +24,18 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
         // It is a table here.
         *name = exact(&own);
         arguments_of(factor);
+        return;
+    }
+    if own == influxql::FUNCTION {
+        if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(text)))] = &arguments.args[..]
+            && let Value::SingleQuotedString(text) = &text.value
+        {
+            // Its text is the name of a table.
+            *name =
+                ObjectName::from([influxql::SCHEMA, text].map(|part| Ident::with_quote('"', part)).to_vec());
+            alias.get_or_insert_with(|| alias_of(influxql::FUNCTION));
+            arguments_of(factor);
+        }
         return;
     }
     let argument = |own: &FunctionArg| match own {

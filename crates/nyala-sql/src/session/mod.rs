@@ -329,6 +329,7 @@ impl Session {
     /// The names that it sees.
     pub(crate) fn names(&self) -> DatabaseNames {
         DatabaseNames {
+            server: self.server.clone(),
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
             zone: self.settings.get("TimeZone").map_or("UTC", |(_, zone)| zone).to_owned(),

@@ -92,6 +92,7 @@ impl Session {
             memory: now.memory.clone(),
             statement_bytes: now.statement_bytes,
             clock: now.clock.clone(),
+            influxql: now.influxql.clone(),
             started_ns: now.started_ns,
             plans: PlanCache::default(),
         };

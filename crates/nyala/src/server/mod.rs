@@ -6,6 +6,8 @@ pub mod connection_limit;
 pub mod format;
 pub mod health;
 pub mod http;
+#[cfg(feature = "sql")]
+pub mod influxql_tables;
 pub mod lifecycle;
 pub mod metric;
 pub mod metrics;
