@@ -1,4 +1,5 @@
-//! What users of other time-series databases expect of SQL: gaps that are filled.
+//! What users of other time-series databases expect of SQL: gaps that are filled, joins by time, and queries of InfluxQL as
+//! tables.
 //!
 //! Rows are shown as lines of CSV. The expected ones follow from the definitions of TimescaleDB and of InfluxDB 3.
 
@@ -115,10 +116,9 @@ fn gaps_are_filled_by_group() {
     let bucket = "time_bucket_gapfill('1 hour', time, '1970-01-01T00:30:00Z', '1970-01-01T06:30:00Z')";
     let others = [
         format!("{bucket} AS b, host, avg(v) FROM g WHERE {RANGE} GROUP BY b, host"),
-        format!(
-            "time_bucket_gapfill('1 hour', time, finish => '1970-01-01T06:30:00Z') AS b, host, avg(v) FROM g \
+        "time_bucket_gapfill('1 hour', time, finish => '1970-01-01T06:30:00Z') AS b, host, avg(v) FROM g \
              WHERE time > '1970-01-01T00:59:59Z' AND time < '1970-01-01T07:00:00Z' GROUP BY b, host"
-        ),
+            .to_owned(),
         "time_bucket_gapfill('1 hour', time) AS b, host, avg(v) FROM (SELECT * FROM g) x \
          WHERE x.time BETWEEN '1970-01-01' AND '1970-01-01T06:00:00Z' GROUP BY b, host"
             .to_owned(),
@@ -389,7 +389,8 @@ fn naive(rows: &[Value], buckets: &[i64], has_one_group: bool) -> Vec<Value> {
                     if let (Some((x0, y0)), Some((x1, y1))) = (before, after)
                         && let (Some(y0), Some(y1)) = (y0["v"].as_f64(), y1["v"].as_f64())
                     {
-                        let (x, x0, x1) = ((*bucket - x0) as f64, 0.0, (x1 - x0) as f64);
+                        let ns = |seconds: i64| (seconds * 1_000_000_000) as f64;
+                        let (x, x0, x1) = (ns(*bucket - x0), 0.0, ns(x1 - x0));
                         row["i"] =
                             json!(if y0 == y1 { y0 } else { (y0 * (x1 - x) + y1 * (x - x0)) / (x1 - x0) });
                     }
@@ -404,4 +405,205 @@ fn naive(rows: &[Value], buckets: &[i64], has_one_group: bool) -> Vec<Value> {
         }
     }
     all
+}
+
+fn trades() -> String {
+    let seconds = |s: i64| s * 1_000_000_000;
+    let points = [
+        ("trade,sym=a p=1", 10),
+        ("trade,sym=a p=2", 20),
+        ("trade,sym=b p=3", 20),
+        ("trade,sym=c p=4", 30),
+        ("trade p=5", 30),
+        ("quote,sym=a,venue=x bid=100", 5),
+        ("quote,sym=a,venue=x bid=101", 20),
+        ("quote,sym=a,venue=y bid=102", 25),
+        ("quote,sym=b,venue=x bid=200", 21),
+        ("quote bid=300", 1),
+    ];
+    points.iter().map(|(point, at)| format!("{point} {}\n", seconds(*at))).collect()
+}
+
+#[test]
+fn rows_are_joined_with_the_newest_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), &trades());
+    let cases = [
+        // DuckDB: without a partner there is no row.
+        ("trade t ASOF JOIN quote q ON t.sym = q.sym AND t.time >= q.time", "1.0,100.0 2.0,101.0"),
+        ("trade t ASOF JOIN quote q ON q.time < t.time AND q.sym = t.sym", "1.0,100.0 2.0,100.0"),
+        (
+            "trade t ASOF LEFT JOIN quote q ON t.sym = q.sym AND t.time >= q.time",
+            "1.0,100.0 2.0,101.0 3.0, 4.0, 5.0,",
+        ),
+        ("trade t ASOF JOIN quote q USING (sym, time)", "1.0,100.0 2.0,101.0"),
+        // The other way: the earliest that is not earlier.
+        ("trade t ASOF JOIN quote q ON t.sym = q.sym AND t.time <= q.time", "1.0,101.0 2.0,101.0 3.0,200.0"),
+        ("trade t ASOF JOIN quote q ON t.sym = q.sym AND t.time < q.time", "1.0,101.0 2.0,102.0 3.0,200.0"),
+        // Without a key, over all rows.
+        ("trade t ASOF JOIN quote q ON t.time > q.time", "1.0,100.0 2.0,100.0 3.0,100.0 4.0,102.0 5.0,102.0"),
+        // A condition on the right side chooses among the rows that satisfy it.
+        (
+            "trade t ASOF JOIN quote q ON t.sym = q.sym AND t.time >= q.time AND q.bid < 101",
+            "1.0,100.0 2.0,100.0",
+        ),
+        // Snowflake and QuestDB: all rows of the left side.
+        (
+            "trade t ASOF JOIN quote q MATCH_CONDITION (t.time >= q.time) ON t.sym = q.sym",
+            "1.0,100.0 2.0,101.0 3.0, 4.0, 5.0,",
+        ),
+        ("trade t ASOF JOIN quote q ON (sym)", "1.0,100.0 2.0,101.0 3.0, 4.0, 5.0,"),
+        ("trade t ASOF JOIN quote q", "1.0,100.0 2.0,101.0 3.0,101.0 4.0,102.0 5.0,102.0"),
+        (
+            "(SELECT * FROM trade WHERE p < 3) t ASOF JOIN (SELECT sym, time, max(bid) AS bid FROM quote \
+             GROUP BY sym, time) q ON t.sym = q.sym AND t.time >= q.time JOIN (SELECT 1 AS one) x ON true",
+            "1.0,100.0 2.0,101.0",
+        ),
+        // What is asked of the joined rows does not choose the partner.
+        (
+            "trade t ASOF JOIN quote q ON t.sym = q.sym AND t.time >= q.time WHERE q.bid < 101 AND t.p < 9",
+            "1.0,100.0",
+        ),
+    ];
+    for (from, expected) in cases {
+        let query = format!("SELECT p, bid FROM {from} ORDER BY p");
+        assert_eq!(lines(&server, &query).join(" "), expected, "{query}");
+    }
+    // Conditions on the left side reach its scan, and unneeded columns are not read.
+    let plan = "EXPLAIN SELECT p, bid FROM trade t ASOF JOIN quote q ON t.sym = q.sym AND t.time >= q.time \
+                WHERE t.time > '1970-01-01T00:00:15Z'";
+    let plan = sql::answer(&server, plan).to_string();
+    assert!(plan.contains("AsofJoinExec") && !plan.contains("FilterExec"), "{plan}");
+    for (from, words) in [
+        ("trade t ASOF JOIN quote q ON t.time >= q.time AND t.time <= q.time", "only one comparison"),
+        ("trade t ASOF JOIN quote q ON t.time >= q.time AND t.sym <> q.sym", "no equality"),
+        ("trade t ASOF LEFT JOIN quote q ON t.time >= q.time AND t.p > 1", "no equality"),
+        ("trade t ASOF JOIN quote q MATCH_CONDITION (t.time = q.time)", "compared with"),
+        ("trade t ASOF JOIN quote q ON t.time >= t.time", "no comparison of times"),
+    ] {
+        let (code, message) = refused(&server, &format!("SELECT 1 FROM {from}"));
+        assert!(code == "0A000" && message.contains(words), "{from}: {code} {message}");
+    }
+    sql::done(&server, "CREATE VIEW joined AS SELECT p, bid FROM trade t ASOF JOIN quote q ON (sym)");
+    assert_eq!(
+        sql::answer(&server, "SELECT count(*) AS c, count(bid) AS b FROM joined"),
+        json!([{"c": 5, "b": 2}])
+    );
+}
+
+/// Random rows, joined by the program and by a join of all pairs.
+#[test]
+fn joins_by_time_equal_those_of_all_pairs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut random = StdRng::seed_from_u64(47);
+    let mut points = String::new();
+    for (name, count) in [("l", 3_000), ("r", 20_000)] {
+        for number in 0..count {
+            let host = if random.random_bool(0.9) {
+                format!(",host=h{}", random.random_range(0..9))
+            } else {
+                String::new()
+            };
+            points.push_str(&format!("{name}{host} v={number}i {}\n", random.random_range(0..1_000_000) * 7));
+        }
+    }
+    let server = started(dir.path(), &points);
+    for (key, compare, aggregate) in [
+        ("l.host = r.host AND", ">=", "max"),
+        ("l.host = r.host AND", "<", "min"),
+        ("l.host = r.host AND", ">", "max"),
+        ("", "<=", "min"),
+    ] {
+        let narrow = "l.time_ns < 700000";
+        let joined = format!(
+            "SELECT l.v AS v, r.time_ns AS t FROM l ASOF LEFT JOIN r ON {key} l.time {compare} r.time WHERE {narrow} \
+             ORDER BY l.v"
+        );
+        let pairs = format!(
+            "SELECT l.v AS v, {aggregate}(r.time_ns) AS t FROM l LEFT JOIN r ON {key} l.time {compare} r.time \
+             WHERE {narrow} GROUP BY l.v ORDER BY l.v"
+        );
+        assert_eq!(sql::answer(&server, &joined), sql::answer(&server, &pairs), "{joined}");
+        let all = format!(
+            "SELECT count(*) AS c, count(r.v) AS m FROM l ASOF JOIN r ON {key} l.time {compare} r.time"
+        );
+        let counts = sql::answer(&server, &all);
+        assert_eq!(counts[0]["c"], counts[0]["m"], "{counts}");
+    }
+}
+
+#[test]
+fn queries_of_influxql_are_tables() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), &(hours() + &trades() + "t,name=n time_of=\"x\",name=2i 5\n"));
+    let cases = [
+        (
+            "SELECT * FROM influxql('SELECT mean(v), count(v) FROM g WHERE time < 8h GROUP BY time(4h), host fill(0)') \
+             ORDER BY host, time",
+            "1970-01-01T00:00:00Z,g,a,1.0,1 1970-01-01T04:00:00Z,g,a,4.0,1 1970-01-01T00:00:00Z,g,b,8.0,1 \
+             1970-01-01T04:00:00Z,g,b,9.0,1",
+        ),
+        ("SELECT name, last FROM influxql('SELECT last(v) FROM g')", "g,9.0"),
+        ("SELECT count(*), count(dc) FROM influxql('SELECT * FROM g GROUP BY dc')", "5,0"),
+        (
+            "SELECT name, x.v FROM influxql('SELECT v FROM g WHERE host = ''b''') AS x ORDER BY v LIMIT 1",
+            "g,8.0",
+        ),
+        // Rows of several measurements, a function that only InfluxQL has, and a join.
+        ("SELECT count(*) FROM influxql('SELECT p, bid FROM trade, quote')", "10"),
+        ("SELECT max(d) FROM influxql('SELECT derivative(v, 1h) AS d FROM g WHERE host = ''b''')", "0.2"),
+        (
+            "SELECT t.sym, i.max FROM (SELECT DISTINCT sym FROM trade) t \
+             JOIN influxql('SELECT max(bid) FROM quote GROUP BY sym') i ON i.sym = t.sym ORDER BY 1",
+            "a,102.0 b,200.0",
+        ),
+        ("SELECT count(*) FROM influxql('SELECT nothing FROM g')", "0"),
+        ("SELECT count(*) FROM influxql('SELECT v FROM nowhere')", "0"),
+        (
+            "SELECT \"name::tag\", \"name::column\" FROM influxql('SELECT \"name\"::field FROM t GROUP BY \"name\"::tag')",
+            "n,2",
+        ),
+        ("SELECT min(v) FROM influxql('SELECT mean(v) AS v FROM g GROUP BY host')", "2.5"),
+    ];
+    for (query, expected) in cases {
+        assert_eq!(lines(&server, query).join(" "), expected, "{query}");
+    }
+    for (query, code) in [
+        ("SELECT * FROM influxql('SELEC v FROM g')", "42601"),
+        ("SELECT * FROM influxql('DROP MEASUREMENT g')", "0A000"),
+        ("SELECT * FROM influxql('SELECT v INTO h FROM g')", "0A000"),
+        ("SELECT * FROM influxql('SELECT v FROM g; SELECT v FROM g')", "0A000"),
+        ("SELECT * FROM influxql(5)", "42601"),
+        ("SELECT nothing FROM influxql('SELECT v FROM g')", "42703"),
+    ] {
+        assert_eq!(sql::code(&server, query), code, "{query}");
+    }
+}
+
+#[test]
+fn queries_of_influxql_need_rights() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Process::start(dir.path(), &["--auth-enabled"]);
+    let influx = |query: &str| {
+        let target = format!("/query?u=root&p=pw&q={}", client::percent_encode(query));
+        assert_eq!(server.send("POST", &target, b"").expect("an answer").status, 200, "{query}");
+    };
+    influx("CREATE USER root WITH PASSWORD 'pw' WITH ALL PRIVILEGES");
+    for query in ["CREATE DATABASE d", "CREATE DATABASE e", "CREATE USER ann WITH PASSWORD 'pw'"] {
+        influx(query);
+    }
+    influx("GRANT READ ON d TO ann");
+    for database in ["d", "e"] {
+        let target = format!("/write?db={database}&u=root&p=pw");
+        assert_eq!(server.send("POST", &target, b"m v=1 1\n").expect("an answer").status, 204);
+    }
+    let ask = |user: &str, query: &str| -> Value {
+        let response = sql::post(&server, &format!("/api/sql?db=d&u={user}&p=pw"), query);
+        serde_json::from_slice(&response.body).expect("JSON")
+    };
+    let own = "SELECT v FROM influxql('SELECT v FROM m')";
+    let foreign = "SELECT v FROM influxql('SELECT v FROM e.autogen.m')";
+    assert_eq!(ask("ann", own), json!([{"v": 1.0}]));
+    assert_eq!(ask("ann", foreign)["code"], "42501");
+    assert_eq!(ask("root", foreign), json!([{"v": 1.0}]));
 }

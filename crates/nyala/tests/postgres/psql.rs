@@ -44,18 +44,46 @@ pub(crate) fn printed(program: &str, server: &Server, settings: &str, statements
 #[test]
 fn tables_are_defined_and_changed_as_by_postgresql() {
     let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "tables");
+}
+
+/// Statements of `testdata/postgres/zones.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn times_are_shown_and_read_in_the_zone_of_the_session() {
+    let Some(psql) = program() else { return };
     let server = Server::start(&[]);
+    compare(&psql, &server, "zones");
+    let ask = |statements: &[&str]| printed(&psql, &server, "user=me dbname=d", statements);
+    let zone = "SET TimeZone = 'America/New_York'";
+    assert_eq!(
+        ask(&[
+            zone,
+            "SELECT time, time::date AS d FROM cpu WHERE time < '1969-12-31 19:00:02' ORDER BY time"
+        ]),
+        "SET\ntime|d\n1969-12-31 19:00:01-05|1969-12-31\n(1 row)\n"
+    );
+    assert_eq!(
+        ask(&[zone, "SELECT date_trunc('day', time) AS day, count(*) FROM cpu GROUP BY 1"]),
+        "SET\nday|count\n1969-12-31 00:00:00-05|3\n(1 row)\n"
+    );
+    // A plan is not used again in another zone.
+    let query = "SELECT count(*) AS n FROM cpu WHERE time < '1970-01-01 00:00:02'";
+    assert_eq!(ask(&[query, zone, query]), "n\n1\n(1 row)\nSET\nn\n3\n(1 row)\n");
+}
+
+/// Compares what statements of a file answer with what PostgreSQL answered.
+fn compare(psql: &str, server: &Server, name: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/postgres");
     let directory = tempfile::tempdir().expect("a directory");
     let answers = directory.path().join("answers");
     let file = std::fs::File::create(&answers).expect("a file");
-    let mut command = command(&psql, &server, "user=me dbname=d");
+    let mut command = command(psql, server, "user=me dbname=d");
     command.args(["--quiet", "--tuples-only", "--echo-all", "--set=VERBOSITY=sqlstate"]);
-    command.stdin(std::fs::File::open(folder.join("tables.sql")).expect("statements"));
+    command.stdin(std::fs::File::open(folder.join(format!("{name}.sql"))).expect("statements"));
     command.stdout(file.try_clone().expect("a file")).stderr(file);
     assert!(command.status().expect("it runs").success());
     let answers = std::fs::read_to_string(answers).expect("answers");
-    let expected = std::fs::read_to_string(folder.join("tables.txt")).expect("answers");
+    let expected = std::fs::read_to_string(folder.join(format!("{name}.txt"))).expect("answers");
     let mut lines = answers.lines().zip(expected.lines()).enumerate();
     if let Some((number, (got, wanted))) = lines.find(|(_, (got, wanted))| got != wanted) {
         panic!("line {}: {got:?} instead of {wanted:?}", number + 1);
