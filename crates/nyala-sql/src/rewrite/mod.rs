@@ -14,8 +14,8 @@ pub(crate) use output_names::{named, named_fields};
 
 use crate::asof_join;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Select, SetExpr, Statement, TableFactor, Value,
-    VisitMut, VisitorMut,
+    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement, TableFactor,
+    Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -51,6 +51,19 @@ struct Rewrite;
 
 impl VisitorMut for Rewrite {
     type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+        tables.for_each(|table| output_names::name_columns(&mut table.query.body));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, .. } = factor {
+            output_names::name_columns(&mut subquery.body);
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         // Columns are told apart before they are changed.

@@ -1,5 +1,6 @@
 //! The names of columns, as PostgreSQL gives them to expressions without one: clients read them.
 
+use super::projection;
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TrimWhereField,
@@ -22,11 +23,37 @@ enum Name {
 pub(crate) fn named(columns: &SchemaRef, statement: &Statement) -> SchemaRef {
     let Statement::Query(query) = statement else { return columns.clone() };
     let Some(names) = names_of(&query.body, columns) else { return columns.clone() };
-    let fields = columns.fields().iter().zip(names).map(|(field, name)| match name {
-        Some(name) if *field.name() != name => Arc::new(field.as_ref().clone().with_name(name)),
-        _ => field.clone(),
+    let fields = columns.fields().iter().zip(names).map(|(field, name)| {
+        match name.or_else(|| projection::name_told_apart(field.name()).map(str::to_owned)) {
+            Some(name) if *field.name() != name => Arc::new(field.as_ref().clone().with_name(name)),
+            _ => field.clone(),
+        }
     });
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), columns.metadata().clone()))
+}
+
+/// Gives the columns of a query inside another one the names that PostgreSQL gives them, by which it is asked for them.
+pub(super) fn name_columns(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            for item in &mut select.projection {
+                let SelectItem::UnnamedExpr(expression) = item else { continue };
+                let is_column = matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                if is_column || is_row(expression) {
+                    continue;
+                }
+                let name = match of(expression) {
+                    Name::Weak(name) | Name::Strong(name) => name,
+                    Name::None => NONE.to_owned(),
+                };
+                let alias = Ident::with_quote('"', name);
+                *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
+            }
+        }
+        SetExpr::Query(query) => name_columns(&mut query.body),
+        SetExpr::SetOperation { left, .. } => name_columns(left),
+        _ => {}
+    }
 }
 
 /// The schema of computed rows, whose columns have the names and types of PostgreSQL that were announced.

@@ -34,6 +34,11 @@ pub(super) fn tell_apart(select: &mut Select) {
     }
 }
 
+/// The name that a column had before it was told apart; `None` if it was not.
+pub(super) fn name_told_apart(name: &str) -> Option<&str> {
+    name.strip_prefix('\u{1}').and_then(|rest| rest.rsplit_once(' ')).map(|(name, _)| name)
+}
+
 fn is_column(expression: &Expr) -> bool {
     matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
