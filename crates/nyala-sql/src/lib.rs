@@ -11,6 +11,7 @@
 mod as_of;
 mod asof_join;
 mod buckets;
+mod call;
 mod command_tag;
 mod constant;
 mod copy;

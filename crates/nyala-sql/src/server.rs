@@ -1,9 +1,9 @@
 //! What all sessions share.
 
-use crate::asof_join::{FindAsofJoins, PushThroughAsofJoins};
+use crate::asof_join::{self, FindAsofJoins, PushThroughAsofJoins};
 use crate::floats::CompareFloats;
 use crate::functions;
-use crate::gaps::FillGaps;
+use crate::gaps::{self, FillGaps};
 use crate::influxql::InfluxqlQueries;
 use crate::local_times::LocalTimes;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
@@ -85,7 +85,10 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
         .with_query_planner(Arc::new(NodePlanner))
         .with_physical_optimizer_rules(rules);
     let mut planner = builder.build();
-    functions::register(&mut planner).expect("no function has the name of another");
+    let registered = functions::register(&mut planner)
+        .and_then(|()| gaps::register(&mut planner))
+        .and_then(|()| asof_join::register(&mut planner));
+    registered.expect("no function has the name of another");
     planner
 });
 

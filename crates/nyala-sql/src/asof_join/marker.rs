@@ -3,14 +3,18 @@
 use crate::error::{SqlError, SqlState};
 use arrow_schema::DataType;
 use datafusion::error::Result;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::Arc;
 
 /// The name of the function, which nobody writes.
 pub(super) const MARKER: &str = "asof::match";
 
 /// The function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AsofMatch {
+struct AsofMatch {
     signature: Signature,
 }
 
@@ -18,6 +22,12 @@ impl Default for AsofMatch {
     fn default() -> Self {
         Self { signature: Signature::user_defined(Volatility::Immutable) }
     }
+}
+
+/// Makes the function known to a planner.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    state.register_udf(Arc::new(ScalarUDF::from(AsofMatch::default())))?;
+    Ok(())
 }
 
 /// What is wrong with a join.

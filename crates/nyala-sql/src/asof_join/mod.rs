@@ -14,7 +14,7 @@ mod syntax;
 mod written;
 
 pub(crate) use exec::AsofJoinExec;
-pub(crate) use marker::AsofMatch;
+pub(crate) use marker::register;
 pub(crate) use node::AsofJoin;
 pub(crate) use push_down::PushThroughAsofJoins;
 pub(crate) use rule::FindAsofJoins;

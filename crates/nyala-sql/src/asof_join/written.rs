@@ -2,8 +2,8 @@
 
 use super::marker::MARKER;
 use super::syntax::{INNER, LEFT, PLAIN};
+use crate::call::{call, exact};
 use crate::measurement::TIME;
-use crate::rewrite::{call, exact};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, TableFactor, TableWithJoins,
 };

@@ -5,9 +5,7 @@ mod time_bucket;
 
 pub(crate) use time_bucket::{TimeBucket, buckets as time_buckets};
 
-use crate::asof_join::AsofMatch;
 use crate::buckets::Buckets;
-use crate::gaps::GapFunction;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -19,10 +17,6 @@ use std::sync::Arc;
 /// Makes the functions known to a planner.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udf(Arc::new(ScalarUDF::from(TimeBucket::default())))?;
-    state.register_udf(Arc::new(ScalarUDF::from(AsofMatch::default())))?;
-    for function in GapFunction::all() {
-        state.register_udf(Arc::new(ScalarUDF::from(function)))?;
-    }
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::first())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::last())))?;
     Ok(())

@@ -3,10 +3,14 @@
 use crate::error::{SqlError, SqlState};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use datafusion::error::Result;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Value,
 };
+use std::sync::Arc;
 
 pub(super) const TIME_BUCKET_GAPFILL: &str = "time_bucket_gapfill";
 pub(super) const DATE_BIN_GAPFILL: &str = "date_bin_gapfill";
@@ -23,17 +27,18 @@ const KNOWN: [(&str, &[&str], usize); 4] = [
 
 /// One of the functions.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GapFunction {
+struct GapFunction {
     name: &'static str,
     signature: Signature,
 }
 
-impl GapFunction {
-    /// All of them.
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let signature = || Signature::user_defined(Volatility::Immutable);
-        KNOWN.iter().map(move |(name, ..)| Self { name, signature: signature() })
+/// Makes the functions known to a planner.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    for (name, ..) in KNOWN {
+        let function = GapFunction { name, signature: Signature::user_defined(Volatility::Immutable) };
+        state.register_udf(Arc::new(ScalarUDF::from(function)))?;
     }
+    Ok(())
 }
 
 impl ScalarUDFImpl for GapFunction {

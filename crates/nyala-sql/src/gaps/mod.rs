@@ -15,7 +15,7 @@ mod range;
 mod rule;
 
 pub(crate) use exec::GapFillExec;
-pub(crate) use functions::{GapFunction, positional};
+pub(crate) use functions::{positional, register};
 pub(crate) use node::GapFill;
 pub(crate) use rule::FillGaps;
 

@@ -3,7 +3,8 @@
 //! `'t'::regclass` is a number where it is compared and a name where it is shown. Here it becomes the call that gives the
 //! number; what shows it asks for the name instead ([`show`]).
 
-use super::{exact, function, own_name};
+use super::own_name;
+use crate::call::{self, exact};
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, DataType, Expr, ObjectName, SelectItem, Value,
 };
@@ -150,7 +151,7 @@ fn array_of(inner: DataType) -> DataType {
 }
 
 fn call(name: &str, argument: Expr) -> Expr {
-    function::call(exact(name), vec![argument])
+    call::call(exact(name), vec![argument])
 }
 
 /// What a column shows.

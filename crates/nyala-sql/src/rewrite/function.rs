@@ -1,11 +1,11 @@
 //! Functions with the prefix `pg_catalog`, those that are called without parentheses, and `ARRAY(SELECT …)`.
 
-use super::{exact, own_name};
+use super::own_name;
+use crate::call::{call, exact, list};
 use crate::gaps::positional;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query, SelectItem, SetExpr,
-    UnaryOperator, Value,
+    AccessExpr, Expr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind,
+    Query, SelectItem, SetExpr, UnaryOperator, Value,
 };
 
 /// Words that are functions without parentheses, and that the parser takes for names.
@@ -76,26 +76,6 @@ pub(super) fn array_comparison(left: &Expr, right: &Expr, is_negated: bool) -> E
         true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(equal) },
         false => equal,
     }
-}
-
-/// A call of a function.
-pub(crate) fn call(name: ObjectName, arguments: Vec<Expr>) -> Expr {
-    Expr::Function(Function {
-        name,
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list(arguments)),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
-}
-
-fn list(arguments: Vec<Expr>) -> FunctionArgumentList {
-    let argument = |own| FunctionArg::Unnamed(FunctionArgExpr::Expr(own));
-    let args = arguments.into_iter().map(argument).collect();
-    FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }
 }
 
 /// A query of one column as a query of one array; `None` if it is not simple enough.

@@ -9,10 +9,10 @@ mod output_names;
 mod projection;
 mod table;
 
-pub(crate) use function::call;
 pub(crate) use output_names::{named, named_fields};
 
 use crate::asof_join;
+use crate::call::{call, exact};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement, TableFactor,
     Value, VisitMut, VisitorMut,
@@ -89,10 +89,7 @@ impl VisitorMut for Rewrite {
             | Expr::ILike { pattern, escape_char: escape @ Some(_), .. } => {
                 if let Some(escape) = escape.take() {
                     // The planner knows the backslash only.
-                    **pattern = function::call(
-                        exact("like::pattern"),
-                        vec![(**pattern).clone(), Expr::Value(escape)],
-                    );
+                    **pattern = call(exact("like::pattern"), vec![(**pattern).clone(), Expr::Value(escape)]);
                 }
             }
             Expr::CompoundFieldAccess { .. } => function::rewrite_access(expression),
@@ -175,11 +172,6 @@ fn own_name(name: &ObjectName) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// A name that is compared as it is written.
-pub(crate) fn exact(name: &str) -> ObjectName {
-    ObjectName::from(vec![Ident::with_quote('"', name)])
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Functions in FROM.
 
-use super::{exact, function, own_name};
+use super::{function, own_name};
+use crate::call::{call, exact};
 use crate::influxql;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableAliasColumnDef, TableFactor,
@@ -46,7 +47,7 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
     let are_constant = given.iter().all(|own| matches!(own, Expr::Value(_) | Expr::UnaryOp { .. }));
     let array_exprs = match &*own {
         "unnest" => given,
-        own if let Some(expanded) = function::expanded(own) => vec![function::call(exact(expanded), given)],
+        own if let Some(expanded) = function::expanded(own) => vec![call(exact(expanded), given)],
         // The planner has a table of constant numbers.
         "generate_series" | "range" if are_constant => {
             if name.0.len() > 1 {
@@ -56,9 +57,9 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
             *name = ObjectName::from(vec![Ident::new(own)]);
             return;
         }
-        "generate_series" => vec![function::call(exact(&own), given)],
+        "generate_series" => vec![call(exact(&own), given)],
         // A function of one value: a table of one row.
-        _ => vec![function::call(exact("make_array"), vec![function::call(exact(&own), given)])],
+        _ => vec![call(exact("make_array"), vec![call(exact(&own), given)])],
     };
     let mut alias = alias.take().or_else(|| Some(alias_of(&own)));
     name_column(&mut alias);
