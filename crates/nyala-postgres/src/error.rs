@@ -4,37 +4,36 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// SQLSTATE: five letters that clients decide by.
-    pub code: String,
+    pub code: &'static str,
     /// What happened, in one line.
     pub message: String,
     /// More about it.
-    pub detail: Option<String>,
+    pub detail: Option<Box<str>>,
     /// What to do about it.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// The letter of the statement, counted from 1.
     pub position: Option<usize>,
     /// Where else: in which line of what is copied.
-    pub context: Option<String>,
+    pub context: Option<Box<str>>,
 }
 
 impl Failure {
     /// An error with a code and words.
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
-        let (code, message) = (code.to_owned(), message.into());
-        Self { code, message, detail: None, hint: None, position: None, context: None }
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), detail: None, hint: None, position: None, context: None }
     }
 
     /// The same with advice.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into().into());
         self
     }
 
     /// The same about a place in what is copied.
     #[must_use]
     pub fn in_context(mut self, context: String) -> Self {
-        self.context = Some(context);
+        self.context = Some(context.into());
         self
     }
 
@@ -91,6 +90,6 @@ impl From<nyala_core::Error> for Failure {
 impl From<nyala_sql::SqlError> for Failure {
     fn from(error: nyala_sql::SqlError) -> Self {
         let nyala_sql::SqlError { code, message, detail, hint, position, context, .. } = error;
-        Self { code: code.0.to_owned(), message, detail, hint, position, context }
+        Self { code: code.0, message, detail, hint, position, context }
     }
 }

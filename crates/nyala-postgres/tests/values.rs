@@ -91,7 +91,7 @@ fn texts_of_parameters_are_read_as_by_postgresql() {
         let read = parameter::read(Some(sent.as_bytes()), Format::Text, column, &wanted, Zone::UTC);
         let ours = match read.and_then(|value| written(&value, column, Format::Text)) {
             Ok(bytes) => String::from_utf8(bytes).unwrap(),
-            Err(failure) => failure.code,
+            Err(failure) => failure.code.to_owned(),
         };
         let theirs = match (name.as_str(), printed.as_str()) {
             ("bool", "true") => "t",

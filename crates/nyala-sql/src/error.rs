@@ -15,13 +15,13 @@ pub struct SqlError {
     /// What is wrong.
     pub message: String,
     /// More about it.
-    pub detail: Option<String>,
+    pub detail: Option<Box<str>>,
     /// What to do about it.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// Where in the text of the statement, in characters, beginning with 1.
     pub position: Option<usize>,
     /// Where else: in which line of what is copied.
-    pub context: Option<String>,
+    pub context: Option<Box<str>>,
     /// Which of the rows that were to be written it is about.
     pub(crate) row: Option<usize>,
 }
@@ -134,8 +134,6 @@ impl SqlState {
     pub const OUT_OF_MEMORY: Self = Self("53200");
     /// program_limit_exceeded
     pub const LIMIT_EXCEEDED: Self = Self("54000");
-    /// object_not_in_prerequisite_state
-    pub const NOT_IN_STATE: Self = Self("55000");
     /// query_canceled
     pub const CANCELLED: Self = Self("57014");
     /// cannot_connect_now
@@ -163,13 +161,13 @@ impl SqlError {
     /// The same error with more about it.
     #[must_use]
     pub fn with_detail(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
+        Self { detail: Some(detail.into().into()), ..self }
     }
 
     /// The same error with a hint.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self { hint: Some(hint.into().into()), ..self }
     }
 
     /// The same error about one of the rows that were to be written.
@@ -181,7 +179,7 @@ impl SqlError {
     /// The same error about a place in what is copied.
     #[must_use]
     pub fn in_context(self, context: String) -> Self {
-        Self { context: Some(context), ..self }
+        Self { context: Some(context.into()), ..self }
     }
 
     /// The same error without a position, which is one of another text.

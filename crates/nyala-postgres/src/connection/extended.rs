@@ -126,7 +126,7 @@ impl Connection {
         let values = bind.parameters.iter().zip(formats).zip(statement.parameters.iter().zip(types));
         let values = values.enumerate().map(|(place, ((value, format), (sent_as, wanted)))| {
             parameter::read(value.as_deref(), format, *sent_as, wanted, zone).map_err(|mut failure| {
-                failure.detail = Some(format!("It is the value of the parameter ${}.", place + 1));
+                failure.detail = Some(format!("It is the value of the parameter ${}.", place + 1).into());
                 failure
             })
         });
@@ -197,7 +197,7 @@ impl Connection {
                         return Ok(());
                     }
                     Outcome::CopyOut(rows, form) => {
-                        let tag = Box::pin(self.copy_out(rows, form)).await?;
+                        let tag = Box::pin(self.copy_out(rows, *form)).await?;
                         self.done(&prepared.statement, &tag)?;
                         portal.state = State::Done;
                         return Ok(());
@@ -273,7 +273,7 @@ impl Connection {
         self.report_settings();
         if let Some(change) = tag.change.filter(|_| self.wants_notices()) {
             let mut notice = Failure::new("00000", format!("change {change}"));
-            notice.hint = Some(format!("UNDO {change} takes it back."));
+            notice.hint = Some(format!("UNDO {change} takes it back.").into());
             backend::failure(&mut self.wire.output, Severity::Notice, &notice);
         }
         backend::command_complete(&mut self.wire.output, &tag.to_string());

@@ -51,7 +51,7 @@ impl Connection {
                 self.done(&prepared.statement, &tag)?;
             }
             Outcome::CopyOut(rows, form) => {
-                let tag = Box::pin(self.copy_out(rows, form)).await?;
+                let tag = Box::pin(self.copy_out(rows, *form)).await?;
                 self.done(&prepared.statement, &tag)?;
             }
             Outcome::Done(tag) => self.done(&prepared.statement, &tag)?,

@@ -264,7 +264,8 @@ mod tests {
     fn lines_are_the_same_however_bytes_come() {
         let escaping = CopyForm { escape: b'\\', ..form(CopyKind::Csv) };
         let (text, csv) = (form(CopyKind::Text), form(CopyKind::Csv));
-        let cases: [(&CopyForm, &str, Result<&[&str], &str>); 17] = [
+        type Case<'a> = (&'a CopyForm, &'a str, Result<&'a [&'a str], &'a str>);
+        let cases: [Case<'_>; 17] = [
             (&text, "a\nb\n", Ok(&["a", "b"])),
             (&text, "a\r\n\r\nb", Ok(&["a", "", "b"])),
             (&text, "a\rb\r", Ok(&["a", "b"])),

@@ -125,7 +125,7 @@ pub fn failure(out: &mut Vec<u8>, severity: Severity, failure: &Failure) {
         };
         field(b'S', word);
         field(b'V', word);
-        field(b'C', &failure.code);
+        field(b'C', failure.code);
         field(b'M', &failure.message);
         failure.detail.iter().for_each(|detail| field(b'D', detail));
         failure.hint.iter().for_each(|hint| field(b'H', hint));

@@ -121,7 +121,7 @@ fn rows(schema: SchemaRef, columns: Vec<ArrayRef>) -> SqlResult<Outcome> {
 fn undo_error(error: nyala_core::Error) -> SqlError {
     match error.kind() {
         // What is asked for needs another state of the server.
-        ErrorKind::Unsupported => SqlError::new(SqlState::NOT_IN_STATE, error.message()),
+        ErrorKind::Unsupported => SqlError::new(SqlState::WRONG_STATE, error.message()),
         _ => error.into(),
     }
 }

@@ -65,7 +65,7 @@ impl Session {
             None => Err(SqlError::new(SqlState::UNKNOWN_COLUMN, format!("column \"{name}\" does not exist"))),
         };
         let form = options.form(&names, others)?;
-        Ok(CopyPlan::To { query, form })
+        Ok(CopyPlan::To { query: Box::new(query), form })
     }
 
     /// The query of the rows of a table, and the columns that the table has.
@@ -129,7 +129,7 @@ impl Session {
     ) -> SqlResult<Option<Outcome>> {
         match plan {
             CopyPlan::To { query, form } => match self.try_execute(query, Vec::new()).await? {
-                Outcome::Rows(rows) => Ok(Some(Outcome::CopyOut(rows, form.clone()))),
+                Outcome::Rows(rows) => Ok(Some(Outcome::CopyOut(rows, Box::new(form.clone())))),
                 _ => Err(SqlError::new(SqlState::INTERNAL, "the query gives no rows")),
             },
             CopyPlan::From { target, form } => {

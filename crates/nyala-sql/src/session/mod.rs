@@ -73,7 +73,7 @@ pub enum Outcome {
     /// It waits for rows of its client.
     CopyIn(Box<CopyIn>),
     /// Rows, to be sent in a form of COPY.
-    CopyOut(Rows, CopyForm),
+    CopyOut(Rows, Box<CopyForm>),
 }
 
 /// Cancels the running statement of a session, from anywhere.

@@ -73,7 +73,7 @@ pub(crate) enum PreparedPlan {
 pub(crate) enum CopyPlan {
     To {
         /// The query whose rows are copied.
-        query: Prepared,
+        query: Box<Prepared>,
         form: CopyForm,
     },
     From {
