@@ -132,7 +132,7 @@ mod tests {
 
     fn condition(text: &str) -> String {
         let statements = Statement::parse(&format!("SELECT 1 WHERE {text}")).unwrap();
-        let ast::Statement::Query(query) = &statements[0].ast else { panic!("{text}") };
+        let ast::Statement::Query(query) = &*statements[0].ast else { panic!("{text}") };
         let SetExpr::Select(select) = &*query.body else { panic!("{text}") };
         shown(select.selection.as_ref().unwrap())
     }

@@ -24,7 +24,8 @@ const DEPTH_MAX: usize = 100;
 /// One statement.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    pub(crate) ast: ast::Statement,
+    /// Shared: it is large, and statements are passed on and kept.
+    pub(crate) ast: Arc<ast::Statement>,
     /// The text of the request that it came with, for positions in errors.
     pub(crate) text: Arc<str>,
     /// Whether it is `UPSERT INTO`, which Kudu's and Impala's users write: an INSERT that replaces rows that exist.
@@ -32,7 +33,7 @@ pub struct Statement {
     /// Whether it is `ALTER VIEW`, which is read as ALTER TABLE.
     pub(crate) is_view: bool,
     /// The moment of the past that it asks for.
-    pub(crate) as_of: Option<ast::Expr>,
+    pub(crate) as_of: Option<Arc<ast::Expr>>,
     /// Its shape, if it is the only statement of the text and plans of its shape can be kept.
     pub(crate) shape: Option<Arc<Shape>>,
     /// The COPY that it is; `ast` says nothing then.
@@ -87,7 +88,7 @@ impl Statement {
 
     /// Which prepared statements its client wants to be forgotten; whoever keeps them does that.
     pub fn forgotten(&self) -> Option<Forgotten<'_>> {
-        match &self.ast {
+        match &*self.ast {
             ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Some(Forgotten::All),
             ast::Statement::Deallocate { name, .. } => Some(match name.value.eq_ignore_ascii_case("all") {
                 true if name.quote_style.is_none() => Forgotten::All,
@@ -145,6 +146,7 @@ impl Parsed {
         let copy = copy.map(|ParsedCopy { written, query }| {
             Arc::new(Copy { written, query: query.map(|query| query.statement(text, None)) })
         });
+        let (ast, as_of) = (Arc::new(ast), as_of.map(Arc::new));
         Statement { ast, text: text.clone(), is_upsert, is_view, as_of, shape, copy }
     }
 

@@ -179,7 +179,8 @@ mod tests {
     use crate::statement::Statement;
 
     fn rewritten(text: &str) -> String {
-        super::rewritten(Statement::parse(text).unwrap().remove(0).ast).to_string()
+        let parsed = Statement::parse(text).unwrap().remove(0);
+        super::rewritten((*parsed.ast).clone()).to_string()
     }
 
     #[test]

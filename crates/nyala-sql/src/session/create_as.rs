@@ -10,6 +10,7 @@ use crate::session::Outcome;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, TimeUnit};
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Ident};
+use std::sync::Arc;
 
 impl Session {
     /// Creates a table and fills it.
@@ -46,12 +47,12 @@ impl Session {
         }
         let name = &create.name;
         let defined = parsed(&format!("CREATE TABLE {name} ({})", columns.join(", ")), statement)?;
-        let ast::Statement::CreateTable(mut defined_ast) = defined.ast.clone() else {
+        let ast::Statement::CreateTable(mut defined_ast) = Arc::unwrap_or_clone(defined.ast.clone()) else {
             return Err(SqlError::new(SqlState::INTERNAL, "the statement creates no table"));
         };
         defined_ast.table_options = create.table_options.clone();
         defined_ast.partition_by = create.partition_by.clone();
-        self.define(&Statement { ast: ast::Statement::CreateTable(defined_ast), ..defined }).await?;
+        self.define(&Statement { ast: ast::Statement::CreateTable(defined_ast).into(), ..defined }).await?;
         match self.fill(&format!("INSERT INTO {name} {text}"), statement).await {
             Ok(rows) => Ok(tag(rows)),
             Err(error) => {

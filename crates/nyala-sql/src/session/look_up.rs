@@ -45,7 +45,7 @@ impl Session {
         statement: &Statement,
         given: &[Option<DataType>],
     ) -> SqlResult<Option<(LookUp, Vec<DataType>)>> {
-        let ast::Statement::Query(query) = &statement.ast else { return Ok(None) };
+        let ast::Statement::Query(query) = &*statement.ast else { return Ok(None) };
         let Some((name, alias, items, condition)) = parts(query) else { return Ok(None) };
         let Ok(place) = Place::of(name, self.database()) else { return Ok(None) };
         if !self.principal().may(Privilege::Read, &place.database) {

@@ -179,7 +179,7 @@ impl Session {
             let prepared = Prepared::of_copy(statement, plan);
             return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
         }
-        let prepared = match &statement.ast {
+        let prepared = match &*statement.ast {
             _ if change::written(&statement).is_some() => {
                 self.server.catalog.follow().await?;
                 let text = statement.text.clone();
@@ -241,7 +241,7 @@ impl Session {
             if !is_stale {
                 let done = match &current.plan {
                     PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
-                    PreparedPlan::Definition => Some(Outcome::Done(match &current.statement.ast {
+                    PreparedPlan::Definition => Some(Outcome::Done(match &*current.statement.ast {
                         ast::Statement::CreateTable(create) if create.query.is_some() => {
                             Box::pin(self.create_table_as(&current.statement, create)).await?
                         }
@@ -321,7 +321,7 @@ impl Session {
     }
 
     fn check_not_failed(&self, statement: &Statement) -> SqlResult<()> {
-        let ends = matches!(statement.ast, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. });
+        let ends = matches!(*statement.ast, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. });
         match self.transaction() {
             TransactionStatus::Failed if !ends => Err(SqlError::new(
                 SqlState::FAILED_TRANSACTION,

@@ -33,7 +33,7 @@ impl Session {
         moment: &ast::Expr,
         types: &[Option<DataType>],
     ) -> SqlResult<Prepared> {
-        if !matches!(statement.ast, ast::Statement::Query(_) | ast::Statement::Explain { .. })
+        if !matches!(*statement.ast, ast::Statement::Query(_) | ast::Statement::Explain { .. })
             || super::change::written(&statement).is_some()
         {
             return Err(SqlError::unsupported("AS OF in anything but a query"));

@@ -147,14 +147,14 @@ impl Prepared {
         given: &[Option<DataType>],
     ) -> SqlResult<Self> {
         let placed = |error| SqlError::from(error).placed_in(&statement.text);
-        let ast = PlannedStatement::Statement(Box::new(rewritten(statement.ast.clone())));
+        let ast = PlannedStatement::Statement(Box::new(rewritten(ast::Statement::clone(&statement.ast))));
         let plan = state.statement_to_plan(ast).await.map_err(placed)?;
         let parameters = parameter_types(&plan, given)?.into_iter();
         // What neither the client nor the planner knows is text.
         let parameters: Vec<DataType> = parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();
         let plan = with_types(plan, &parameters).map_err(placed)?;
         let columns = Some(named(plan.schema().inner(), &statement.ast));
-        let is_explain = matches!(statement.ast, ast::Statement::Explain { .. });
+        let is_explain = matches!(*statement.ast, ast::Statement::Explain { .. });
         let (plan, is_optimized) = match is_explain || calls_stable_function(&plan).map_err(placed)? {
             true => (plan, false),
             false => (state.optimize(&plan).map_err(placed)?, true),

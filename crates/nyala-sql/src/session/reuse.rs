@@ -50,7 +50,7 @@ pub(crate) async fn make(
     let (prepared, literals, values) = loop {
         let wanted = |number: usize| !shape.has_parameters && !unfit.contains(&number);
         let (ast, numbers) = parameterized(&statement.ast, &shape.literals, wanted);
-        let changed = Statement { ast, ..statement.clone() };
+        let changed = Statement { ast: Arc::new(ast), ..statement.clone() };
         let Ok(prepared) = Prepared::of_query(state, changed, given).await else { return Ok(None) };
         let literals: Vec<(usize, DataType)> =
             numbers.into_iter().zip(prepared.parameters.iter().cloned()).collect();

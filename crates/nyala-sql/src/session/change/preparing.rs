@@ -39,7 +39,7 @@ pub(super) struct Preparing<'a> {
 /// The change that a statement is; `None` if it changes no rows.
 pub(in crate::session) fn written(statement: &Statement) -> Option<Written<'_>> {
     let is_upsert = statement.is_upsert;
-    let (with, inner) = match &statement.ast {
+    let (with, inner) = match &*statement.ast {
         ast::Statement::Query(query) => match &*query.body {
             SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) => {
                 (query.with.as_ref(), inner)

@@ -43,7 +43,7 @@ impl Session {
             return Err(SqlError::unsupported(words).with_hint("Execute them before BEGIN."));
         }
         self.server.catalog.follow().await?;
-        match &statement.ast {
+        match &*statement.ast {
             ast::Statement::CreateTable(create) => self.create_table(create).await,
             ast::Statement::CreateView(create) => self.create_view(create).await,
             ast::Statement::AlterTable(alter) => self.alter_table(statement, alter).await,
