@@ -218,14 +218,19 @@ impl LineWriter {
             drop(lease);
             if let Some(whole) = whole {
                 whole.begin_batch(&self.catalog, batch, &measurements, request.has_more()).await?;
+                // A batch that is the whole body is written at once.
+                if !request.errors().is_empty() {
+                    report.unreadable = request.errors().clone();
+                    drop(locks);
+                    return whole.give_up(&self.catalog, report).await;
+                }
             }
             let written = batch_write
                 .write(batch, &measurements, no_series_reason, &mut names, &mut report, whole.as_mut())
                 .await;
             if let Some(whole) = whole
-                && (report.complaint().is_some() || !request.errors().is_empty())
+                && report.complaint().is_some()
             {
-                report.unreadable = request.errors().clone();
                 drop(locks);
                 return whole.give_up(&self.catalog, report).await;
             }
