@@ -106,11 +106,10 @@ impl CopyStatement {
             }
         };
         let is_query = matches!(subject, CopySubject::Query(_));
-        let is_from = match (reader.takes("from"), is_query) {
-            (true, false) => true,
-            (false, _) if reader.takes("to") => false,
-            _ => return Err(reader.unexpected()),
-        };
+        let is_from = !is_query && reader.takes("from");
+        if !is_from && !reader.takes("to") {
+            return Err(reader.unexpected());
+        }
         let end = if reader.takes("program") {
             reader.text()?;
             CopyEnd::Program

@@ -18,9 +18,17 @@ pub(super) fn between(
     let [x0, x1, x] = [before.0, after.0, time_ns].map(i128::from);
     match (number(&before.1)?, number(&after.1)?) {
         (Number::Integer(y0), Number::Integer(y1)) => {
-            let sum = y0 * (x1 - x) + y1 * (x - x0);
-            let half = (x1 - x0) / 2;
-            let rounded = if sum < 0 { (sum - half) / (x1 - x0) } else { (sum + half) / (x1 - x0) };
+            // Both factors are below 2^64.
+            let width = (x1 - x0).unsigned_abs();
+            let step = (y1 - y0).unsigned_abs() * (x - x0).unsigned_abs();
+            let (whole, left) = ((step / width) as i128, step % width);
+            let (floor, rest) = match left {
+                left if y1 >= y0 => (y0 + whole, left),
+                0 => (y0 - whole, 0),
+                left => (y0 - whole - 1, width - left),
+            };
+            let is_rounded_up = if floor < 0 { rest > width - rest } else { rest >= width - rest };
+            let rounded = floor + i128::from(is_rounded_up);
             integer(rounded, data_type)
         }
         (Number::Float(y0), Number::Float(y1)) => {
