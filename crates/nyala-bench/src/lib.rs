@@ -1,6 +1,6 @@
 //! Published time-series benchmarks: workloads, load and query clients, reports.
 //!
-//! `nyala bench` is [`run`] on a [`BenchCommand`]. The crate talks to servers over HTTP only and knows
+//! `nyala bench` is [`run`] on a [`BenchCommand`]. The crate talks to servers over HTTP and PostgreSQL's protocol only and knows
 //! nothing of nyala's insides, so that a peer is measured by exactly the same means.
 //!
 //! In a run, [`workload`] generates rows as line protocol and [`run::load`] sends them over connections of [`client`].
