@@ -14,23 +14,9 @@ mod process;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod sql;
 
-use client::Request;
 use process::Process;
 use serde_json::{Value, json};
-
-/// The lines of an answer, without the names of the columns.
-fn lines(server: &Process, query: &str) -> Vec<String> {
-    let request = Request {
-        method: "POST".to_owned(),
-        target: "/api/sql?db=d".to_owned(),
-        headers: vec![("Accept".to_owned(), "text/csv".to_owned())],
-        body: query.as_bytes().to_vec(),
-    };
-    let response = client::send(server.address, &request).expect("an answer");
-    let text = String::from_utf8(response.body).expect("text");
-    assert_eq!(response.status, 200, "{query}: {text}");
-    text.lines().skip(1).map(str::to_owned).collect()
-}
+use sql::lines;
 
 /// Points of seven and a half hours, of trades and quotes within half a minute, and one whose names are those of other columns.
 const POINTS: &str = "\

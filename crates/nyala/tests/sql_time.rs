@@ -19,21 +19,8 @@ use process::Process;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use sql::lines;
 use std::collections::BTreeMap;
-
-/// The lines of an answer, without the names of the columns.
-fn lines(server: &Process, query: &str) -> Vec<String> {
-    let request = Request {
-        method: "POST".to_owned(),
-        target: "/api/sql?db=d".to_owned(),
-        headers: vec![("Accept".to_owned(), "text/csv".to_owned())],
-        body: query.as_bytes().to_vec(),
-    };
-    let response = client::send(server.address, &request).expect("an answer");
-    let text = String::from_utf8(response.body).expect("text");
-    assert_eq!(response.status, 200, "{query}: {text}");
-    text.lines().skip(1).map(str::to_owned).collect()
-}
 
 /// The code and the message of the error that a query ends with.
 fn refused(server: &Process, query: &str) -> (String, String) {

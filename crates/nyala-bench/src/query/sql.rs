@@ -1,7 +1,6 @@
 //! Queries as SQL: what TSBS asks TimescaleDB, on a table that has tags and fields as columns.
 //!
-//! Differences: `groupby-orderby-limit` asks for the five minutes that the InfluxQL of TSBS asks for, and names of columns
-//! that nobody reads are left out.
+//! One difference: `groupby-orderby-limit` asks for the five minutes that the InfluxQL of TSBS asks for.
 
 use super::generator::Query;
 use super::kind::Shape;

@@ -13,8 +13,17 @@ use crate::workload::ycsb::RowShape;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+/// The most parameters of a statement: the protocol counts them in 16 bits.
+const PARAMETERS_MAX: u64 = 65_535;
+
 /// Runs the benchmark. Writes progress to standard error and results to standard output and the files of the options.
 pub fn run(args: &YcsbArgs, launch: Launch<'_>) -> Result<()> {
+    if args.batch * (u64::from(args.fields) + 1) > PARAMETERS_MAX {
+        return Err(BenchError::Invalid(format!(
+            "an INSERT of {} rows with a key and {} fields has more than {PARAMETERS_MAX} values: make --batch smaller",
+            args.batch, args.fields
+        )));
+    }
     let server = Server::find(&args.server, launch)?;
     let address = server.postgres.clone();
     let address = address

@@ -22,6 +22,20 @@ pub fn answer(server: &Process, text: &str) -> Value {
         .unwrap_or_else(|error| panic!("{text}: {error}: {}", String::from_utf8_lossy(&response.body)))
 }
 
+/// The lines of an answer as CSV, without the names of the columns.
+pub fn lines(server: &Process, query: &str) -> Vec<String> {
+    let request = Request {
+        method: "POST".to_owned(),
+        target: "/api/sql?db=d".to_owned(),
+        headers: vec![("Accept".to_owned(), "text/csv".to_owned())],
+        body: query.as_bytes().to_vec(),
+    };
+    let response = client::send(server.address, &request).expect("an answer");
+    let text = String::from_utf8(response.body).expect("text");
+    assert_eq!(response.status, 200, "{query}: {text}");
+    text.lines().skip(1).map(str::to_owned).collect()
+}
+
 /// The code of the error that a statement ends with.
 pub fn code(server: &Process, text: &str) -> String {
     let answer = answer(server, text);
