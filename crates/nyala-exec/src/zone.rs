@@ -30,6 +30,9 @@ impl Zone {
 
     /// What to add to UTC to get the local time at `unix_seconds`; 0 beyond the end of the calendar.
     pub fn offset_seconds(self, unix_seconds: i64) -> i32 {
+        if self.0 == Tz::UTC {
+            return 0;
+        }
         DateTime::from_timestamp(unix_seconds, 0)
             .map_or(0, |at| self.0.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc())
     }

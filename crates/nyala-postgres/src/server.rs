@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::JoinSet;
 
 /// How long a client may take until it is logged in.
 const LOG_IN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,7 +28,7 @@ impl Drop for Open<'_> {
 }
 
 impl Server {
-    /// Serves a connection until it ends. Its client logs in here; from then on it is a task of the thread pool.
+    /// Serves a connection until it ends.
     pub async fn serve(
         self: Arc<Self>,
         stream: impl Duplex + 'static,
@@ -41,12 +40,7 @@ impl Server {
         let beginning = self.begin(Box::new(stream), client, before >= self.settings.connections_max);
         let begun = tokio::time::timeout(LOG_IN_TIMEOUT, beginning).await;
         match begun.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
-            Some(connection) => {
-                // Dropping the set aborts the task.
-                let mut task = JoinSet::new();
-                task.spawn_on(connection.run(), &self.surroundings.work);
-                task.join_next().await.map_or(Ok(()), |ended| ended?)
-            }
+            Some(connection) => connection.run().await,
             None => Ok(()),
         }
     }

@@ -35,7 +35,7 @@ pub struct Surroundings {
     pub log_in_failed: Box<LogInFailed>,
     /// The server's memory.
     pub memory: Arc<MemoryBudget>,
-    /// Where statements are executed: they may compute for long.
+    /// Where statements are executed that are not light.
     pub work: Handle,
     /// Turns true when the server stops.
     pub stopped: watch::Receiver<bool>,

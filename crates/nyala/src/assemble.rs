@@ -114,6 +114,7 @@ impl Running {
                 needs_log_in: config.auth_enabled,
                 message_bytes_max: config.max_body_size.0,
                 connections_max: postgres_most,
+                cores,
                 shutdown_timeout: config.shutdown_timeout.0,
                 certificates: certificates.clone(),
                 audit: audit.clone(),

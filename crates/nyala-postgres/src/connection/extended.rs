@@ -4,7 +4,7 @@
 
 use super::fetch::Fetch;
 use super::stored::{Stored, columns_of, declared, known_to_planner};
-use super::{Connection, Stop, unless_closed};
+use super::{Connection, Stop, before_long_text, unless_closed};
 use crate::error::Failure;
 use crate::message::backend::Severity;
 use crate::message::{Bind, Target, backend};
@@ -58,6 +58,7 @@ impl Connection {
             let message = format!("a connection may have {STATEMENTS_MAX} prepared statements");
             return Err(Failure::new("54000", message).into());
         }
+        before_long_text(text).await;
         let mut statements = Statement::parse(text)?.into_iter();
         let statement = statements.next();
         if statements.next().is_some() {

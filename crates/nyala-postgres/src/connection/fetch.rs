@@ -1,15 +1,20 @@
 //! Sends the rows of an answer, as many as are asked for. What is left of a batch waits with the rows that follow it.
 
-use super::wire::Wire;
+use super::wire::{SEND_BYTES, Wire};
 use super::{Stop, unless_closed};
 use crate::error::Failure;
 use crate::message::backend;
 use crate::value::types::ColumnType;
-use crate::value::{Column, Format};
+use crate::value::{Column, Format, RowWriter};
 use arrow_array::RecordBatch;
+use nyala_core::before_long_work;
 use nyala_exec::Zone;
 use nyala_exec::memory::MemoryCharge;
 use nyala_sql::Rows;
+use std::ops::Range;
+
+/// Writing so many cells takes about a millisecond.
+const LIGHT_CELLS: usize = 16 << 10;
 
 /// Rows that are being sent.
 pub(super) struct Fetch {
@@ -84,17 +89,30 @@ impl Fetch {
 async fn send_batch(
     wire: &mut Wire,
     batch: &RecordBatch,
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     (types, zone): (&[(ColumnType, Format)], Zone),
 ) -> Result<(), Stop> {
+    if rows.len() * types.len() > LIGHT_CELLS {
+        before_long_work().await;
+    }
     let columns = batch.columns().iter().zip(types);
     let columns = columns.map(|(array, (column, format))| Column::of(array, *column, *format));
-    let columns: Vec<Column> = columns.map(|own| Ok(own?.in_zone(zone))).collect::<Result<_, Failure>>()?;
-    for row in rows {
-        backend::data_row(&mut wire.output, columns.len(), |out| {
-            columns.iter().try_for_each(|column| column.write(row, out))
-        })?;
+    let columns = columns.map(|own| Ok(own?.in_zone(zone))).collect::<Result<_, Failure>>()?;
+    let mut writer = RowWriter::of(columns, batch.num_rows());
+    let mut rows = rows;
+    while !rows.is_empty() {
+        write_rows(&mut wire.output, &mut writer, &mut rows)?;
         wire.send_if_many().await?;
+    }
+    Ok(())
+}
+
+/// Writes rows until there are enough bytes to send.
+fn write_rows(out: &mut Vec<u8>, writer: &mut RowWriter, rows: &mut Range<usize>) -> Result<(), Failure> {
+    while out.len() < SEND_BYTES
+        && let Some(row) = rows.next()
+    {
+        backend::data_row(out, writer.columns(), |out| writer.write(row, out))?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! A connection that is logged in: it reads messages and answers them, until one side ends it.
 //!
 //! Messages are answered strictly in order. While a statement runs, the stream is watched, so that a statement whose client
-//! has left ends at once. Texts of statements are executed in `simple`, prepared statements in `extended`; both send rows
+//! has left ends at once. A light statement is executed by the thread that received it; one that announces long work, or that
+//! waits, is moved to the thread pool. Texts of statements are executed in `simple`, prepared statements in `extended`; both send rows
 //! by `fetch`, and rows of COPY by `copy_in` and `copy_out`.
 
 mod copy_in;
@@ -19,13 +20,17 @@ use crate::message::Frontend;
 use crate::message::backend::{self, Severity};
 use crate::shared::Server;
 use extended::Portal;
+use nyala_core::before_long_work;
 use nyala_core::memory::{Charge, Component};
 use nyala_sql::{Session, TransactionStatus};
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use stored::Stored;
+use tokio::task::JoinSet;
 use wire::{Message, Unread, Wire};
 
 /// The settings whose values clients are told, at first and whenever they change.
@@ -41,6 +46,9 @@ const REPORTED: [&str; 10] = [
     "standard_conforming_strings",
     "TimeZone",
 ];
+
+/// Parsing a text of this length takes about a millisecond.
+const LONG_TEXT_BYTES: usize = 32 << 10;
 
 /// A connection with a session.
 pub(crate) struct Connection {
@@ -86,6 +94,13 @@ impl From<io::Error> for Stop {
     }
 }
 
+/// Announces that parsing a text takes long, if it does.
+async fn before_long_text(text: &str) {
+    if text.len() > LONG_TEXT_BYTES {
+        before_long_work().await;
+    }
+}
+
 /// Waits for a step, unless the client closes the connection.
 async fn unless_closed<T>(wire: &mut Wire, step: impl Future<Output = T>) -> Result<T, Stop> {
     tokio::select! {
@@ -128,7 +143,7 @@ impl Connection {
     }
 
     /// Answers messages until the connection ends.
-    pub(crate) async fn run(mut self) -> io::Result<()> {
+    pub(crate) async fn run(mut self: Box<Self>) -> io::Result<()> {
         let mut stopped = self.server.surroundings.stopped.clone();
         loop {
             let read = tokio::select! {
@@ -144,19 +159,49 @@ impl Connection {
                     return Ok(());
                 }
                 Err(Unread::Closed) => return Ok(()),
-                Ok(message) => match self.answer(message).await {
-                    Ok(()) => {}
-                    Err(Stop::Closed) => return Ok(()),
-                    Err(Stop::Failed(failure) | Stop::Ended(failure)) => return self.end(&failure).await,
-                },
+                Ok(message) => {
+                    let (connection, answered) = self.answer_anywhere(message).await?;
+                    self = connection;
+                    match answered {
+                        Ok(()) => {}
+                        Err(Stop::Closed) => return Ok(()),
+                        Err(Stop::Failed(failure) | Stop::Ended(failure)) => return self.end(&failure).await,
+                    }
+                }
                 Err(Unread::Skipped(letter, failure)) => self.refuse(letter, failure),
                 Err(Unread::Fatal(failure)) => return self.end(&failure).await,
             }
         }
     }
 
+    /// Answers a message: here if that neither waits nor takes long (`nyala_core::before_long_work`), otherwise in the
+    /// thread pool. If this is dropped, the statement ends.
+    async fn answer_anywhere(
+        mut self: Box<Self>,
+        message: Message,
+    ) -> io::Result<(Box<Self>, Result<(), Stop>)> {
+        let work = self.server.surroundings.work.clone();
+        let mut answering = Box::pin(async move {
+            let answered = self.answer(message).await;
+            (self, answered)
+        });
+        let first = poll_fn(|context| {
+            // What a statement spawns may take long, and is no work for this thread.
+            let _pool = work.enter();
+            Poll::Ready(answering.as_mut().poll(context))
+        });
+        if let Poll::Ready(answered) = first.await {
+            return Ok(answered);
+        }
+        // Dropping the set aborts the task.
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(answering, &work);
+        let answered = tasks.join_next().await.expect("the set has a task");
+        Ok(answered?)
+    }
+
     /// Tells the client why the connection ends, and ends it.
-    async fn end(mut self, failure: &Failure) -> io::Result<()> {
+    async fn end(mut self: Box<Self>, failure: &Failure) -> io::Result<()> {
         backend::failure(&mut self.wire.output, Severity::Fatal, failure);
         self.wire.close().await;
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::fetch::Fetch;
 use super::stored::columns_of;
-use super::{Connection, Stop, unless_closed};
+use super::{Connection, Stop, before_long_text, unless_closed};
 use crate::error::Failure;
 use crate::message::backend;
 use crate::value::Format;
@@ -15,6 +15,7 @@ impl Connection {
         // They have no name, and would be replaced by the next ones in any case.
         self.forget_statement("");
         self.forget_portal("");
+        before_long_text(text).await;
         let statements = Statement::parse(text)?;
         if statements.is_empty() {
             backend::empty_query_response(&mut self.wire.output);

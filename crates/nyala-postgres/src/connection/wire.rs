@@ -25,7 +25,7 @@ const LOG_IN_BYTES: usize = 8 << 10;
 /// What of further messages is read while a statement runs.
 const AHEAD_BYTES: usize = 64 << 10;
 /// Answers are sent when there are so many bytes of them.
-const SEND_BYTES: usize = 64 << 10;
+pub const SEND_BYTES: usize = 64 << 10;
 /// How long a client may take nothing of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -65,15 +65,13 @@ impl Day {
         let is_before = self.year < 1;
         let shown = if is_before { 1 - self.year } else { self.year };
         if (0..10_000).contains(&shown) {
-            two_digits((shown / 100) as u32, out);
-            two_digits((shown % 100) as u32, out);
+            out.extend_from_slice(&digits_of((shown / 100) as u32));
+            out.extend_from_slice(&digits_of((shown % 100) as u32));
         } else {
             out.extend_from_slice(itoa::Buffer::new().format(shown).as_bytes());
         }
-        out.push(b'-');
-        two_digits(self.month, out);
-        out.push(b'-');
-        two_digits(self.day, out);
+        let [month, day] = [digits_of(self.month), digits_of(self.day)];
+        out.extend_from_slice(&[b'-', month[0], month[1], b'-', day[0], day[1]]);
         is_before
     }
 }
@@ -129,12 +127,12 @@ pub fn write_exact_timestamp(unix_ns: i64, zone: Option<Zone>, out: &mut Vec<u8>
 fn write_offset(offset_s: i32, out: &mut Vec<u8>) {
     out.push(if offset_s < 0 { b'-' } else { b'+' });
     let seconds = offset_s.unsigned_abs();
-    two_digits(seconds / 3600, out);
+    out.extend_from_slice(&digits_of(seconds / 3600));
     let parts = [seconds / 60 % 60, seconds % 60];
     let shown = if parts[1] > 0 { 2 } else { usize::from(parts[0] > 0) };
     for part in &parts[..shown] {
         out.push(b':');
-        two_digits(*part, out);
+        out.extend_from_slice(&digits_of(*part));
     }
 }
 
@@ -148,14 +146,12 @@ pub fn write_time(of_day_us: i64, out: &mut Vec<u8>) {
 fn clock(seconds: u64, ns: u32, out: &mut Vec<u8>) {
     let (hours, minutes, seconds) = (seconds / 3600, (seconds / 60 % 60) as u32, (seconds % 60) as u32);
     if hours < 100 {
-        two_digits(hours as u32, out);
+        out.extend_from_slice(&digits_of(hours as u32));
     } else {
         out.extend_from_slice(itoa::Buffer::new().format(hours).as_bytes());
     }
-    out.push(b':');
-    two_digits(minutes, out);
-    out.push(b':');
-    two_digits(seconds, out);
+    let [minutes, seconds] = [digits_of(minutes), digits_of(seconds)];
+    out.extend_from_slice(&[b':', minutes[0], minutes[1], b':', seconds[0], seconds[1]]);
     if ns > 0 {
         let mut digits = [b'0'; 9];
         let (mut left, mut kept) = (ns, 9);
@@ -171,8 +167,9 @@ fn clock(seconds: u64, ns: u32, out: &mut Vec<u8>) {
     }
 }
 
-fn two_digits(value: u32, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]);
+/// The digits of a number below 100.
+fn digits_of(value: u32) -> [u8; 2] {
+    [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]
 }
 
 /// A span of time; its parts cannot be converted into each other.

@@ -38,6 +38,8 @@ use std::fmt;
 use std::sync::Arc;
 
 /// From how many series on the rows of a scan are read by several tasks: with fewer, starting them costs more than it
+/// To find the tags of so many series takes about a millisecond.
+const MANY_SERIES: u64 = 4096;
 /// saves.
 const PARALLEL_SERIES_MIN: usize = 64;
 

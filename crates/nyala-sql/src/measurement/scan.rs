@@ -3,6 +3,7 @@
 //! A plan may be executed many times, so the node holds nothing of a single execution: the snapshot is taken, and the
 //! series are found, when the first row is asked for.
 
+use super::MANY_SERIES;
 use super::columns::{Columns, Source, ZONE};
 use super::conditions::ScanConditions;
 use super::filter::Conditions;
@@ -130,11 +131,13 @@ impl MeasurementScan {
 
     /// The stream of one of its tasks.
     async fn open(&self, execution: Arc<Execution>, task: usize) -> nyala_core::Result<Reading> {
-        before_long_work().await;
         let snapshot = execution.snapshot().await?;
         let catalog = &execution.context().catalog;
         let conditions = self.conditions.with(&self.columns, execution.values())?;
         let points = catalog.points(&self.measurement, &conditions.tags, conditions.time).await?;
+        if points.series().len() >= MANY_SERIES {
+            before_long_work().await;
+        }
         let tasks = self.properties.partitioning.partition_count() as u64;
         let (count, task) = (points.series().len(), task as u64);
         // Consecutive series are stored together.

@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 };
 use futures::TryStreamExt;
 use nyala_core::store::{Direction, Order, RowSelection, RowStream, ScanRequest, SnapshotRef};
-use nyala_core::{ColumnId, TableId, before_long_work};
+use nyala_core::{ColumnId, TableId};
 use nyala_exec::Distinct;
 use std::fmt;
 use std::sync::Arc;
@@ -72,7 +72,6 @@ impl RelationScan {
     }
 
     async fn open(self, execution: Arc<Execution>) -> Result<Reading> {
-        before_long_work().await;
         let snapshot = execution.snapshot().await.map_err(outside)?.clone();
         let mut stored = Distinct::default();
         let places: Vec<usize> = self.shown().map(|id| stored.position(id)).collect();

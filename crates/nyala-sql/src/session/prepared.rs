@@ -18,6 +18,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
+use nyala_core::before_long_work;
 use nyala_db::users::Principal;
 use nyala_exec::Zone;
 use std::fmt;
@@ -146,6 +147,7 @@ impl Prepared {
         statement: Statement,
         given: &[Option<DataType>],
     ) -> SqlResult<Self> {
+        before_long_work().await;
         let placed = |error| SqlError::from(error).placed_in(&statement.text);
         let ast = PlannedStatement::Statement(Box::new(rewritten(ast::Statement::clone(&statement.ast))));
         let plan = state.statement_to_plan(ast).await.map_err(placed)?;

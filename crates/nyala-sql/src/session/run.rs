@@ -14,6 +14,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
+use nyala_core::before_long_work;
 use nyala_core::store::{Freshness, SnapshotRef};
 use nyala_exec::QueryMemory;
 use std::collections::HashMap;
@@ -83,6 +84,7 @@ impl Session {
         let (plan, config) = match planning {
             Planning::Done(physical, config) => (reset_plan_states(physical.clone())?, config.clone()),
             Planning::Needed(to_plan) => {
+                before_long_work().await;
                 let state = self.state();
                 state.execution_props_mut().query_execution_start_time = None;
                 state.mark_start_execution();

@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod connection_limit;
+mod connection_threads;
 pub mod format;
 pub mod health;
 pub mod http;
@@ -21,6 +22,7 @@ pub mod tls;
 
 use audit::LogLimit;
 use connection_limit::{ConnectionLimiter, ConnectionPermit};
+use connection_threads::{ConnectionThreads, ServingPeriod, runtime, spawn, until_true};
 use http::Context;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -37,6 +39,7 @@ use tls::Certificates;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 /// The version that clients are told: the one whose behaviour they get.
 pub const INFLUXDB_VERSION: &str = "1.8.10";
@@ -131,18 +134,23 @@ impl Server {
         let address = listener.local_addr()?;
         let local = socket.map(socket::listen).transpose()?.zip(connections.local.clone());
         let (stop, stopped) = watch::channel(false);
-        let mut threads = Vec::with_capacity(cores + 1);
-        let mut workers = Vec::with_capacity(cores);
-        for number in 0..cores.max(1) {
-            let (worker, connections) = mpsc::channel(64);
-            workers.push(worker);
-            let (context, stopped, certificates) = (context.clone(), stopped.clone(), certificates.clone());
-            let name = format!("connections-{number}");
-            threads
-                .push(spawn(name, move || run_worker(connections, context, certificates, limits, stopped))?);
-        }
+        let period = ServingPeriod { stopped: stopped.clone(), shutdown_timeout: limits.shutdown_timeout };
+        let serving = Serving { context, certificates, limits, stopped: stopped.clone() };
+        let serve = move |(stream, permit): Admitted, tasks: &mut JoinSet<()>| {
+            let (serving, set_task) = (serving.clone(), permit.task_setter());
+            set_task(tasks.spawn(async move {
+                if let Err(error) = serving.secure_and_serve(stream, Arc::new(permit)).await {
+                    tracing::debug!(%error, "connection ended");
+                }
+            }));
+        };
+        let started = ConnectionThreads::start("connections", cores.max(1), &period, serve)?;
+        let ConnectionThreads { senders, mut threads } = started;
         let remote = (listener, connections.remote.clone());
-        threads.push(spawn("accept".into(), move || accept(remote, local, workers, stopped))?);
+        let runtime = runtime()?;
+        threads.push(spawn("accept".into(), move || {
+            runtime.block_on(accept(remote, local, senders, stopped));
+        })?);
         Ok(Self { address, socket: socket.map(Path::to_owned), stop, threads })
     }
 
@@ -159,56 +167,47 @@ impl Server {
     }
 }
 
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new().name(name).spawn(body)
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.expect("a runtime needs only file descriptors that were there at the start")
-}
-
 /// A listener and its limit.
 type Listening<L> = (L, Arc<ConnectionLimiter>);
+/// A connection that may be served.
+type Admitted = (Accepted, ConnectionPermit);
 
-fn accept(
+async fn accept(
     remote: Listening<std::net::TcpListener>,
     local: Option<Listening<std::os::unix::net::UnixListener>>,
-    workers: Vec<mpsc::Sender<(Accepted, ConnectionPermit)>>,
+    threads: Vec<mpsc::Sender<Admitted>>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    runtime().block_on(async move {
-        let listening = || -> io::Result<_> {
-            let local = local
-                .map(|(listener, limiter)| Ok::<_, io::Error>((UnixListener::from_std(listener)?, limiter)));
-            Ok(((TcpListener::from_std(remote.0)?, remote.1), local.transpose()?))
-        };
-        let ((remote, remote_limiter), local) = match listening() {
-            Ok(listening) => listening,
-            Err(error) => return tracing::error!(%error, "cannot listen"),
-        };
-        let accept_remote = async || remote.accept().await?.0.into_std().map(Accepted::Tcp);
-        let accept_local = async || match &local {
-            Some((local, _)) => local.accept().await?.0.into_std().map(Accepted::Local),
-            None => std::future::pending().await,
-        };
-        let local_limiter = local.as_ref().map_or(&remote_limiter, |(_, limiter)| limiter);
-        tokio::select! {
-            () = distribute(accept_remote, &remote_limiter, &workers) => {}
-            () = distribute(accept_local, local_limiter, &workers) => {}
-            _ = stopped.wait_for(|stopped| *stopped) => {}
-        }
-    });
+    let listening = || -> io::Result<_> {
+        let local =
+            local.map(|(listener, limiter)| Ok::<_, io::Error>((UnixListener::from_std(listener)?, limiter)));
+        Ok(((TcpListener::from_std(remote.0)?, remote.1), local.transpose()?))
+    };
+    let ((remote, remote_limiter), local) = match listening() {
+        Ok(listening) => listening,
+        Err(error) => return tracing::error!(%error, "cannot listen"),
+    };
+    let accept_remote = async || remote.accept().await?.0.into_std().map(Accepted::Tcp);
+    let accept_local = async || match &local {
+        Some((local, _)) => local.accept().await?.0.into_std().map(Accepted::Local),
+        None => std::future::pending().await,
+    };
+    let local_limiter = local.as_ref().map_or(&remote_limiter, |(_, limiter)| limiter);
+    tokio::select! {
+        () = distribute(accept_remote, &remote_limiter, &threads) => {}
+        () = distribute(accept_local, local_limiter, &threads) => {}
+        () = until_true(&mut stopped) => {}
+    }
 }
 
-/// Distributes connections among the workers in turn, each as soon as there is a permit for it.
+/// Distributes connections among the threads in turn, each as soon as there is a permit for it.
 async fn distribute(
     accept: impl AsyncFn() -> io::Result<Accepted>,
     limiter: &Arc<ConnectionLimiter>,
-    workers: &[mpsc::Sender<(Accepted, ConnectionPermit)>],
+    threads: &[mpsc::Sender<Admitted>],
 ) {
     let warnings = LogLimit::default();
-    for worker in workers.iter().cycle() {
+    for thread in threads.iter().cycle() {
         let stream = loop {
             match accept().await {
                 Ok(stream) => break stream,
@@ -220,7 +219,7 @@ async fn distribute(
                 }
             }
         };
-        if worker.send((stream, limiter.take().await)).await.is_err() {
+        if thread.send((stream, limiter.take().await)).await.is_err() {
             return;
         }
     }
@@ -232,101 +231,62 @@ enum Accepted {
     Local(std::os::unix::net::UnixStream),
 }
 
-fn run_worker(
-    mut connections: mpsc::Receiver<(Accepted, ConnectionPermit)>,
-    context: Arc<Context>,
-    certificates: Option<Arc<Certificates>>,
-    limits: ConnectionLimits,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let runtime = runtime();
-    runtime.block_on(async move {
-        let mut serving = tokio::task::JoinSet::new();
-        let stopped_for_all = stopped.clone();
-        loop {
-            tokio::select! {
-                connection = connections.recv() => {
-                    let Some((stream, permit)) = connection else { break };
-                    let (context, stopped) = (context.clone(), stopped_for_all.clone());
-                    let certificates = certificates.clone();
-                    let set_task = permit.task_setter();
-                    set_task(serving.spawn(async move {
-                        let ended = secure_and_serve(stream, Arc::new(permit), context, certificates, limits, stopped).await;
-                        if let Err(error) = ended {
-                            tracing::debug!(%error, "connection ended");
-                        }
-                    }));
-                }
-                Some(_) = serving.join_next() => {}
-                _ = stopped.wait_for(|stopped| *stopped) => break,
-            }
-        }
-        let all = async { while serving.join_next().await.is_some() {} };
-        let timeout = limits.shutdown_timeout;
-        if tokio::time::timeout(timeout, all).await.is_err() {
-            tracing::warn!(
-                "some requests were aborted {timeout:?} after the shutdown began (shutdown-timeout)"
-            );
-        }
-    });
-}
-
 type ServeResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// Serves a connection, after the TLS handshake if there has to be one.
-async fn secure_and_serve(
-    stream: Accepted,
-    permit: Arc<ConnectionPermit>,
+/// What connections are served with.
+#[derive(Clone)]
+struct Serving {
     context: Arc<Context>,
     certificates: Option<Arc<Certificates>>,
     limits: ConnectionLimits,
     stopped: watch::Receiver<bool>,
-) -> ServeResult {
-    let stream = match stream {
-        Accepted::Tcp(stream) => TcpStream::from_std(stream)?,
-        Accepted::Local(stream) => {
-            return serve(UnixStream::from_std(stream)?, None, permit, context, limits, stopped).await;
-        }
-    };
-    stream.set_nodelay(true)?;
-    // A client that has left already has no address, and needs no answer.
-    let client = Some(stream.peer_addr()?.ip());
-    let Some(certificates) = certificates else {
-        return serve(stream, client, permit, context, limits, stopped).await;
-    };
-    let secured = tokio::time::timeout(HEADER_TIMEOUT, certificates.acceptor().accept(stream)).await??;
-    serve(secured, client, permit, context, limits, stopped).await
 }
 
-async fn serve(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    client: Option<IpAddr>,
-    permit: Arc<ConnectionPermit>,
-    context: Arc<Context>,
-    limits: ConnectionLimits,
-    mut stopped: watch::Receiver<bool>,
-) -> ServeResult {
-    let stream = TimeoutStream::new(stream, WRITE_TIMEOUT, HEADER_TIMEOUT);
-    let answering = stream.answering.clone();
-    let service = service_fn(move |request| {
-        let (context, answering, permit) = (context.clone(), answering.clone(), permit.clone());
-        async move {
-            answering.store(true, Ordering::Relaxed);
-            let answer = http::answer(context, request, client, permit).await;
-            answering.store(false, Ordering::Relaxed);
-            answer
-        }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        // For hyper this time begins when the previous request ends.
-        .header_read_timeout(limits.keep_alive_timeout)
-        .max_buf_size(HEAD_MAX_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        ended = connection.as_mut() => return Ok(ended?),
-        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+impl Serving {
+    /// Serves a connection, after the TLS handshake if there has to be one.
+    async fn secure_and_serve(self, stream: Accepted, permit: Arc<ConnectionPermit>) -> ServeResult {
+        let stream = match stream {
+            Accepted::Tcp(stream) => TcpStream::from_std(stream)?,
+            Accepted::Local(stream) => return self.serve(UnixStream::from_std(stream)?, None, permit).await,
+        };
+        stream.set_nodelay(true)?;
+        // A client that has left already has no address, and needs no answer.
+        let client = Some(stream.peer_addr()?.ip());
+        let Some(certificates) = &self.certificates else { return self.serve(stream, client, permit).await };
+        let securing = certificates.acceptor().accept(stream);
+        let secured = tokio::time::timeout(HEADER_TIMEOUT, securing).await??;
+        self.serve(secured, client, permit).await
     }
-    Ok(connection.await?)
+
+    async fn serve(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        client: Option<IpAddr>,
+        permit: Arc<ConnectionPermit>,
+    ) -> ServeResult {
+        let Self { context, limits, mut stopped, .. } = self;
+        let stream = TimeoutStream::new(stream, WRITE_TIMEOUT, HEADER_TIMEOUT);
+        let answering = stream.answering.clone();
+        let service = service_fn(move |request| {
+            let (context, answering, permit) = (context.clone(), answering.clone(), permit.clone());
+            async move {
+                answering.store(true, Ordering::Relaxed);
+                let answer = http::answer(context, request, client, permit).await;
+                answering.store(false, Ordering::Relaxed);
+                answer
+            }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            // For hyper this time begins when the previous request ends.
+            .header_read_timeout(limits.keep_alive_timeout)
+            .max_buf_size(HEAD_MAX_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return Ok(ended?),
+            () = until_true(&mut stopped) => connection.as_mut().graceful_shutdown(),
+        }
+        Ok(connection.await?)
+    }
 }

@@ -1,9 +1,10 @@
 //! Listens for clients of PostgreSQL, and hands their connections to `nyala-postgres`.
 //!
-//! A thread of its own accepts connections, logs clients in, and sees when bytes arrive; statements are executed in the
-//! thread pool. A request to cancel a statement is a connection, so it must not wait for a pool that statements keep busy.
+//! As for HTTP, a thread per core serves connections, and executes statements that are light; others are executed in the
+//! thread pool. So a request to cancel a statement, which is a connection, does not wait for statements.
 
 use super::audit::{Audit, LogLimit};
+use super::connection_threads::{ConnectionThreads, ServingPeriod, runtime, spawn, until_true};
 use super::metric::Metric;
 use super::tls::Certificates;
 use super::{ACCEPT_RETRY_DELAY, HEAD_MAX_BYTES};
@@ -16,9 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 /// All connections together may fill their buffers with this fraction (1/8) of the memory.
@@ -41,6 +42,8 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// The most connections.
     pub connections_max: usize,
+    /// How many threads serve connections.
+    pub cores: usize,
     /// How long statements may continue after a shutdown began.
     pub shutdown_timeout: Duration,
     /// The certificate, if there is one.
@@ -57,7 +60,7 @@ pub struct Postgres {
     pub address: SocketAddr,
     server: Arc<Server>,
     stop: watch::Sender<bool>,
-    thread: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Postgres {
@@ -81,11 +84,22 @@ impl Postgres {
             stopped: stopped.clone(),
         };
         let server = Server::new(settings, surroundings);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let accepting = accept(listener, server.clone(), stopped, options.shutdown_timeout);
-        let thread = std::thread::Builder::new().name("postgres".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(accepting))?;
-        Ok(Self { address, server, stop, thread })
+        let period = ServingPeriod { stopped, shutdown_timeout: options.shutdown_timeout };
+        let serving = server.clone();
+        let serve = move |stream, tasks: &mut JoinSet<()>| {
+            let server = serving.clone();
+            tasks.spawn(async move {
+                if let Err(error) = serve(stream, server).await {
+                    tracing::debug!(%error, "a connection of PostgreSQL's protocol ended");
+                }
+            });
+        };
+        let started = ConnectionThreads::start("postgres", options.cores.max(1), &period, serve)?;
+        let ConnectionThreads { senders, mut threads } = started;
+        let runtime = runtime()?;
+        let accepting = accept(listener, senders, period.stopped);
+        threads.push(spawn("postgres-accept".to_owned(), move || runtime.block_on(accepting))?);
+        Ok(Self { address, server, stop, threads })
     }
 
     /// From now on statements are executed.
@@ -107,8 +121,10 @@ impl Postgres {
     /// Waits until all statements have ended, at most for the shutdown timeout, and closes all connections.
     pub fn stop(self) {
         self.stopping();
-        if self.thread.join().is_err() {
-            tracing::error!("the listener for PostgreSQL's clients panicked");
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of PostgreSQL's clients panicked");
+            }
         }
     }
 }
@@ -144,56 +160,44 @@ fn metrics(server: &Server) -> Vec<Metric> {
     ]
 }
 
+/// Accepts connections, and distributes them among the threads in turn.
 async fn accept(
     listener: std::net::TcpListener,
-    server: Arc<Server>,
+    threads: Vec<mpsc::Sender<std::net::TcpStream>>,
     mut stopped: watch::Receiver<bool>,
-    shutdown_timeout: Duration,
 ) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot listen for PostgreSQL's clients"),
     };
     let warnings = LogLimit::default();
-    let mut serving = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, client)) => {
-                    let server = server.clone();
-                    serving.spawn(async move {
-                        // Answers are sent when they are complete, so waiting for more of them only delays.
-                        let ended = match stream.set_nodelay(true) {
-                            Ok(()) => server.serve(stream, Some(client.ip())).await,
-                            Err(error) => Err(error),
-                        };
-                        if let Err(error) = ended {
-                            tracing::debug!(%error, "a connection of PostgreSQL's protocol ended");
-                        }
-                    });
-                }
+    for thread in threads.iter().cycle() {
+        let stream = loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = until_true(&mut stopped) => return,
+            };
+            match accepted.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => break stream,
                 Err(error) => {
                     if let Some(left_out) = warnings.next() {
                         tracing::warn!(%error, left_out, "cannot accept a client of PostgreSQL");
                     }
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
-            },
-            Some(_) = serving.join_next() => {}
-            () = until_true(&mut stopped) => break,
+            }
+        };
+        if thread.send(stream).await.is_err() {
+            return;
         }
-    }
-    drop(listener);
-    let all = async { while serving.join_next().await.is_some() {} };
-    if tokio::time::timeout(shutdown_timeout, all).await.is_err() {
-        tracing::warn!(
-            "some statements of PostgreSQL's clients were aborted {shutdown_timeout:?} after the shutdown began \
-             (shutdown-timeout)"
-        );
     }
 }
 
-/// Waits until the server stops. What `wait_for` returns must not be held while connections are handled.
-async fn until_true(stopped: &mut watch::Receiver<bool>) {
-    drop(stopped.wait_for(|stopped| *stopped).await);
+async fn serve(stream: std::net::TcpStream, server: Arc<Server>) -> io::Result<()> {
+    let stream = TcpStream::from_std(stream)?;
+    // Answers are sent when they are complete, so waiting for more of them only delays.
+    stream.set_nodelay(true)?;
+    // A client that has left already has no address, and needs no answer.
+    let client = stream.peer_addr()?.ip();
+    server.serve(stream, Some(client)).await
 }

@@ -4,6 +4,7 @@
 //! `text` and `binary`.
 
 mod binary;
+mod rows;
 mod text;
 
 use crate::error::Failure;
@@ -17,6 +18,7 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use nyala_exec::Zone;
 
 pub(super) use binary::uuid;
+pub use rows::RowWriter;
 
 /// How a value is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -169,6 +171,10 @@ impl Column {
     pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
         if self.is_null(row) {
             out.extend_from_slice(&(-1_i32).to_be_bytes());
+            return Ok(());
+        }
+        if let (Cells::Int64(values), Format::Text) = (&self.cells, self.format) {
+            text::write_counted_integer(values[row], out);
             return Ok(());
         }
         let begin = out.len();

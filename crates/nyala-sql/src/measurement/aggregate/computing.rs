@@ -9,6 +9,7 @@ use super::{Function, GroupOrder, Grouping, Key, MeasurementAggregate, Place};
 use crate::buckets::Buckets;
 use crate::error::SqlResult;
 use crate::execution::Execution;
+use crate::measurement::MANY_SERIES;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use nyala_core::schema::TIME_COLUMN;
@@ -82,12 +83,14 @@ impl Computing {
         aggregate: &MeasurementAggregate,
         execution: Arc<Execution>,
     ) -> SqlResult<Option<Self>> {
-        before_long_work().await;
         let (scan, grouping) = (&aggregate.scan, &aggregate.grouping);
         let snapshot = execution.snapshot().await?.clone();
         let conditions = scan.conditions.with(&scan.columns, execution.values())?.into_owned();
         let points = execution.context().catalog.points(&scan.measurement, &conditions.tags, conditions.time);
         let points = points.await?;
+        if points.series().len() >= MANY_SERIES {
+            before_long_work().await;
+        }
         let table = scan.measurement.table();
         let schema = snapshot.schema(table).ok();
         let is_there = |id| schema.as_ref().is_some_and(|schema| schema.column(id).is_some());

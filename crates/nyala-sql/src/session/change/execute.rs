@@ -14,8 +14,8 @@ use crate::session::{Planning, Run, Session};
 use crate::statement::Statement;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
-use nyala_core::ErrorKind;
 use nyala_core::store::{Feature, Stage, StoreRef};
+use nyala_core::{ErrorKind, before_long_work};
 use nyala_db::users::Privilege;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +43,10 @@ impl Session {
     ) -> SqlResult<Option<Outcome>> {
         match plan {
             ChangePlan::Rows(change) => self.change_rows(statement, change, values).await,
-            ChangePlan::Points(change) => self.change_points(statement, change, values).await,
+            ChangePlan::Points(change) => {
+                before_long_work().await;
+                self.change_points(statement, change, values).await
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast::{self, Query};
+use nyala_core::before_long_work;
 
 /// A planned query.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ impl Selection {
         types: &mut ParameterTypes,
         query: Query,
     ) -> SqlResult<Self> {
+        before_long_work().await;
         let statement = rewritten(ast::Statement::Query(Box::new(query)));
         let state = session.state();
         let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
