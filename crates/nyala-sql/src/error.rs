@@ -6,6 +6,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use nyala_core::{Error, ErrorKind};
 use std::fmt;
+use std::io;
 
 /// Why a statement failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +133,8 @@ impl SqlState {
     pub const DISK_FULL: Self = Self("53100");
     /// out_of_memory
     pub const OUT_OF_MEMORY: Self = Self("53200");
+    /// configuration_limit_exceeded
+    pub const CONFIGURATION_LIMIT_EXCEEDED: Self = Self("53400");
     /// program_limit_exceeded
     pub const LIMIT_EXCEEDED: Self = Self("54000");
     /// query_canceled
@@ -275,12 +278,15 @@ impl From<DataFusionError> for SqlError {
             DataFusionError::SchemaError(cause, _) => of_schema(&cause),
             DataFusionError::Plan(words) => of_plan(words),
             DataFusionError::NotImplemented(words) => Self::new(SqlState::UNSUPPORTED, words),
-            DataFusionError::ResourcesExhausted(words) => Self::new(SqlState::OUT_OF_MEMORY, words),
+            DataFusionError::ResourcesExhausted(words) => of_exhausted(&words),
             DataFusionError::Execution(words) => of_execution(words),
             DataFusionError::IoError(cause) => Error::from(cause).into(),
             DataFusionError::Configuration(words) => Self::new(SqlState::INVALID_PARAMETER, words),
             other => Self::new(SqlState::INTERNAL, other.strip_backtrace()),
         };
+        if found.message.contains(SPILL_LIMIT) {
+            return of_exhausted(&found.message);
+        }
         match span {
             Some((line, column)) => {
                 let message = format!("{} at Line: {line}, Column: {column}", found.message);
@@ -313,6 +319,9 @@ fn unwrapped(error: DataFusionError) -> DataFusionError {
                         _ => DataFusionError::Execution(cause.to_string()),
                     }
                 }
+                DataFusionError::ResourcesExhausted(words) => {
+                    DataFusionError::ResourcesExhausted(words.clone())
+                }
                 root => DataFusionError::Execution(root.strip_backtrace()),
             },
         },
@@ -341,10 +350,31 @@ fn of_arrow(error: ArrowError) -> SqlError {
         ArrowError::InvalidArgumentError(_) => SqlState::DATA_EXCEPTION,
         ArrowError::NotYetImplemented(_) => SqlState::UNSUPPORTED,
         ArrowError::MemoryError(_) => SqlState::OUT_OF_MEMORY,
+        ArrowError::IoError(_, cause) if cause.kind() == io::ErrorKind::StorageFull => SqlState::DISK_FULL,
+        ArrowError::IoError(..) => SqlState::IO_ERROR,
         _ => SqlState::INTERNAL,
     };
     let words = error.to_string();
     SqlError::new(code, words.split_once(": ").map_or(&*words, |(_, rest)| rest))
+}
+
+/// What DataFusion calls the limit of disk space.
+const SPILL_LIMIT: &str = "max_temp_directory_size";
+
+/// The error of a statement that needs more memory than it may have, or more of the disk.
+fn of_exhausted(words: &str) -> SqlError {
+    if words.contains(SPILL_LIMIT) {
+        let message = "sorting and grouping need more of the disk than statements may have";
+        let hint = "The setting spill-limit says how much, and half of what is free on the disk stays free. Sort or group fewer \
+                    rows, or raise it.";
+        return SqlError::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message).with_hint(hint);
+    }
+    if words.contains("DiskManager is disabled") {
+        let message = "the statement needs more memory than it may have, and may not use the disk";
+        let hint = "Sort or group fewer rows, or raise the setting memory-limit or spill-limit.";
+        return SqlError::new(SqlState::OUT_OF_MEMORY, message).with_hint(hint);
+    }
+    SqlError::new(SqlState::OUT_OF_MEMORY, words)
 }
 
 fn of_schema(error: &SchemaError) -> SqlError {

@@ -43,6 +43,7 @@ mod server;
 mod session;
 mod settings;
 mod shape;
+pub mod spill;
 mod statement;
 mod system_catalog;
 mod target;

@@ -1,7 +1,6 @@
 //! The memory of a statement: what DataFusion reserves is charged to the query's share.
 
-use crate::error::outside;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use nyala_exec::QueryMemory;
 use nyala_exec::memory::MemoryCharge;
@@ -53,7 +52,11 @@ impl MemoryPool for SharePool {
     }
 
     fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<()> {
-        self.held().charge.charge(additional).map_err(outside)
+        // Whoever asks may write rows to the disk then.
+        self.held()
+            .charge
+            .charge(additional)
+            .map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))
     }
 
     fn reserved(&self) -> usize {

@@ -10,9 +10,10 @@ use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
 use crate::planner::NodePlanner;
 use crate::plans::PlanCache;
+use crate::spill::SpillSpace;
 use crate::yielding::Yielding;
+use datafusion::error::Result;
 use datafusion::execution::SessionState;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::{Analyzer, Optimizer};
@@ -41,6 +42,8 @@ pub struct SqlServer {
     pub memory: Arc<MemoryBudget>,
     /// The most memory of one statement, bytes.
     pub statement_bytes: usize,
+    /// Where rows go that statements have no memory for.
+    pub spill: Arc<SpillSpace>,
     /// The time of day.
     pub clock: ClockRef,
     /// Executes queries of InfluxQL.
@@ -133,11 +136,14 @@ impl SqlServer {
     }
 
     /// Memory and disk of a statement, as DataFusion asks for them.
-    pub(crate) fn runtime(memory: &QueryMemory) -> Arc<RuntimeEnv> {
-        static SHARED: LazyLock<RuntimeEnv> = LazyLock::new(|| {
-            let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
-            RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build().expect("nothing is opened")
-        });
-        Arc::new(RuntimeEnv { memory_pool: Arc::new(SharePool::of(memory)), ..SHARED.clone() })
+    pub(crate) fn runtime(&self, memory: &QueryMemory) -> Result<Arc<RuntimeEnv>> {
+        static SHARED: LazyLock<RuntimeEnv> =
+            LazyLock::new(|| RuntimeEnvBuilder::new().build().expect("nothing is opened"));
+        let disk_manager = self.spill.disk()?;
+        Ok(Arc::new(RuntimeEnv {
+            memory_pool: Arc::new(SharePool::of(memory)),
+            disk_manager,
+            ..SHARED.clone()
+        }))
     }
 }

@@ -19,6 +19,8 @@ use crate::server::postgres::{self, Postgres};
 use crate::server::statistics::{self, ContinuousCounts};
 use crate::server::tls::Certificates;
 use crate::server::{ConnectionLimits, Connections, Server};
+#[cfg(feature = "sql")]
+use crate::storage::spill;
 use crate::storage::{self, Storage};
 use crate::subscriber::Subscriptions;
 use futures::FutureExt;
@@ -36,6 +38,8 @@ use nyala_exec::QueryMemory;
 use nyala_exec::running::RunningQueries;
 use nyala_query::continuous::{Outcome, Runner};
 use nyala_query::report::{Reporter, Topic};
+#[cfg(feature = "sql")]
+use nyala_sql::spill::SpillSpace;
 #[cfg(feature = "sql")]
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -106,9 +110,14 @@ impl Running {
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
         let audit: Arc<Audit> = Arc::default();
         let sources = metric_sources(&opened, &checks, &memory, &connections);
+        // Made when the data directory is locked.
+        #[cfg(feature = "sql")]
+        let spill: Arc<OnceLock<Arc<SpillSpace>>> = Arc::default();
         #[cfg(feature = "sql")]
         let (sources, postgres) = {
             let mut sources = sources;
+            let measured = spill.clone();
+            sources.push(Box::new(move || spill::metric(measured.get()).into_iter().collect()));
             let options = |bind| postgres::Options {
                 bind,
                 needs_log_in: config.auth_enabled,
@@ -203,6 +212,7 @@ impl Running {
             running: context.running.clone(),
             memory: memory.clone(),
             statement_bytes: context.limits.query_bytes,
+            spill: spill.get_or_init(|| Arc::new(spill::space(config))).clone(),
             clock: context.clock.clone(),
             influxql: Arc::new(InfluxqlTables { writer: writer.clone(), reporter: context.reporter.clone() }),
             plans: nyala_sql::PlanCache::default(),

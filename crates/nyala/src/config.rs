@@ -199,6 +199,9 @@ settings! {
         max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";
         max_concurrent_queries: usize = "0", "NUMBER",
             "Most requests with queries that run at once; 0: no limit";
+        spill_limit: ByteSize = "10GiB", "SIZE",
+            "Most disk space for rows that statements of SQL sort or group and have no memory for, in the folder .spill \
+             of data-dir; half of what is free on the disk stays free; 0: such statements fail";
         query_timeout: Time = "0s", "DURATION", "How long a query may run; 0s: no limit";
         max_select_series: usize = "0", "NUMBER", "Most series of one measurement in a SELECT; 0: no limit";
         max_select_buckets: usize = "0", "NUMBER", "Most GROUP BY time() windows of a SELECT; 0: no limit";

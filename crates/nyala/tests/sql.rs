@@ -322,7 +322,7 @@ fn a_statement_that_runs_is_listed_and_ends_when_it_must() {
 #[test]
 fn a_statement_is_bounded_in_memory() {
     let dir = tempfile::tempdir().expect("a directory");
-    let server = started(dir.path(), &["--memory-limit", "192MiB"]);
+    let server = started(dir.path(), &["--memory-limit", "192MiB", "--spill-limit", "0"]);
     for part in 0..8 {
         let first = part * 25_000;
         let many: String = (first..first + 25_000).map(|n| format!("long v={n} {n}\n")).collect();

@@ -40,6 +40,10 @@ const VIEW_DEPTH_MAX: usize = 32;
 const BATCH_ROWS: usize = 8192;
 /// What is read ahead of a merge of sorted rows. DataFusion's own limit is larger than the memory of a statement.
 const READ_AHEAD_BYTES: usize = 4 << 20;
+/// Merging sorted rows that are on the disk takes memory, which is reserved: this part (1/16) of that of a statement, …
+const MERGE_SHARE: usize = 16;
+/// … and no more than DataFusion's own default.
+const MERGE_BYTES_MAX: usize = 10 << 20;
 
 /// All databases that somebody may read.
 #[derive(Clone)]
@@ -82,6 +86,8 @@ impl DatabaseNames {
         // A number with a point is a decimal: 0.1 + 0.2 = 0.3.
         options.sql_parser.parse_float_as_decimal = true;
         options.execution.time_zone = Some(self.zone.clone());
+        let reserved = self.server.statement_bytes / MERGE_SHARE;
+        options.execution.sort_spill_reservation_bytes = reserved.min(MERGE_BYTES_MAX);
         options.execution.sort_pushdown_buffer_capacity = READ_AHEAD_BYTES;
         SqlServer::planner(self.pushes_down)
             .with_config(config)

@@ -91,6 +91,7 @@ impl Session {
             running: now.running.clone(),
             memory: now.memory.clone(),
             statement_bytes: now.statement_bytes,
+            spill: now.spill.clone(),
             clock: now.clock.clone(),
             influxql: now.influxql.clone(),
             started_ns: now.started_ns,

@@ -5,7 +5,6 @@ use crate::error::SqlResult;
 use crate::execution::Execution;
 use crate::plan_parameters::with_values;
 use crate::rows::Running;
-use crate::server::SqlServer;
 use crate::statement::Statement;
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
@@ -100,7 +99,7 @@ impl Session {
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),
-            SqlServer::runtime(&run.running.memory),
+            self.server.runtime(&run.running.memory)?,
         ));
         Ok(execute_stream(plan, task)?)
     }

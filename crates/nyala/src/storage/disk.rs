@@ -18,11 +18,8 @@ pub struct Disk {
 impl Disk {
     /// Measures the disk of a directory.
     pub fn measure(&self, directory: &Path) -> Result<()> {
-        let statistics = rustix::fs::statvfs(directory)?;
-        self.set(
-            statistics.f_blocks.saturating_mul(statistics.f_frsize),
-            statistics.f_bavail.saturating_mul(statistics.f_frsize),
-        );
+        let (size_bytes, free_bytes) = measured(directory)?;
+        self.set(size_bytes, free_bytes);
         Ok(())
     }
 
@@ -47,6 +44,18 @@ impl Disk {
         let size_bytes = self.size_bytes();
         size_bytes > 0 && self.free_bytes() < log_limit_bytes.max(size_bytes / NEARLY_FULL_SHARE)
     }
+}
+
+/// How much this process may still write to the disk of a directory.
+pub fn free_bytes(directory: &Path) -> Result<u64> {
+    measured(directory).map(|(_, free_bytes)| free_bytes)
+}
+
+/// Size and free space.
+fn measured(directory: &Path) -> Result<(u64, u64)> {
+    let statistics = rustix::fs::statvfs(directory)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(statistics.f_frsize);
+    Ok((bytes(statistics.f_blocks), bytes(statistics.f_bavail)))
 }
 
 impl fmt::Display for Disk {

@@ -3,6 +3,8 @@
 pub mod disk;
 mod embedded;
 mod kudu;
+#[cfg(feature = "sql")]
+pub mod spill;
 
 use crate::config::{Config, StoreKind};
 use crate::server::health::Check;

@@ -1,0 +1,112 @@
+//! Statements that sort or group more rows than fit into their memory.
+
+#![cfg(feature = "sql")]
+
+#[path = "support/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod process;
+
+use client::Request;
+use process::Process;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Little memory: a statement has less than 10 MiB of it.
+const LIMIT: [&str; 2] = ["--memory-limit", "64MiB"];
+const ROWS: u64 = 1_500_000;
+
+fn started(dir: &Path, spill_limit: &str) -> Process {
+    Process::start(dir, &[LIMIT[0], LIMIT[1], "--spill-limit", spill_limit])
+}
+
+fn answer(server: &Process, query: &str) -> (u16, Value) {
+    let (method, target) = ("POST".to_owned(), "/api/sql".to_owned());
+    let request = Request { method, target, headers: Vec::new(), body: query.as_bytes().to_vec() };
+    let response = client::send(server.address, &request).expect("an answer");
+    let body = serde_json::from_slice(&response.body)
+        .unwrap_or_else(|error| panic!("{error}: {query}: {}", String::from_utf8_lossy(&response.body)));
+    (response.status, body)
+}
+
+/// Counts rows of a sorted list that are smaller than the row before them.
+fn sorted() -> String {
+    format!(
+        "SELECT count(*) AS n, sum(CASE WHEN x < before THEN 1 ELSE 0 END) AS wrong, sum(x) AS total FROM (
+             SELECT x, lag(x) OVER (ORDER BY x) AS before FROM (
+                 SELECT value * 7919 % 1500007 AS x, repeat('y', 40) AS text FROM generate_series(1, {ROWS})
+             ) numbers WHERE text <> ''
+         ) pairs"
+    )
+}
+
+/// Groups by a number that is different in almost all rows.
+fn grouped() -> String {
+    format!(
+        "SELECT count(*) AS groups, sum(n) AS n FROM (
+             SELECT value * 7919 % 1500007 AS x, count(*) AS n FROM generate_series(1, {ROWS}) GROUP BY 1
+         ) counts"
+    )
+}
+
+/// How many files statements have on the disk.
+fn files(dir: &Path) -> usize {
+    let folders = std::fs::read_dir(dir.join(".spill")).into_iter().flatten().flatten();
+    folders.filter_map(|folder| std::fs::read_dir(folder.path()).ok()).map(Iterator::count).sum()
+}
+
+#[test]
+fn rows_beyond_the_memory_go_to_the_disk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), "1GiB");
+    let total: u64 = (1..=ROWS).map(|value| value * 7919 % 1_500_007).sum();
+    assert_eq!(answer(&server, &sorted()), (200, json!([{"n": ROWS, "wrong": 0, "total": total}])));
+    assert_eq!(answer(&server, &grouped()), (200, json!([{"groups": ROWS, "n": ROWS}])));
+    let (_, explained) = answer(&server, &format!("EXPLAIN ANALYZE {}", sorted()));
+    let plan = explained[0]["plan"].as_str().expect("a plan");
+    let sort = plan.lines().find(|line| line.contains(" SortExec: ")).expect("it sorts");
+    assert!(sort.contains(", spill_count=") && !sort.contains("spill_count=0,"), "{plan}");
+    assert_eq!(files(dir.path()), 0, "files are gone when their statement has ended");
+}
+
+#[test]
+fn the_disk_has_a_limit_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), "1MiB");
+    let (status, refused) = answer(&server, &sorted());
+    assert_eq!((status, &refused["code"]), (422, &json!("53400")), "{refused}");
+    assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("spill-limit")), "{refused}");
+    assert_eq!(files(dir.path()), 0);
+    drop(server);
+    let server = started(dir.path(), "0");
+    for query in [sorted(), grouped()] {
+        let (status, refused) = answer(&server, &query);
+        assert_eq!((status, &refused["code"]), (422, &json!("53200")), "{refused}");
+    }
+}
+
+#[test]
+fn what_a_killed_server_left_is_removed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), "1GiB");
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            // The server is killed while it answers.
+            std::panic::catch_unwind(|| answer(&server, &sorted())).is_err()
+        });
+        let begun = Instant::now();
+        while files(dir.path()) == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60) && !asked.is_finished(), "nothing was written");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        server.kill_9();
+        assert!(asked.join().expect("a thread"));
+    });
+    assert!(files(dir.path()) > 0);
+    let server = started(dir.path(), "1GiB");
+    assert_eq!(files(dir.path()), 0);
+    assert_eq!(answer(&server, "SELECT 1 AS one"), (200, json!([{"one": 1}])));
+}
