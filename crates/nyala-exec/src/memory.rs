@@ -43,6 +43,11 @@ impl QueryMemory {
         self.limit_bytes
     }
 
+    /// What is charged now.
+    pub fn used_bytes(&self) -> usize {
+        self.share.used_bytes.load(Ordering::SeqCst)
+    }
+
     /// Charges `bytes` until the query ends, or charges nothing and fails if the share is used up.
     pub fn charge(&self, bytes: usize) -> Result<()> {
         let used_bytes = self.share.used_bytes.fetch_add(bytes, Ordering::SeqCst).saturating_add(bytes);

@@ -1,33 +1,51 @@
 //! The memory of a statement: what DataFusion reserves is charged to the query's share.
+//!
+//! Operators that can use the disk get equal parts of the share, so that none of them has to fail because another one was
+//! first. A part of the share is left to those that cannot.
 
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use nyala_exec::QueryMemory;
 use nyala_exec::memory::MemoryCharge;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// This part (1/4) of the share is left to operators that cannot use the disk: they merge what others wrote there.
+const FIXED_SHARE: usize = 4;
+
 /// A pool that charges a query's share.
 pub(crate) struct SharePool {
+    memory: QueryMemory,
     held: Mutex<Held>,
-    limit_bytes: usize,
 }
 
 struct Held {
     charge: MemoryCharge,
     /// What was taken although the share is used up; DataFusion does so only for little.
     beyond_bytes: usize,
+    /// How many operators can use the disk.
+    spilling: usize,
+    /// What these hold.
+    spillable_bytes: usize,
 }
 
 impl SharePool {
     pub(crate) fn of(memory: &QueryMemory) -> Self {
-        let held = Held { charge: memory.hold(), beyond_bytes: 0 };
-        Self { held: Mutex::new(held), limit_bytes: memory.limit_bytes() }
+        let held = Held { charge: memory.hold(), beyond_bytes: 0, spilling: 0, spillable_bytes: 0 };
+        Self { held: Mutex::new(held), memory: memory.clone() }
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
         // Nothing under this lock can panic half-way.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an operator that can use the disk may hold.
+    fn part_bytes(&self, held: &Held) -> usize {
+        let limit_bytes = self.memory.limit_bytes();
+        let fixed_bytes = self.memory.used_bytes().saturating_sub(held.spillable_bytes);
+        let left_bytes = limit_bytes.saturating_sub(fixed_bytes.max(limit_bytes / FIXED_SHARE));
+        left_bytes / held.spilling.max(1)
     }
 }
 
@@ -36,27 +54,55 @@ impl MemoryPool for SharePool {
         "query"
     }
 
-    fn grow(&self, _: &MemoryReservation, additional: usize) {
+    fn register(&self, consumer: &MemoryConsumer) {
+        if consumer.can_spill() {
+            self.held().spilling += 1;
+        }
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        if consumer.can_spill() {
+            self.held().spilling -= 1;
+        }
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         let mut held = self.held();
         if held.charge.charge(additional).is_err() {
             held.beyond_bytes += additional;
         }
+        if reservation.consumer().can_spill() {
+            held.spillable_bytes += additional;
+        }
     }
 
-    fn shrink(&self, _: &MemoryReservation, shrink: usize) {
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         let mut held = self.held();
         let beyond_bytes = shrink.min(held.beyond_bytes);
         held.beyond_bytes -= beyond_bytes;
         let left = held.charge.bytes().saturating_sub(shrink - beyond_bytes);
         held.charge.shrink_to(left);
+        if reservation.consumer().can_spill() {
+            held.spillable_bytes = held.spillable_bytes.saturating_sub(shrink);
+        }
     }
 
-    fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<()> {
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let mut held = self.held();
+        let can_spill = reservation.consumer().can_spill();
+        if can_spill && reservation.size().saturating_add(additional) > self.part_bytes(&held) {
+            // If the operator has nothing to write to the disk, its rows are too long.
+            let words =
+                "sorting and grouping need more memory than the statement may have: raise memory-limit";
+            return Err(DataFusionError::ResourcesExhausted(words.to_owned()));
+        }
         // Whoever asks may write rows to the disk then.
-        self.held()
-            .charge
-            .charge(additional)
-            .map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))
+        let charged = held.charge.charge(additional);
+        charged.map_err(|error| DataFusionError::ResourcesExhausted(error.to_string()))?;
+        if can_spill {
+            held.spillable_bytes += additional;
+        }
+        Ok(())
     }
 
     fn reserved(&self) -> usize {
@@ -65,13 +111,13 @@ impl MemoryPool for SharePool {
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        MemoryLimit::Finite(self.limit_bytes)
+        MemoryLimit::Finite(self.memory.limit_bytes())
     }
 }
 
 impl fmt::Debug for SharePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharePool({} of {} bytes)", self.reserved(), self.limit_bytes)
+        write!(f, "SharePool({} of {} bytes)", self.reserved(), self.memory.limit_bytes())
     }
 }
 

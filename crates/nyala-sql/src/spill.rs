@@ -13,6 +13,13 @@ const FOLDER_PREFIX: &str = "datafusion-";
 /// All statements together leave this part (1/2) of what is free on the disk to the data.
 const FREE_SHARE: u64 = 2;
 
+/// For each so many bytes of the memory of a statement, one more file is merged at once. Two batches of each file are in memory,
+/// and several merges go on side by side: whichever takes too much leaves the others too little to begin.
+const MERGED_FILE_BYTES: usize = 6 << 20;
+/// The fewest and the most files that are merged at once.
+const MERGED_FILES_MIN: usize = 2;
+const MERGED_FILES_MAX: usize = 16;
+
 /// Says how many bytes are free on the disk, if that is known.
 pub type FreeBytes = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
@@ -32,17 +39,24 @@ impl SpillSpace {
         Self { disk, limit_bytes: 0, free_bytes: Box::new(|| None) }
     }
 
-    /// Space in a directory, which is made if there is none.
+    /// Space in a directory, which is made if there is none. `statement_bytes` is the memory of a statement.
     ///
     /// # Errors
     /// If nothing can be made there.
-    pub fn within(directory: &Path, limit_bytes: u64, free_bytes: FreeBytes) -> io::Result<Self> {
+    pub fn within(
+        directory: &Path,
+        limit_bytes: u64,
+        statement_bytes: usize,
+        free_bytes: FreeBytes,
+    ) -> io::Result<Self> {
         if limit_bytes == 0 {
             return Ok(Self::none());
         }
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mode = DiskManagerMode::Directories(vec![directory.to_owned()]);
-        let disk = DiskManagerBuilder::default().with_mode(mode).build().map_err(io::Error::other)?;
+        let merged = (statement_bytes / MERGED_FILE_BYTES).clamp(MERGED_FILES_MIN, MERGED_FILES_MAX);
+        let builder = DiskManagerBuilder::default().with_mode(mode).with_max_spill_merge_fan_in(merged);
+        let disk = builder.build().map_err(io::Error::other)?;
         Ok(Self { disk: Arc::new(disk), limit_bytes, free_bytes })
     }
 

@@ -212,7 +212,7 @@ impl Running {
             running: context.running.clone(),
             memory: memory.clone(),
             statement_bytes: context.limits.query_bytes,
-            spill: spill.get_or_init(|| Arc::new(spill::space(config))).clone(),
+            spill: spill.get_or_init(|| Arc::new(spill::space(config, context.limits.query_bytes))).clone(),
             clock: context.clock.clone(),
             influxql: Arc::new(InfluxqlTables { writer: writer.clone(), reporter: context.reporter.clone() }),
             plans: nyala_sql::PlanCache::default(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 const DIRECTORY: &str = ".spill";
 
 /// The space; none, with a warning, if it cannot be made.
-pub fn space(config: &Config) -> SpillSpace {
+pub fn space(config: &Config, statement_bytes: usize) -> SpillSpace {
     let directory = config.data_dir.join(DIRECTORY);
     // A store that is elsewhere does not lock the data directory: another server may use it.
     let is_locked = config.store == StoreKind::Embedded;
@@ -22,7 +22,7 @@ pub fn space(config: &Config) -> SpillSpace {
         let directory = directory.clone();
         Box::new(move || disk::free_bytes(&directory).ok())
     };
-    SpillSpace::within(&directory, config.spill_limit.0 as u64, free_bytes).unwrap_or_else(|error| {
+    SpillSpace::within(&directory, config.spill_limit.0 as u64, statement_bytes, free_bytes).unwrap_or_else(|error| {
         tracing::warn!(%error, directory = %directory.display(), "statements that need more than their memory will fail");
         SpillSpace::none()
     })
