@@ -137,6 +137,8 @@ impl SqlState {
     pub const CONFIGURATION_LIMIT_EXCEEDED: Self = Self("53400");
     /// program_limit_exceeded
     pub const LIMIT_EXCEEDED: Self = Self("54000");
+    /// statement_too_complex
+    pub const STATEMENT_TOO_COMPLEX: Self = Self("54001");
     /// query_canceled
     pub const CANCELLED: Self = Self("57014");
     /// cannot_connect_now
@@ -256,7 +258,7 @@ impl From<ParserError> for SqlError {
                 Self::new(SqlState::SYNTAX_ERROR, words)
             }
             ParserError::RecursionLimitExceeded => {
-                Self::new(SqlState::LIMIT_EXCEEDED, "the statement is nested too deeply")
+                Self::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
             }
         }
     }

@@ -13,6 +13,7 @@ mod asof_join;
 mod buckets;
 mod call;
 mod command_tag;
+mod complexity;
 mod constant;
 mod copy;
 mod distinct_from;

@@ -223,7 +223,7 @@ fn errors_have_postgresqls_codes() {
     let response = send(&server, "/api/sql?db=d", &[], "SELECT v,\n  nope FROM m");
     assert_eq!(parsed(&response)["position"], 13);
     let nested = format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000));
-    assert_eq!(refused(&server, &nested).1, "54000");
+    assert_eq!(refused(&server, &nested).1, "54001");
     assert_eq!(server.status("/api/sql"), 405);
 }
 

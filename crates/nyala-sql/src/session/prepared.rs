@@ -5,6 +5,7 @@
 
 use super::change::{ChangePlan, CopyTarget, PreparedChange};
 use super::look_up::LookUp;
+use crate::complexity;
 use crate::copy::CopyForm;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan_parameters::{parameter_types, with_types};
@@ -147,6 +148,7 @@ impl Prepared {
         statement: Statement,
         given: &[Option<DataType>],
     ) -> SqlResult<Self> {
+        complexity::check(&statement.ast)?;
         before_long_work().await;
         let placed = |error| SqlError::from(error).placed_in(&statement.text);
         let ast = PlannedStatement::Statement(Box::new(rewritten(ast::Statement::clone(&statement.ast))));

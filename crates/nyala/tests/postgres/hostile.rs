@@ -184,7 +184,7 @@ fn malformed_messages_are_answered_and_lengths_that_cannot_be_end_the_connection
         (message(b'Q', b"SELECT 1\0SELECT 2\0"), "08P01"),
         (message(b'Q', b"SELECT '\xff'\0"), "22021"),
         (message(b'Q', "SELECT (".repeat(50_000).as_bytes()), "08P01"),
-        (message(b'Q', &[&b"SELECT "[..], &b"(".repeat(100_000), b"\0"].concat()), "54000"),
+        (message(b'Q', &[&b"SELECT "[..], &b"(".repeat(100_000), b"\0"].concat()), "54001"),
         (message(b'P', b""), "08P01"),
         (message(b'P', b"\0SELECT 1\0\xff\xff"), "08P01"),
         (message(b'P', b"\0SELECT $1\0\0\x01\0\0\xff\xff"), "42704"),

@@ -1,6 +1,7 @@
 //! The query that finds what a change writes.
 
 use super::parameters::ParameterTypes;
+use crate::complexity;
 use crate::error::{SqlError, SqlResult};
 use crate::plan_parameters::with_types;
 use crate::plans::calls_stable_function;
@@ -30,7 +31,9 @@ impl Selection {
         query: Query,
     ) -> SqlResult<Self> {
         before_long_work().await;
-        let statement = rewritten(ast::Statement::Query(Box::new(query)));
+        let statement = ast::Statement::Query(Box::new(query));
+        complexity::check(&statement)?;
+        let statement = rewritten(statement);
         let state = session.state();
         let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
         let plan = plan.map_err(SqlError::from)?;

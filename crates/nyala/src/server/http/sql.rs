@@ -238,9 +238,8 @@ fn status_of(code: SqlState) -> StatusCode {
         SqlState::UNSUPPORTED => StatusCode::NOT_IMPLEMENTED,
         SqlState::UNKNOWN_DATABASE => StatusCode::NOT_FOUND,
         SqlState::UNIQUE_VIOLATION | SqlState::SERIALIZATION_FAILURE => StatusCode::CONFLICT,
-        SqlState::OUT_OF_MEMORY | SqlState::LIMIT_EXCEEDED | SqlState::CONFIGURATION_LIMIT_EXCEEDED => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        SqlState(code) if code.starts_with("54") => StatusCode::UNPROCESSABLE_ENTITY,
+        SqlState::OUT_OF_MEMORY | SqlState::CONFIGURATION_LIMIT_EXCEEDED => StatusCode::UNPROCESSABLE_ENTITY,
         SqlState::TOO_FEW_RESOURCES | SqlState::DISK_FULL | SqlState::NOT_NOW => {
             StatusCode::SERVICE_UNAVAILABLE
         }

@@ -1,0 +1,184 @@
+//! How much work a statement makes for the planner, which nobody can stop while it plans.
+//!
+//! Each level of nested subqueries, of WITH, and of `coalesce` is planned about twice as long as the one inside it. A query of
+//! WITH is planned wherever its name stands, so that a few lines can stand for millions of tables.
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::target::folded;
+use datafusion::sql::sqlparser::ast::{
+    Expr, ObjectName, ObjectNamePart, Query, Statement, TableFactor, Visit, Visitor,
+};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+/// Planning so many levels takes some tenths of a second.
+const DEPTH_MAX: usize = 12;
+/// The most tables and subqueries, when each name of a WITH is replaced by its query.
+const SIZE_MAX: u64 = 4096;
+/// Functions whose arguments the planner repeats.
+const REPEATING: [&str; 4] = ["coalesce", "ifnull", "nvl", "nvl2"];
+
+/// Refuses a statement that would be planned for too long.
+///
+/// # Errors
+/// Too complex (54001).
+pub(crate) fn check(statement: &Statement) -> SqlResult<()> {
+    let mut complexity = Complexity::default();
+    match statement.visit(&mut complexity) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+#[derive(Default)]
+struct Complexity {
+    /// The queries around the place that is visited.
+    queries: Vec<Around>,
+    /// The queries of WITH that can be named there, with their sizes.
+    named: Vec<(String, u64)>,
+    depth: usize,
+}
+
+/// A query that is being visited.
+struct Around {
+    size: u64,
+    /// The names of its WITH whose queries are still to come. They are visited first.
+    names: VecDeque<String>,
+    /// How many queries could be named before it.
+    named_before: usize,
+}
+
+impl Complexity {
+    fn enter(&mut self) -> ControlFlow<SqlError> {
+        self.depth += 1;
+        if self.depth <= DEPTH_MAX {
+            return ControlFlow::Continue(());
+        }
+        let message = format!("subqueries, WITH and coalesce are nested more than {DEPTH_MAX} levels deep");
+        let hint = "Queries after FROM, and CASE, may be nested deeper.";
+        ControlFlow::Break(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_hint(hint))
+    }
+
+    fn add(&mut self, size: u64) -> ControlFlow<SqlError> {
+        let Some(around) = self.queries.last_mut() else { return ControlFlow::Continue(()) };
+        around.size = around.size.saturating_add(size);
+        if around.size <= SIZE_MAX {
+            return ControlFlow::Continue(());
+        }
+        let message = format!("the statement reads more than {SIZE_MAX} tables and subqueries");
+        let hint = "A query of WITH counts wherever its name stands.";
+        ControlFlow::Break(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_hint(hint))
+    }
+}
+
+impl Visitor for Complexity {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+        let names = tables.map(|table| folded(&table.alias.name)).collect();
+        self.queries.push(Around { size: 1, names, named_before: self.named.len() });
+        if query.with.is_some() { self.enter() } else { ControlFlow::Continue(()) }
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+        self.depth -= usize::from(query.with.is_some());
+        let Some(Around { size, named_before, .. }) = self.queries.pop() else {
+            return ControlFlow::Continue(());
+        };
+        self.named.truncate(named_before);
+        match self.queries.last_mut().and_then(|around| around.names.pop_front()) {
+            Some(name) => {
+                self.named.push((name, size));
+                ControlFlow::Continue(())
+            }
+            None => self.add(size),
+        }
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<SqlError> {
+        let TableFactor::Table { name, .. } = factor else { return ControlFlow::Continue(()) };
+        let size = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => {
+                let name = folded(name);
+                self.named.iter().rev().find(|(own, _)| *own == name).map_or(1, |(_, size)| *size)
+            }
+            _ => 1,
+        };
+        self.add(size)
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<SqlError> {
+        if is_repeated(expression) { self.enter() } else { ControlFlow::Continue(()) }
+    }
+
+    fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<SqlError> {
+        self.depth -= usize::from(is_repeated(expression));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether the planner looks at what is inside of an expression more than once.
+fn is_repeated(expression: &Expr) -> bool {
+    match expression {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => true,
+        Expr::Function(function) => repeats(&function.name),
+        _ => false,
+    }
+}
+
+fn repeats(name: &ObjectName) -> bool {
+    let [.., ObjectNamePart::Identifier(name)] = name.0.as_slice() else { return false };
+    REPEATING.iter().any(|own| name.value.eq_ignore_ascii_case(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::Statement as Parsed;
+
+    fn checked(text: &str) -> Result<(), String> {
+        let parsed = Parsed::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        check(&parsed[0].ast).map_err(|error| error.message)
+    }
+
+    fn nested(depth: usize, begin: &str, inner: &str, end: &str) -> Result<(), String> {
+        checked(&format!("SELECT {}{inner}{}", begin.repeat(depth), end.repeat(depth)))
+    }
+
+    #[test]
+    fn levels_that_are_planned_twice_are_few() {
+        for (begin, inner, end) in [
+            ("(SELECT ", "1", ")"),
+            ("coalesce(", "1", ", 2)"),
+            ("1 + NVL(3 * ", "1", ", 2)"),
+            ("EXISTS (SELECT ", "1", ")"),
+            ("1 IN (SELECT ", "1", ")"),
+            ("(WITH c AS (SELECT 1) SELECT ", "1", ")"),
+        ] {
+            let levels = if begin.contains("WITH") { DEPTH_MAX / 2 } else { DEPTH_MAX };
+            assert_eq!(nested(levels, begin, inner, end), Ok(()), "{begin}");
+            let refused = nested(levels + 1, begin, inner, end).unwrap_err();
+            assert!(refused.contains("nested more than 12 levels"), "{begin}: {refused}");
+        }
+        assert_eq!(nested(40, "CASE WHEN ", "true", " THEN true END"), Ok(()));
+        let many = vec!["coalesce((SELECT 1), 2)"; 100].join(", ");
+        assert_eq!(checked(&format!("SELECT {many}")), Ok(()), "side by side they are not nested");
+    }
+
+    #[test]
+    fn queries_of_with_count_wherever_their_names_stand() {
+        let doubled = |levels: usize| {
+            let each = |level: usize| format!("c{level} AS (SELECT a.x FROM c{} a, C{0} b)", level - 1);
+            let queries: Vec<String> = (1..=levels).map(each).collect();
+            format!("WITH c0 AS (SELECT 1 AS x), {} SELECT * FROM c{levels}", queries.join(", "))
+        };
+        assert_eq!(checked(&doubled(10)), Ok(()));
+        assert!(checked(&doubled(12)).unwrap_err().contains("more than 4096 tables"));
+        // A name means something only inside of its own query.
+        let apart = vec!["(WITH c AS (SELECT 1 FROM a, b, d) SELECT count(*) FROM c)"; 500].join(" + ");
+        assert_eq!(checked(&format!("SELECT {apart}")), Ok(()));
+        let recursive = "WITH RECURSIVE c AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM c WHERE x < 9) SELECT * FROM c, c d";
+        assert_eq!(checked(recursive), Ok(()));
+    }
+}
