@@ -17,6 +17,7 @@ mod complexity;
 mod constant;
 mod copy;
 mod distinct_from;
+mod dry_run;
 pub mod error;
 mod execution;
 mod expression;

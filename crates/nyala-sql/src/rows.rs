@@ -1,9 +1,10 @@
 //! The rows of an answer, and how a statement ends early.
 
 use crate::command_tag::CommandTag;
+use crate::dry_run::counted_columns;
 use crate::error::{SqlError, SqlResult};
 use crate::rewrite::named_fields;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};
 use arrow_schema::SchemaRef;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -85,6 +86,12 @@ impl Rows {
     ) -> Self {
         let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter(rows.into_iter().map(Ok)));
         Self { stream: Box::pin(stream), running: None, tag: Some(tag), _held: Some(held) }
+    }
+
+    /// How many rows a change would change.
+    pub(crate) fn counted(rows: u64) -> Self {
+        let counts: ArrayRef = Arc::new(Int64Array::from(vec![rows as i64]));
+        Self::ready(RecordBatch::try_new(counted_columns(), vec![counts]).expect("the column is as declared"))
     }
 
     /// What the statement did, if it changed the rows that it returns; otherwise it was a query.

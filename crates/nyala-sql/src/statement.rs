@@ -4,6 +4,7 @@ use crate::as_of;
 use crate::asof_join;
 use crate::copy::{CopyStatement, CopySubject, begins_copy};
 use crate::distinct_from;
+use crate::dry_run;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
 use crate::numbers;
@@ -30,6 +31,8 @@ pub struct Statement {
     pub(crate) text: Arc<str>,
     /// Whether it is `UPSERT INTO`, which Kudu's and Impala's users write: an INSERT that replaces rows that exist.
     pub(crate) is_upsert: bool,
+    /// Whether it is a change that is only counted.
+    pub(crate) is_dry_run: bool,
     /// Whether it is `ALTER VIEW`, which is read as ALTER TABLE.
     pub(crate) is_view: bool,
     /// The moment of the past that it asks for.
@@ -106,14 +109,14 @@ impl Statement {
         if let Some(undo) = Undo::of(&self.ast) {
             return undo.to_string();
         }
-        let text = self.ast.to_string();
+        let text = format!("{}{}", if self.is_dry_run { "DRY RUN " } else { "" }, self.ast);
         if let Some(rest) = text.strip_prefix("ALTER TABLE").filter(|_| self.is_view) {
             return format!("ALTER VIEW{rest}");
         }
-        match (text.strip_prefix("INSERT").filter(|_| self.is_upsert), &self.as_of) {
-            (Some(rest), _) => format!("UPSERT{rest}"),
-            (None, Some(moment)) => format!("{text} AS OF {moment}"),
-            (None, None) => text,
+        match (self.is_upsert, &self.as_of) {
+            (true, _) => text.replacen("INSERT", "UPSERT", 1),
+            (false, Some(moment)) => format!("{text} AS OF {moment}"),
+            (false, None) => text,
         }
     }
 }
@@ -122,6 +125,7 @@ impl Statement {
 struct Parsed {
     ast: ast::Statement,
     is_upsert: bool,
+    is_dry_run: bool,
     is_view: bool,
     as_of: Option<ast::Expr>,
     copy: Option<ParsedCopy>,
@@ -142,12 +146,16 @@ impl Parsed {
     }
 
     fn statement(self, text: &Arc<str>, shape: Option<Arc<Shape>>) -> Statement {
-        let Self { ast, is_upsert, is_view, as_of, copy } = self;
+        let Self { ast, is_upsert, is_dry_run, is_view, as_of, copy } = self;
         let copy = copy.map(|ParsedCopy { written, query }| {
             Arc::new(Copy { written, query: query.map(|query| query.statement(text, None)) })
         });
         let (ast, as_of) = (Arc::new(ast), as_of.map(Arc::new));
-        Statement { ast, text: text.clone(), is_upsert, is_view, as_of, shape, copy }
+        Statement { ast, text: text.clone(), is_upsert, is_dry_run, is_view, as_of, shape, copy }
+    }
+
+    fn plain(ast: ast::Statement) -> Self {
+        Self { ast, is_upsert: false, is_dry_run: false, is_view: false, as_of: None, copy: None }
     }
 
     fn of_copy(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
@@ -161,7 +169,7 @@ impl Parsed {
         };
         let nothing = ast::Statement::Discard { object_type: ast::DiscardObject::TEMP };
         let copy = Some(ParsedCopy { written, query });
-        Ok(Self { ast: nothing, is_upsert: false, is_view: false, as_of: None, copy })
+        Ok(Self { copy, ..Self::plain(nothing) })
     }
 }
 
@@ -171,10 +179,13 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
     let is_plain = |token: &TokenWithSpan| {
         !is_upsert(token) && !["copy", "alter"].iter().any(|word| latest_on::is_word(token, word))
     };
-    if tokens.iter().all(is_plain) && !as_of::may_be_in(&tokens) && !undo::may_be_in(&tokens) {
+    if tokens.iter().all(is_plain)
+        && !as_of::may_be_in(&tokens)
+        && !undo::may_be_in(&tokens)
+        && !dry_run::may_be_in(&tokens)
+    {
         let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
-        let plain = |ast| Parsed { ast, is_upsert: false, is_view: false, as_of: None, copy: None };
-        return Ok(statements.into_iter().map(plain).collect());
+        return Ok(statements.into_iter().map(Parsed::plain).collect());
     }
     let mut statements = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
@@ -183,6 +194,8 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
             continue;
         }
         let mut part = part.to_vec();
+        undo::rewrite(&mut part)?;
+        let is_dry_run = dry_run::taken(&mut part)?;
         let first = part.iter_mut().find(|token| !matches!(token.token, Token::Whitespace(_)));
         let Some(first) = first.filter(|token| token.token != Token::EOF) else { continue };
         let is_upsert = is_upsert(first);
@@ -191,12 +204,12 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
             let insert = Word { value: "INSERT".to_owned(), quote_style: None, keyword: Keyword::INSERT };
             *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
         }
-        undo::rewrite(&mut part)?;
         let is_view = renames_view(&mut part);
         let as_of = as_of::taken(&mut part, DEPTH_MAX);
         let mut parser = parser().with_tokens_with_locations(part);
         for ast in parser.parse_statements()? {
-            statements.push(Parsed { ast, is_upsert, is_view, as_of: as_of.clone(), copy: None });
+            let as_of = as_of.clone();
+            statements.push(Parsed { is_upsert, is_dry_run, is_view, as_of, ..Parsed::plain(ast) });
         }
     }
     Ok(statements)

@@ -231,3 +231,46 @@ fn the_past_is_asked_for() {
     assert_eq!(code(&server, "SELECT * FROM t AS OF now() - interval '30 days'"), "22023");
     assert_eq!(number(&server, "SELECT count(*) FROM t AS OF now() - interval '1 millisecond'"), 2);
 }
+
+#[test]
+fn a_dry_run_counts_and_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    let before = answer(&server, "SELECT * FROM t ORDER BY time");
+    done(&server, "CREATE TABLE room (name text PRIMARY KEY, floor int CHECK (floor < 100))");
+    done(&server, "INSERT INTO room VALUES ('k', 1), ('b', 2), ('c', 3)");
+    for (statement, rows) in [
+        ("UPDATE t SET c = 3, n = NULL WHERE room = 'b'", 1),
+        ("UPDATE t SET c = c * 2 WHERE c > 20 AND length(room) = 1", 2),
+        ("DELETE FROM t WHERE n < 0", 1),
+        ("DELETE FROM t WHERE abs(time_ns) = 2", 1),
+        ("DELETE FROM t USING room r WHERE r.name = t.room", 3),
+        ("DELETE FROM t", 4),
+        ("DELETE FROM t WHERE time_ns = 5", 0),
+        (
+            "WITH low AS (SELECT name FROM room WHERE floor < 2) DELETE FROM t WHERE room IN (SELECT name FROM low)",
+            2,
+        ),
+        ("UPDATE room SET floor = floor + 1", 3),
+        ("DELETE FROM room WHERE floor > 1", 2),
+        ("INSERT INTO room VALUES ('d', 4), ('k', 5) ON CONFLICT DO NOTHING", 1),
+        ("UPSERT INTO room SELECT room, 7 FROM t WHERE room IS NOT NULL GROUP BY room", 2),
+    ] {
+        assert_eq!(answer(&server, &format!("dry run {statement}")), json!([{"rows": rows}]), "{statement}");
+    }
+    for (statement, expected) in [
+        ("INSERT INTO room VALUES ('k', 1)", "23505"),
+        ("UPDATE room SET floor = 100", "23514"),
+        ("DELETE FROM room RETURNING name", "0A000"),
+        ("INSERT INTO t (time, c) VALUES (now(), 1)", "0A000"),
+        ("UPDATE t SET n = 'x'", "22P02"),
+        ("SELECT 1", "42601"),
+        ("", "42601"),
+    ] {
+        assert_eq!(code(&server, &format!("DRY RUN {statement}")), expected, "{statement}");
+    }
+    assert_eq!(answer(&server, "SELECT * FROM t ORDER BY time"), before);
+    let rooms = "SELECT name, floor FROM room ORDER BY floor";
+    let expected = json!([{"name": "k", "floor": 1}, {"name": "b", "floor": 2}, {"name": "c", "floor": 3}]);
+    assert_eq!(answer(&server, rooms), expected);
+}

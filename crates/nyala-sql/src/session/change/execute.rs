@@ -61,6 +61,9 @@ impl Session {
             let message = format!("permission denied for table \"{}\"", change.relation.name);
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
+        if statement.is_dry_run {
+            return self.count_rows(statement, change, &values).await;
+        }
         if self.transaction.is_some() {
             return match self.change_in_transaction(statement, change, &values).await? {
                 Attempt::Done(outcome) => Ok(Some(outcome)),
@@ -76,6 +79,31 @@ impl Session {
         }
         let words = "could not serialize access due to concurrent update";
         Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
+    }
+
+    /// Counts what a change would change: it is made in a stage that nobody ever sees.
+    async fn count_rows(
+        &mut self,
+        statement: &Statement,
+        change: &Change,
+        values: &[ScalarValue],
+    ) -> SqlResult<Option<Outcome>> {
+        refuse_dry_run_in(self.transaction.is_some())?;
+        let store = self.server.catalog.store().clone();
+        let _shared = change.relation.lock.clone().read_owned().await;
+        let freshness = self.server.catalog.follow().await?;
+        if !self.is_current(change) {
+            return Ok(None);
+        }
+        let run = self.run(statement, freshness, Arc::default(), values)?;
+        let sink = Sink::Stage(stage_of(&store, change).await?);
+        let (outcome, _) = self.perform(statement, change, values, run, sink).await?;
+        match outcome {
+            Outcome::Done(CommandTag { rows: Some(rows), .. }) => {
+                Ok(Some(Outcome::Rows(Rows::counted(rows))))
+            }
+            _ => Err(SqlError::new(SqlState::INTERNAL, "nothing was counted")),
+        }
     }
 
     /// Executes a change that is a transaction of its own.
@@ -293,6 +321,15 @@ impl Change {
             ChangeKind::Insert(super::insert::Insert { conflict: Conflict::Update(_), .. })
         );
         self.returning.is_some() || is_update
+    }
+}
+
+/// A stage of a transaction cannot be emptied again.
+pub(super) fn refuse_dry_run_in(transaction: bool) -> SqlResult<()> {
+    match transaction {
+        true => Err(SqlError::unsupported("DRY RUN inside a transaction")
+            .with_hint("Execute it before BEGIN or after COMMIT.")),
+        false => Ok(()),
     }
 }
 

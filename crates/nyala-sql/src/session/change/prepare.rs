@@ -3,6 +3,7 @@
 use super::parameters::ParameterTypes;
 use super::preparing::{Preparing, first_word, written};
 use super::{Change, ChangePlan, delete, insert, points, returning, update};
+use crate::dry_run::counted_columns;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::TableColumns;
 use crate::session::Session;
@@ -43,7 +44,8 @@ impl Session {
                 let alias = alias.cloned();
                 let (change, parameters) = points::prepare(self, place, policy, alias, &own, types).await?;
                 let plan = ChangePlan::Points(Arc::new(change));
-                return Ok(PreparedChange { plan, parameters, answer: None });
+                let answer = statement.is_dry_run.then(counted_columns);
+                return Ok(PreparedChange { plan, parameters, answer });
             }
         };
         let columns = Arc::new(TableColumns::all(table_of(&relation)?));
@@ -70,7 +72,11 @@ impl Session {
             None => None,
         };
         let Preparing { relation, columns, types, .. } = preparing;
+        if statement.is_dry_run && returning.is_some() {
+            return Err(SqlError::unsupported("RETURNING after DRY RUN, which only counts rows"));
+        }
         let answer = returning.as_ref().map(|returning| returning.schema().clone());
+        let answer = answer.or(statement.is_dry_run.then(counted_columns));
         let parameters = types.finish();
         let change = Change { relation, columns, kind, returning }.with_types(&parameters)?;
         let plan = ChangePlan::Rows(Arc::new(change));

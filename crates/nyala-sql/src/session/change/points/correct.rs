@@ -10,6 +10,7 @@ use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::MeasurementTable;
 use crate::plan_parameters::with_values;
+use crate::rows::Rows;
 use crate::session::Outcome;
 use crate::session::change::selection::Selection;
 use crate::session::change::update::whole;
@@ -82,6 +83,10 @@ impl Session {
             capabilities: catalog.store().capabilities(),
             accepts_all_floats: measurement.is_member(),
         };
+        if statement.is_dry_run {
+            let points = self.count_points(change, &measurement, &run, &rules, values).await?;
+            return Ok(Some(Outcome::Rows(Rows::counted(points))));
+        }
         let (command, changed) = match &change.kind {
             PointChangeKind::Insert(insert) => {
                 let rows = self.insert_points(change, insert, &run, &rules, values).await?;
@@ -121,6 +126,49 @@ impl Session {
         let id = catalog.note_change(&author, Some(changed.points), changed.part.as_slice()).await?;
         self.server.note_changed(&author, id);
         Ok(Some(Outcome::Done(CommandTag { command, rows: Some(changed.points), change: id })))
+    }
+
+    /// How many points a change would change.
+    async fn count_points(
+        &mut self,
+        change: &PointChange,
+        measurement: &Measurement,
+        run: &Run,
+        rules: &FieldRules,
+        values: Vec<ScalarValue>,
+    ) -> SqlResult<u64> {
+        let (selection, may_repeat, fields) = match &change.kind {
+            PointChangeKind::Insert(_) => {
+                return Err(SqlError::unsupported("DRY RUN INSERT of points").with_hint(
+                    "An inserted point replaces the fields that a point of the same tags and time has.",
+                ));
+            }
+            PointChangeKind::Update { selection, fields, may_repeat } => {
+                (selection, *may_repeat, &fields[..])
+            }
+            PointChangeKind::Delete { selection, may_repeat } => (selection, *may_repeat, &[][..]),
+        };
+        let plan = self.optimized(selection, values)?;
+        let are_constant = fields.is_empty() || constants_of(&plan, fields, rules)?.is_some();
+        if let Some(selected) = selected_by(&plan)?.filter(|_| are_constant) {
+            let counted = self.server.catalog.count_points(measurement, &selected);
+            return run.running.unless_stopped(counted).await;
+        }
+        let planning = Planning::Needed(ToPlan { plan: &plan, is_optimized: true });
+        let stream = self.stream(run, run.execution.clone(), planning, Vec::new()).await?;
+        let mut chunks = Chunks::of(stream, run, false);
+        let mut seen = may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
+        let mut count = 0;
+        while let Some(mut rows) = whole(&chunks.next().await?)? {
+            if let Some(seen) = &mut seen {
+                rows = seen.first_ones(&rows)?;
+            }
+            for (own, values) in fields.iter().zip(&rows.columns()[2..]) {
+                rules.stored(values, own.is_unknown, &own.name, own.field.field_type)?;
+            }
+            count += rows.num_rows() as u64;
+        }
+        Ok(count)
     }
 
     /// The optimised plan of a query, in which parameters have their values and functions of the time theirs.
