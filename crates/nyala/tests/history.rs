@@ -71,6 +71,29 @@ fn a_moment_of_the_past_is_shown_and_brought_back() {
     let answer = ask(&server, "SELECT * INTO m FROM m WHERE host = 'a' GROUP BY *", &written.to_string());
     assert_eq!(rows(&answer)[0].1, 2.0, "{answer}");
     assert_eq!(rows(&server.query(of_a)), [(1, 1.0), (2, 2.0)]);
+    // The text of a statement asks for the past, too; INTO writes to the present.
+    let asked = |text: &str| server.query(&format!("SELECT v FROM m WHERE host = 'a' {text}"));
+    assert_eq!(rows(&asked(&format!("ORDER BY time DESC LIMIT 1 as of {overwritten}"))), [(2, 20.0)]);
+    let date = format!("'1970-01-01T00:00:00Z' + {overwritten}ns");
+    assert_eq!(rows(&asked(&format!("AS OF {date}"))), [(1, 1.0), (2, 20.0)]);
+    let both = server.query(&format!("{of_a} AS OF {deleted}; {of_a}"));
+    let second = serde_json::json!({"results": [both["results"][1].clone()]});
+    assert_eq!((rows(&both), rows(&second)), (vec![(2, 20.0)], vec![(1, 1.0), (2, 2.0)]));
+    let copied = server.query(&format!("SELECT v INTO old FROM m WHERE host = 'a' AS OF {overwritten}"));
+    assert_eq!(rows(&copied)[0].1, 2.0, "{copied}");
+    assert_eq!(rows(&server.query("SELECT v FROM old")), [(1, 1.0), (2, 20.0)]);
+    for (text, expected) in [
+        ("AS OF 'yesterday'", "AS OF takes a time, such as"),
+        ("AS OF now() - 10w", "the history begins at"),
+        ("AS OF", "found EOF"),
+        ("AS 5", "found AS, expected ;"),
+        ("AS OF 1 LIMIT 1", "found LIMIT"),
+    ] {
+        let answer = asked(text).to_string();
+        assert!(answer.contains(expected), "{text}: {answer}");
+    }
+    let inner = server.query("SELECT v FROM (SELECT v FROM m AS OF 1)").to_string();
+    assert!(inner.contains("found AS, expected )"), "{inner}");
     // What cannot be answered says why.
     let error = |server: &Process, as_of: &str| ask(server, of_a, as_of).to_string();
     assert!(error(&server, "yesterday").contains("as_of must be a time"));

@@ -31,6 +31,8 @@ pub struct Select {
     pub soffset: u64,
     /// `tz('…')`
     pub zone: Option<Zone>,
+    /// `AS OF …`: the moment of the past that is asked for; only of a whole statement.
+    pub as_of: Option<Expr>,
 }
 
 impl Select {

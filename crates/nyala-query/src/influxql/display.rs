@@ -199,9 +199,9 @@ impl Display for Select {
         write_count(f, "OFFSET", self.offset)?;
         write_count(f, "SLIMIT", self.slimit)?;
         write_count(f, "SOFFSET", self.soffset)?;
-        match self.zone {
-            Some(zone) => write!(f, " TZ('{}')", zone.name()),
-            None => Ok(()),
+        if let Some(zone) = self.zone {
+            write!(f, " TZ('{}')", zone.name())?;
         }
+        write_clause(f, "AS OF", self.as_of.as_ref())
     }
 }

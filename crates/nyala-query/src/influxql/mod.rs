@@ -35,7 +35,7 @@ pub use error::{ParseError, Position};
 pub use expr::{Binary, BinaryOperator, Call, DataType, Expr, VarRef, Wildcard};
 pub use math::is_math_function;
 pub use params::Params;
-pub use reduce::{Context, reduce};
+pub use reduce::{Context, Overflow, reduce};
 pub use regex::Regex;
 pub use statement::{
     Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, CreateUser, Deletion, PolicyClauses,

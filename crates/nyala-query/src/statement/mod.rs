@@ -11,6 +11,7 @@ mod first_rows;
 mod full_names;
 mod index_condition;
 mod into;
+mod past;
 mod privilege;
 mod queries;
 mod select_table;
@@ -24,6 +25,7 @@ pub use privilege::{Need, authorize, needs};
 
 pub use full_names::{select_with_full_names, with_full_names};
 pub use into::select_into;
+pub use past::moment_of;
 pub use queries::SubmittedQuery;
 pub use select_table::SelectTable;
 pub use server_reports::statistics;

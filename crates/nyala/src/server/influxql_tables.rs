@@ -52,6 +52,10 @@ fn select_of(query: &InfluxqlQuery, memory: Option<&QueryMemory>) -> SqlResult<S
         SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("influxql: error authorizing query: {words}"))
     })?;
     match <[Statement; 1]>::try_from(statements) {
+        Ok([Statement::Select(select)]) if select.as_of.is_some() => {
+            Err(SqlError::unsupported("influxql: AS OF")
+                .with_hint("Write it at the end of the statement of SQL."))
+        }
         Ok([Statement::Select(select)]) if select.target.is_none() => Ok(*select),
         _ => Err(SqlError::unsupported("influxql: anything but one SELECT without INTO")),
     }

@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
     pub(crate) fn statement(&mut self) -> Result<Statement> {
         let token = self.next();
         match token.kind {
-            Kind::Select => Ok(Statement::Select(Box::new(self.select(select::Into::Optional)?))),
+            Kind::Select => self.select_statement(),
             Kind::Delete => self.delete(),
             Kind::Show => self.show(),
             Kind::Create => self.create(),

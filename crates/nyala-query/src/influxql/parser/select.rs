@@ -3,6 +3,7 @@
 use crate::influxql::ast::{Field, Fill, Select, SortField};
 use crate::influxql::error::ParseError;
 use crate::influxql::expr::Expr;
+use crate::influxql::statement::Statement;
 use crate::influxql::time::Zone;
 use crate::influxql::token::Kind;
 
@@ -46,7 +47,21 @@ impl<'a> Parser<'a> {
             slimit,
             soffset,
             zone,
+            as_of: None,
         })
+    }
+
+    /// What follows `SELECT` in a statement of its own, which may ask for the past. InfluxDB does not know that.
+    pub(super) fn select_statement(&mut self) -> Result<Statement> {
+        let mut select = self.select(Into::Optional)?;
+        let token = self.next();
+        match token.kind {
+            Kind::As if self.take_word("of") => select.as_of = Some(self.expression()?),
+            // What InfluxDB says.
+            Kind::As => return Err(self.unexpected(&token, &[";"])),
+            _ => self.unscan(),
+        }
+        Ok(Statement::Select(Box::new(select)))
     }
 
     fn fields(&mut self) -> Result<Vec<Field>> {

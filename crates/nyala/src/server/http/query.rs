@@ -2,27 +2,25 @@
 
 mod job;
 mod parse;
+mod past;
 
 use super::body::{self, Body, BodyCharge, RequestBody};
 use super::gzip;
 use super::output::{Output, OutputOptions};
 use super::response::{Answer, Failure, empty, failure, indented};
-use super::{Context, Databases, access, multipart, params::Params};
+use super::{Context, access, multipart, params::Params};
 use crate::server::format::{Epoch, Format, JsonOptions, writer_of};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use job::Job;
 use nyala_core::store::Freshness;
-use nyala_core::store::past::PastStore;
-use nyala_db::catalog::Catalog;
 use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql;
 use nyala_query::statement::SubmittedQuery;
 use parse::QueryText;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 /// The longest form: a query of the greatest length with every byte escaped, and some more.
 const FORM_MAX_BYTES: usize = 4 * influxql::MAXIMUM_LENGTH;
@@ -121,19 +119,6 @@ fn moment_of(params: &Params) -> Result<Option<i64>, Failure> {
     })
 }
 
-/// The databases as they were at a moment of the past.
-async fn catalog_at(
-    context: &Context,
-    databases: &Databases,
-    moment_ns: i64,
-) -> Result<Arc<Catalog>, Failure> {
-    let store = databases.catalog.store().clone();
-    let open = async move { Catalog::open(Arc::new(PastStore::open(store, moment_ns).await?)).await };
-    let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was aborted");
-    let opened = context.work.spawn(open).await.map_err(broken)?;
-    opened.map(Arc::new).map_err(|error| failure(StatusCode::BAD_REQUEST, error.to_string()))
-}
-
 async fn answer(
     context: &Context,
     head: &Parts,
@@ -167,7 +152,11 @@ async fn answer(
     query.around.freshness = freshness;
     if let Some(moment_ns) = moment_ns {
         // Everything but where INTO writes to.
-        query.around.catalog = catalog_at(context, databases, moment_ns).await?;
+        let store = databases.catalog.store().clone();
+        let opened = context.work.spawn(past::catalog_at(store, moment_ns)).await;
+        let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was aborted");
+        let refused = |error: nyala_core::Error| failure(StatusCode::BAD_REQUEST, error.to_string());
+        query.around.catalog = opened.map_err(broken)?.map_err(refused)?;
     }
     let job = Job {
         statements,

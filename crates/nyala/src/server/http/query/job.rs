@@ -2,6 +2,7 @@
 
 use super::super::Context;
 use super::super::output::{self, Output, Stop};
+use super::past;
 use crate::server::audit::Audit;
 use crate::server::format::AnswerWriter;
 use nyala_core::memory::MemoryBudget;
@@ -139,7 +140,19 @@ impl Job {
         }
     }
 
+    /// Executes a statement, on the databases as they were if it asks for the past.
     async fn execute(&mut self, statement: Statement, query: &Query) -> Result<(), End> {
+        let moment = statement::moment_of(&statement, self.context.around.now_ns).map_err(End::Refused)?;
+        let Some(moment_ns) = moment else { return self.execute_now(statement, query).await };
+        let store = self.context.around.catalog.store().clone();
+        let past = past::catalog_at(store, moment_ns).await.map_err(End::Refused)?;
+        let present = std::mem::replace(&mut self.context.around.catalog, past);
+        let executed = self.execute_now(statement, query).await;
+        self.context.around.catalog = present;
+        executed
+    }
+
+    async fn execute_now(&mut self, statement: Statement, query: &Query) -> Result<(), End> {
         let memory = QueryMemory::new(self.memory_bytes, &self.memory);
         // A statement that only reads stops when the client disconnects. Others check themselves whether they can stop.
         let reads = statement::only_reads(&statement);
