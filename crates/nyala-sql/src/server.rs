@@ -52,7 +52,7 @@ pub struct SqlServer {
     pub plans: PlanCache,
     /// When it was started, ns since 1970.
     pub started_ns: i64,
-    /// Logs changes of points.
+    /// Logs changes of points, and of definitions of tables.
     pub changed: ChangeHook,
 }
 
@@ -125,7 +125,7 @@ impl SqlServer {
         }
     }
 
-    /// Logs a change of points.
+    /// Logs a change of points, or of the definition of a table.
     pub(crate) fn note_changed(&self, author: &Author, change: Option<ChangeId>) {
         (self.changed)(author, change);
     }

@@ -219,9 +219,7 @@ impl Running {
             started_ns: context.clock.now_ns(),
             changed: {
                 let audit = context.audit.clone();
-                Arc::new(move |author: &nyala_db::changes::Author, change| {
-                    audit.points_changed(author, change)
-                })
+                Arc::new(move |author: &nyala_db::changes::Author, change| audit.executed_sql(author, change))
             },
         });
         #[cfg(feature = "sql")]

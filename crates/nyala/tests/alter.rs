@@ -208,3 +208,19 @@ fn what_is_not_there_is_refused_by_its_name() {
     done(&server, "ALTER TABLE t ALTER s TYPE int USING s::int, ADD r double precision DEFAULT random()");
     assert_eq!(answer(&server, "SELECT s + 1 AS s, r >= 0 AS r FROM t"), json!([{"s": 6, "r": true}]));
 }
+
+#[test]
+fn what_was_altered_or_dropped_is_logged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), &[]);
+    let statements = [
+        "CREATE TABLE kept (id INT PRIMARY KEY)",
+        "ALTER TABLE kept ADD COLUMN a INT",
+        "TRUNCATE TABLE kept",
+        "DROP TABLE kept",
+    ];
+    statements.iter().for_each(|statement| done(&server, statement));
+    let log = server.log();
+    let lines = |statement: &str| log.matches(&format!("statement=\"{statement}\"")).count();
+    assert_eq!(statements.map(lines), [0, 1, 1, 1], "{log}");
+}

@@ -55,9 +55,9 @@ impl Audit {
         }
     }
 
-    /// A statement of SQL has changed points.
+    /// A statement of SQL has changed points, or the definition of a table.
     #[cfg(feature = "sql")]
-    pub(crate) fn points_changed(&self, author: &Author, change: Option<ChangeId>) {
+    pub(crate) fn executed_sql(&self, author: &Author, change: Option<ChangeId>) {
         self.changed(&author.statement, &author.database, author.user.as_deref(), None, change);
     }
 

@@ -43,6 +43,15 @@ impl Session {
             return Err(SqlError::unsupported(words).with_hint("Execute them before BEGIN."));
         }
         self.server.catalog.follow().await?;
+        let tag = self.define_one(statement).await?;
+        if !matches!(*statement.ast, ast::Statement::CreateTable(_) | ast::Statement::CreateView(_)) {
+            // Something that was there is gone or different, which an operator wants to know.
+            self.server.note_changed(&self.author(statement, &self.database), None);
+        }
+        Ok(tag)
+    }
+
+    async fn define_one(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
         match &*statement.ast {
             ast::Statement::CreateTable(create) => self.create_table(create).await,
             ast::Statement::CreateView(create) => self.create_view(create).await,
