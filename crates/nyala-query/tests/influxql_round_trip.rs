@@ -178,6 +178,7 @@ fn select() -> impl Strategy<Value = Select> {
             slimit: counts[2],
             soffset: counts[3],
             zone: zone.and_then(Zone::named),
+            as_of: None,
         });
     plain.prop_recursive(2, 4, 2, |inner| {
         (inner.clone(), inner).prop_map(|(mut outer, inner)| {

@@ -241,3 +241,63 @@ fn what_is_not_there_is_refused_by_its_name() {
     assert_eq!(number(&server, "SELECT count(*) FROM t"), 0);
     assert_eq!(number(&server, "SELECT count(*) FROM m"), 1);
 }
+
+/// A row that is changed by its key is found by the store; with any other condition, by a plan.
+#[test]
+fn a_row_is_changed_by_its_key_as_by_a_plan() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    for table in ["by_key", "planned"] {
+        done(
+            &server,
+            &format!(
+                "CREATE TABLE {table} (id int, name text, n int NOT NULL DEFAULT 7, d numeric(6,2), s varchar(3), at timestamptz, \
+                 PRIMARY KEY (id, name))"
+            ),
+        );
+        let rows = format!(
+            "INSERT INTO {table} VALUES (1, 'a', 1), (2, 'a', 2), (2, 'b', 3), (3, '', 4), (4, 'x', 5)"
+        );
+        assert_eq!(changed(&server, &rows), 5);
+    }
+    let outcome = |statement: &str| {
+        let answer = answer(&server, statement);
+        let code = answer["code"].as_str().map(str::to_owned);
+        (code, answer[0]["rows_affected"].as_u64())
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for change in [
+        "UPDATE t SET n = 10 WHERE id = 1 AND name = 'a'",
+        "UPDATE t AS x SET d = 1.005, s = 'abc', at = '2026-01-01T00:00:00Z' WHERE 'b' = x.name AND (x.id = 2)",
+        "UPDATE t SET s = NULL, d = NULL, n = DEFAULT WHERE id = 2 AND name = 'a'",
+        "UPDATE t SET n = -5, s = '' WHERE id = 3 AND name = ''",
+        "UPDATE t SET n = 1 WHERE id = 3 AND name = 'nobody'",
+        "UPDATE t SET n = NULL WHERE id = 3 AND name = 'nobody'",
+        "UPDATE t SET n = NULL WHERE id = 1 AND name = 'a'",
+        "UPDATE t SET n = 1 WHERE id = NULL AND name = 'a'",
+        "UPDATE t SET n = 1 WHERE id = 99999999999 AND name = 'a'",
+        "UPDATE t SET n = 99999999999 WHERE id = 1 AND name = 'a'",
+        "UPDATE t SET n = 'x' WHERE id = 1 AND name = 'a'",
+        "UPDATE t SET s = 'long' WHERE id = 1 AND name = 'a'",
+        "UPDATE t SET d = 12345.6 WHERE id = 1 AND name = 'a'",
+        "UPDATE t SET nothing = 1 WHERE id = 1 AND name = 'a'",
+        "UPDATE t SET n = 1, n = 2 WHERE id = 1 AND name = 'a'",
+        "UPDATE t SET n = 3 WHERE id = 2 AND id = 1 AND name = 'a'",
+        "UPDATE t SET n = 3 WHERE id = 2",
+        "DELETE FROM t WHERE id = 4 AND name = 'x'",
+        "DELETE FROM t WHERE id = 4 AND name = 'x'",
+        "DELETE FROM t AS x WHERE x.id = '1' AND x.name = 'a'",
+        "DELETE FROM t WHERE id = 1.5 AND name = 'a'",
+        "DELETE FROM t WHERE id = 2 AND name = 3",
+    ] {
+        let by_key = outcome(&change.replacen(" t ", " by_key ", 1));
+        let planned = outcome(&format!("{} AND true", change.replacen(" t ", " planned ", 1)));
+        assert_eq!(by_key, planned, "{change}");
+        seen.extend(by_key.0);
+        let rows = |table: &str| answer(&server, &format!("SELECT * FROM {table} ORDER BY id, name"));
+        assert_eq!(rows("by_key"), rows("planned"), "{change}");
+    }
+    let codes: Vec<&str> = seen.iter().map(String::as_str).collect();
+    assert_eq!(codes, ["22001", "22003", "22P02", "23502", "42601", "42703"]);
+    assert_eq!(number(&server, "SELECT count(*) FROM by_key"), 3);
+}

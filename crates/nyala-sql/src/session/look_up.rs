@@ -6,6 +6,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::names::SEARCHED;
 use crate::relation::columns::{ROW_ID, TableColumns, data_type};
 use crate::relation::datum::Datum;
+use crate::relation::input::Surroundings;
 use crate::relation::literal::{datum, is_literal, parameter};
 use crate::relation::shown_as;
 use crate::rows::Rows;
@@ -32,11 +33,14 @@ use std::sync::Arc;
 pub(crate) struct LookUp {
     database: String,
     table: TableId,
-    /// Per column of the key, in its order, what it must be equal to.
-    key: Vec<(String, DeclaredType, Expr)>,
+    key: KeyCondition,
     columns: Vec<ColumnId>,
     pub(super) schema: SchemaRef,
 }
+
+/// A condition that one row has at most: per column of the key, in its order, what it must be equal to.
+#[derive(Debug)]
+pub(super) struct KeyCondition(Vec<(String, DeclaredType, Expr)>);
 
 impl Session {
     /// Prepares a look-up, and says which types its parameters have; `None` if the statement is anything else.
@@ -57,36 +61,11 @@ impl Session {
         let Some(shown) = shown(items, &columns, alias.as_ref().unwrap_or(&relation.name)) else {
             return Ok(None);
         };
-        let mut equal = Vec::new();
-        if !equalities(condition, alias.as_ref().unwrap_or(&relation.name), &mut equal) {
-            return Ok(None);
-        }
-        let mut key = Vec::with_capacity(columns.key.len());
         let mut types = given.to_vec();
-        for id in &columns.key {
-            let Some(position) = columns.position_of(*id) else { return Ok(None) };
-            let (name, declared) = (columns.name(position), columns.columns[position].declared_type);
-            let mut own = equal.iter().filter(|(column, _)| column == name);
-            let (Some((_, value)), None) = (own.next(), own.next()) else { return Ok(None) };
-            let is_limited = matches!(declared, DeclaredType::Varchar(_) | DeclaredType::Char(_));
-            if is_limited || !is_plain(value) {
-                return Ok(None);
-            }
-            if let Some(number) = parameter(value) {
-                let is_given = given.get(number - 1).is_some_and(Option::is_some);
-                if is_given && given[number - 1] != Some(data_type(declared)) {
-                    return Ok(None);
-                }
-                if types.len() < number {
-                    types.resize(number, None);
-                }
-                types[number - 1].get_or_insert_with(|| data_type(declared));
-            }
-            key.push((name.to_owned(), declared, (*value).clone()));
-        }
-        if equal.len() != key.len() {
+        let table_name = alias.as_ref().unwrap_or(&relation.name);
+        let Some(key) = KeyCondition::of(condition, table_name, &columns, &mut types) else {
             return Ok(None);
-        }
+        };
         let fields = shown.iter().map(|(position, name)| {
             let field = columns.schema.field(*position);
             Field::new(name, field.data_type().clone(), field.is_nullable())
@@ -117,16 +96,9 @@ impl Session {
             None => self.snapshot(freshness).await?,
         };
         let around = self.surroundings();
-        let mut key = Vec::with_capacity(look_up.key.len());
-        for (name, declared, value) in &look_up.key {
-            match looked_for(datum(value, &values, &around)?, name, *declared, &around)? {
-                Some(value) => key.push(value),
-                // No key has NULL, or a value that its type does not have.
-                None => {
-                    return Ok(Outcome::Rows(Rows::ready(RecordBatch::new_empty(look_up.schema.clone()))));
-                }
-            }
-        }
+        let Some(key) = look_up.key.values(&values, &around)? else {
+            return Ok(Outcome::Rows(Rows::ready(RecordBatch::new_empty(look_up.schema.clone()))));
+        };
         let selection = RowSelection::Keys { start: Bound::Included(key.clone()), end: Bound::Included(key) };
         let found = match snapshot.schema(look_up.table) {
             Ok(_) => {
@@ -154,12 +126,65 @@ impl Session {
     }
 }
 
+impl KeyCondition {
+    /// The whole key that a condition names, if it says nothing else. `types` are the known types of parameters; those that the
+    /// key is compared with get theirs.
+    pub(super) fn of(
+        condition: &Expr,
+        table: &str,
+        columns: &TableColumns,
+        types: &mut Vec<Option<DataType>>,
+    ) -> Option<Self> {
+        let mut equal = Vec::new();
+        if !equalities(condition, table, &mut equal) || equal.len() != columns.key.len() {
+            return None;
+        }
+        let mut key = Vec::with_capacity(columns.key.len());
+        for id in &columns.key {
+            let position = columns.position_of(*id)?;
+            let (name, declared) = (columns.name(position), columns.columns[position].declared_type);
+            let mut own = equal.iter().filter(|(column, _)| column == name);
+            let (Some((_, value)), None) = (own.next(), own.next()) else { return None };
+            let is_limited = matches!(declared, DeclaredType::Varchar(_) | DeclaredType::Char(_));
+            // A text is not compared with a number.
+            let is_mixed = declared == DeclaredType::Text && is_number(value);
+            if is_limited || is_mixed || !is_plain(value) {
+                return None;
+            }
+            if let Some(number) = parameter(value) {
+                if types.len() < number {
+                    types.resize(number, None);
+                }
+                let known = types[number - 1].get_or_insert_with(|| data_type(declared));
+                if *known != data_type(declared) {
+                    return None;
+                }
+            }
+            key.push((name.to_owned(), declared, (*value).clone()));
+        }
+        Some(Self(key))
+    }
+
+    /// The key; `None` if no row has it. `parameters` are the values of parameters.
+    pub(super) fn values(
+        &self,
+        parameters: &[ScalarValue],
+        around: &Surroundings,
+    ) -> SqlResult<Option<Vec<Value>>> {
+        // No key has NULL, or a value that its type does not have.
+        let value = |(name, declared, value): &(String, DeclaredType, Expr)| {
+            looked_for(datum(value, parameters, around)?, name, *declared, around)
+        };
+        self.0.iter().map(value).collect()
+    }
+}
+
 /// The value that a column of the key must have; `None` if it cannot have it.
 fn looked_for(
     value: Datum<'_>,
     name: &str,
     declared: DeclaredType,
-    around: &crate::relation::input::Surroundings,
+    around: &Surroundings,
 ) -> SqlResult<Option<Value>> {
     let is_number = matches!(value, Datum::Number(_) | Datum::Int(_));
     match value.stored(name, declared, around) {
@@ -177,6 +202,15 @@ fn is_plain(value: &Expr) -> bool {
         Expr::Value(value) => {
             !matches!(&value.value, ast::Value::Number(text, _) if text.contains(['.', 'e', 'E']))
         }
+        _ => false,
+    }
+}
+
+fn is_number(value: &Expr) -> bool {
+    match value {
+        Expr::Nested(inner) => is_number(inner),
+        Expr::UnaryOp { .. } => true,
+        Expr::Value(value) => matches!(value.value, ast::Value::Number(..)),
         _ => false,
     }
 }

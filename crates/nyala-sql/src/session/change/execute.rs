@@ -262,6 +262,7 @@ impl Session {
                     }
                 }
             },
+            ChangeKind::ByKey(by_key, _) => work.change_by_key(by_key).await?,
             ChangeKind::Update(update) => {
                 let mut chunks = self.chunks(&work, &update.selection, values, update.moves_rows).await?;
                 loop {

@@ -10,9 +10,10 @@
 //!
 //! COPY inserts rows that its client sends ([`copy`], [`copy_in`]).
 //!
-//! [`prepare`] finds out what a statement does, with what [`preparing`] collects; [`execute`] begins and ends it. [`insert`], [`update`] and
-//! [`delete`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
+//! [`prepare`] finds out what a statement does, with what [`preparing`] collects; [`execute`] begins and ends it. [`insert`], [`update`],
+//! [`delete`] and [`by_key`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
 
+mod by_key;
 mod conflict;
 mod copy;
 mod copy_in;
@@ -67,6 +68,8 @@ enum ChangeKind {
     Insert(insert::Insert),
     Update(update::Update),
     Delete(delete::Delete),
+    /// An UPDATE or DELETE of one row.
+    ByKey(by_key::ByKey, &'static str),
 }
 
 impl Change {
@@ -76,6 +79,7 @@ impl Change {
             ChangeKind::Insert(_) => "INSERT",
             ChangeKind::Update(_) => "UPDATE",
             ChangeKind::Delete(_) => "DELETE",
+            ChangeKind::ByKey(_, command) => command,
         }
     }
 
@@ -84,6 +88,7 @@ impl Change {
         match &self.kind {
             ChangeKind::Insert(insert) => insert.reads_rows(),
             ChangeKind::Update(_) | ChangeKind::Delete(_) => true,
+            ChangeKind::ByKey(..) => false,
         }
     }
 
@@ -105,6 +110,7 @@ impl Change {
                 delete.selection = delete.selection.with_types(types, None)?;
                 ChangeKind::Delete(delete)
             }
+            by_key @ ChangeKind::ByKey(..) => by_key,
         };
         Ok(self)
     }

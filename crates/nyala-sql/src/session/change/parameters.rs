@@ -44,6 +44,11 @@ impl ParameterTypes {
         }
     }
 
+    /// The types that are known.
+    pub(super) fn known(&mut self) -> &mut Vec<Option<DataType>> {
+        &mut self.0
+    }
+
     /// Notes what a plan compares parameters with.
     pub(super) fn note_plan(&mut self, plan: &LogicalPlan) -> SqlResult<()> {
         self.0 = parameter_types(plan, &self.0)?;

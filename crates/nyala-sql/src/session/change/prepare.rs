@@ -2,7 +2,7 @@
 
 use super::parameters::ParameterTypes;
 use super::preparing::{Preparing, first_word, written};
-use super::{Change, ChangePlan, delete, insert, points, returning, update};
+use super::{Change, ChangePlan, by_key, delete, insert, points, returning, update};
 use crate::dry_run::counted_columns;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::TableColumns;
@@ -57,14 +57,20 @@ impl Session {
                 let insert = insert::prepare(&mut preparing, &own, statement).await?;
                 (super::ChangeKind::Insert(insert), &statement.returning)
             }
-            ast::Statement::Update(statement) => {
-                let update = update::prepare(&mut preparing, &own, statement).await?;
-                (super::ChangeKind::Update(update), &statement.returning)
-            }
-            ast::Statement::Delete(statement) => {
-                let delete = delete::prepare(&mut preparing, &own, statement).await?;
-                (super::ChangeKind::Delete(delete), &statement.returning)
-            }
+            ast::Statement::Update(statement) => match by_key::prepare(&mut preparing, &own)? {
+                Some(by_key) => (super::ChangeKind::ByKey(by_key, "UPDATE"), &None),
+                None => {
+                    let update = update::prepare(&mut preparing, &own, statement).await?;
+                    (super::ChangeKind::Update(update), &statement.returning)
+                }
+            },
+            ast::Statement::Delete(statement) => match by_key::prepare(&mut preparing, &own)? {
+                Some(by_key) => (super::ChangeKind::ByKey(by_key, "DELETE"), &None),
+                None => {
+                    let delete = delete::prepare(&mut preparing, &own, statement).await?;
+                    (super::ChangeKind::Delete(delete), &statement.returning)
+                }
+            },
             other => return Err(SqlError::unsupported(first_word(other))),
         };
         let returning = match written_returning {
