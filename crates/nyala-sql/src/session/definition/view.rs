@@ -2,6 +2,7 @@
 
 use super::{of_creation, taken};
 use crate::command_tag::CommandTag;
+use crate::complexity;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::view::plan;
 use crate::session::Session;
@@ -42,7 +43,9 @@ impl Session {
         let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
         columns.iter().try_for_each(|name| check_name(name))?;
         let view = ViewDefinition { query, columns, database: self.database().to_owned() };
-        let planned = plan(ast::Statement::Query(create.query.clone()), &view, &self.names()).await?;
+        let statement = ast::Statement::Query(create.query.clone());
+        complexity::check(&statement)?;
+        let planned = plan(statement, &view, &self.names()).await?;
         if !planned.get_parameter_names()?.is_empty() {
             return Err(SqlError::unsupported("a parameter in a view"));
         }
