@@ -14,8 +14,8 @@ use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{
-    CellColumn, DeleteMode, Operation, RowSelection, ScanRequest, SnapshotRef, Update, Upsert, WriteBatch,
-    WriteMode, WriteOutcome,
+    Batch, CellColumn, DeleteMode, Operation, RowSelection, ScanRequest, SnapshotRef, Update, Upsert,
+    WriteBatch, WriteMode, WriteOutcome,
 };
 use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, TimeRange, Value};
@@ -141,10 +141,10 @@ impl Catalog {
         let width_ns = shard_width_ns(measurement.stored(), &snapshot)?;
         while let Some(batch) = rows.next().await? {
             found.points += batch.rows as u64;
-            let times = batch.columns[0].as_primitive::<TimestampNanosecondType>();
-            add_shards(&mut found.shards_ns, times.values(), width_ns);
+            let times_ns = times_of(&batch);
+            add_shards(&mut found.shards_ns, times_ns, width_ns);
             found.series.extend(batch.series.iter().map(|run| run.series.0));
-            for time_ns in times.values() {
+            for time_ns in times_ns {
                 found.time.start_ns = found.time.start_ns.min(*time_ns);
                 found.time.end_ns = found.time.end_ns.max(time_ns.saturating_add(1));
             }
@@ -260,8 +260,13 @@ pub(crate) fn shard_width_ns(table: &SeriesTable, snapshot: &SnapshotRef) -> Res
     Ok(schema.partitioning.time_width_ns().unwrap_or(i64::MAX))
 }
 
+/// The times of the rows of a batch whose first column they are.
+pub(crate) fn times_of(batch: &Batch) -> &[i64] {
+    batch.columns[0].as_primitive::<TimestampNanosecondType>().values()
+}
+
 /// Adds the starts of the shards of times. Neighbours are usually in one shard.
-fn add_shards(shards_ns: &mut BTreeSet<i64>, times_ns: &[i64], width_ns: i64) {
+pub(crate) fn add_shards(shards_ns: &mut BTreeSet<i64>, times_ns: &[i64], width_ns: i64) {
     let mut last = TimeRange::new(0, 0);
     for time_ns in times_ns {
         if !last.contains(*time_ns) {

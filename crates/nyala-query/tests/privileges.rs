@@ -94,7 +94,7 @@ impl Generator {
     fn statement(&mut self) -> String {
         self.touched.clear();
         let database = self.pick(&DATABASES);
-        match self.random.random_range(0..20) {
+        match self.random.random_range(0..23) {
             0 | 1 => self.select(3, false),
             2 | 3 => self.select(3, true),
             4 => format!("EXPLAIN {}", self.select(2, false)),
@@ -109,6 +109,9 @@ impl Generator {
                 self.pick(&["SHOW CONTINUOUS QUERIES", "SHOW QUERIES"]).to_owned()
             }
             12 => self.show("SHOW RETENTION POLICIES", false, ""),
+            19 => self.show("SHOW ALIASES", false, ""),
+            20 => format!("ALTER MEASUREMENT {} RENAME TAG a TO b", self.measurement(true)),
+            21 => format!("DRY RUN ALTER MEASUREMENT {} RENAME TO n KEEP ALIAS", self.measurement(true)),
             13 => self.show("SHOW FIELD KEYS", true, ""),
             14 => self.show("SHOW MEASUREMENTS", false, " WITH MEASUREMENT =~ /m/"),
             15 => self.show("SHOW SERIES", true, ""),

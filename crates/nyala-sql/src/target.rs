@@ -111,7 +111,7 @@ impl Place {
         }
         let policy = policy
             .map(|policy| policy.name.clone())
-            .filter(|policy| catalog.measurement_names(&self.database, policy).contains(&self.name));
+            .filter(|policy| catalog.has_measurement(&self.database, policy, &self.name));
         policy.map(|policy| Target::Measurement { policy }).ok_or_else(|| self.unknown())
     }
 

@@ -111,7 +111,10 @@ fn what_cannot_be_corrected_is_refused_and_changes_nothing() {
     }
     for (statement, words) in [
         ("UPDATE t SET c = c + 1", "found c, expected number, string, boolean, NULL at line 1, char 18"),
-        ("DRY RUN SELECT c FROM t", "found SELECT, expected DELETE, UNDO, UPDATE at line 1, char 9"),
+        (
+            "DRY RUN SELECT c FROM t",
+            "found SELECT, expected ALTER MEASUREMENT, DELETE, UNDO, UPDATE at line 1, char 9",
+        ),
         ("UPDATE t c = 1", "found c, expected SET at line 1, char 10"),
     ] {
         let target = format!("/query?db=d&q={}", client::percent_encode(statement));

@@ -9,6 +9,7 @@ use crate::ids::{Sequence, TableId};
 use crate::schema::TableSchema;
 use crate::time::TimeRange;
 use async_trait::async_trait;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A store just before and just after a change.
@@ -33,6 +34,8 @@ pub struct Moment {
 pub struct PastStore {
     present: StoreRef,
     past: SnapshotRef,
+    /// Names that tables had then, where they have others now.
+    names: HashMap<TableId, String>,
 }
 
 impl PastStore {
@@ -44,7 +47,21 @@ impl PastStore {
 
     /// A store as a snapshot of its past shows it.
     pub fn of(present: StoreRef, past: SnapshotRef) -> Self {
-        Self { present, past }
+        Self { present, past, names: HashMap::new() }
+    }
+
+    /// The same with names that tables had then. A table that was created since under such a name is left out.
+    #[must_use]
+    pub fn with_names(self, names: HashMap<TableId, String>) -> Self {
+        Self { names, ..self }
+    }
+
+    /// A schema with the name that the table had then.
+    fn named(&self, table: TableId, schema: Arc<TableSchema>) -> Arc<TableSchema> {
+        match self.names.get(&table) {
+            Some(name) => Arc::new(TableSchema { name: name.clone(), ..TableSchema::clone(&schema) }),
+            None => schema,
+        }
     }
 }
 
@@ -60,11 +77,20 @@ impl Store for PastStore {
 
     fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
         let has = |table: &(TableId, Arc<TableSchema>)| self.past.schema(table.0).is_ok();
-        self.present.tables().into_iter().filter(has).collect()
+        let mut tables = self.present.tables();
+        tables.retain(has);
+        if self.names.is_empty() {
+            return tables;
+        }
+        // Ids ascend: of two tables of one name the later one did not exist then.
+        tables.sort_by_key(|(table, _)| *table);
+        let mut taken: HashSet<String> = HashSet::new();
+        let named = tables.into_iter().map(|(table, schema)| (table, self.named(table, schema)));
+        named.filter(|(_, schema)| taken.insert(schema.name.clone())).collect()
     }
 
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
-        self.past.schema(table)
+        self.past.schema(table).map(|schema| self.named(table, schema))
     }
 
     async fn create_tables(&self, _: Vec<TableSchema>) -> Result<Vec<TableId>> {

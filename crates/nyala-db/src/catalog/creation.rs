@@ -126,7 +126,7 @@ impl Catalog {
     }
 
     /// Adds the columns that some fields lack. The caller holds `altering`.
-    async fn add_columns(&self, to_write: &[FieldsToWrite<'_>]) -> Result<()> {
+    pub(super) async fn add_columns(&self, to_write: &[FieldsToWrite<'_>]) -> Result<()> {
         let mut new: BTreeMap<TableId, NewFields<'_>> = BTreeMap::new();
         for (measurement, fields) in to_write {
             for (name, field_type) in measurement.stored().without_column(fields) {

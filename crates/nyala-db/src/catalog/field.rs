@@ -97,15 +97,17 @@ pub(super) fn sort(fields: &mut [Field]) {
     fields.sort_by(|a, b| a.name.cmp(&b.name).then(a.field_type.cmp(&b.field_type)));
 }
 
-/// The fields of a table. If two servers have added a column for the same field, the first of them counts.
-pub(super) fn fields_of(schema: &TableSchema) -> Vec<Field> {
+/// The fields of a table. If two servers have added a column for the same field, the first of them counts. `renamed`: the
+/// names of columns whose fields were renamed.
+pub(super) fn fields_of(schema: &TableSchema, renamed: &BTreeMap<ColumnId, String>) -> Vec<Field> {
     let mut fields: Vec<Field> = schema
         .columns
         .iter()
         .filter(|column| column.id != SERIES_COLUMN && column.id != TIME_COLUMN)
         .filter_map(|column| {
             let field_type = FieldType::of_column(column.column_type)?;
-            Some(Field { name: column.name.clone(), field_type, column: column.id })
+            let name = renamed.get(&column.id).unwrap_or(&column.name).clone();
+            Some(Field { name, field_type, column: column.id })
         })
         .collect();
     fields.sort_by_key(|field| field.column);

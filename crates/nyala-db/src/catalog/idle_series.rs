@@ -133,6 +133,11 @@ impl SeriesTable {
         Ok(pin)
     }
 
+    /// While this is held, no idle series comes back into memory for a query.
+    pub(super) async fn reloading(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.loaded().recalling.lock().await
+    }
+
     fn no_room(&self, series: u64, bytes_left: usize) -> Error {
         Error::limit(format!(
             "measurement \"{}\" has {series} series in these times that got no points lately and are not in memory, and \
@@ -322,7 +327,7 @@ impl SeriesTable {
         tag_sets.sort_unstable();
         let put = self.records().put(
             [
-                (&*idle_set_key(table, set.number), &*idle_set_record(set.time, &set.keys, &ids)),
+                (&*idle_set_key(table, set.number), &*idle_set_record(set.time, &set.keys(), &ids)),
                 (
                     &*idle_tags_key(table, set.number),
                     &*idle_tags_record(tags.iter().map(|(_, record)| &**record)),

@@ -3,6 +3,7 @@
 //! On disk there are records of databases and their parts (`database`), and one table of the store per measurement,
 //! whose name says where it belongs. Opening reads only schemas and these records, never points or series.
 
+mod alter;
 mod change_list;
 mod continuous;
 mod creation;
@@ -13,6 +14,7 @@ mod group;
 mod idle_rules;
 mod idle_series;
 mod measurement;
+mod name_records;
 mod opening;
 mod past_series;
 mod policy_measurements;
@@ -31,6 +33,7 @@ mod table_lock;
 mod table_locks;
 mod unsaved;
 
+pub use alter::{AlterCounts, AlteredMeasurement, MeasurementChange};
 pub(crate) use creation::FieldsToWrite;
 pub use database::{ContinuousQuery, Database};
 pub use field::{Field, FieldType};
@@ -266,6 +269,12 @@ impl Catalog {
         self.known_measurements(database, policy).iter().map(|own| own.name().to_owned()).collect()
     }
 
+    /// Whether there is a measurement of a name, or an alias.
+    pub fn has_measurement(&self, database: &str, policy: &str, name: &str) -> bool {
+        let key = (database.to_owned(), policy.to_owned());
+        self.state.read().measurements.get(&key).is_some_and(|all| all.get(name).is_some())
+    }
+
     /// A measurement, with its series loaded.
     pub async fn measurement(
         &self,
@@ -428,7 +437,7 @@ impl Catalog {
     pub async fn drop_measurement(&self, database: &str, name: &str) -> Result<bool> {
         let of_members = self.drop_members(database, name).await?;
         // A measurement never has the name of groups, which is empty.
-        let of_name = |table: &SeriesTable| !name.is_empty() && table.name() == name;
+        let of_name = |table: &SeriesTable| !name.is_empty() && *table.name() == *name;
         let dropped = {
             let _lock = self
                 .lock_for_drop(|| {

@@ -7,6 +7,7 @@ use super::record::{member_key, member_of};
 use super::series_table::SeriesTable;
 use super::{
     Catalog, DEFAULT_POLICY_NAME, IdleRules, Measurement, PolicyChange, RetentionPolicy, SEPARATOR, State,
+    name_records,
 };
 use crate::changes::Changes;
 use crate::records::{ChangeLog, Records, VersionedRecords, table_named};
@@ -15,6 +16,7 @@ use crate::users::Users;
 use nyala_core::store::{Alteration, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use parking_lot::RwLock;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
@@ -49,6 +51,13 @@ impl Catalog {
         let mut state = State { databases, ..State::default() };
         let (mut lost, mut unreadable) = (Vec::new(), Vec::new());
         let tables_version = store.tables_version();
+        let (mut aliases, mut lost_aliases) = (BTreeMap::new(), None);
+        match name_records::aliases(&store).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                lost_aliases = Some(format!("aliases of measurements cannot be read: {error}"));
+            }
+            read => aliases = read?,
+        }
         for (table, schema) in store.tables() {
             let mut parts = schema.name.splitn(3, SEPARATOR);
             let (Some(database), Some(policy), Some(name)) = (parts.next(), parts.next(), parts.next())
@@ -66,7 +75,10 @@ impl Catalog {
             }
             let all = state.measurements.entry(key).or_default();
             if name != GROUP_NAME {
-                all.insert(Arc::new(Measurement::whole(name.into(), stored)));
+                all.insert(Arc::new(Measurement::whole(name.into(), stored.clone())));
+                for alias in aliases.remove(&table).unwrap_or_default() {
+                    all.add_alias(Arc::new(Measurement::whole(alias, stored.clone())));
+                }
                 continue;
             }
             let add = |key: &[u8], _: &[u8]| {
@@ -99,7 +111,8 @@ impl Catalog {
             .map(|_| "they were damaged at an earlier start".to_owned());
         let relations_damage =
             relations.damage().map(|words| format!("tables of SQL cannot be read: {words}"));
-        let damage = damage.or(lost).or(unreadable).or(lost_runs).or(relations_damage).or(earlier);
+        let damage =
+            damage.or(lost).or(unreadable).or(lost_runs).or(lost_aliases).or(relations_damage).or(earlier);
         Ok(Self {
             changes: Changes::new(store.clone()),
             store,

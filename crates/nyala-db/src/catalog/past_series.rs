@@ -1,5 +1,6 @@
 //! Series as they were in the past: the tags of those that were removed since, and measurements whose last series was.
 
+use super::group::GROUP_NAME;
 use super::record::{IDLE_SET, SERIES_KEY_BYTES};
 use super::record::{
     idle_set_key, idle_tags_key, read_idle_set, read_idle_tags, read_tags, record_key, series_key,
@@ -14,8 +15,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Catalog {
-    /// The measurement of a name whose points are in a table. A member of a group is made again if it was dropped with its
-    /// last series.
+    /// The measurement of a name whose points are in a table; if the table is its own, it may have another name by now. A
+    /// member of a group is made again if it was dropped with its last series.
     ///
     /// # Errors
     /// Missing if the table was dropped.
@@ -23,7 +24,10 @@ impl Catalog {
         let dropped = || Error::missing(format!("measurement {name:?} was dropped since"));
         let schema = self.store().schema(table).map_err(|_| dropped())?;
         let mut parts = schema.name.splitn(3, SEPARATOR);
-        let (Some(database), Some(policy)) = (parts.next(), parts.next()) else { return Err(dropped()) };
+        let (Some(database), Some(policy), Some(own)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(dropped());
+        };
+        let name = if own == GROUP_NAME { name } else { own };
         let find = || self.measurement(database, policy, name);
         if let Some(found) = find().await?.filter(|found| found.table() == table) {
             return Ok(found);

@@ -17,6 +17,9 @@ pub(super) struct PolicyMeasurements {
     own: BTreeMap<String, Arc<Measurement>>,
     /// Members of the group, by name. No name is in both maps.
     members: BTreeMap<String, Arc<Measurement>>,
+    /// Other names of measurements with a table of their own: each is a measurement that has the same table. A name that is
+    /// in another map means what it says there.
+    aliases: BTreeMap<String, Arc<Measurement>>,
     pub(super) group: Option<Arc<Measurement>>,
     /// Why the names of the members are not all known, if so.
     pub(super) unreadable: Option<String>,
@@ -24,7 +27,33 @@ pub(super) struct PolicyMeasurements {
 
 impl PolicyMeasurements {
     pub(super) fn get(&self, name: &str) -> Option<&Arc<Measurement>> {
-        self.own.get(name).or_else(|| self.members.get(name))
+        self.own.get(name).or_else(|| self.members.get(name)).or_else(|| self.aliases.get(name))
+    }
+
+    /// The name of the measurement that an alias stands for.
+    pub(super) fn meaning_of(&self, alias: &str) -> Option<Arc<str>> {
+        let is_own = self.own.contains_key(alias) || self.members.contains_key(alias);
+        self.aliases.get(alias).filter(|_| !is_own).map(|found| found.stored().name())
+    }
+
+    /// All aliases in order, each with the name of its measurement.
+    pub(super) fn aliases(&self) -> impl Iterator<Item = (&String, Arc<str>)> {
+        self.aliases.keys().filter_map(|alias| Some((alias, self.meaning_of(alias)?)))
+    }
+
+    pub(super) fn add_alias(&mut self, measurement: Arc<Measurement>) {
+        self.aliases.insert(measurement.name().to_owned(), measurement);
+    }
+
+    pub(super) fn remove_alias(&mut self, alias: &str) -> Option<Arc<Measurement>> {
+        self.aliases.remove(alias)
+    }
+
+    /// Gives a measurement with a table of its own another name. It may be one of its aliases.
+    pub(super) fn rename(&mut self, old: &str, renamed: Arc<Measurement>) {
+        self.own.remove(old);
+        self.aliases.remove(renamed.name());
+        self.own.insert(renamed.name().to_owned(), renamed);
     }
 
     /// Whether any measurement has a table of its own.
@@ -34,7 +63,7 @@ impl PolicyMeasurements {
 
     /// Whether a measurement has a table of its own.
     pub(super) fn has_own_table(&self, name: &str) -> bool {
-        self.own.contains_key(name)
+        self.get(name).is_some_and(|found| !found.is_member())
     }
 
     /// All measurements in order of name.
@@ -72,9 +101,13 @@ impl PolicyMeasurements {
         if self.group.as_ref().is_some_and(is_its) {
             (self.group, self.unreadable) = (None, None);
             self.members.clear();
-        } else if self.own.get(table.name()).is_some_and(is_its) {
+            return;
+        }
+        self.aliases.retain(|_, alias| alias.table() != table.table());
+        let name = table.name();
+        if self.own.get(&*name).is_some_and(is_its) {
             // Otherwise another server has created a measurement of the same name since.
-            self.own.remove(table.name());
+            self.own.remove(&*name);
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Records: table u32 big-endian, kind byte, then
 //!   not idle:   id u32 big-endian        → nothing: the series is in an idle set, but reactivated or removed
+//!   column:     number of a column of the store u32 big-endian → the name of its field, which was renamed
 //!   hidden:     id u32 big-endian, number of the entry of the log i64 big-endian → 1: hidden since this entry, or 0: shown
 //!   id block:   number u32 big-endian    → nothing: ids from number × 4096 on are a server's to give out
 //!   idle set:   number u64 big-endian    → start i64, end i64, number of keys u32, each: length u32, key; then the ids
@@ -22,13 +23,14 @@
 use super::field::{FieldType, ShardTypes};
 use crate::records::{Recent, SeriesChange};
 use crate::series::{IdleSeries, SeriesIndex};
-use nyala_core::{SeriesId, TableId, TimeRange};
+use nyala_core::{ColumnId, SeriesId, TableId, TimeRange};
 use ring::digest::{SHA256, digest};
 use roaring::RoaringBitmap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 const NOT_IDLE: u8 = b'a';
 const ID_BLOCK: u8 = b'b';
+const COLUMN_NAME: u8 = b'f';
 const HIDDEN: u8 = b'h';
 pub(super) const IDLE_SET: u8 = b'i';
 const TAG_SET: u8 = b'x';
@@ -86,6 +88,11 @@ pub(super) fn own_type_key(table: TableId, shard_start_ns: i64, member: &str, fi
     let start = (shard_start_ns ^ i64::MIN).to_be_bytes();
     let length = (member.len() as u32).to_be_bytes();
     record_key(table, OWN_TYPE, &[&start[..], &length, member.as_bytes(), field.as_bytes()].concat())
+}
+
+/// The key of the record with the name of a renamed field.
+pub(super) fn column_name_key(table: TableId, column: ColumnId) -> Vec<u8> {
+    record_key(table, COLUMN_NAME, &column.0.to_be_bytes())
 }
 
 /// The prefixes of the keys of all types of fields.
@@ -223,6 +230,7 @@ pub(super) struct ReadRecords {
     pub(super) series: SeriesIndex,
     pub(super) types: ShardTypes,
     pub(super) own_types: HashMap<String, ShardTypes>,
+    pub(super) column_names: BTreeMap<ColumnId, String>,
     pub(super) idle: IdleSeries,
     pub(super) hidden: HiddenMarks,
     not_idle: RoaringBitmap,
@@ -250,6 +258,10 @@ impl ReadRecords {
                 // Other servers may give out the ids of this block.
                 let next = u32::from_be_bytes(rest.try_into().ok()?).saturating_add(1);
                 self.series.reserve_ids(SeriesId(next.saturating_mul(BLOCK_IDS)));
+            }
+            COLUMN_NAME => {
+                let column = ColumnId(u32::from_be_bytes(rest.try_into().ok()?));
+                self.column_names.insert(column, String::from_utf8(value.to_vec()).ok()?);
             }
             HIDDEN => self.hidden.take(key, value)?,
             IDLE_SET => {
@@ -363,7 +375,7 @@ mod tests {
             ids in prop::collection::btree_set(prop_oneof![0_u32..200_000, Just(u32::MAX)], 0..50),
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
             cut in any::<prop::sample::Index>(),
-            kind in prop::sample::select(vec![NOT_IDLE, IDLE_SET, NEXT_ID, SERIES, SHARD_TYPE, TAG_SET, IDLE_TAGS, b'?']),
+            kind in prop::sample::select(vec![NOT_IDLE, COLUMN_NAME, IDLE_SET, NEXT_ID, SERIES, SHARD_TYPE, TAG_SET, IDLE_TAGS, b'?']),
             rest in prop::collection::vec(prop_oneof![any::<u8>(), Just(0xff)], 0..12),
         ) {
             let series = ids.into_iter().collect();

@@ -9,7 +9,7 @@ use crate::ingest::Generation;
 use crate::records::{ChangeLog, Doubts, Recent, Records};
 use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
 use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
-use nyala_core::{Error, Result, SeriesId, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnId, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
@@ -19,8 +19,8 @@ use tokio::sync::OnceCell;
 
 /// A table of points in a retention policy. It belongs to one measurement or to a group.
 pub(crate) struct SeriesTable {
-    /// Its name in error messages.
-    name: String,
+    /// Its name in error messages. It changes if its measurement is renamed.
+    name: RwLock<Arc<str>>,
     table: TableId,
     store: StoreRef,
     records: Records,
@@ -29,6 +29,8 @@ pub(crate) struct SeriesTable {
     table_lock: TableLock,
     /// One per column, including fields that no shard has any more.
     pub(super) columns: RwLock<Vec<Field>>,
+    /// The names of columns whose fields were renamed. The store knows them by their old names.
+    pub(super) column_names: RwLock<BTreeMap<ColumnId, String>>,
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
     /// Series and shard types that no acknowledged batch holds yet. Every writer writes them with its batch, so they
@@ -70,13 +72,14 @@ impl SeriesTable {
         change_log: Option<Arc<ChangeLog>>,
     ) -> Self {
         Self {
-            name,
+            name: RwLock::new(name.into()),
             table,
             store,
             records,
             change_log,
             table_lock: TableLock::default(),
-            columns: RwLock::new(fields_of(schema)),
+            columns: RwLock::new(fields_of(schema, &BTreeMap::new())),
+            column_names: RwLock::default(),
             loaded: OnceCell::new(),
             unsaved: Mutex::default(),
         }
@@ -88,8 +91,13 @@ impl SeriesTable {
     }
 
     /// Its name in error messages.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.name.read().clone()
+    }
+
+    /// Notes that its measurement was renamed. The caller holds the table lock exclusively.
+    pub(super) fn set_name(&self, name: &str) {
+        *self.name.write() = name.into();
     }
 
     /// Its table in the store.
@@ -168,7 +176,11 @@ impl SeriesTable {
 
     /// The generation of its series ids. They are valid while the table lock is held.
     pub(crate) fn generation(&self) -> Generation {
-        Generation { table: self.table.0, removals: self.table_lock.removals() }
+        Generation {
+            table: self.table.0,
+            removals: self.table_lock.removals(),
+            renamed_tags: self.table_lock.renamed_tags(),
+        }
     }
 
     /// The approximate memory of a field: in the schemas of the store, here, and its type per shard.
@@ -192,6 +204,10 @@ impl SeriesTable {
 
     pub(crate) fn is_loaded(&self) -> bool {
         self.loaded.get().is_some()
+    }
+
+    pub(super) fn store(&self) -> &StoreRef {
+        &self.store
     }
 
     pub(crate) fn records(&self) -> &Records {
@@ -265,7 +281,7 @@ impl SeriesTable {
                 Some(Next::Record) => None,
                 Some(Next::Key(key)) => Some(key),
                 None => {
-                    let name = &run[number].name;
+                    let name = run[number].name();
                     broken = Some(format!("series record {key:?} of measurement {name:?} is malformed"));
                     None
                 }
@@ -281,6 +297,9 @@ impl SeriesTable {
 
     /// `recent`: what the log of changes still says, which comes after the records.
     fn loaded_from(&self, read: ReadRecords, recent: Recent) -> Loaded {
+        if !read.column_names.is_empty() {
+            self.set_column_names(read.column_names);
+        }
         let fields = present_fields(&self.columns.read(), read.types.values());
         let (mut series, hidden) = (read.series, read.hidden.hidden(&recent));
         series.remove(&hidden);
@@ -393,6 +412,18 @@ impl SeriesTable {
         let records = self.unsaved_records(std::iter::empty());
         let mut operations = records.operations(&self.records);
         operations.extend(others);
+        if !operations.is_empty() {
+            self.records.write(operations).await?;
+        }
+        self.saved(&records);
+        Ok(())
+    }
+
+    /// Writes everything that no acknowledged batch holds. The caller holds the table lock exclusively.
+    pub(super) async fn save_all(&self) -> Result<()> {
+        let all = self.series().all().clone();
+        let records = self.unsaved_records(all.iter());
+        let operations = records.operations(&self.records);
         if !operations.is_empty() {
             self.records.write(operations).await?;
         }

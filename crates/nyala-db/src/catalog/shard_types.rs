@@ -126,13 +126,53 @@ impl SeriesTable {
     /// Notes the columns of its table. Columns are never dropped, so a schema with fewer of them is older. Returns whether
     /// there are more columns now.
     pub(crate) fn set_columns(&self, schema: &TableSchema) -> bool {
-        let fields = fields_of(schema);
+        let fields = fields_of(schema, &self.column_names.read());
         let mut columns = self.columns.write();
         let are_more = fields.len() > columns.len();
         if are_more {
             *columns = fields;
         }
         are_more
+    }
+
+    /// Sets the names of columns whose fields were renamed.
+    pub(super) fn set_column_names(&self, names: BTreeMap<ColumnId, String>) {
+        *self.column_names.write() = names;
+        // A table that was dropped meanwhile is not asked any more.
+        if let Ok(schema) = self.store().schema(self.table()) {
+            *self.columns.write() = fields_of(&schema, &self.column_names.read());
+        }
+    }
+
+    /// Gives columns other names, and the types of a field in shards its new name. The records are written. The caller holds
+    /// the table lock exclusively.
+    pub(super) fn rename_field(&self, from: &str, to: &str, columns: Vec<(ColumnId, String)>) {
+        let mut names = self.column_names.read().clone();
+        names.extend(columns);
+        self.set_column_names(names);
+        for types in self.loaded().shard_types.write().values_mut() {
+            if let Some(field_type) = types.remove(from) {
+                types.insert(to.to_owned(), field_type);
+            }
+        }
+        self.update_fields();
+    }
+
+    /// Notes that a field has one type in all of its shards. The records are written. The caller holds the table lock
+    /// exclusively.
+    pub(super) fn set_field_type(&self, field: &str, field_type: FieldType) {
+        for types in self.loaded().shard_types.write().values_mut() {
+            if let Some(own) = types.get_mut(field) {
+                *own = field_type;
+            }
+        }
+        self.update_fields();
+    }
+
+    /// The types of a field by the starts of shards.
+    pub(super) fn types_of_field(&self, field: &str) -> Vec<(i64, FieldType)> {
+        let types = self.loaded().shard_types.read();
+        types.iter().filter_map(|(start_ns, own)| Some((*start_ns, *own.get(field)?))).collect()
     }
 
     /// Notes that some shard has these fields, which have columns.

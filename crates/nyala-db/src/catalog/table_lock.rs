@@ -17,6 +17,8 @@ pub(crate) struct TableLock {
     lock: Arc<RwLock<()>>,
     /// The number of removals of series. Ids that were cached before a removal may be of removed series.
     removals: AtomicU64,
+    /// How often a tag was renamed. Ids that were cached before may be of series with other tags by now.
+    renamed_tags: AtomicU64,
     /// Whether the table was dropped. Another measurement may have its name by now.
     dropped: AtomicBool,
 }
@@ -45,6 +47,16 @@ impl TableLock {
     /// Counts a removal of series. The caller holds the lock exclusively, unless it applies what another server did.
     pub(crate) fn note_removal(&self) {
         self.removals.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often a tag was renamed. Does not change while the lock is held.
+    pub(crate) fn renamed_tags(&self) -> u64 {
+        self.renamed_tags.load(Ordering::Acquire)
+    }
+
+    /// Counts that a tag was renamed. The caller holds the lock exclusively.
+    pub(crate) fn note_renamed_tag(&self) {
+        self.renamed_tags.fetch_add(1, Ordering::Release);
     }
 
     /// Whether the table was dropped. Does not change while the lock is held, but by other servers.

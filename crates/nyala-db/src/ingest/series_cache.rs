@@ -86,6 +86,8 @@ pub struct Generation {
     pub table: u32,
     /// The number of removals of series from the table.
     pub removals: u64,
+    /// How often a tag of its series was renamed.
+    pub renamed_tags: u64,
 }
 
 /// A measurement that has keys.
@@ -174,7 +176,7 @@ impl SeriesCache {
     }
 
     /// Makes sure that the ids of a measurement's series have this generation. Ids of another generation are forgotten
-    /// unless they are still `in_use`. Returns whether parsed rows may have ids that were forgotten.
+    /// unless they are still `in_use`, and all of them if the table is another or a tag was renamed. Returns whether parsed rows may have ids that were forgotten.
     pub fn renew(
         &mut self,
         measurement: &[u8],
@@ -186,10 +188,11 @@ impl SeriesCache {
         if known == generation {
             return false;
         }
+        let are_others = known.table != generation.table || known.renamed_tags != generation.renamed_tags;
         let mut forgotten = false;
         for entry in self.entries.iter_mut().filter(|entry| entry.measurement as usize == number) {
             let id = entry.series_id;
-            if id != UNRESOLVED_SERIES && (known.table != generation.table || !in_use(id)) {
+            if id != UNRESOLVED_SERIES && (are_others || !in_use(id)) {
                 entry.series_id = UNRESOLVED_SERIES;
                 forgotten = true;
             }

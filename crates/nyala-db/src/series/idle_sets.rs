@@ -12,6 +12,7 @@
 //! Nothing here does input or output: that is in `catalog/idle_series.rs`.
 
 use nyala_core::TimeRange;
+use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -25,7 +26,14 @@ pub(crate) struct IdleSet {
     /// The range of times of the points that its series had when it was made.
     pub(crate) time: TimeRange,
     /// The tag keys of its series, sorted.
-    pub(crate) keys: Arc<[String]>,
+    keys: Mutex<Arc<[String]>>,
+}
+
+impl IdleSet {
+    /// The tag keys of its series, sorted.
+    pub(crate) fn keys(&self) -> Arc<[String]> {
+        self.keys.lock().clone()
+    }
 }
 
 /// A pin on the idle sets that a query needs, and on all series that become idle after it was taken. They stay in memory
@@ -117,6 +125,26 @@ impl IdleSeries {
         self.key_lists.keys().flat_map(|keys| keys.iter().map(String::as_str))
     }
 
+    /// The numbers of the sets that have series with a tag key.
+    pub(crate) fn numbers_with_key(&self, key: &str) -> Vec<u64> {
+        let has_key = |entry: &&SetEntry| entry.set.keys().iter().any(|own| own == key);
+        self.sets.values().filter(has_key).map(|entry| entry.set.number).collect()
+    }
+
+    /// Gives a tag key another name.
+    pub(crate) fn rename_key(&mut self, from: &str, to: &str) {
+        self.key_lists.clear();
+        for SetEntry { set, .. } in self.sets.values() {
+            let mut keys = set.keys.lock();
+            let name = |key: &String| if key == from { to } else { key }.to_owned();
+            let mut renamed: Vec<String> = keys.iter().map(name).collect();
+            renamed.sort_unstable();
+            let renamed: Arc<[String]> = renamed.into();
+            *keys = self.key_lists.get_key_value(&renamed).map_or(renamed, |(shared, _)| shared.clone());
+            *self.key_lists.entry(keys.clone()).or_default() += 1;
+        }
+    }
+
     /// Pins the sets of a time range if all their series are in memory.
     pub(crate) fn pin_if_resident(&mut self, time: TimeRange) -> Option<SeriesPin> {
         if self.sets.is_empty() {
@@ -179,7 +207,7 @@ impl IdleSeries {
         let keys: Arc<[String]> = keys.iter().map(|key| (*key).to_owned()).collect();
         let keys = self.key_lists.get_key_value(&keys).map_or(keys, |(shared, _)| shared.clone());
         *self.key_lists.entry(keys.clone()).or_default() += 1;
-        let set = Arc::new(IdleSet { number, time, keys });
+        let set = Arc::new(IdleSet { number, time, keys: Mutex::new(keys) });
         let entry =
             SetEntry { set: set.clone(), held: None, is_loaded: false, is_saved: false, used_in: self.round };
         self.sets.insert(set_key(&set), entry);
@@ -306,10 +334,11 @@ impl IdleSeries {
         if self.sets.remove(&set_key(set)).is_none() {
             return;
         }
-        if let Some(count) = self.key_lists.get_mut(&set.keys) {
+        let keys = set.keys();
+        if let Some(count) = self.key_lists.get_mut(&keys) {
             *count -= 1;
             if *count == 0 {
-                self.key_lists.remove(&set.keys);
+                self.key_lists.remove(&keys);
             }
         }
         for id in series {

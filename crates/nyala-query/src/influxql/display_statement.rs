@@ -17,6 +17,7 @@ const REDACTED: &str = "[REDACTED]";
 impl Display for Statement {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
+            Statement::AlterMeasurement(alter) => alter.fmt(f),
             Statement::AlterRetentionPolicy(policy) => write!(f, "ALTER {policy}"),
             Statement::CreateContinuousQuery(create) => create.fmt(f),
             Statement::CreateDatabase(create) => create.fmt(f),
@@ -64,6 +65,10 @@ impl Display for Statement {
             Statement::Select(select) => select.fmt(f),
             Statement::SetPassword { user, .. } => {
                 write!(f, "SET PASSWORD FOR {} = {REDACTED}", Identifier(user))
+            }
+            Statement::ShowAliases { database } => {
+                f.write_str("SHOW ALIASES")?;
+                write_clause(f, "ON", database.as_deref().map(Identifier))
             }
             Statement::ShowChanges => f.write_str("SHOW CHANGES"),
             Statement::ShowCardinality(show) => show.fmt(f),

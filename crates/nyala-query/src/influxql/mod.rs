@@ -7,6 +7,7 @@
 //! grammar of 1.8 it supports `FUTURE LIMIT` and `PAST LIMIT` of 1.12. Input is limited: [`MAXIMUM_LENGTH`],
 //! [`MAXIMUM_DEPTH`], [`MAXIMUM_SUBQUERIES`].
 
+mod alter;
 mod ast;
 mod condition;
 mod display;
@@ -26,6 +27,7 @@ mod time;
 mod token;
 mod validate;
 
+pub use alter::{AlterMeasurement, MeasurementAlteration};
 pub use ast::{Field, Fill, Measurement, MeasurementName, Select, SortField, Source, Target};
 pub use condition::{SplitCondition, TimeRange, split_condition, split_deletion};
 pub use display_statement::without_password;

@@ -1,5 +1,6 @@
 //! Every statement other than SELECT.
 
+use super::alter::AlterMeasurement;
 use super::ast::{Measurement, Select, SortField};
 use super::expr::Expr;
 use super::regex::Regex;
@@ -7,6 +8,8 @@ use super::regex::Regex;
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
+    /// `ALTER MEASUREMENT`. InfluxDB does not have it.
+    AlterMeasurement(AlterMeasurement),
     /// `ALTER RETENTION POLICY`
     AlterRetentionPolicy(RetentionPolicy),
     /// `CREATE CONTINUOUS QUERY`
@@ -118,6 +121,11 @@ pub enum Statement {
         user: String,
         /// The new password.
         password: String,
+    },
+    /// `SHOW ALIASES [ON database]`: other names of measurements. InfluxDB does not have it.
+    ShowAliases {
+        /// The database.
+        database: Option<String>,
     },
     /// `SHOW CHANGES`: the changes of points that can be undone. InfluxDB does not have it.
     ShowChanges,

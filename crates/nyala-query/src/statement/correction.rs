@@ -1,5 +1,6 @@
 //! UPDATE, DELETE FIELD and DRY RUN: correcting stored points. InfluxDB has none of them.
 
+use super::alter_measurement::would_alter;
 use super::changes::{author, count_frame, would_undo};
 use super::deletion::{select_by_fields, selected, with_tag_key_as_tag};
 use super::{Answer, database_of};
@@ -42,6 +43,7 @@ pub(super) async fn dry_run(statement: &Statement, context: &QueryContext) -> Re
             let Change { measurement, selection, .. } = change_of(update, context).await?;
             vec![(measurement, selection)]
         }
+        Statement::AlterMeasurement(alter) => return would_alter(alter, context).await,
         Statement::Undo { change } => return would_undo(*change, context).await,
         other => return Err(Error::unsupported(format!("DRY RUN of {other}"))),
     };

@@ -2,7 +2,7 @@
 
 use super::Answer;
 use super::changes::author;
-use super::show::name_test;
+use super::show::named_by;
 use crate::influxql::{BinaryOperator, DataType, Deletion, Expr, MeasurementName, Statement, split_deletion};
 use crate::plan::condition::{predicates, split_tags};
 use crate::plan::{QueryContext, fields_named};
@@ -141,9 +141,8 @@ async fn measurements_of(
     let known = context.catalog.existing_database(database)?;
     let mut found = Vec::new();
     for policy in &known.policies {
-        let all = context.catalog.measurements(database, &policy.name).await?;
         if deletion.sources.is_empty() {
-            found.extend(all);
+            found.extend(context.catalog.measurements(database, &policy.name).await?);
             continue;
         }
         // Here an empty name names no measurement.
@@ -152,8 +151,7 @@ async fn measurements_of(
                 && source.retention_policy.as_ref().is_none_or(|wanted| *wanted == policy.name)
         };
         for source in deletion.sources.iter().filter(in_policy) {
-            let is_named = name_test(source)?;
-            found.extend(all.iter().filter(|measurement| is_named(measurement.name())).cloned());
+            found.extend(named_by(source, database, &policy.name, context).await?);
         }
     }
     Ok(found)

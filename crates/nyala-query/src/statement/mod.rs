@@ -1,5 +1,6 @@
 //! Executes statements of InfluxQL, one at a time.
 
+mod alter_measurement;
 mod cardinality;
 mod changes;
 mod continuous;
@@ -61,6 +62,7 @@ pub fn only_reads(statement: &Statement) -> bool {
         Statement::Select(select) => select.target.is_none(),
         Statement::DryRun(_)
         | Statement::Explain { .. }
+        | Statement::ShowAliases { .. }
         | Statement::ShowCardinality(_)
         | Statement::ShowChanges
         | Statement::ShowContinuousQueries
@@ -108,6 +110,7 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::CreateDatabase(create) => definition::create_database(create, context).await?,
         Statement::DropDatabase { name } => catalog.drop_database(name).await?,
         Statement::CreateRetentionPolicy(create) => definition::create_policy(create, context).await?,
+        Statement::AlterMeasurement(alter) => return alter_measurement::alter(alter, context).await,
         Statement::AlterRetentionPolicy(alter) => definition::alter_policy(alter, context).await?,
         Statement::DropRetentionPolicy { name, database } => catalog.drop_policy(database, name).await?,
         Statement::DropMeasurement { name } => drop(catalog.drop_measurement(&context.database, name).await?),
@@ -147,6 +150,9 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::Explain { analyze: false, select } => return explain::explain(select, context).await,
         Statement::Explain { analyze: true, select } => {
             return explain::analyze(select, context, memory).await;
+        }
+        Statement::ShowAliases { database } => {
+            return alter_measurement::show_aliases(database.as_deref(), context);
         }
         Statement::ShowCardinality(show) => return cardinality::show(show, context, &memory).await,
         Statement::ShowContinuousQueries => return Ok(continuous::show(context)),

@@ -29,6 +29,9 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
             let named = deletion.sources.iter().filter_map(database_of);
             needs.extend(named.map(|database| Need::On(Privilege::Write, database)));
         }
+        Statement::AlterMeasurement(alter) => {
+            needs.push(Need::On(Privilege::Write, database_of(&alter.measurement).unwrap_or("")));
+        }
         Statement::DryRun(statement) => return self::needs(statement),
         Statement::Update(update) => {
             needs.push(Need::On(Privilege::Write, database_of(&update.measurement).unwrap_or("")));
@@ -40,7 +43,9 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
         Statement::ShowContinuousQueries | Statement::ShowQueries => {
             needs.push(Need::On(Privilege::Read, ""));
         }
-        Statement::ShowRetentionPolicies { database } => of_show(database.as_deref(), &[], &mut needs),
+        Statement::ShowAliases { database } | Statement::ShowRetentionPolicies { database } => {
+            of_show(database.as_deref(), &[], &mut needs)
+        }
         Statement::ShowFieldKeys(show)
         | Statement::ShowMeasurements(show)
         | Statement::ShowSeries(show)

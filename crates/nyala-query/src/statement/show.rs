@@ -153,11 +153,9 @@ async fn named(show: &Show, rules: Rules, context: &QueryContext) -> Result<Vec<
             (name, Rules::Select) => Some(&*database.existing_policy(name.unwrap_or(""))?.name),
             (name, Rules::Tags) => name,
         };
-        let is_named = name_test(source)?;
         let has_name = |policy: &&RetentionPolicy| wanted.is_none_or(|wanted| wanted == policy.name);
         for policy in database.policies.iter().filter(has_name) {
-            let mut measurements = context.catalog.measurements(&database.name, &policy.name).await?;
-            measurements.retain(|measurement| is_named(measurement.name()));
+            let measurements = named_by(source, &database.name, &policy.name, context).await?;
             all.extend(measurements.into_iter().map(|own| (own, policy.shard_duration_ns)));
         }
     }
@@ -177,6 +175,26 @@ async fn named_with_series(
         }
     }
     Ok(by_name)
+}
+
+/// The measurements of a retention policy that a source names. A name may be an alias; a pattern finds none.
+pub(super) async fn named_by(
+    source: &crate::influxql::Measurement,
+    database: &str,
+    policy: &str,
+    context: &QueryContext,
+) -> Result<Vec<Arc<Measurement>>> {
+    match &source.name {
+        MeasurementName::Name(name) if !name.is_empty() => {
+            Ok(context.catalog.measurement(database, policy, name).await?.into_iter().collect())
+        }
+        _ => {
+            let is_named = name_test(source)?;
+            let mut measurements = context.catalog.measurements(database, policy).await?;
+            measurements.retain(|measurement| is_named(measurement.name()));
+            Ok(measurements)
+        }
+    }
 }
 
 /// Whether a source names a measurement. One with an empty name names all.

@@ -19,9 +19,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast;
 use nyala_core::arrays::value_at;
-use nyala_core::store::past::PastStore;
 use nyala_core::{ErrorKind, Value};
-use nyala_db::catalog::Catalog;
 use nyala_db::relations::DeclaredType;
 use std::sync::Arc;
 
@@ -80,13 +78,12 @@ impl Session {
     /// A session of the same user at a moment.
     async fn at(&self, moment_ns: i64) -> SqlResult<Session> {
         let now = &self.server;
-        let opened = PastStore::open(now.catalog.store().clone(), moment_ns).await;
-        let store = opened.map_err(|error| match error.kind() {
+        let catalog = now.catalog.at(moment_ns).await.map_err(|error| match error.kind() {
             ErrorKind::Missing => SqlError::new(SqlState::INVALID_PARAMETER, error.to_string()),
             _ => error.into(),
         })?;
         let server = SqlServer {
-            catalog: Arc::new(Catalog::open(Arc::new(store)).await?),
+            catalog: Arc::new(catalog),
             writer: now.writer.clone(),
             running: now.running.clone(),
             memory: now.memory.clone(),

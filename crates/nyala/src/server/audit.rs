@@ -96,7 +96,8 @@ impl Audit {
 fn is_logged(statement: &Statement) -> bool {
     matches!(
         statement,
-        Statement::CreateUser(_)
+        Statement::AlterMeasurement(_)
+            | Statement::CreateUser(_)
             | Statement::Delete(_)
             | Statement::DropContinuousQuery { .. }
             | Statement::DropDatabase { .. }

@@ -29,10 +29,11 @@ impl Parser<'_> {
         let token = self.next();
         self.unscan();
         match self.statement()? {
-            statement @ (Statement::Delete(_) | Statement::Undo { .. } | Statement::Update(_)) => {
-                Ok(Statement::DryRun(Box::new(statement)))
-            }
-            _ => Err(self.unexpected(&token, &["DELETE", "UNDO", "UPDATE"])),
+            statement @ (Statement::AlterMeasurement(_)
+            | Statement::Delete(_)
+            | Statement::Undo { .. }
+            | Statement::Update(_)) => Ok(Statement::DryRun(Box::new(statement))),
+            _ => Err(self.unexpected(&token, &["ALTER MEASUREMENT", "DELETE", "UNDO", "UPDATE"])),
         }
     }
 

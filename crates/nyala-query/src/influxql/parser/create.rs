@@ -213,6 +213,9 @@ impl<'a> Parser<'a> {
 
     /// What follows `ALTER`.
     pub(super) fn alter(&mut self) -> Result<Statement> {
+        if self.take(Kind::Measurement) {
+            return self.alter_measurement();
+        }
         self.expect(Kind::Retention)?;
         self.expect(Kind::Policy)?;
         let token = self.next();

@@ -5,6 +5,7 @@
 //! ends). The depth is limited, see [`super::MAXIMUM_DEPTH`].
 
 mod admin;
+mod alter;
 mod correct;
 mod create;
 mod expr;

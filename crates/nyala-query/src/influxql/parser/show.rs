@@ -38,6 +38,7 @@ impl<'a> Parser<'a> {
             Kind::Subscriptions => Ok(Statement::ShowSubscriptions),
             Kind::Tag => self.show_tag(),
             Kind::Users => Ok(Statement::ShowUsers),
+            _ if token.is_word("ALIASES") => Ok(Statement::ShowAliases { database: self.on_database()? }),
             _ if token.is_word("CHANGES") => Ok(Statement::ShowChanges),
             _ => Err(self.unexpected(
                 &token,

@@ -152,8 +152,8 @@ async fn answer(
     query.around.freshness = freshness;
     if let Some(moment_ns) = moment_ns {
         // Everything but where INTO writes to.
-        let store = databases.catalog.store().clone();
-        let opened = context.work.spawn(past::catalog_at(store, moment_ns)).await;
+        let catalog = databases.catalog.clone();
+        let opened = context.work.spawn(past::catalog_at(catalog, moment_ns)).await;
         let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the request was aborted");
         let refused = |error: nyala_core::Error| failure(StatusCode::BAD_REQUEST, error.to_string());
         query.around.catalog = opened.map_err(broken)?.map_err(refused)?;

@@ -4,10 +4,11 @@
 //! that are there are compared with what is new and get their new values ([`rows`]), and then one change of records
 //! publishes the definition. Until then nobody sees anything, and what was done can be forgotten. Whoever alters a table is
 //! alone in it: a statement that writes rows finishes first, and a transaction that has written some cannot commit them.
-//! [`rename`] gives other names, [`dependents`] finds the views that a change concerns, [`view_text`] keeps them right.
+//! [`rename`] gives other names, [`measurement`] those of measurements, [`dependents`] finds the views that a change concerns, [`view_text`] keeps them right.
 
 mod actions;
 mod dependents;
+mod measurement;
 mod rename;
 mod rows;
 mod view_text;
@@ -18,7 +19,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
 use crate::session::definition::table_of;
 use crate::statement::Statement;
-use crate::target::Place;
+use crate::target::{Place, Target};
 use actions::{Actions, Altered, NewValues};
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
 use nyala_core::store::{Alteration, Capabilities, Feature};
@@ -38,6 +39,12 @@ impl Session {
         let tag = CommandTag::of(if statement.is_view { "ALTER VIEW" } else { "ALTER TABLE" });
         let place = self.writable_place(&alter.name)?;
         let Some(relation) = place.relation(&self.server.catalog) else {
+            if let (false, Ok(Target::Measurement { policy })) =
+                (statement.is_view, place.target(&self.server.catalog))
+            {
+                self.alter_measurement(statement, &place, &policy, &alter.operations).await?;
+                return Ok(tag);
+            }
             return if alter.if_exists { Ok(tag) } else { Err(place.unknown()) };
         };
         if statement.is_view && relation.view().is_none() {

@@ -2,6 +2,7 @@
 
 use super::actions::duplicate_column;
 use super::dependents::Dependent;
+use super::measurement::new_name;
 use super::view_text::{Replacement, identifier, is_open};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::parsed;
@@ -19,14 +20,7 @@ impl Session {
         relation: &Arc<Relation>,
         name: &RenameTableNameKind,
     ) -> SqlResult<()> {
-        let RenameTableNameKind::To(name) = name else {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "RENAME needs TO"));
-        };
-        let place = Place::of(name, &relation.database)?;
-        if name.0.len() != 1 {
-            let message = format!("the new name {name} must not have a schema");
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
-        }
+        let place = Place { database: relation.database.clone(), schema: None, name: new_name(name)? };
         place.check_new()?;
         if place.relation(&self.server.catalog).is_some() {
             return Err(taken(&place.name));

@@ -144,8 +144,8 @@ impl Job {
     async fn execute(&mut self, statement: Statement, query: &Query) -> Result<(), End> {
         let moment = statement::moment_of(&statement, self.context.around.now_ns).map_err(End::Refused)?;
         let Some(moment_ns) = moment else { return self.execute_now(statement, query).await };
-        let store = self.context.around.catalog.store().clone();
-        let past = past::catalog_at(store, moment_ns).await.map_err(End::Refused)?;
+        let catalog = self.context.around.catalog.clone();
+        let past = past::catalog_at(catalog, moment_ns).await.map_err(End::Refused)?;
         let present = std::mem::replace(&mut self.context.around.catalog, past);
         let executed = self.execute_now(statement, query).await;
         self.context.around.catalog = present;
