@@ -51,8 +51,12 @@ impl SqlState {
     pub const DATETIME_OUT_OF_RANGE: Self = Self("22008");
     /// division_by_zero
     pub const DIVISION_BY_ZERO: Self = Self("22012");
+    /// null_value_not_allowed
+    pub const NULL_NOT_ALLOWED: Self = Self("22004");
     /// invalid_parameter_value
     pub const INVALID_PARAMETER: Self = Self("22023");
+    /// invalid_regular_expression
+    pub const INVALID_REGULAR_EXPRESSION: Self = Self("2201B");
     /// character_not_in_repertoire
     pub const INVALID_ENCODING: Self = Self("22021");
     /// invalid_text_representation
@@ -111,6 +115,8 @@ impl SqlState {
     pub const WRONG_OBJECT: Self = Self("42809");
     /// undefined_function
     pub const UNKNOWN_FUNCTION: Self = Self("42883");
+    /// ambiguous_function
+    pub const AMBIGUOUS_FUNCTION: Self = Self("42725");
     /// undefined_table
     pub const UNKNOWN_TABLE: Self = Self("42P01");
     /// undefined_parameter

@@ -1,6 +1,7 @@
 //! What all sessions share.
 
 use crate::asof_join::{self, FindAsofJoins, PushThroughAsofJoins};
+use crate::dialect::{self, Casts};
 use crate::floats::CompareFloats;
 use crate::functions;
 use crate::gaps::{self, FillGaps};
@@ -75,6 +76,7 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     // Before the planner gives operands the same type.
     meanings.insert(0, Arc::new(CompareFloats));
     // When everything has its type.
+    meanings.push(Arc::new(Casts));
     meanings.push(Arc::new(LocalTimes));
     meanings.push(Arc::new(FindAsofJoins));
     meanings.push(Arc::new(FillGaps));
@@ -89,6 +91,7 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
         .with_physical_optimizer_rules(rules);
     let mut planner = builder.build();
     let registered = functions::register(&mut planner)
+        .and_then(|()| dialect::register(&mut planner))
         .and_then(|()| gaps::register(&mut planner))
         .and_then(|()| asof_join::register(&mut planner));
     registered.expect("no function has the name of another");

@@ -65,6 +65,8 @@ const KNOWN: [(&str, &str, Accepts); 25] = [
 pub(crate) struct Settings {
     /// Those that were changed, by their position among the known ones.
     changed: BTreeMap<usize, String>,
+    /// Whether the user may do everything.
+    is_superuser: bool,
 }
 
 fn known(name: &str) -> SqlResult<usize> {
@@ -75,11 +77,22 @@ fn known(name: &str) -> SqlResult<usize> {
 }
 
 impl Settings {
+    /// Those of a session at first.
+    pub(crate) fn of(is_superuser: bool) -> Self {
+        Self { is_superuser, ..Self::default() }
+    }
+
     /// The value of a setting, and its name as PostgreSQL writes it.
     pub(crate) fn get(&self, name: &str) -> SqlResult<(&'static str, &str)> {
         let place = known(name)?;
-        let (name, first, _) = &KNOWN[place];
-        Ok((name, self.changed.get(&place).map_or(*first, String::as_str)))
+        Ok((KNOWN[place].0, self.value(place)))
+    }
+
+    fn value(&self, place: usize) -> &str {
+        match KNOWN[place] {
+            ("is_superuser", ..) if self.is_superuser => "on",
+            (_, first, _) => self.changed.get(&place).map_or(first, String::as_str),
+        }
     }
 
     /// Changes a setting; `None` gives it the value that it had at first. Returns its name as PostgreSQL writes it.
@@ -146,10 +159,7 @@ impl Settings {
 
     /// All settings and their values.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        KNOWN
-            .iter()
-            .enumerate()
-            .map(|(place, (name, first, _))| (*name, self.changed.get(&place).map_or(*first, String::as_str)))
+        KNOWN.iter().enumerate().map(|(place, (name, ..))| (*name, self.value(place)))
     }
 }
 

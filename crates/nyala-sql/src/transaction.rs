@@ -27,6 +27,8 @@ pub(crate) struct Transaction {
     pub(crate) snapshot: Arc<OnceCell<SnapshotRef>>,
     /// Where it writes, if the store can collect writes.
     pub(crate) stage: Option<Box<dyn Stage>>,
+    /// Whether it may not write.
+    pub(crate) is_read_only: bool,
     /// Whether it has written anything.
     pub(crate) has_written: bool,
     pub(crate) has_failed: bool,
@@ -40,6 +42,11 @@ pub(crate) struct Transaction {
 const SAVEPOINTS_MAX: usize = 1024;
 
 impl Transaction {
+    /// One that has not begun to read.
+    pub(crate) fn begin(is_read_only: bool) -> Self {
+        Self { is_read_only, ..Self::default() }
+    }
+
     /// Begins to show what was acknowledged so far, unless a statement has done so.
     pub(crate) async fn open(&mut self, store: &StoreRef, freshness: Freshness) -> SqlResult<()> {
         if self.snapshot.initialized() {

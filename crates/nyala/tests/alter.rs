@@ -33,7 +33,7 @@ fn definitions_outlast_a_crash() {
     done(&server, "CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL, b text)");
     done(&server, "CREATE TABLE plain (s varchar(3))");
     done(&server, "CREATE VIEW v AS SELECT id, a FROM t");
-    let insert = "INSERT INTO t SELECT n.value, n.value, 'x' FROM generate_series(1, 100000) AS n";
+    let insert = "INSERT INTO t SELECT n, n, 'x' FROM generate_series(1, 100000) AS n";
     assert_eq!(changed(&server, insert), 100_000);
     assert_eq!(changed(&server, "INSERT INTO plain VALUES ('a'), ('a')"), 2);
     done(

@@ -52,10 +52,14 @@ types! {
     Regproc: "regproc", 24, 1008, 4;
     Text: "text", 25, 1009, -1;
     Oid: "oid", 26, 1028, 4;
+    Xid: "xid", 28, 1011, 4;
     Oidvector: "oidvector", 30, 1013, -1;
     Json: "json", 114, 199, -1;
+    PgNodeTree: "pg_node_tree", 194, 1009, -1;
     Float4: "float4", 700, 1021, 4;
     Float8: "float8", 701, 1022, 8;
+    Inet: "inet", 869, 1041, -1;
+    Aclitem: "aclitem", 1033, 1034, 16;
     Bpchar: "bpchar", 1042, 1014, -1;
     Varchar: "varchar", 1043, 1015, -1;
     Date: "date", 1082, 1182, 4;
@@ -66,7 +70,9 @@ types! {
     Numeric: "numeric", 1700, 1231, -1;
     Regclass: "regclass", 2205, 2210, 4;
     Regtype: "regtype", 2206, 2211, 4;
+    Anyarray: "anyarray", 2277, 2277, -1;
     Uuid: "uuid", 2950, 2951, 16;
+    PgLsn: "pg_lsn", 3220, 3221, 8;
     Jsonb: "jsonb", 3802, 3807, -1;
 }
 
@@ -173,9 +179,12 @@ impl ColumnType {
             PgType::Bool => DataType::Boolean,
             PgType::Int2 => DataType::Int16,
             PgType::Int4 => DataType::Int32,
-            PgType::Int8 | PgType::Oid | PgType::Regproc | PgType::Regclass | PgType::Regtype => {
-                DataType::Int64
-            }
+            PgType::Int8
+            | PgType::Oid
+            | PgType::Xid
+            | PgType::Regproc
+            | PgType::Regclass
+            | PgType::Regtype => DataType::Int64,
             PgType::Float4 => DataType::Float32,
             PgType::Float8 => DataType::Float64,
             PgType::Numeric => DataType::Decimal128(38, 0),

@@ -6,7 +6,7 @@
 use super::own_name;
 use crate::call::{self, exact};
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, DataType, Expr, ObjectName, SelectItem, Value,
+    Array, ArrayElemTypeDef, CastKind, CharacterLength, DataType, Expr, ObjectName, SelectItem, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -21,19 +21,37 @@ pub(super) fn rewrite(expression: &mut Expr) {
         _ => return,
     };
     let name = name_of(data_type);
+    let data_type = &data_type.clone();
     let inner = match expression {
         Expr::Cast { expr, .. } => std::mem::replace(&mut **expr, Expr::value(Value::Null)),
         Expr::TypedString(typed) => Expr::Value(typed.value.clone()),
         _ => return,
     };
+    if let Some(letters) = length_of(data_type) {
+        // What does not fit is cut off where somebody asks for the type.
+        let cast = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(text_of(inner)),
+            data_type: DataType::Text,
+            array: false,
+            format: None,
+        };
+        let letters = Expr::value(Value::Number(letters.to_string(), false));
+        *expression = call::call(exact("left"), vec![cast, letters]);
+        return;
+    }
     let replaced = match name.as_deref() {
-        Some("regproc" | "regprocedure" | "regoper" | "regoperator") => {
-            Some(call("regproc::text", inner.clone()))
-        }
+        Some("regprocedure" | "regoper" | "regoperator") => Some(call("regproc::text", inner.clone())),
+        Some("regtype[]") => Some(call("regtype[]::text", inner.clone())),
         Some(name) if NAMED.contains(&name) => Some(call(&format!("{name}::oid"), inner.clone())),
         Some("oid" | "xid" | "cid") => Some(call("as::oid", inner.clone())),
         Some("name" | "sql_identifier") => Some(call("as::name", text_of(inner.clone()))),
         Some("char") => Some(call("as::char", text_of(inner.clone()))),
+        // A parameter gets its type from the cast.
+        Some("bytea") if matches!(&inner, Expr::Value(own) if matches!(own.value, Value::Placeholder(_))) => {
+            None
+        }
+        Some(name @ ("uuid" | "json" | "bytea")) => Some(call(&format!("as::{name}"), inner.clone())),
         Some("text" | "varchar" | "bpchar") if is_number(&inner) => Some(text_of(inner.clone())),
         _ => None,
     };
@@ -54,12 +72,34 @@ pub(super) fn rewrite(expression: &mut Expr) {
     }
 }
 
+/// How many letters a type of texts has at most.
+fn length_of(data_type: &DataType) -> Option<u64> {
+    match data_type {
+        DataType::Varchar(length) | DataType::CharacterVarying(length) => match length {
+            Some(CharacterLength::IntegerLength { length, .. }) => Some(*length),
+            _ => None,
+        },
+        DataType::Char(length) | DataType::Character(length) => match length {
+            Some(CharacterLength::IntegerLength { length, .. }) => Some(*length),
+            Some(CharacterLength::Max) => None,
+            None => Some(1),
+        },
+        _ => None,
+    }
+}
+
 /// The name of a type of the system catalogue, or of text.
 fn name_of(data_type: &DataType) -> Option<String> {
     match data_type {
         DataType::Regclass => Some("regclass".to_owned()),
         DataType::Text => Some("text".to_owned()),
+        DataType::Uuid => Some("uuid".to_owned()),
+        DataType::JSON => Some("json".to_owned()),
+        DataType::Bytea => Some("bytea".to_owned()),
         DataType::Varchar(None) | DataType::CharacterVarying(None) => Some("varchar".to_owned()),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(inner, _)) => {
+            name_of(inner).filter(|own| own == "regtype").map(|own| own + "[]")
+        }
         // In quotes it is a type of one letter; without them it is one of texts.
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             let is_quoted = name.to_string().ends_with('"');
@@ -106,7 +146,7 @@ fn plain(data_type: &mut DataType) {
 }
 
 /// The elements of the text of an array such as `'{a,"b c",NULL}'`; `None` if it is none of one dimension.
-fn array_elements(expression: &Expr) -> Option<Vec<Expr>> {
+pub(super) fn array_elements(expression: &Expr) -> Option<Vec<Expr>> {
     let Expr::Value(value) = expression else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;

@@ -2,10 +2,12 @@
 
 use super::own_name;
 use crate::call::{call, exact, list};
+use crate::dialect::at_zone;
 use crate::gaps::positional;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind,
-    Query, SelectItem, SetExpr, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query,
+    SelectItem, SetExpr, UnaryOperator, Value,
 };
 
 /// Words that are functions without parentheses, and that the parser takes for names.
@@ -25,8 +27,25 @@ pub(super) fn rewrite(expression: &mut Expr) {
             {
                 own.name = exact(&name);
             }
+            if let Some(other) = own_name(&own.name).and_then(|name| renamed(&name)) {
+                own.name = exact(other);
+            }
+            if let Some(rest) = operation(own) {
+                *expression = rest;
+                return;
+            }
+            if let Some(data_type) = own_name(&own.name).and_then(|name| counted(&name)) {
+                let expr = Box::new(expression.clone());
+                *expression =
+                    Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
+                return;
+            }
             if let Some(expanded) = own_name(&own.name).and_then(|name| expanded(&name)) {
                 own.name = exact(expanded);
+                *expression = call(exact("unnest"), vec![expression.clone()]);
+                return;
+            }
+            if own_name(&own.name).as_deref() == Some("generate_series") {
                 *expression = call(exact("unnest"), vec![expression.clone()]);
                 return;
             }
@@ -60,11 +79,51 @@ pub(super) fn rewrite_access(expression: &mut Expr) {
     *expression = fields.into_iter().fold(root, got);
 }
 
+/// What the planner calls a function of PostgreSQL; `None` if it has the same name.
+fn renamed(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "every" => "bool_and",
+        "variance" => "var_samp",
+        "ceiling" => "ceil",
+        "sign" => "signum",
+        _ => return None,
+    })
+}
+
+/// `mod(a, b)` as `a % b`, and `timezone(zone, time)` as `time AT TIME ZONE zone`.
+fn operation(own: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &own.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(a)), FunctionArg::Unnamed(FunctionArgExpr::Expr(b))] =
+        &list.args[..]
+    else {
+        return None;
+    };
+    let nested = |own: &Expr| Box::new(Expr::Nested(Box::new(own.clone())));
+    match own_name(&own.name).as_deref() {
+        Some("mod") => Some(Expr::BinaryOp { left: nested(a), op: BinaryOperator::Modulo, right: nested(b) }),
+        Some("timezone") => Some(call(exact(at_zone::NAME), vec![b.clone(), a.clone()])),
+        _ => None,
+    }
+}
+
+/// The type of what a function counts, where the planner gives it one without a sign.
+fn counted(name: &str) -> Option<DataType> {
+    match name {
+        "row_number" | "rank" | "dense_rank" | "regr_count" => Some(DataType::BigInt(None)),
+        "ntile" | "array_length" | "cardinality" | "array_position" | "array_ndims" => {
+            Some(DataType::Integer(None))
+        }
+        _ => None,
+    }
+}
+
 /// The function that gives as an array what a function gives as rows; `None` if the planner knows the function.
 pub(super) fn expanded(name: &str) -> Option<&'static str> {
     match name {
         "generate_subscripts" => Some("array::subscripts"),
         "_pg_expandarray" => Some("array::numbered"),
+        "regexp_split_to_table" => Some("regexp_split_to_array"),
+        "aclexplode" => Some("array::privileges"),
         _ => None,
     }
 }

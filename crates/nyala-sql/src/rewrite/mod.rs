@@ -7,20 +7,25 @@ mod cast;
 mod function;
 mod output_names;
 mod projection;
+mod quantified;
 mod table;
 
 pub(crate) use output_names::{named, named_fields};
 
 use crate::asof_join;
 use crate::call::{call, exact};
+use crate::dialect::at_zone;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement, TableFactor,
-    Value, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SetExpr,
+    Statement, TableFactor, Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 /// A statement in forms that the planner knows.
 pub(crate) fn rewritten(mut statement: Statement) -> Statement {
+    if let Statement::Query(query) = &mut statement {
+        projection::tell_aliases_apart(query);
+    }
     let _: ControlFlow<()> = statement.visit(&mut Rewrite);
     match &mut statement {
         Statement::Query(query) => shown(&mut query.body),
@@ -53,6 +58,16 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(Fetch { with_ties: false, percent: false, quantity }) = &query.fetch {
+            let limit =
+                Some(quantity.clone().unwrap_or_else(|| Expr::value(Value::Number("1".into(), false))));
+            let offset = match query.limit_clause.take() {
+                Some(LimitClause::LimitOffset { offset, .. }) => offset,
+                _ => None,
+            };
+            query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by: Vec::new() });
+            query.fetch = None;
+        }
         let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
         tables.for_each(|table| output_names::name_columns(&mut table.query.body));
         ControlFlow::Continue(())
@@ -92,6 +107,16 @@ impl VisitorMut for Rewrite {
                     **pattern = call(exact("like::pattern"), vec![(**pattern).clone(), Expr::Value(escape)]);
                 }
             }
+            Expr::Value(own) => {
+                if let Value::UnicodeStringLiteral(text) = &own.value {
+                    own.value = Value::SingleQuotedString(text.clone());
+                }
+            }
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                let arguments = vec![(**timestamp).clone(), (**time_zone).clone()];
+                *expression = call(exact(at_zone::NAME), arguments);
+            }
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewrite(expression),
             Expr::CompoundFieldAccess { .. } => function::rewrite_access(expression),
             Expr::Collate { expr, .. } => {
                 // Texts are compared by their bytes, whatever the collation.

@@ -1,6 +1,8 @@
 //! Columns of one name: PostgreSQL allows `SELECT NULL, NULL`, the planner wants names of their own.
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem};
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+};
 use std::collections::HashSet;
 
 /// Gives columns whose names are taken names that nobody writes. What clients are told is decided elsewhere.
@@ -30,6 +32,33 @@ pub(super) fn tell_apart(select: &mut Select) {
             }
             SelectItem::ExprWithAlias { alias: own, .. } => *own = alias,
             _ => {}
+        }
+    }
+}
+
+/// Gives aliases beside a wildcard, which may stand for columns of the same name, names that nobody writes: what a client
+/// is told is decided by the query as it was. `query` is the whole statement.
+pub(super) fn tell_aliases_apart(query: &mut Query) {
+    let order: Vec<String> = match &query.order_by {
+        Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) => {
+            order.iter().map(|own| own.expr.to_string().to_lowercase()).collect()
+        }
+        Some(_) => return,
+        None => Vec::new(),
+    };
+    let SetExpr::Select(select) = &mut *query.body else { return };
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(own, _) if own.is_empty());
+    let is_wildcard =
+        |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    if is_grouped || select.distinct.is_some() || select.projection.iter().filter(is_wildcard).count() != 1 {
+        return;
+    }
+    for (item, number) in select.projection.iter_mut().zip(0..) {
+        let SelectItem::ExprWithAlias { alias, .. } = item else { continue };
+        let name = alias.value.to_lowercase();
+        // Only a sort by exactly that name, which then means the alias, keeps it.
+        if !order.iter().any(|own| own.trim_matches('"').contains(&*name) && !own.contains('.')) {
+            *alias = Ident::with_quote('"', format!("\u{1}{} {number}", alias.value));
         }
     }
 }

@@ -50,9 +50,9 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
         own if let Some(expanded) = function::expanded(own) => vec![call(exact(expanded), given)],
         // The planner has a table of constant numbers.
         "generate_series" | "range" if are_constant => {
-            if name.0.len() > 1 {
-                name_column(alias);
-            }
+            let mut named = alias.take().or_else(|| Some(alias_of(&own)));
+            name_column(&mut named);
+            *alias = named;
             // Names of such tables are looked up with their quotes.
             *name = ObjectName::from(vec![Ident::new(own)]);
             return;

@@ -9,6 +9,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::rows::Rows;
 use crate::session::Outcome;
 use crate::statement::Statement;
+use crate::system_catalog::quoted;
 use crate::target::folded;
 use crate::transaction::Transaction;
 use crate::undo::Undo;
@@ -29,7 +30,12 @@ enum Command {
     ShowAll,
     /// Gives settings values, and shows these.
     SetAndShow(Vec<(String, String)>),
-    Begin,
+    Begin {
+        is_read_only: bool,
+    },
+    SetTransaction {
+        is_read_only: Option<bool>,
+    },
     Commit,
     Rollback,
     Savepoint(String),
@@ -85,11 +91,17 @@ impl Session {
                 let values = values.collect::<SqlResult<Vec<_>>>()?;
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
-            Command::Begin => {
+            Command::Begin { is_read_only } => {
                 if self.transaction.is_none() {
-                    self.transaction = Some(Transaction::default());
+                    self.transaction = Some(Transaction::begin(is_read_only));
                 }
                 "BEGIN"
+            }
+            Command::SetTransaction { is_read_only } => {
+                if let (Some(transaction), Some(is_read_only)) = (&mut self.transaction, is_read_only) {
+                    transaction.is_read_only = is_read_only;
+                }
+                "SET"
             }
             Command::Commit => match self.transaction.take() {
                 Some(transaction) if transaction.has_failed => "ROLLBACK",
@@ -166,7 +178,7 @@ impl Command {
             }
             ast::Statement::StartTransaction { modes, .. } => {
                 check_modes(modes)?;
-                Self::Begin
+                Self::Begin { is_read_only: is_read_only(modes).unwrap_or(false) }
             }
             ast::Statement::Commit { chain: false, .. } => Self::Commit,
             ast::Statement::Rollback { chain: false, savepoint: None } => Self::Rollback,
@@ -187,7 +199,15 @@ impl Command {
     fn of_set(set: &ast::Set) -> SqlResult<Self> {
         match set {
             ast::Set::SingleAssignment { variable, values, .. } => {
-                let values: Vec<String> = values.iter().map(value_of).collect::<SqlResult<_>>()?;
+                // Names of schemas are shown as they are written in SQL.
+                let is_path = variable.to_string().eq_ignore_ascii_case("search_path");
+                let shown = |value: &ast::Expr| match value {
+                    ast::Expr::Identifier(word) if is_path && word.quote_style.is_some() => {
+                        Ok(quoted(&word.value))
+                    }
+                    other => value_of(other),
+                };
+                let values: Vec<String> = values.iter().map(shown).collect::<SqlResult<_>>()?;
                 let is_default = matches!(&values[..], [one] if one.eq_ignore_ascii_case("default"));
                 Ok(Self::Set(variable.to_string(), (!is_default).then(|| values.join(", "))))
             }
@@ -201,11 +221,19 @@ impl Command {
             }
             ast::Set::SetTransaction { modes, .. } => {
                 check_modes(modes)?;
-                Ok(Self::Set("transaction_isolation".to_owned(), None))
+                Ok(Self::SetTransaction { is_read_only: is_read_only(modes) })
             }
             other => Err(SqlError::unsupported(format!("SET in the form \"{other}\""))),
         }
     }
+}
+
+/// Whether the modes of a transaction say that it only reads.
+fn is_read_only(modes: &[ast::TransactionMode]) -> Option<bool> {
+    modes.iter().rev().find_map(|mode| match mode {
+        ast::TransactionMode::AccessMode(mode) => Some(*mode == ast::TransactionAccessMode::ReadOnly),
+        ast::TransactionMode::IsolationLevel(_) => None,
+    })
 }
 
 /// Accepts the modes of transactions that there are: every transaction reads one snapshot, as PostgreSQL's REPEATABLE READ

@@ -99,7 +99,8 @@ impl Session {
     /// A session of somebody in a database, which need not exist.
     pub fn open(server: Arc<SqlServer>, principal: Principal, database: &str) -> Self {
         let running = CancelHandle { number: Arc::default(), running: server.running.clone() };
-        let (database, settings) = (database.to_owned(), Settings::default());
+        let database = database.to_owned();
+        let settings = Settings::of(principal.is_admin());
         let user = principal.user_name().unwrap_or("nyala").to_owned();
         Self {
             server,

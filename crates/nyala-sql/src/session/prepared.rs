@@ -100,6 +100,11 @@ impl fmt::Debug for PastPlan {
     }
 }
 
+/// A plan whose expressions have the types that they are computed with.
+fn analyzed(state: &SessionState, plan: &LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+    state.analyzer().execute_and_check(plan.clone(), state.config_options(), |_, _| {})
+}
+
 impl Prepared {
     /// A statement that only concerns the session.
     pub(crate) fn of_session(statement: Statement, columns: Option<SchemaRef>) -> Self {
@@ -157,12 +162,17 @@ impl Prepared {
         // What neither the client nor the planner knows is text.
         let parameters: Vec<DataType> = parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();
         let plan = with_types(plan, &parameters).map_err(placed)?;
-        let columns = Some(named(plan.schema().inner(), &statement.ast));
         let is_explain = matches!(*statement.ast, ast::Statement::Explain { .. });
         let (plan, is_optimized) = match is_explain || calls_stable_function(&plan).map_err(placed)? {
             true => (plan, false),
             false => (state.optimize(&plan).map_err(placed)?, true),
         };
+        // The planner gives branches and operands of different types a common one after that.
+        let columns = match is_optimized || is_explain {
+            true => plan.schema().inner().clone(),
+            false => analyzed(state, &plan).map_err(placed)?.schema().inner().clone(),
+        };
+        let columns = Some(named(&columns, &statement.ast));
         let plan = PreparedPlan::Query { plan, is_optimized };
         Ok(Self { statement, parameters, columns, version: 0, plan, principal: None })
     }

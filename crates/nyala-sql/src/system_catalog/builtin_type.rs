@@ -35,8 +35,8 @@ pub(crate) struct BuiltinType {
     /// The type that a domain restricts, or 0.
     pub(crate) base: u32,
     pub(crate) collation: u32,
-    /// The functions that read and write it: input, output, receive, send.
-    pub(crate) functions: [&'static str; 4],
+    /// Its functions: input, output, receive, send, subscript, input and output of modifiers, analyze. `-`: there is none.
+    pub(crate) functions: [&'static str; 8],
     pub(crate) delimiter: &'static str,
     pub(crate) namespace: &'static str,
     pub(crate) modifier: i32,
@@ -68,7 +68,7 @@ impl BuiltinType {
             storage: parts[11],
             base: number(12),
             collation: number(13),
-            functions: [parts[14], parts[15], parts[16], parts[17]],
+            functions: [14, 15, 16, 17, 21, 22, 23, 24].map(|place| parts[place]),
             delimiter: parts[18],
             namespace: parts[19],
             modifier: parts[20].parse().expect("the file has numbers here"),
@@ -129,11 +129,11 @@ impl BuiltinType {
             "real" => (DataType::Float32, None),
             "double precision" => (DataType::Float64, None),
             "oid" => (DataType::Int64, Some("oid")),
-            // Numbers of transactions have no type of their own here.
-            "xid" => (DataType::Int64, Some("oid")),
+            "xid" => (DataType::Int64, Some("xid")),
+            // It is shown as the name of the function.
+            "regproc" => (DataType::Int64, Some("regproc")),
             "name" => (DataType::Utf8, Some("name")),
             "\"char\"" => (DataType::Utf8, Some("char")),
-            "regproc" => (DataType::Utf8, Some("regproc")),
             "regtype" => (DataType::Utf8, Some("regtype")),
             "character varying" => (DataType::Utf8, Some("varchar")),
             "bytea" => (DataType::Binary, None),
@@ -141,7 +141,9 @@ impl BuiltinType {
                 (DataType::Timestamp(TimeUnit::Nanosecond, Some("+00:00".into())), None)
             }
             "interval" => (DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano), None),
-            _ => (DataType::Utf8, None),
+            "text" => (DataType::Utf8, None),
+            // What has no form of its own here is a text that has its name.
+            _ => (DataType::Utf8, Some(self.name)),
         };
         let field = Field::new(name, data_type, true);
         match shown {

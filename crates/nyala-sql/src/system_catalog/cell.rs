@@ -1,6 +1,7 @@
 //! Rows of the catalogue: cells by the names of their columns, which become columns of a plan.
 
-use super::system_table::{SystemColumn, SystemTable};
+use super::builtin_function::BuiltinFunction;
+use super::system_table::SystemTable;
 use arrow_array::builder::{
     BinaryBuilder, BooleanBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder, Int64Builder,
     IntervalMonthDayNanoBuilder, ListBuilder, StringBuilder, TimestampNanosecondBuilder,
@@ -65,7 +66,7 @@ pub(crate) fn batch(table: &SystemTable, rows: &[Row], projection: &[usize]) -> 
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(projection.len());
     for (place, field) in projection.iter().zip(&fields) {
         let column = &table.columns[*place];
-        let absent = if column.is_not_null { zero(column, field.data_type()) } else { Cell::Null };
+        let absent = if column.is_not_null { zero(field.data_type()) } else { Cell::Null };
         // Rows of one table name their columns in the same order.
         let mut usual = 0;
         let cells = rows.iter().map(|row| {
@@ -74,17 +75,29 @@ pub(crate) fn batch(table: &SystemTable, rows: &[Row], projection: &[usize]) -> 
             }
             row.get(usual).map_or(&absent, |(_, cell)| cell)
         });
-        arrays.push(array(field.data_type(), cells)?);
+        arrays.push(if column.of.name == "regproc" {
+            let numbers: Vec<Cell> = cells.map(function_number).collect();
+            array(field.data_type(), numbers.iter())?
+        } else {
+            array(field.data_type(), cells)?
+        });
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
 }
 
-fn zero(column: &SystemColumn, data_type: &DataType) -> Cell {
+/// The number of the function that a cell names.
+fn function_number(cell: &Cell) -> Cell {
+    match cell {
+        Cell::Text(name) => BuiltinFunction::of_name(name).first().map_or(0, |own| own.oid).into(),
+        other => other.clone(),
+    }
+}
+
+fn zero(data_type: &DataType) -> Cell {
     match data_type {
         DataType::Boolean => Cell::Bool(false),
         DataType::Float32 | DataType::Float64 => Cell::Float(0.0),
-        DataType::Utf8 if column.of.name == "regproc" => Cell::Text("-".to_owned()),
         DataType::Utf8 => Cell::Text(String::new()),
         DataType::List(_) => Cell::List(Vec::new()),
         _ => Cell::Int(0),

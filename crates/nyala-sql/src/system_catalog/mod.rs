@@ -4,6 +4,7 @@
 //! session's user may see ([`viewer`], [`objects`]). [`system_table`] says which columns the tables have, [`content`] computes
 //! the rows, [`functions`] are those that clients call while they look around.
 
+mod builtin_function;
 mod builtin_type;
 mod cell;
 mod columns;
@@ -16,9 +17,12 @@ mod schema;
 mod subquery;
 mod system_table;
 mod table;
+mod typed;
 mod viewer;
 
+pub use builtin_function::function_name;
 pub(crate) use keyword::is_reserved;
+pub(crate) use objects::quoted;
 pub(crate) use schema::SystemSchema;
 use subquery::CatalogSubqueries;
 pub(crate) use subquery::MakePlanner;
@@ -28,6 +32,7 @@ pub(crate) use viewer::{MAINTENANCE_DATABASE, Viewer};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use std::sync::Arc;
+use typed::CatalogTypes;
 
 /// Makes a planner know the functions and the subqueries of clients that look around. `make_planner` makes one that need
 /// not know them.
@@ -37,6 +42,7 @@ pub(crate) fn register(
     make_planner: MakePlanner,
 ) -> Result<()> {
     functions::register(state, viewer)?;
+    state.add_analyzer_rule(Arc::new(CatalogTypes::new(viewer.clone())));
     state.add_analyzer_rule(Arc::new(CatalogSubqueries::new(make_planner)));
     Ok(())
 }

@@ -55,7 +55,7 @@ public class PgJdbc {
         check("a;", ask("SELECT host FROM cpu ORDER BY time LIMIT ?", 1));
         refused("42703", () -> ask("SELECT nothing FROM cpu"));
         connection.setAutoCommit(false);
-        try (PreparedStatement statement = connection.prepareStatement("SELECT value FROM generate_series(1, 10000)")) {
+        try (PreparedStatement statement = connection.prepareStatement("SELECT generate_series FROM generate_series(1, 10000)")) {
             statement.setFetchSize(100);
             ResultSet rows = statement.executeQuery();
             long sum = 0;
@@ -72,7 +72,7 @@ public class PgJdbc {
         try (Statement statement = connection.createStatement()) {
             statement.setQueryTimeout(1);
             refused("57014", () -> statement.executeQuery(
-                "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 1000000) b WHERE a.value * b.value % 7 = 3"));
+                "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 1000000) b WHERE a * b % 7 = 3"));
         }
         try (Statement statement = connection.createStatement()) {
             statement.execute("CREATE TABLE copied (a int PRIMARY KEY, b text)");

@@ -1,10 +1,12 @@
 //! The system catalogue, as psql and other programs look at it. The answers are those of a real PostgreSQL 15
 //! (`testdata/postgres/record`).
 
+use super::drivers::find;
 use super::psql::{command, printed, program};
 use super::server::Server;
 use std::fs::File;
 use std::path::Path;
+use std::process::Command;
 
 /// Has psql execute a file of `testdata/postgres` in an empty database, and compares what it prints.
 fn compare(name: &str, arguments: &[&str]) {
@@ -43,6 +45,57 @@ fn tables_are_altered_as_those_of_postgresql() {
 #[test]
 fn programs_that_look_around_get_the_answers_of_postgresql() {
     compare("catalog_queries", &["--set=VERBOSITY=sqlstate"]);
+}
+
+/// Sends the queries of a client, and compares the answers (`clients/catalog_queries.py`).
+fn compare_queries_of(client: &str) {
+    let check = &["-c", "import psycopg"];
+    let Some(python) = find("psycopg 3", "NYALA_PYTHON", "python3", check) else { return };
+    let server = Server::start(&[]);
+    server.ask("CREATE DATABASE e");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let queries = folder.join("../../testdata/postgres/clients");
+    let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
+    let mut program = Command::new(python);
+    program.arg(folder.join("tests/clients/catalog_queries.py")).args([&host, &port, "me", "none", "e"]);
+    let ran = program.arg(queries.join(format!("{client}.sql"))).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{errors}\n{}", server.process.log());
+    let expected = std::fs::read_to_string(queries.join(format!("{client}.txt"))).expect("answers");
+    let answers = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let mut title = "";
+    for (got, wanted) in answers.lines().zip(expected.lines()) {
+        if wanted.starts_with("-- ") {
+            title = wanted;
+        }
+        assert_eq!(got, wanted, "{title}\n{errors}");
+    }
+    assert_eq!(answers.lines().count(), expected.lines().count(), "{errors}");
+}
+
+#[test]
+fn grafana_gets_the_answers_of_postgresql() {
+    compare_queries_of("grafana");
+}
+
+#[test]
+fn dbeaver_gets_the_answers_of_postgresql() {
+    compare_queries_of("dbeaver");
+}
+
+#[test]
+fn metabase_gets_the_answers_of_postgresql() {
+    compare_queries_of("metabase");
+}
+
+#[test]
+fn superset_gets_the_answers_of_postgresql() {
+    compare_queries_of("superset");
+}
+
+#[test]
+fn npgsql_gets_the_answers_of_postgresql() {
+    compare_queries_of("npgsql");
 }
 
 #[test]

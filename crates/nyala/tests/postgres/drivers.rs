@@ -6,13 +6,13 @@ use super::server::Server;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn find(peer: &str, variable: &str, usual: &str, check: &[&str]) -> Option<String> {
+pub(crate) fn find(peer: &str, variable: &str, usual: &str, check: &[&str]) -> Option<String> {
     let program = std::env::var(variable).unwrap_or_else(|_| usual.to_owned());
     let found = peers::works(&program, check).then_some(program);
     peers::require(peer, "crates/nyala/tests/postgres/main.rs says where it is looked for", found)
 }
 
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
 }
 
@@ -66,6 +66,41 @@ fn psycopg_copies_as_to_and_from_postgresql() {
         return;
     };
     compare(Command::new(python).arg(programs().join("psycopg3_copy.py")), "copy.txt");
+}
+
+#[test]
+fn pgcli_works() {
+    let Some(python) = find("pgcli", "NYALA_PYTHON", "python3", &["-c", "import pgcli, pgspecial"]) else {
+        return;
+    };
+    compare(Command::new(python).arg(programs().join("pgcli_session.py")), "pgcli.txt");
+}
+
+#[test]
+fn adbc_ingests_and_reads() {
+    let check = &["-c", "import adbc_driver_postgresql, pyarrow"];
+    let Some(python) = find("ADBC's driver", "NYALA_PYTHON", "python3", check) else { return };
+    compare(Command::new(python).arg(programs().join("adbc_postgresql.py")), "adbc.txt");
+}
+
+#[test]
+fn odbc_works() {
+    let Some(python) = find("pyodbc", "NYALA_PYTHON", "python3", &["-c", "import pyodbc"]) else { return };
+    let usual = "/usr/lib/x86_64-linux-gnu/odbc/psqlodbcw.so";
+    let driver = std::env::var("NYALA_ODBC").unwrap_or_else(|_| usual.to_owned());
+    let found = Path::new(&driver).is_file().then_some(driver);
+    let Some(driver) = peers::require("psqlodbc", "Debian: odbc-postgresql", found) else { return };
+    let program = programs().join("odbc_session.py");
+    compare(Command::new(python).env("NYALA_ODBC", driver).arg(program), "odbc.txt");
+}
+
+#[test]
+fn pgx_and_pq_work() {
+    let program = std::env::var("NYALA_PGX").unwrap_or_default();
+    let found = Path::new(&program).is_file().then_some(program);
+    let hint = "build crates/nyala/tests/clients/pgx and name it by NYALA_PGX";
+    let Some(program) = peers::require("pgx", hint, found) else { return };
+    compare(&mut Command::new(program), "pgx.txt");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! PostgreSQL's protocol, as its own clients and hostile ones use it.
 //!
 //! - `NYALA_PSQL` names psql (Debian: `postgresql-client`), else the search path is tried.
-//! - `NYALA_PYTHON` names a Python with psycopg 3, SQLAlchemy and pandas (`pip install 'psycopg[binary]' sqlalchemy pandas`),
-//!   else `python3` is tried.
+//! - `NYALA_PYTHON` names a Python with psycopg 3, SQLAlchemy, pandas, pgcli, ADBC's driver and pyodbc (`pip install 'psycopg[binary]'
+//!   sqlalchemy pandas pgcli adbc-driver-postgresql pyarrow pyodbc`), else `python3` is tried. `NYALA_ODBC` names psqlodbc (Debian:
+//!   `odbc-postgresql`).
+//! - `NYALA_PGX` names the program that `go build` makes of `clients/pgx`.
 //! - `NYALA_NODE_MODULES` names a directory with pg (`clients/package.json`), for `node`.
 //! - `NYALA_PGJDBC` names a directory with pgJDBC (`clients/pgjdbc.xml`), for `java`.
 //!

@@ -173,7 +173,9 @@ impl Column {
             out.extend_from_slice(&(-1_i32).to_be_bytes());
             return Ok(());
         }
-        if let (Cells::Int64(values), Format::Text) = (&self.cells, self.format) {
+        if let (Cells::Int64(values), Format::Text) = (&self.cells, self.format)
+            && self.of != PgType::Regproc
+        {
             text::write_counted_integer(values[row], out);
             return Ok(());
         }

@@ -16,6 +16,7 @@ pub(in crate::value) fn write(column: &Column, row: usize, out: &mut Vec<u8>) ->
         Cells::Int8(values) => integer(values[row], out),
         Cells::Int16(values) => integer(values[row], out),
         Cells::Int32(values) => integer(values[row], out),
+        Cells::Int64(values) if column.of == PgType::Regproc => function(values[row], out),
         Cells::Int64(values) => integer(values[row], out),
         Cells::UInt8(values) => integer(values[row], out),
         Cells::UInt16(values) => integer(values[row], out),
@@ -72,6 +73,14 @@ pub(super) fn write_counted_integer(value: i64, out: &mut Vec<u8>) {
 
 fn integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// The name of a function, or its number if it is not known.
+fn function(number: i64, out: &mut Vec<u8>) {
+    match u32::try_from(number).ok().and_then(nyala_sql::function_name) {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None => integer(number, out),
+    }
 }
 
 fn decimal(value: impl Display, scale: i8, out: &mut Vec<u8>) {

@@ -79,7 +79,9 @@ pub(super) fn of_text(text: &str, of: PgType, wanted: &DataType, zone: Zone) -> 
     Ok(match of {
         PgType::Bool => ScalarValue::Boolean(Some(boolean(trimmed).ok_or_else(malformed)?)),
         PgType::Int2 | PgType::Int4 | PgType::Int8 => integer(trimmed, of)?,
-        PgType::Oid => ScalarValue::Int64(Some(trimmed.parse::<u32>().map_err(|_| malformed())?.into())),
+        PgType::Oid | PgType::Xid => {
+            ScalarValue::Int64(Some(trimmed.parse::<u32>().map_err(|_| malformed())?.into()))
+        }
         PgType::Float4 => ScalarValue::Float32(Some(float(trimmed, of, |value: &f32| value.is_infinite())?)),
         PgType::Float8 => ScalarValue::Float64(Some(float(trimmed, of, |value: &f64| value.is_infinite())?)),
         PgType::Numeric => decimal(Decimal::read(text)?, wanted)?,
@@ -112,7 +114,7 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType, wanted: &DataType) -> Result<S
         PgType::Int2 => ScalarValue::Int16(Some(number!(i16))),
         PgType::Int4 => ScalarValue::Int32(Some(number!(i32))),
         PgType::Int8 => ScalarValue::Int64(Some(number!(i64))),
-        PgType::Oid | PgType::Regclass | PgType::Regtype | PgType::Regproc => {
+        PgType::Oid | PgType::Xid | PgType::Regclass | PgType::Regtype | PgType::Regproc => {
             ScalarValue::Int64(Some(number!(u32).into()))
         }
         PgType::Float4 => ScalarValue::Float32(Some(number!(f32))),
@@ -153,7 +155,13 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType, wanted: &DataType) -> Result<S
             Some((1, text)) => ScalarValue::Utf8(Some(utf8(text)?.to_owned())),
             _ => return Err(invalid()),
         },
-        PgType::Int2vector | PgType::Oidvector => return Err(invalid()),
+        PgType::Int2vector
+        | PgType::Oidvector
+        | PgType::Anyarray
+        | PgType::Aclitem
+        | PgType::PgLsn
+        | PgType::PgNodeTree
+        | PgType::Inet => return Err(invalid()),
         PgType::Text | PgType::Varchar | PgType::Bpchar | PgType::Name | PgType::Char | PgType::Json => {
             ScalarValue::Utf8(Some(utf8(bytes)?.to_owned()))
         }

@@ -41,6 +41,12 @@ impl Session {
         plan: &ChangePlan,
         values: Vec<ScalarValue>,
     ) -> SqlResult<Option<Outcome>> {
+        if self.transaction.as_ref().is_some_and(|own| own.is_read_only) {
+            let command = preparing::written(statement).map(|own| preparing::first_word(own.statement));
+            let command = command.unwrap_or_default();
+            let words = format!("cannot execute {command} in a read-only transaction");
+            return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
+        }
         match plan {
             ChangePlan::Rows(change) => self.change_rows(statement, change, values).await,
             ChangePlan::Points(change) => {
@@ -165,6 +171,10 @@ impl Session {
 
     /// Takes the stage of the transaction, which whoever writes to it gives back.
     pub(super) fn transaction_stage(&mut self) -> SqlResult<Box<dyn Stage>> {
+        if self.transaction.as_ref().is_some_and(|own| own.is_read_only) {
+            let words = "cannot execute COPY FROM in a read-only transaction";
+            return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
+        }
         let stage = self.transaction.as_mut().and_then(|transaction| {
             transaction.changes += 1;
             transaction.stage.take()

@@ -4,9 +4,12 @@ use super::Scope;
 use crate::system_catalog::builtin_type::BuiltinType;
 use crate::system_catalog::cell::Row;
 use crate::system_catalog::oid;
+use crate::system_catalog::oid::{PG_CATALOG_SCHEMA, PUBLIC_SCHEMA};
 
 /// The number of `pg_class`, in which descriptions find what they describe.
 const OF_RELATIONS: u32 = 1259;
+/// The number of `pg_namespace`.
+const OF_SCHEMAS: u32 = 2615;
 
 pub(super) async fn attributes(scope: &Scope<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -54,7 +57,17 @@ pub(super) async fn defaults(scope: &Scope<'_>) -> Vec<Row> {
 }
 
 pub(super) fn descriptions(scope: &Scope<'_>) -> Vec<Row> {
-    let mut rows = Vec::new();
+    let of_schema = |(oid, text): (u32, &str)| -> Row {
+        vec![
+            ("objoid", oid.into()),
+            ("classoid", OF_SCHEMAS.into()),
+            ("objsubid", 0.into()),
+            ("description", text.into()),
+        ]
+    };
+    let known = [(PG_CATALOG_SCHEMA, "system catalog schema"), (PUBLIC_SCHEMA, "standard public schema")];
+    let known = known.into_iter().filter(|(oid, _)| scope.objects.schema(*oid).is_some());
+    let mut rows: Vec<Row> = known.map(of_schema).collect();
     for object in scope.objects().filter(|object| object.letter() != "i") {
         let Some(relation) = object.relation() else { continue };
         let mut add = |number: i32, text: &Option<String>| {

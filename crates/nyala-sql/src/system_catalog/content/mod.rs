@@ -68,6 +68,7 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         "pg_indexes" => constraints::shown_indexes(scope),
         "pg_language" => types::languages(),
         "pg_namespace" => databases::namespaces(scope),
+        "pg_proc" => types::functions(),
         "pg_roles" => roles::roles(scope),
         "pg_settings" => settings::settings(scope),
         "pg_stat_activity" => databases::activity(scope),

@@ -1,18 +1,23 @@
 //! What is the same in every database: types, collations, access methods, languages.
 
+use crate::system_catalog::builtin_function::{BuiltinFunction, FUNCTIONS};
 use crate::system_catalog::builtin_type::{BuiltinType, TYPES};
-use crate::system_catalog::cell::Row;
+use crate::system_catalog::cell::{Cell, Row};
 use crate::system_catalog::keyword::{KEYWORDS, Keyword};
 use crate::system_catalog::oid::{
     BTREE, DEFAULT_COLLATION, HEAP, INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA,
 };
 use crate::system_catalog::system_table::PG_CATALOG;
 
+/// The language of functions that are part of the server.
+const INTERNAL_LANGUAGE: u32 = 12;
+
 pub(super) fn types() -> Vec<Row> {
     let row = |own: &BuiltinType| {
         let namespace =
             if own.namespace == PG_CATALOG { PG_CATALOG_SCHEMA } else { INFORMATION_SCHEMA_SCHEMA };
-        let [input, output, receive, send] = own.functions;
+        let [input, output, receive, send, subscript, modifier_input, modifier_output, analyze] =
+            own.functions;
         vec![
             ("oid", own.oid.into()),
             ("typname", own.name.into()),
@@ -25,12 +30,16 @@ pub(super) fn types() -> Vec<Row> {
             ("typispreferred", own.is_preferred.into()),
             ("typisdefined", true.into()),
             ("typdelim", own.delimiter.into()),
+            ("typsubscript", subscript.into()),
             ("typelem", own.element.into()),
             ("typarray", own.array.into()),
             ("typinput", input.into()),
             ("typoutput", output.into()),
             ("typreceive", receive.into()),
             ("typsend", send.into()),
+            ("typmodin", modifier_input.into()),
+            ("typmodout", modifier_output.into()),
+            ("typanalyze", analyze.into()),
             ("typalign", own.alignment.into()),
             ("typstorage", own.storage.into()),
             ("typbasetype", own.base.into()),
@@ -39,6 +48,39 @@ pub(super) fn types() -> Vec<Row> {
         ]
     };
     TYPES.iter().map(row).collect()
+}
+
+pub(super) fn functions() -> Vec<Row> {
+    let row = |own: &BuiltinFunction| {
+        let optional = |all: Vec<Cell>| if all.is_empty() { Cell::Null } else { Cell::List(all) };
+        let cells = |all: &[u32]| all.iter().map(|own| Cell::from(*own)).collect::<Vec<_>>();
+        let texts = |all: &[&str]| all.iter().map(|own| Cell::from(*own)).collect::<Vec<_>>();
+        let count = i16::try_from(own.arguments.len()).unwrap_or(i16::MAX);
+        vec![
+            ("oid", own.oid.into()),
+            ("proname", own.name.into()),
+            ("pronamespace", PG_CATALOG_SCHEMA.into()),
+            ("proowner", OWNER.into()),
+            ("prolang", INTERNAL_LANGUAGE.into()),
+            ("procost", 1.0.into()),
+            ("prorows", if own.gives_rows { 1000.0 } else { 0.0 }.into()),
+            ("provariadic", own.variadic.into()),
+            ("prokind", own.kind.into()),
+            ("proisstrict", own.is_strict.into()),
+            ("proretset", own.gives_rows.into()),
+            ("provolatile", own.volatility.into()),
+            ("proparallel", "s".into()),
+            ("pronargs", count.into()),
+            ("pronargdefaults", own.defaults.into()),
+            ("prorettype", own.result.into()),
+            ("proargtypes", Cell::List(cells(&own.arguments))),
+            ("proallargtypes", optional(cells(&own.all_arguments))),
+            ("proargmodes", optional(texts(&own.modes))),
+            ("proargnames", optional(texts(&own.names))),
+            ("prosrc", own.name.into()),
+        ]
+    };
+    FUNCTIONS.iter().map(row).collect()
 }
 
 pub(super) fn access_methods() -> Vec<Row> {
@@ -85,7 +127,7 @@ pub(super) fn languages() -> Vec<Row> {
             ("lanpltrusted", is_trusted.into()),
         ]
     };
-    [(12, "internal", false), (14, "sql", true)].map(row).into()
+    [(INTERNAL_LANGUAGE, "internal", false), (14, "sql", true)].map(row).into()
 }
 
 pub(super) fn keywords() -> Vec<Row> {

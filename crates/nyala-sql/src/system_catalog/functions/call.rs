@@ -113,6 +113,7 @@ pub(super) fn parts_of(name: &str) -> Option<Vec<String>> {
                 }
             },
             '.' => parts.push(std::mem::take(&mut part)),
+            blank if blank.is_whitespace() => {}
             other => part.extend(other.to_lowercase()),
         }
     }
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn names_have_parts() {
         let parts = |name| parts_of(name).map(|parts| parts.join("|"));
-        assert_eq!(parts("Public.\"A \"\"b\"\".c\"").as_deref(), Some("public|A \"b\".c"));
+        assert_eq!(parts("Public . \"A \"\"b\"\".c\"").as_deref(), Some("public|A \"b\".c"));
         assert_eq!([parts(""), parts("a."), parts("\"a")], [None, None, None]);
     }
 }

@@ -3,8 +3,11 @@
 //! A function is computed row by row from what there is now ([`Call`]), so plans with one are planned for each execution.
 
 mod call;
+mod formatting;
+mod json;
 mod names;
 mod objects;
+mod routines;
 mod session;
 mod texts;
 
@@ -35,6 +38,8 @@ enum Gives {
     Positions,
     /// The elements of an array, each with its position.
     Numbered,
+    /// The privileges of a list of them, which nothing has here.
+    Privileges,
     /// A value of what the first argument is.
     Same,
     /// A moment.
@@ -69,12 +74,29 @@ const fn tolerant(name: &'static str, gives: Gives, compute: Compute) -> Functio
 
 /// Makes the functions known to a planner.
 pub(crate) fn register(state: &mut SessionState, viewer: &Arc<Viewer>) -> Result<()> {
-    let all = [session::FUNCTIONS, names::FUNCTIONS, objects::FUNCTIONS, texts::FUNCTIONS];
-    for function in all.into_iter().flatten() {
+    for function in all() {
         let function = CatalogFunction::of(function, viewer.clone());
         state.register_udf(Arc::new(ScalarUDF::from(function)))?;
     }
     Ok(())
+}
+
+fn all() -> impl Iterator<Item = &'static Function> {
+    let all = [
+        session::FUNCTIONS,
+        names::FUNCTIONS,
+        objects::FUNCTIONS,
+        routines::FUNCTIONS,
+        texts::FUNCTIONS,
+        formatting::FUNCTIONS,
+    ];
+    all.into_iter().flatten()
+}
+
+/// The function with a name, to be called in a plan.
+pub(super) fn function(name: &str, viewer: &Arc<Viewer>) -> Option<ScalarUDF> {
+    let found = all().find(|own| own.name == name)?;
+    Some(ScalarUDF::from(CatalogFunction::of(found, viewer.clone())))
 }
 
 /// A function in plans.
@@ -130,6 +152,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 };
                 DataType::new_list(texts::numbered_type(element), true)
             }
+            Gives::Privileges => DataType::new_list(objects::privilege_type(), true),
             Gives::Same => given.first().cloned().unwrap_or(DataType::Null),
             Gives::Time => DataType::Timestamp(arrow_schema::TimeUnit::Nanosecond, Some("+00:00".into())),
             Gives::Typed(_, data_type) => data_type.clone(),

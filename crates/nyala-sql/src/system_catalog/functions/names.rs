@@ -4,12 +4,18 @@
 //! compares it as a number. No user can write such a name of a function without quotes.
 
 use super::call::{Call, bool, oid, parts_of, text};
+use super::json::is_json;
 use super::{Function, Gives, NAME, OID, strict, tolerant};
 use crate::error::{SqlError, SqlState};
+use crate::relation::input::{Surroundings, read};
 use crate::system_catalog::builtin_type::BuiltinType;
+use arrow_array::Array;
 use arrow_schema::DataType;
+use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
+use nyala_core::Value;
+use nyala_db::relations::DeclaredType;
 
 pub(super) static FUNCTIONS: &[Function] = &[
     strict("regclass::oid", OID, |call| Ok(call.object(0)?.map_or_else(|| given(call), |own| oid(own.oid)))),
@@ -50,9 +56,17 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let found = call.oid(0).and_then(|oid| roles.into_iter().find(|role| role.oid == oid));
         Ok(text(found.map(|role| role.name).or_else(|| schema_name(call)).unwrap_or_else(|| dash(call))))
     }),
-    strict("regproc::text", Gives::Typed("regproc", &DataType::Utf8), |call| {
-        let name = call.text(0).unwrap_or_default();
-        Ok(text(name.strip_prefix("pg_catalog.").unwrap_or(&name)))
+    strict("regtype[]::text", Gives::Names, |call| {
+        let ScalarValue::List(list) = call.value(0) else { return Ok(ScalarValue::Null) };
+        let numbers = list.value(0);
+        let name = |place| {
+            let number = ScalarValue::try_from_array(&numbers, place)?.cast_to(&DataType::Int64)?;
+            let ScalarValue::Int64(Some(number)) = number else { return Ok(ScalarValue::Utf8(None)) };
+            let found = u32::try_from(number).ok().and_then(BuiltinType::of_oid);
+            Ok(text(found.map_or_else(|| number.to_string(), |own| own.shown(None))))
+        };
+        let names = (0..numbers.len()).map(name).collect::<Result<Vec<_>>>()?;
+        Ok(ScalarValue::List(ScalarValue::new_list_nullable(&names, &DataType::Utf8)))
     }),
     strict("as::oid", OID, |call| match call.number(0) {
         Some(number) => Ok(ScalarValue::Int64(Some(number))),
@@ -65,6 +79,30 @@ pub(super) static FUNCTIONS: &[Function] = &[
     strict("as::name", NAME, |call| Ok(text(call.text(0).unwrap_or_default()))),
     strict("as::char", Gives::Typed("char", &DataType::Utf8), |call| {
         Ok(text(call.text(0).unwrap_or_default().chars().take(1).collect::<String>()))
+    }),
+    strict("as::uuid", Gives::Typed("uuid", &DataType::Utf8), |call| {
+        let written = call.text(0).unwrap_or_default();
+        let digits: String = written.chars().filter(|own| !matches!(own, '-' | '{' | '}')).collect();
+        if digits.len() != 32 || !digits.bytes().all(|own| own.is_ascii_hexdigit()) {
+            return Err(malformed("uuid", &written));
+        }
+        let digits = digits.to_lowercase();
+        let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+        Ok(text(parts.join("-")))
+    }),
+    strict("as::json", Gives::Typed("json", &DataType::Utf8), |call| {
+        let written = call.text(0).unwrap_or_default();
+        if is_json(&written) { Ok(text(written)) } else { Err(malformed("json", &written)) }
+    }),
+    strict("as::bytea", Gives::Typed("bytea", &DataType::Binary), |call| match call.value(0) {
+        ScalarValue::Binary(own) => Ok(ScalarValue::Binary(own.clone())),
+        _ => {
+            let written = call.text(0).unwrap_or_default();
+            match read(&written, DeclaredType::Bytea, &Surroundings { zone: Tz::UTC, now_ns: 0 })? {
+                Value::Binary(bytes) => Ok(ScalarValue::Binary(Some(bytes))),
+                _ => Err(malformed("bytea", &written)),
+            }
+        }
     }),
     strict("to_regclass", Gives::Typed("regclass", &DataType::Utf8), |call| {
         let name = call.text(0).unwrap_or_default();
@@ -97,6 +135,11 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(text(found.map_or_else(unknown, |role| role.name)))
     }),
 ];
+
+fn malformed(of: &str, written: &str) -> DataFusionError {
+    let message = format!("invalid input syntax for type {of}: \"{written}\"");
+    SqlError::new(SqlState::INVALID_TEXT, message).into()
+}
 
 /// The number that was given, which no object has.
 fn given(call: &Call<'_>) -> ScalarValue {

@@ -2,10 +2,13 @@
 
 use super::call::{Call, bool, text};
 use super::{Function, Gives, strict, tolerant};
+use crate::pg_type::TYPE_KEY;
 use crate::system_catalog::content::{index_definition, view_text};
 use crate::system_catalog::objects::{ObjectKind, quoted};
+use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use std::collections::HashMap;
 
 pub(super) static FUNCTIONS: &[Function] = &[
     tolerant("pg_get_expr", Gives::Text, |call| Ok(call.text(0).map_or(ScalarValue::Null, text))),
@@ -18,9 +21,6 @@ pub(super) static FUNCTIONS: &[Function] = &[
     strict("pg_get_ruledef", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_triggerdef", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_functiondef", Gives::Text, |_| Ok(ScalarValue::Null)),
-    strict("pg_get_function_arguments", Gives::Text, |_| Ok(ScalarValue::Null)),
-    strict("pg_get_function_identity_arguments", Gives::Text, |_| Ok(ScalarValue::Null)),
-    strict("pg_get_function_result", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_partkeydef", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_serial_sequence", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_statisticsobjdef_columns", Gives::Text, |_| Ok(ScalarValue::Null)),
@@ -66,6 +66,17 @@ pub(super) static FUNCTIONS: &[Function] = &[
             call.viewer.principal.is_admin() || call.text(0).is_some_and(|name| name == call.viewer.user),
         ))
     }),
+    strict("pg_column_is_updatable", Gives::Bool, |call| {
+        let found = call.object(0)?.filter(|own| matches!(own.kind, ObjectKind::Table(_)));
+        Ok(bool(found.is_some() && call.number(1).is_some_and(|own| own > 0)))
+    }),
+    strict("pg_relation_is_updatable", Gives::Int, |call| {
+        // INSERT, UPDATE and DELETE.
+        let found = call.object(0)?.filter(|own| matches!(own.kind, ObjectKind::Table(_)));
+        Ok(ScalarValue::Int32(Some(if found.is_some() { 0b1_1100 } else { 0 })))
+    }),
+    strict("array::privileges", Gives::Privileges, |_| Ok(ScalarValue::Null)),
+    strict("pg_stat_get_numscans", Gives::BigInt, size),
     strict("pg_relation_size", Gives::BigInt, size),
     strict("pg_table_size", Gives::BigInt, size),
     strict("pg_total_relation_size", Gives::BigInt, size),
@@ -73,6 +84,22 @@ pub(super) static FUNCTIONS: &[Function] = &[
     strict("pg_database_size", Gives::BigInt, size),
     strict("pg_tablespace_location", Gives::Text, |_| Ok(text(""))),
 ];
+
+/// What PostgreSQL says of a privilege: by whom, to whom, which, whether it may be passed on.
+pub(super) fn privilege_type() -> DataType {
+    let number = |name| Field::new(name, DataType::Int64, true).with_metadata(named("oid"));
+    let fields = vec![
+        number("grantor"),
+        number("grantee"),
+        Field::new("privilege_type", DataType::Utf8, true),
+        Field::new("is_grantable", DataType::Boolean, true),
+    ];
+    DataType::Struct(fields.into())
+}
+
+fn named(name: &str) -> HashMap<String, String> {
+    [(TYPE_KEY.to_owned(), name.to_owned())].into()
+}
 
 fn constraint(call: &Call<'_>) -> Result<ScalarValue> {
     let found = call.oid(0).and_then(|oid| call.objects().constraints.iter().find(|own| own.oid == oid));

@@ -2,26 +2,22 @@
 
 use super::call::{Call, bool, text};
 use super::{Function, Gives, strict, tolerant};
-use crate::system_catalog::objects::quoted;
+use crate::error::{SqlError, SqlState};
 use arrow_array::{Array, ArrayRef, Int32Array, ListArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use regex::RegexBuilder;
 use std::sync::Arc;
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    strict("quote_ident", Gives::Text, |call| Ok(text(quoted(&call.text(0).unwrap_or_default())))),
-    strict("quote_literal", Gives::Text, |call| {
-        let words = call.text(0).unwrap_or_default();
-        let escaped = words.replace('\'', "''").replace('\\', "\\\\");
-        Ok(text(if words.contains('\\') { format!(" E'{escaped}'") } else { format!("'{escaped}'") }))
-    }),
     strict("pg_encoding_to_char", super::NAME, |call| {
         Ok(text(if call.number(0) == Some(6) { "UTF8" } else { "" }))
     }),
     strict("pg_size_pretty", Gives::Text, |call| Ok(text(size_text(call.number(0).unwrap_or_default())))),
     tolerant("array_to_string", Gives::Text, joined),
+    strict("regexp_split_to_array", Gives::Names, split),
     strict("array::subscripts", Gives::Positions, |call| {
         let positions = (1..=elements_of(call)).map(|own| ScalarValue::Int32(Some(own)));
         Ok(list(positions.collect(), &DataType::Int32))
@@ -144,6 +140,27 @@ fn joined(call: &Call<'_>) -> Result<ScalarValue> {
     }
     let parts = elements(&list.value(0), call.text(2).as_deref())?;
     Ok(text(parts.join(&between)))
+}
+
+/// The parts of a text between matches of a regular expression.
+fn split(call: &Call<'_>) -> Result<ScalarValue> {
+    let (words, pattern) = (call.text(0).unwrap_or_default(), call.text(1).unwrap_or_default());
+    let is_insensitive = call.text(2).is_some_and(|flags| flags.contains('i'));
+    let pattern = RegexBuilder::new(&pattern).case_insensitive(is_insensitive).build().map_err(|error| {
+        let message = format!("invalid regular expression: {error}");
+        SqlError::new(SqlState::INVALID_REGULAR_EXPRESSION, message)
+    })?;
+    let (mut parts, mut begin) = (Vec::new(), 0);
+    for found in pattern.find_iter(&words) {
+        // An empty match does not divide at the beginning or the end.
+        let is_nothing = found.is_empty() && (found.start() == 0 || found.start() == words.len());
+        if !is_nothing {
+            parts.push(text(&words[begin..found.start()]));
+            begin = found.end();
+        }
+    }
+    parts.push(text(&words[begin..]));
+    Ok(list(parts, &DataType::Utf8))
 }
 
 /// The elements of an array as texts. NULLs are left out unless there is a text for them.

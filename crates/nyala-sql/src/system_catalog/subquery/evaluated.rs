@@ -29,6 +29,8 @@ pub(super) enum Wanted {
     Value,
     /// Whether it has a row.
     Existence,
+    /// Whether the value that is the first argument is among its values.
+    Membership,
 }
 
 /// A subquery as a function of the columns that it takes from the row around it.
@@ -64,6 +66,15 @@ impl Hash for Evaluated {
 
 /// The call that evaluates a subquery.
 pub(super) fn evaluate(subquery: &Subquery, wanted: Wanted, planner: MakePlanner) -> Expr {
+    evaluate_for(Vec::new(), subquery, wanted, planner)
+}
+
+/// The call that says whether a value is among those of a subquery.
+pub(super) fn is_among(value: Expr, subquery: &Subquery, planner: MakePlanner) -> Expr {
+    evaluate_for(vec![value], subquery, Wanted::Membership, planner)
+}
+
+fn evaluate_for(first: Vec<Expr>, subquery: &Subquery, wanted: Wanted, planner: MakePlanner) -> Expr {
     let mut outer: Vec<Expr> = Vec::new();
     for column in &subquery.outer_ref_columns {
         if !outer.contains(column) {
@@ -74,7 +85,7 @@ pub(super) fn evaluate(subquery: &Subquery, wanted: Wanted, planner: MakePlanner
         Expr::OuterReferenceColumn(_, column) => Expr::Column(column.clone()),
         other => other.clone(),
     };
-    let arguments: Vec<Expr> = outer.iter().map(column).collect();
+    let arguments: Vec<Expr> = first.into_iter().chain(outer.iter().map(column)).collect();
     // Its value may differ from call to call, so that it is not moved to where it cannot be computed.
     let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
     let signature = Signature::one_of(any, Volatility::Volatile);
@@ -94,7 +105,7 @@ impl ScalarUDFImpl for Evaluated {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.wanted {
             Wanted::Value => self.plan.schema().field(0).data_type().clone(),
-            Wanted::Existence => DataType::Boolean,
+            Wanted::Existence | Wanted::Membership => DataType::Boolean,
         })
     }
 
@@ -102,7 +113,7 @@ impl ScalarUDFImpl for Evaluated {
         let field = Field::new(self.name(), self.return_type(&[])?, true);
         Ok(Arc::new(match self.wanted {
             Wanted::Value => field.with_metadata(self.plan.schema().field(0).metadata().clone()),
-            Wanted::Existence => field,
+            Wanted::Existence | Wanted::Membership => field,
         }))
     }
 
@@ -115,23 +126,20 @@ impl ScalarUDFImpl for Evaluated {
 impl AsyncScalarUDFImpl for Evaluated {
     async fn invoke_async_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let state = (self.planner)();
-        let mut known: HashMap<Vec<ScalarValue>, ScalarValue> = HashMap::new();
+        let mut known: HashMap<Vec<ScalarValue>, Vec<ScalarValue>> = HashMap::new();
         let mut values = Vec::with_capacity(arguments.number_rows);
         for row in 0..arguments.number_rows {
             let argument = |own: &ColumnarValue| match own {
                 ColumnarValue::Scalar(own) => Ok(own.clone()),
                 ColumnarValue::Array(own) => ScalarValue::try_from_array(own, row),
             };
-            let given = arguments.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
-            let value = match known.get(&given) {
-                Some(value) => value.clone(),
-                None => {
-                    let value = self.value(&state, &given).await?;
-                    known.insert(given, value.clone());
-                    value
-                }
-            };
-            values.push(value);
+            let mut given = arguments.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
+            let first = if self.wanted == Wanted::Membership { Some(given.remove(0)) } else { None };
+            if !known.contains_key(&given) {
+                let found = self.rows(&state, &given).await?;
+                known.insert(given.clone(), found);
+            }
+            values.push(self.answer(first.as_ref(), &known[&given])?);
         }
         if values.is_empty() {
             let empty = arrow_array::new_empty_array(arguments.return_field.data_type());
@@ -142,7 +150,8 @@ impl AsyncScalarUDFImpl for Evaluated {
 }
 
 impl Evaluated {
-    async fn value(&self, state: &SessionState, given: &[ScalarValue]) -> Result<ScalarValue> {
+    /// The values of its first column, for one row around it.
+    async fn rows(&self, state: &SessionState, given: &[ScalarValue]) -> Result<Vec<ScalarValue>> {
         let bound = self.plan.as_ref().clone().transform_up_with_subqueries(|node| {
             let names = NamePreserver::new(&node);
             let bound = node.map_expressions(|own| {
@@ -163,19 +172,38 @@ impl Evaluated {
             })
         })?;
         let plan = state.create_physical_plan(&bound.data).await?;
+        let mut values = Vec::new();
+        for batch in collect(plan, state.task_ctx()).await? {
+            for row in 0..batch.num_rows() {
+                values.push(match self.wanted {
+                    // A row may have no columns.
+                    Wanted::Existence => ScalarValue::Null,
+                    Wanted::Value | Wanted::Membership => ScalarValue::try_from_array(batch.column(0), row)?,
+                });
+            }
+        }
+        Ok(values)
+    }
+
+    /// What is wanted of its values.
+    fn answer(&self, first: Option<&ScalarValue>, values: &[ScalarValue]) -> Result<ScalarValue> {
         let data_type = self.return_type(&[])?;
-        let rows = collect(plan, state.task_ctx()).await?;
-        let count: usize = rows.iter().map(arrow_array::RecordBatch::num_rows).sum();
-        if self.wanted == Wanted::Existence {
-            return Ok(ScalarValue::Boolean(Some(count > 0)));
-        }
-        if count > 1 {
-            let words = "more than one row returned by a subquery used as an expression";
-            return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, words).into());
-        }
-        match rows.iter().find(|batch| batch.num_rows() > 0) {
-            Some(batch) => ScalarValue::try_from_array(batch.column(0), 0)?.cast_to(&data_type),
-            None => ScalarValue::try_from(&data_type),
+        match (self.wanted, first, values) {
+            (Wanted::Existence, ..) => Ok(ScalarValue::Boolean(Some(!values.is_empty()))),
+            (Wanted::Membership, Some(first), _) if !first.is_null() && values.contains(first) => {
+                Ok(ScalarValue::Boolean(Some(true)))
+            }
+            (Wanted::Membership, Some(first), _) => {
+                let is_unknown =
+                    !values.is_empty() && (first.is_null() || values.iter().any(ScalarValue::is_null));
+                Ok(ScalarValue::Boolean((!is_unknown).then_some(false)))
+            }
+            (_, _, []) => ScalarValue::try_from(&data_type),
+            (_, _, [only]) => only.cast_to(&data_type),
+            _ => {
+                let words = "more than one row returned by a subquery used as an expression";
+                Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, words).into())
+            }
         }
     }
 

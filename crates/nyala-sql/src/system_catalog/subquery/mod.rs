@@ -7,12 +7,13 @@
 mod evaluated;
 
 use super::table::CatalogTable;
+use datafusion::common::Column;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::first_last::first_value;
-use datafusion::logical_expr::expr::Exists;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -20,7 +21,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 pub(crate) use evaluated::MakePlanner;
-use evaluated::{Wanted, evaluate};
+use evaluated::{Wanted, evaluate, is_among};
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,6 +53,12 @@ impl CatalogSubqueries {
                 let found = evaluate(&subquery, Wanted::Existence, self.planner.clone());
                 Ok(Transformed::yes(if negated { !found } else { found }))
             }
+            Expr::InSubquery(InSubquery { expr, subquery, negated })
+                if !is_condition && reads_catalogue_only(&subquery.subquery)? =>
+            {
+                let found = is_among(*expr, &subquery, self.planner.clone());
+                Ok(Transformed::yes(if negated { !found } else { found }))
+            }
             other => Ok(Transformed::no(other)),
         }
     }
@@ -65,6 +72,7 @@ impl fmt::Debug for CatalogSubqueries {
 
 impl AnalyzerRule for CatalogSubqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(sorted_by_columns)?.data;
         let done = plan.transform_up_with_subqueries(|node| {
             let is_condition = matches!(node, LogicalPlan::Filter(_));
             // Columns keep the names by which others know them.
@@ -81,6 +89,32 @@ impl AnalyzerRule for CatalogSubqueries {
     fn name(&self) -> &str {
         "catalog_subqueries"
     }
+}
+
+/// A sort by subqueries as one by columns that have their values: only projections can compute them.
+fn sorted_by_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(sort) = node else { return Ok(Transformed::no(node)) };
+    let contains_subquery =
+        |own: &Expr| own.exists(|inner| Ok(matches!(inner, Expr::InSubquery(_) | Expr::Exists(_))));
+    let mut projected: Vec<Expr> = sort.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let shown = projected.clone();
+    let mut order = sort.expr.clone();
+    for (own, number) in order.iter_mut().zip(0..) {
+        if contains_subquery(&own.expr)? {
+            let name = format!("\u{1}sort {number}");
+            let value = std::mem::replace(&mut own.expr, Expr::Column(Column::from_name(name.clone())));
+            projected.push(value.alias(name));
+        }
+    }
+    if projected.len() == shown.len() {
+        return Ok(Transformed::no(LogicalPlan::Sort(sort)));
+    }
+    let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(sort.input))
+        .project(projected)?
+        .sort_with_limit(order, sort.fetch)?
+        .project(shown)?
+        .build()?;
+    Ok(Transformed::yes(plan))
 }
 
 /// Whether a plan reads the system catalogue and nothing else.

@@ -1,0 +1,198 @@
+//! `to_char`, `to_date` and `to_timestamp` with templates of PostgreSQL. A pattern with a `%` is one of DataFusion, which computes
+//! that and everything else.
+
+use super::template::{Template, TemplateError};
+use crate::error::{SqlError, SqlState};
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, FieldRef, TimeUnit};
+use chrono::{DateTime, NaiveDateTime, Offset, TimeZone, Utc};
+use chrono_tz::Tz;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// One of these functions, over DataFusion's.
+#[derive(Debug)]
+pub(super) struct Formatted {
+    inner: Arc<ScalarUDF>,
+}
+
+impl PartialEq for Formatted {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Eq for Formatted {}
+
+impl Hash for Formatted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl Formatted {
+    pub(super) fn over(inner: Arc<ScalarUDF>) -> Self {
+        Self { inner }
+    }
+}
+
+impl ScalarUDFImpl for Formatted {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    // Under these names the function of DataFusion would be found again, and known by its own.
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(given)
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(given)
+    }
+
+    fn return_field_from_args(&self, given: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.return_field_from_args(given)
+    }
+
+    fn with_updated_config(&self, config: &datafusion::config::ConfigOptions) -> Option<ScalarUDF> {
+        let inner = self.inner.inner().with_updated_config(config)?;
+        Some(ScalarUDF::from(Self::over(Arc::new(inner))))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let pattern = match &arguments.args[..] {
+            [_, ColumnarValue::Scalar(pattern)] => {
+                pattern.try_as_str().flatten().filter(|own| !own.contains('%'))
+            }
+            _ => None,
+        };
+        let Some(pattern) = pattern else { return self.inner.invoke_with_args(arguments) };
+        let (template, rows) = (Template::of(pattern), arguments.number_rows);
+        let is_constant = matches!(arguments.args[0], ColumnarValue::Scalar(_));
+        let values = arguments.args[0].to_array(if is_constant { 1 } else { rows })?;
+        let wanted = arguments.return_field.data_type();
+        let done = match self.name() {
+            "to_char" => match written(&template, &values)? {
+                Some(texts) => texts,
+                None => return self.inner.invoke_with_args(arguments),
+            },
+            _ => read(&template, &values, wanted)?,
+        };
+        let done = arrow_array_cast(&done, wanted)?;
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&done, 0)?),
+            false => ColumnarValue::Array(done),
+        })
+    }
+}
+
+fn arrow_array_cast(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    Ok(datafusion::arrow::compute::cast(values, wanted)?)
+}
+
+/// The zone with a name.
+pub(super) fn zone_named(name: &str) -> Result<Tz> {
+    name.parse().map_err(|_| {
+        let message = format!("time zone \"{name}\" not recognized");
+        SqlError::new(SqlState::INVALID_PARAMETER, message).into()
+    })
+}
+
+fn zone_of(name: Option<&str>) -> Tz {
+    name.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC)
+}
+
+/// Times as texts; `None` if the values are none.
+fn written(template: &Template, values: &ArrayRef) -> Result<Option<ArrayRef>> {
+    let zone = match values.data_type() {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        DataType::Date32 | DataType::Date64 => None,
+        _ => return Ok(None),
+    };
+    let zone = zone_of(zone.as_deref());
+    let plain = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    let moments = match values.data_type() {
+        // A cast of a time with a zone shows the clock of that zone.
+        DataType::Timestamp(_, Some(_)) => {
+            let utc = DataType::Timestamp(TimeUnit::Nanosecond, Some("+00:00".into()));
+            arrow_array_cast(&arrow_array_cast(values, &utc)?, &plain)?
+        }
+        _ => arrow_array_cast(values, &plain)?,
+    };
+    let moments = moments.as_primitive::<TimestampNanosecondType>();
+    let text = |ns: i64| {
+        let utc = DateTime::<Utc>::from_timestamp_nanos(ns);
+        let local = utc.with_timezone(&zone);
+        template.write(
+            local.naive_local(),
+            local.offset().fix().local_minus_utc(),
+            &local.format("%Z").to_string(),
+        )
+    };
+    let texts: arrow_array::StringArray = moments.iter().map(|own| own.map(text)).collect();
+    Ok(Some(Arc::new(texts)))
+}
+
+/// Texts as times. A time without a zone is one of the zone that the result has.
+fn read(template: &Template, values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    let zone = match wanted {
+        DataType::Timestamp(_, zone) => zone_of(zone.as_deref()),
+        _ => Tz::UTC,
+    };
+    let texts = arrow_array_cast(values, &DataType::Utf8)?;
+    let texts = texts.as_string::<i32>();
+    let mut moments = Vec::with_capacity(texts.len());
+    for text in texts {
+        let Some(text) = text else {
+            moments.push(None);
+            continue;
+        };
+        let (local, offset_s) = template.read(text).map_err(|error| match error {
+            TemplateError::Syntax(words) => SqlError::new(SqlState::INVALID_DATETIME, words),
+            TemplateError::Range => {
+                let message = format!("date/time field value out of range: \"{text}\"");
+                SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, message)
+            }
+        })?;
+        moments.push(Some(utc_ns(local, offset_s, zone).ok_or_else(|| {
+            SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, format!("timestamp out of range: \"{text}\""))
+        })?));
+    }
+    let moments = arrow_array::TimestampNanosecondArray::from(moments);
+    Ok(match wanted {
+        DataType::Timestamp(_, Some(_)) => Arc::new(moments.with_timezone("+00:00")),
+        _ => Arc::new(moments),
+    })
+}
+
+/// The moment at which clocks of a zone, or of a place that is so far ahead of UTC, show a time.
+pub(super) fn utc_ns(local: NaiveDateTime, offset_s: Option<i32>, zone: Tz) -> Option<i64> {
+    let utc = match offset_s {
+        Some(offset_s) => local.checked_sub_signed(chrono::TimeDelta::seconds(offset_s.into()))?,
+        // A time that clocks skip is the one after.
+        None => match zone.from_local_datetime(&local) {
+            chrono::LocalResult::Single(own) | chrono::LocalResult::Ambiguous(_, own) => own.naive_utc(),
+            chrono::LocalResult::None => {
+                let before = local.checked_sub_signed(chrono::TimeDelta::hours(1))?;
+                let before = zone.from_local_datetime(&before).latest()?;
+                before.naive_utc().checked_add_signed(chrono::TimeDelta::hours(1))?
+            }
+        },
+    };
+    utc.and_utc().timestamp_nanos_opt()
+}

@@ -1,0 +1,93 @@
+//! Operators whose operands have types that DataFusion does not put together.
+
+use super::interval::Times;
+use crate::error::{SqlError, SqlState};
+use arrow_schema::{DataType, TimeUnit};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::functions::string::expr_fn::starts_with;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF, binary_expr, cast, lit};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+/// Plans them.
+#[derive(Debug)]
+pub(super) struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        if raw.op == BinaryOperator::PGStartsWith {
+            return Ok(PlannerResult::Planned(starts_with(raw.left, raw.right)));
+        }
+        let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
+            return Ok(PlannerResult::Original(raw));
+        };
+        let is_span = |own: &DataType| matches!(own, DataType::Interval(_));
+        let moment = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        let RawBinaryExpr { op, left: a, right: b } = raw;
+        Ok(PlannerResult::Planned(match (&op, &left, &right) {
+            // A date and a time of day are a moment.
+            (BinaryOperator::Plus | BinaryOperator::Minus, DataType::Date32, right) if is_span(right) => {
+                let operator = if op == BinaryOperator::Plus { Operator::Plus } else { Operator::Minus };
+                binary_expr(cast(a, moment), operator, b)
+            }
+            (BinaryOperator::Plus, left, DataType::Date32) if is_span(left) => {
+                binary_expr(cast(b, moment), Operator::Plus, a)
+            }
+            (BinaryOperator::Multiply, left, right) if is_span(left) && right.is_numeric() => {
+                times(a, b, false)
+            }
+            (BinaryOperator::Multiply, left, right) if left.is_numeric() && is_span(right) => {
+                times(b, a, false)
+            }
+            (BinaryOperator::Divide, left, right) if is_span(left) && right.is_numeric() => times(a, b, true),
+            (_, DataType::Boolean, _) if is_comparison(&op) && text(&b).is_some() => {
+                return Ok(PlannerResult::Original(RawBinaryExpr { op, left: a, right: truth(&b)? }));
+            }
+            (_, _, DataType::Boolean) if is_comparison(&op) && text(&a).is_some() => {
+                return Ok(PlannerResult::Original(RawBinaryExpr { op, left: truth(&a)?, right: b }));
+            }
+            _ => return Ok(PlannerResult::Original(RawBinaryExpr { op, left: a, right: b })),
+        }))
+    }
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    )
+}
+
+fn times(span: Expr, number: Expr, is_division: bool) -> Expr {
+    let span = cast(span, DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano));
+    ScalarUDF::from(Times::of(is_division)).call(vec![span, cast(number, DataType::Float64)])
+}
+
+/// The text of a literal that has no type yet.
+fn text(expression: &Expr) -> Option<&str> {
+    match expression {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some(text),
+        _ => None,
+    }
+}
+
+/// The truth that such a literal means.
+fn truth(expression: &Expr) -> Result<Expr> {
+    let written = text(expression).unwrap_or_default();
+    let word = written.trim().to_lowercase();
+    let begins = |of: &str, least: usize| word.len() >= least && of.starts_with(&*word);
+    if begins("true", 1) || begins("yes", 1) || word == "on" || word == "1" {
+        return Ok(lit(true));
+    }
+    if begins("false", 1) || begins("no", 1) || begins("off", 2) || word == "0" {
+        return Ok(lit(false));
+    }
+    let message = format!("invalid input syntax for type boolean: \"{written}\"");
+    Err(SqlError::new(SqlState::INVALID_TEXT, message).into())
+}
