@@ -27,3 +27,4 @@ mod drivers;
 mod hostile;
 mod psql;
 mod server;
+mod sqllogictest;
