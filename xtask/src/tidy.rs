@@ -7,7 +7,7 @@ use crate::{circles, coverage, documents, replaced};
 use std::path::Path;
 
 /// Which crates of ours each crate may use.
-const EDGES: [(&str, &[&str]); 13] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("nyala-column", &[]),
     ("nyala-core", &[]),
     ("nyala-engine", &["nyala-column", "nyala-core"]),
@@ -19,6 +19,7 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("nyala-postgres", &["nyala-core", "nyala-db", "nyala-exec", "nyala-sql"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
     ("nyala-bench", &[]),
+    ("nyala-influxdb", &[]),
     (
         "nyala",
         &[
@@ -27,6 +28,7 @@ const EDGES: [(&str, &[&str]); 13] = [
             "nyala-db",
             "nyala-engine",
             "nyala-exec",
+            "nyala-influxdb",
             "nyala-kudu",
             "nyala-postgres",
             "nyala-query",
