@@ -5,6 +5,7 @@
 //! other rows are passed on as columns, in one batch with the records of new series.
 
 mod arrays;
+mod columns;
 mod new_names;
 mod pending;
 mod rejected_rows;
@@ -13,6 +14,7 @@ mod whole;
 mod writer_cache;
 
 use arrays::{array_of, filter, give_back};
+pub use columns::{ColumnBatch, ColumnReport};
 use new_names::NewNames;
 use pending::{pending_members, pending_series, reload_evicted, renew_series, with_tags};
 use rejected_rows::RejectedRows;
@@ -432,6 +434,11 @@ impl BatchWrite<'_> {
             kept.measurement.stored().note_rows(&group.series_ids, &group.times_ns);
             let upsert = upsert_of(group, kept, columns);
             written += upsert.rows() as u64;
+            if let Some(values) = &mut report.values {
+                let fields = upsert.columns[2..].iter();
+                let count: usize = fields.map(|cells| cells.values.len() - cells.values.null_count()).sum();
+                *values.entry(kept.measurement.name().to_owned()).or_default() += count as u64;
+            }
             written_arrays
                 .push((kept.index, upsert.columns.iter().map(|cells| cells.values.clone()).collect()));
             operations.push(Operation::Upsert(upsert));

@@ -13,6 +13,7 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
 use super::column::{FieldColumn, FieldKind};
+use super::column_slice::FieldSlice;
 use super::matcher::{NameMatcher, append_fields, take_back};
 use super::number::fast_digits;
 use super::options::{MAX_TIME_NS, MIN_TIME_NS};
@@ -166,6 +167,14 @@ impl RowGroup {
     fn is_too_sparse(&self, new_columns: usize, fields: usize) -> bool {
         let cells = (self.times_ns.len() + 1) * (self.columns.len() + new_columns);
         cells > FREE_CELLS + MAX_PADDING * (self.count_values() + fields)
+    }
+
+    /// Whether its columns are those of some fields, in this order.
+    fn has_fields(&self, fields: &[FieldSlice<'_>]) -> bool {
+        let is_same = |(column, field): (&FieldColumn, &FieldSlice<'_>)| {
+            column.name() == field.name && column.kind() == field.values.kind()
+        };
+        self.columns.len() == fields.len() && self.columns.iter().zip(fields).all(is_same)
     }
 
     fn count_new_columns(&self, fields: &[ParsedField<'_>], hasher: &RandomState) -> usize {
@@ -366,6 +375,31 @@ impl ParsedBatch {
     #[inline(always)]
     pub(super) fn count_row(&mut self) {
         self.row_count += 1;
+    }
+
+    pub(super) fn count_rows(&mut self, rows: usize) {
+        self.row_count += rows;
+    }
+
+    /// The group that rows with these fields are appended to, and its number: the open one of the measurement, if it has
+    /// these fields and no others, otherwise a new one.
+    pub(super) fn group_for_columns(
+        &mut self,
+        cache: &SeriesCache,
+        measurement: u32,
+        fields: &[FieldSlice<'_>],
+    ) -> (usize, &mut RowGroup) {
+        let slot = measurement as usize;
+        if self.group_of.len() <= slot {
+            self.group_of.resize(slot + 1, NO_GROUP);
+        }
+        let open = self.groups.get(self.group_of[slot] as usize);
+        if !open.is_some_and(|group| group.has_fields(fields)) {
+            self.group_of[slot] = self.groups.len() as u32;
+            self.groups.push(RowGroup::new(cache.measurement_name(measurement)));
+        }
+        let index = self.group_of[slot] as usize;
+        (index, &mut self.groups[index])
     }
 
     /// Whether a row with these fields stays within `max_columns`.

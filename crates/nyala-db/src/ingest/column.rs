@@ -348,6 +348,13 @@ impl FieldColumn {
         }
     }
 
+    /// Records that values were added for so many rows, if presence is recorded.
+    pub(super) fn mark_present_rows(&mut self, rows: usize) {
+        if let Some(presence) = &mut self.presence {
+            presence.extend(true, rows);
+        }
+    }
+
     /// Removes the last value.
     pub(super) fn pop(&mut self) {
         self.values.pop();

@@ -18,6 +18,8 @@
 
 mod batch;
 mod column;
+mod column_rows;
+mod column_slice;
 mod error;
 mod escape;
 mod key;
@@ -31,6 +33,8 @@ mod slow_path;
 
 pub use batch::{ParsedBatch, RowGroup};
 pub use column::{Bitmap, FieldColumn, FieldKind, FieldValues, Strings};
+pub use column_rows::ColumnRows;
+pub use column_slice::{FieldSlice, ValueSlice};
 pub use error::{LineError, LineErrorKind, ParseErrors};
 pub use escape::{
     MEASUREMENT_SPECIALS, STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_name, push_tag, unwritable,

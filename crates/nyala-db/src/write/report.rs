@@ -2,6 +2,7 @@
 
 use crate::ingest::ParseErrors;
 use nyala_core::Result;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The outcome of a request.
@@ -17,6 +18,8 @@ pub struct WriteReport {
     pub dropped: Option<Dropped>,
     /// Whether a shard's points were not stored because a field that was new there had two types.
     pub conflict: bool,
+    /// The number of stored values of each measurement, if they are counted.
+    pub values: Option<BTreeMap<String, u64>>,
 }
 
 impl WriteReport {

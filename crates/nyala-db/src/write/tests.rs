@@ -1,10 +1,11 @@
 use super::writer_cache::OWN_SERIES_MAX;
 use super::*;
-use crate::ingest::LineLimits;
+use crate::ingest::{FieldSlice, LineLimits, ValueSlice};
 use crate::selection::PointSelection;
 use crate::series::TagFilter;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::{SeriesId, TimeRange};
+use std::collections::BTreeMap;
 
 async fn named(catalog: &Catalog) -> Arc<Measurement> {
     catalog.measurement("d", "autogen", "m").await.unwrap().unwrap()
@@ -105,4 +106,72 @@ async fn a_batch_reuses_the_memory_of_the_last_one() {
         writer.caches.give_back(writer_cache);
     }
     assert!(held.iter().all(|places| *places == held[0]));
+}
+
+/// All rows of the measurement `m`, as text.
+async fn rows_of(catalog: &Arc<Catalog>, database: &str) -> String {
+    let measurement = catalog.measurement(database, "autogen", "m").await.unwrap().unwrap();
+    let schema = catalog.store().schema(measurement.table()).unwrap();
+    let fields = schema.columns.iter().filter(|column| column.id != SERIES_COLUMN);
+    let mut columns: Vec<_> = fields.map(|column| (column.name.clone(), column.id)).collect();
+    columns.sort();
+    let snapshot = catalog.snapshot().await.unwrap();
+    let points = catalog.points(&measurement, &TagFilter::All, TimeRange::ALL).await.unwrap();
+    let ids = columns.iter().map(|(_, id)| *id).collect();
+    let mut stream = points.scan(&snapshot, ids).await.unwrap().unwrap();
+    let mut text = format!("{:?}\n", columns.iter().map(|(name, _)| name).collect::<Vec<_>>());
+    while let Some(batch) = stream.next().await.unwrap() {
+        for run in &batch.series {
+            text += &format!("{:?} × {}\n", measurement.series().tags_of(run.series), run.rows);
+        }
+        batch.columns.iter().for_each(|column| text += &format!("{column:?}\n"));
+    }
+    text
+}
+
+#[tokio::test]
+async fn columns_are_stored_as_lines_are() {
+    let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+    for database in ["lines", "columns"] {
+        catalog.create_database(database, None).await.unwrap();
+    }
+    let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
+    let lines = "m,host=a\\ b f=1.5,i=7i,s=\"x\",on=true 1\n\
+        m,host=a\\ b f=2.5,s=\"yz\" 2\n\
+        m,host=a\\ b i=9i,on=false 3\n\
+        m,host=c u=5u 1\n\
+        m,host=c u=6u 2\n";
+    assert_eq!(
+        writer.write("lines", "", ParseOptions::default(), lines.as_bytes()).await.unwrap().written,
+        5
+    );
+    let mut batch = ColumnBatch::default();
+    let field = |name, values, present| FieldSlice { name, values, present };
+    // "x" and "yz", in a longer text.
+    let text = b"ooxyz?";
+    let fields = [
+        field(&b"f"[..], ValueSlice::Float(&[1.5, 2.5]), Some(&[true, true, false][..])),
+        field(b"i", ValueSlice::Integer(&[7, 9]), Some(&[true, false, true])),
+        field(b"on", ValueSlice::Boolean(&[true, false]), Some(&[true, false, true])),
+    ];
+    batch.append(b"m,host=a\\ b", &[1, 2, 3], &fields[..2]).unwrap();
+    batch.append(b"m,host=a\\ b", &[1, 2, 3], &fields[2..]).unwrap();
+    let strings = [field(b"s", ValueSlice::String(&[3, 5], text, 2), None)];
+    batch.append(b"m,host=a\\ b", &[1, 2], &strings).unwrap();
+    batch.append(b"m,host=c", &[1, 2], &[field(b"u", ValueSlice::Unsigned(&[5, 6]), None)]).unwrap();
+    for bad in [&b""[..], b"m,host", b"m,host=", b"m,a=1,a=2", b"m m"] {
+        assert!(batch.append(bad, &[1], &strings[..0]).is_err(), "{}", bad.escape_ascii());
+    }
+    let report = writer.write_columns("columns", "", 0, &mut batch).await.unwrap();
+    assert_eq!(report.points.complaint(), None);
+    assert_eq!(report.values, BTreeMap::from([("m".to_owned(), 10)]));
+    assert!(batch.is_empty());
+    assert_eq!(rows_of(&catalog, "columns").await, rows_of(&catalog, "lines").await);
+
+    // A field of another type is left out, and is not counted.
+    batch.append(b"m,host=c", &[1, 2, 3], &[field(b"u", ValueSlice::Float(&[1.0, 2.0, 3.0]), None)]).unwrap();
+    batch.append(b"m,host=c", &[4], &[field(b"i", ValueSlice::Integer(&[1]), None)]).unwrap();
+    let report = writer.write_columns("columns", "", 0, &mut batch).await.unwrap();
+    assert_eq!(report.points.dropped.map(|dropped| dropped.count), Some(3));
+    assert_eq!(report.values, BTreeMap::from([("m".to_owned(), 1)]));
 }
