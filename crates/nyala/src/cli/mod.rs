@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod demo;
+mod import;
 mod log;
 mod serve;
 mod signals;
@@ -27,6 +28,7 @@ Examples:
   nyala serve                                 serve on 127.0.0.1:8086, data in ./nyala-data
   nyala config --memory-limit 2GiB            print the settings in force
   nyala check ./nyala-data                    search the data of a stopped server for damage
+  nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
   nyala bench tsbs --scale 100 --duration 6h  run a benchmark";
 
 #[derive(Debug, Subcommand)]
@@ -43,6 +45,9 @@ enum Command {
     /// Verify the data directory of a stopped server, and list what is damaged
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
+    /// Import what another database has stored
+    #[command(subcommand)]
+    Import(import::ImportCommand),
     /// Benchmark nyala or another server
     #[command(subcommand)]
     Bench(nyala_bench::BenchCommand),
@@ -55,6 +60,7 @@ pub fn run() -> ExitCode {
         Command::Config(args) => serve::print_config(args),
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => return check::run(&args),
+        Command::Import(command) => return import::run(command),
         Command::Bench(command) => bench::run(&command),
     };
     match outcome {

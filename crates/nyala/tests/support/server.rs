@@ -67,6 +67,20 @@ impl Server {
 
     /// Stops the server, in order or by force, and starts it again on its data.
     pub(crate) fn restart(&mut self, by_force: bool) -> Result<(), String> {
+        self.stop(by_force)?;
+        (self.child, self.address) = launch(&self.program, self.directory.path(), &self.settings)?;
+        Ok(())
+    }
+
+    /// The same with other settings.
+    #[allow(dead_code, reason = "only some programs change settings")]
+    pub(crate) fn restart_with(&mut self, settings: &[(String, String)]) -> Result<(), String> {
+        self.settings = settings.to_vec();
+        self.restart(false)
+    }
+
+    /// Stops the server, in order or by force.
+    pub(crate) fn stop(&mut self, by_force: bool) -> Result<(), String> {
         if by_force {
             self.child.kill().map_err(|e| e.to_string())?;
         } else {
@@ -81,8 +95,20 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        (self.child, self.address) = launch(&self.program, self.directory.path(), &self.settings)?;
         Ok(())
+    }
+
+    /// Sends a signal.
+    #[allow(dead_code, reason = "only some programs freeze servers")]
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Where its data is.
+    #[allow(dead_code, reason = "only some programs look there")]
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.directory.path().join("data")
     }
 
     pub(crate) fn send(&self, request: &Request) -> Result<Response, String> {
@@ -133,7 +159,7 @@ fn launch(
 }
 
 /// Sections of InfluxDB's settings, where those are that scripts may set.
-const SECTIONS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("auth-enabled", "HTTP"),
     ("shared-secret", "HTTP"),
     ("max-row-limit", "HTTP"),
@@ -142,6 +168,8 @@ const SECTIONS: [(&str, &str); 8] = [
     ("max-select-buckets", "COORDINATOR"),
     ("max-concurrent-queries", "COORDINATOR"),
     ("query-timeout", "COORDINATOR"),
+    ("cache-snapshot-write-cold-duration", "DATA"),
+    ("compact-full-write-cold-duration", "DATA"),
 ];
 
 /// A setting as the variable of a program.

@@ -1,0 +1,13 @@
+//! Names and texts in statements of InfluxQL.
+
+/// A name in double quotes.
+pub(super) fn identifier(name: &str) -> String {
+    let escaped = name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}
+
+/// A text in single quotes.
+pub(super) fn literal(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n");
+    format!("'{escaped}'")
+}

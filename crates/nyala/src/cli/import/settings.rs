@@ -1,0 +1,186 @@
+//! Creates databases, retention policies, continuous queries, subscriptions and users, by statements of InfluxQL. What
+//! exists already stays as it is.
+
+use super::destination::Destination;
+use super::quote::{identifier, literal};
+use super::report::Outcome;
+use super::source::Source;
+use nyala_influxdb::meta::{Database, Meta, Policy, User};
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// A statement, and the database that it is executed in.
+struct Step {
+    database: String,
+    text: String,
+    thing: Thing,
+}
+
+/// What a statement creates.
+enum Thing {
+    Database,
+    Policy(Policy),
+    Query(String),
+    Subscription { policy: String, name: String },
+}
+
+/// Whether something is there already.
+enum Presence {
+    Absent,
+    Same,
+    Different,
+}
+
+/// Creates what the source has.
+pub(super) fn apply(source: &Source, subscriptions: bool, destination: &Destination, outcome: &mut Outcome) {
+    outcome.notes.extend(source.notes.iter().cloned());
+    for step in statements(&source.meta, subscriptions) {
+        match step.presence(destination) {
+            Presence::Absent => {
+                if let Err(error) = destination.execute(&step.database, &step.text) {
+                    outcome.refused.push(format!("{} was not created: {error}", step.name()));
+                }
+            }
+            Presence::Same => {}
+            Presence::Different => {
+                outcome
+                    .notes
+                    .push(format!("{} exists with other settings, and was not changed", step.name()));
+            }
+        }
+    }
+    for user in &source.meta.users {
+        match destination.has_user(&user.name) {
+            true => outcome.notes.push(format!("user {:?} exists, and was not changed", user.name)),
+            false => create_user(user, &source.meta, destination, outcome),
+        }
+    }
+}
+
+impl Step {
+    fn name(&self) -> String {
+        let database = &self.database;
+        match &self.thing {
+            Thing::Database => format!("database {database:?}"),
+            Thing::Policy(policy) => format!("retention policy {:?} of {database:?}", policy.name),
+            Thing::Query(name) => format!("continuous query {name:?} of {database:?}"),
+            Thing::Subscription { policy, name } => {
+                format!("subscription {name:?} of {database:?}, policy {policy:?}")
+            }
+        }
+    }
+
+    fn presence(&self, destination: &Destination) -> Presence {
+        let Some(known) = destination.database(&self.database) else { return Presence::Absent };
+        match &self.thing {
+            Thing::Database => Presence::Same,
+            Thing::Policy(policy) => match known.policies.iter().find(|own| own.name == policy.name) {
+                None => Presence::Absent,
+                Some(own) if own.duration_ns == policy.duration_ns => Presence::Same,
+                Some(_) => Presence::Different,
+            },
+            // One with the same text may be created again.
+            Thing::Query(_) => Presence::Absent,
+            Thing::Subscription { policy, name } => {
+                match known.subscriptions.iter().any(|own| own.policy == *policy && own.name == *name) {
+                    true => Presence::Same,
+                    false => Presence::Absent,
+                }
+            }
+        }
+    }
+}
+
+fn statements(meta: &Meta, subscriptions: bool) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for database in &meta.databases {
+        let name = &database.name;
+        let mut step = |thing: Thing, text: String| steps.push(Step { database: name.clone(), text, thing });
+        step(Thing::Database, create_database(database));
+        for policy in &database.policies {
+            let (own, of) = (identifier(&policy.name), identifier(name));
+            let is_default = if policy.name == database.default_policy { " DEFAULT" } else { "" };
+            let text = format!("CREATE RETENTION POLICY {own} ON {of} {}{is_default}", durations(policy));
+            step(Thing::Policy(policy.clone()), text);
+        }
+        for query in &database.continuous_queries {
+            step(Thing::Query(query.name.clone()), query.text.clone());
+        }
+        let of_policies = database
+            .policies
+            .iter()
+            .flat_map(|policy| policy.subscriptions.iter().map(move |subscription| (policy, subscription)));
+        for (policy, subscription) in of_policies.filter(|_| subscriptions) {
+            let destinations: Vec<String> =
+                subscription.destinations.iter().map(|url| literal(url)).collect();
+            let text = format!(
+                "CREATE SUBSCRIPTION {} ON {}.{} DESTINATIONS {} {}",
+                identifier(&subscription.name),
+                identifier(name),
+                identifier(&policy.name),
+                if subscription.mode.eq_ignore_ascii_case("ANY") { "ANY" } else { "ALL" },
+                destinations.join(", ")
+            );
+            step(Thing::Subscription { policy: policy.name.clone(), name: subscription.name.clone() }, text);
+        }
+    }
+    steps
+}
+
+/// Creates a database with its first policy: a policy that is the default is created after it, so that policies keep
+/// their order.
+fn create_database(database: &Database) -> String {
+    let name = identifier(&database.name);
+    match database.policies.first() {
+        Some(policy) => {
+            format!("CREATE DATABASE {name} WITH {} NAME {}", durations(policy), identifier(&policy.name))
+        }
+        None => format!("CREATE DATABASE {name}"),
+    }
+}
+
+fn durations(policy: &Policy) -> String {
+    let duration = match policy.duration_ns {
+        0 => "INF".to_owned(),
+        duration_ns => format!("{duration_ns}ns"),
+    };
+    let mut text = format!("DURATION {duration} REPLICATION {}", policy.replication.max(1));
+    if policy.shard_duration_ns > 0 {
+        text += &format!(" SHARD DURATION {}ns", policy.shard_duration_ns);
+    }
+    text
+}
+
+/// Creates a user with a password that nobody knows: InfluxDB's hashes cannot be verified.
+fn create_user(user: &User, meta: &Meta, destination: &Destination, outcome: &mut Outcome) {
+    let name = identifier(&user.name);
+    let mut refuse =
+        |error: String| outcome.refused.push(format!("user {:?} was not created: {error}", user.name));
+    let mut secret = [0_u8; 32];
+    if SystemRandom::new().fill(&mut secret).is_err() {
+        return refuse("the operating system gives no random numbers".to_owned());
+    }
+    let password: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let admin = if user.admin { " WITH ALL PRIVILEGES" } else { "" };
+    if let Err(error) =
+        destination.execute("", &format!("CREATE USER {name} WITH PASSWORD '{password}'{admin}"))
+    {
+        return refuse(error);
+    }
+    outcome.users_without_password.push(user.name.clone());
+    for grant in &user.privileges {
+        let privilege = match grant.privilege {
+            1 => "READ",
+            2 => "WRITE",
+            3 => "ALL",
+            _ => continue,
+        };
+        if !meta.databases.iter().any(|database| database.name == grant.database) {
+            continue;
+        }
+        let text = format!("GRANT {privilege} ON {} TO {name}", identifier(&grant.database));
+        if let Err(error) = destination.execute("", &text) {
+            let what = format!("{privilege} on {:?}", grant.database);
+            outcome.refused.push(format!("user {:?} was not granted {what}: {error}", user.name));
+        }
+    }
+}
