@@ -7,7 +7,7 @@
 
 use crate::server::{Outcome, Scratch, Server, build};
 use crate::workspace::root;
-use nyala_bench::client::target::query_escape;
+use nyala_client::query_escape;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -3,9 +3,9 @@
 //! A server that is dropped is killed, so that a chore that fails leaves no process behind.
 
 use crate::workspace::root;
-use nyala_bench::client::connection::Connection;
-use nyala_bench::client::response::Body;
-use nyala_bench::client::target::Target;
+use nyala_client::Body;
+use nyala_client::Connection;
+use nyala_client::Target;
 use std::ffi::OsString;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};

@@ -7,7 +7,7 @@ use crate::{circles, coverage, documents, replaced};
 use std::path::Path;
 
 /// Which crates of ours each crate may use.
-const EDGES: [(&str, &[&str]); 14] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("nyala-column", &[]),
     ("nyala-core", &[]),
     ("nyala-engine", &["nyala-column", "nyala-core"]),
@@ -18,12 +18,15 @@ const EDGES: [(&str, &[&str]); 14] = [
     ("nyala-sql", &["nyala-core", "nyala-db", "nyala-exec"]),
     ("nyala-postgres", &["nyala-core", "nyala-db", "nyala-exec", "nyala-sql"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
-    ("nyala-bench", &[]),
     ("nyala-influxdb", &[]),
+    ("nyala-client", &[]),
+    ("nyala-bench", &["nyala-client"]),
+    ("nyala-shell", &["nyala-client"]),
     (
         "nyala",
         &[
             "nyala-bench",
+            "nyala-client",
             "nyala-core",
             "nyala-db",
             "nyala-engine",
@@ -32,10 +35,11 @@ const EDGES: [(&str, &[&str]); 14] = [
             "nyala-kudu",
             "nyala-postgres",
             "nyala-query",
+            "nyala-shell",
             "nyala-sql",
         ],
     ),
-    ("xtask", &["kudu-client", "nyala-bench"]),
+    ("xtask", &["kudu-client", "nyala-bench", "nyala-client"]),
 ];
 
 /// Imports that a part of a crate must not have: (files below, text, why).

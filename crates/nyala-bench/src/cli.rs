@@ -1,6 +1,6 @@
 //! The command line of `nyala bench`.
 
-use crate::client::target::Dialect;
+use crate::client::dialect::Dialect;
 use crate::time::parse_duration;
 use crate::workload::ycsb::Workload;
 use clap::{Args, Subcommand, ValueEnum};

@@ -1,10 +1,8 @@
 //! `nyala demo`: writes a sample of TSBS' data to a running server, runs its fifteen types of queries, and shows
 //! answers and times. `cargo xtask kudu-demo` writes through one server and asks another, and then writes more.
 
-use crate::client::connection::Connection;
 use crate::client::database::prepare_database;
-use crate::client::response::Body;
-use crate::client::target::{Dialect, Target};
+use crate::client::dialect::Dialect;
 use crate::error::{BenchError, Result};
 use crate::measure::server::ServerProbe;
 use crate::query::generator::{Query, QueryGenerator};
@@ -19,6 +17,9 @@ use crate::verify::answer::{Cell, read_rows};
 use crate::workload::Workload;
 use crate::workload::cpu::model::HostsConfig;
 use crate::workload::cpu::{CpuBatch, CpuWorkload};
+use nyala_client::Body;
+use nyala_client::Connection;
+use nyala_client::Target;
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

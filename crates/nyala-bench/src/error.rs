@@ -1,5 +1,6 @@
 //! Errors of a benchmark, classified by what the user can do about them.
 
+use nyala_client::ClientError;
 use std::fmt;
 use std::io;
 
@@ -50,6 +51,17 @@ impl BenchError {
     pub fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> BenchError {
         let context = context.into();
         move |source| BenchError::Io { context, source }
+    }
+}
+
+impl From<ClientError> for BenchError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Invalid(message) => BenchError::Invalid(message),
+            ClientError::Io { context, source } => BenchError::Io { context, source },
+            ClientError::Protocol(message) => BenchError::Protocol(message),
+            ClientError::Server { status, message } => BenchError::Server { status, message },
+        }
     }
 }
 

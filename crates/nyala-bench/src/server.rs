@@ -1,9 +1,9 @@
 //! The server that a benchmark runs against: a new one that the caller starts, or one at a URL.
 
 use crate::cli::ServerArgs;
-use crate::client::target::Target;
 use crate::error::{BenchError, Result};
 use crate::measure::server::{ServerProbe, evict_cached_files, listening_process};
+use nyala_client::Target;
 use std::any::Any;
 use std::path::PathBuf;
 

@@ -1,6 +1,9 @@
 //! Rows as text or bytes, for clients that ask over HTTP.
 //!
-//! JSON, JSON lines and CSV are written by Arrow's own writers; `arrow` is the stream format of Arrow IPC.
+//! JSON, JSON lines and CSV are written by Arrow's own writers; `arrow` is the stream format of Arrow IPC. Tables are for
+//! programs that show rows to people ([`table`]).
+
+mod table;
 
 use crate::error::{SqlError, SqlResult};
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -25,14 +28,17 @@ pub enum RowFormat {
     Csv,
     /// Arrow IPC's stream.
     Arrow,
+    /// A line with the columns, and an array per line.
+    Table,
 }
 
 /// The media types of the forms, the usual one of each first.
-const MEDIA_TYPES: [(RowFormat, &str); 7] = [
+const MEDIA_TYPES: [(RowFormat, &str); 8] = [
     (RowFormat::Json, "application/json"),
     (RowFormat::JsonLines, "application/jsonl"),
     (RowFormat::Csv, "text/csv"),
     (RowFormat::Arrow, "application/vnd.apache.arrow.stream"),
+    (RowFormat::Table, "application/vnd.nyala.table+jsonl"),
     (RowFormat::JsonLines, "application/x-ndjson"),
     (RowFormat::JsonLines, "application/json-lines"),
     (RowFormat::Csv, "application/csv"),
@@ -63,6 +69,7 @@ enum Writer {
     /// What is written; its writer keeps nothing from batch to batch.
     Csv(Vec<u8>),
     Arrow(StreamWriter<Vec<u8>>),
+    Table(Vec<u8>),
 }
 
 impl RowWriter {
@@ -79,6 +86,7 @@ impl RowWriter {
                 Writer::Csv(out)
             }
             RowFormat::Arrow => Writer::Arrow(StreamWriter::try_new(Vec::new(), schema).map_err(failed)?),
+            RowFormat::Table => Writer::Table(table::heading(schema)),
         }))
     }
 
@@ -93,6 +101,7 @@ impl RowWriter {
             }
             Writer::Csv(out) => write_csv(rows, false, out),
             Writer::Arrow(writer) => writer.write(rows).map_err(failed),
+            Writer::Table(out) => table::write(rows, out).map_err(failed),
         }
     }
 
@@ -101,7 +110,7 @@ impl RowWriter {
         match &mut self.0 {
             Writer::Json(writer, _) => writer.finish().map_err(failed),
             Writer::JsonLines(writer, _) => writer.finish().map_err(failed),
-            Writer::Csv(_) => Ok(()),
+            Writer::Csv(_) | Writer::Table(_) => Ok(()),
             Writer::Arrow(writer) => writer.finish().map_err(failed),
         }
     }
@@ -111,7 +120,7 @@ impl RowWriter {
         match &mut self.0 {
             Writer::Json(writer, _) => writer.get_mut(),
             Writer::JsonLines(writer, _) => writer.get_mut(),
-            Writer::Csv(out) => out,
+            Writer::Csv(out) | Writer::Table(out) => out,
             Writer::Arrow(writer) => writer.get_mut(),
         }
     }

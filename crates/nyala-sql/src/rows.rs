@@ -14,6 +14,9 @@ use nyala_exec::memory::MemoryCharge;
 use nyala_exec::running::QueryGuard;
 use std::sync::Arc;
 
+/// In the metadata of a schema: its row is what a statement did that gives no rows.
+pub(crate) const COMMAND_KEY: &str = "nyala.command";
+
 /// The rows of an answer, which are computed as they are asked for. The statement runs until this is dropped.
 pub struct Rows {
     stream: SendableRecordBatchStream,
@@ -99,7 +102,7 @@ impl Rows {
         self.tag.as_ref()
     }
 
-    /// What a statement did that gives no rows, as a row.
+    /// What a statement did that gives no rows, as a row. Its schema says so ([`COMMAND_KEY`]).
     pub fn of_command(tag: &CommandTag) -> Self {
         let command: ArrayRef = Arc::new(StringArray::from(vec![tag.command]));
         let affected: ArrayRef = Arc::new(UInt64Array::from(vec![tag.rows]));
@@ -107,7 +110,10 @@ impl Rows {
         if let Some(change) = tag.change {
             columns.push(("change", Arc::new(UInt64Array::from(vec![change.0])), false));
         }
-        Self::ready(RecordBatch::try_from_iter_with_nullable(columns).expect("the lengths are equal"))
+        let rows = RecordBatch::try_from_iter_with_nullable(columns).expect("the lengths are equal");
+        let schema =
+            rows.schema().as_ref().clone().with_metadata([(COMMAND_KEY.to_owned(), String::new())].into());
+        Self::ready(rows.with_schema(schema.into()).expect("the columns are the same"))
     }
 
     /// The names and types of the columns.

@@ -3,9 +3,10 @@
 
 use super::generator::Query;
 use super::kind::Shape;
-use crate::client::target::{Dialect, query_escape};
+use crate::client::dialect::Dialect;
 use crate::time::{HOUR_SECONDS, rfc3339};
 use crate::workload::cpu::FIELDS;
+use nyala_client::query_escape;
 
 /// The HTTP request of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]

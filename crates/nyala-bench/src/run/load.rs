@@ -5,9 +5,7 @@
 //! the run, because a failed load measures nothing. With a set rate, each batch has a time before which it is not sent.
 //! A slow answer therefore does not lower the rate of later batches, as long as other workers are free.
 
-use crate::client::connection::Connection;
-use crate::client::response::Body;
-use crate::client::target::{Dialect, Target, query_escape};
+use crate::client::dialect::Dialect;
 use crate::error::{BenchError, Result};
 use crate::measure::latency::Latencies;
 use crate::measure::server::{ServerProbe, Usage};
@@ -17,6 +15,9 @@ use crate::report::table;
 use crate::workload::Workload;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use nyala_client::Body;
+use nyala_client::Connection;
+use nyala_client::{Target, query_escape};
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -5,8 +5,7 @@ use super::queries::{ANSWER_LIMIT_BYTES, QueryName};
 use super::question::Question;
 use super::session::Session;
 use crate::cli::{Language, NarrowArgs};
-use crate::client::response::Body;
-use crate::client::target::Dialect;
+use crate::client::dialect::Dialect;
 use crate::error::{BenchError, Result};
 use crate::query::narrow::{NARROW, NarrowKind, requests};
 use crate::query::text::influxql_request;
@@ -17,6 +16,7 @@ use crate::server::Launch;
 use crate::time::{Span, TSBS_START, parse_rfc3339};
 use crate::verify::answer::{Cell, read_rows};
 use crate::workload::narrow::{METRICS_PER_INSTANCE, NarrowConfig, NarrowWorkload};
+use nyala_client::Body;
 
 /// The number of series of which every row is compared.
 const VERIFIED_SERIES: usize = 50;

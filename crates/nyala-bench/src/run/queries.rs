@@ -1,13 +1,13 @@
 //! Running the prepared queries of one type by worker threads, each of which waits for its answer.
 
 use super::question::{Asker, Endpoints, Question};
-use crate::client::response::Body;
 use crate::error::{BenchError, Result};
 use crate::measure::latency::Latencies;
 use crate::measure::server::ServerProbe;
 use crate::report::progress::Progress;
 use crate::report::result::QueryResult;
 use flate2::read::MultiGzDecoder;
+use nyala_client::Body;
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

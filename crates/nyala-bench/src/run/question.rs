@@ -1,11 +1,11 @@
 //! A question to a server, in the protocol of its language, and what asks it.
 
-use crate::client::connection::Connection;
-use crate::client::response::Body;
 use crate::client::sql::{Rows, SqlConnection};
-use crate::client::target::Target;
 use crate::error::{BenchError, Result};
 use crate::query::text::Request;
+use nyala_client::Body;
+use nyala_client::Connection;
+use nyala_client::Target;
 use std::time::Duration;
 
 /// One query as it is sent.

@@ -4,9 +4,8 @@ use super::load::{LoadSettings, load, settle};
 use super::queries::{QueryName, QuerySettings, run_queries};
 use super::question::{Endpoints, Question};
 use crate::cli::{CommonArgs, Language, ServerArgs};
-use crate::client::connection::Connection;
 use crate::client::database::prepare_database;
-use crate::client::target::Dialect;
+use crate::client::dialect::Dialect;
 use crate::error::{BenchError, Result};
 use crate::query::generator::{Query, QueryGenerator};
 use crate::query::kind::QueryKind;
@@ -17,6 +16,7 @@ use crate::report::result::{LoadResult, QueryResult};
 use crate::report::table;
 use crate::server::{Launch, Server};
 use crate::workload::Workload;
+use nyala_client::Connection;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::question::Question;
 use super::session::Session;
 use super::verification::verify;
 use crate::cli::{DataArgs, TsbsArgs};
-use crate::client::target::Dialect;
+use crate::client::dialect::Dialect;
 use crate::error::{BenchError, Result};
 use crate::query::file::read_queries;
 use crate::query::generator::QueryGenerator;

@@ -3,8 +3,6 @@
 use super::queries::ANSWER_LIMIT_BYTES;
 use super::question::{Asker, Endpoints, Question};
 use super::session::Session;
-use crate::client::connection::Connection;
-use crate::client::response::Body;
 use crate::client::sql::{Rows, SqlAnswer};
 use crate::error::{BenchError, Result};
 use crate::query::generator::QueryGenerator;
@@ -16,6 +14,8 @@ use crate::verify::compare::compare;
 use crate::verify::expected::expected;
 use crate::verify::sql::{as_influx_json, expected_of_sql};
 use crate::workload::cpu::model::CpuModel;
+use nyala_client::Body;
+use nyala_client::Connection;
 
 /// How many answers of each type are compared. Expected answers to heavy queries are computed from every row.
 const LIGHT_COUNT: usize = 20;

@@ -2,7 +2,6 @@
 
 use super::ycsb::{KeyValueStore, Ycsb, YcsbOptions};
 use crate::cli::YcsbArgs;
-use crate::client::connection::Connection;
 use crate::client::database::prepare_database;
 use crate::client::sql::{Prepared, Rows, SqlConnection};
 use crate::error::{BenchError, Result};
@@ -10,6 +9,7 @@ use crate::measure::server::ServerProbe;
 use crate::report::ycsb::{YcsbResult, page};
 use crate::server::{Launch, Server};
 use crate::workload::ycsb::RowShape;
+use nyala_client::Connection;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub fn run(args: &YcsbArgs, launch: Launch<'_>) -> Result<()> {
     let ycsb = Ycsb::new(&table, options);
     let mut results = Vec::new();
     let mut progress = std::io::stderr();
-    let mut done = |result: std::result::Result<YcsbResult, String>| {
+    let mut done = |result: std::result::Result<YcsbResult, String>| -> Result<()> {
         let result = result.map_err(BenchError::Protocol)?;
         super::print(&result.text())?;
         results.push(result);

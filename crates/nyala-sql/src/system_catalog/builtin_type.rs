@@ -207,6 +207,12 @@ pub(crate) fn of_field(field: &Field) -> (u32, i32) {
     of_values(field.data_type())
 }
 
+/// The type that values of a field have, as people write it.
+pub(crate) fn shown_type(field: &Field) -> String {
+    let (oid, modifier) = of_field(field);
+    BuiltinType::of_oid(oid).map_or_else(|| "text".to_owned(), |own| own.shown(Some(modifier)))
+}
+
 fn of_values(values: &DataType) -> (u32, i32) {
     let oid = match values {
         DataType::Boolean => 16,

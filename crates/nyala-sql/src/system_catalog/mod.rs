@@ -21,6 +21,7 @@ mod typed;
 mod viewer;
 
 pub use builtin_function::function_name;
+pub(crate) use builtin_type::shown_type;
 pub(crate) use keyword::is_reserved;
 pub(crate) use objects::quoted;
 pub(crate) use schema::SystemSchema;

@@ -1,9 +1,9 @@
 //! `nyala bench`: starts a server as a separate process, unless a target is given.
 
-use nyala_bench::client::connection::Connection;
-use nyala_bench::client::response::Body;
-use nyala_bench::client::target::Target;
 use nyala_bench::{BenchCommand, ServerUnderTest};
+use nyala_client::Body;
+use nyala_client::Connection;
+use nyala_client::Target;
 use std::error::Error;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};

@@ -6,6 +6,7 @@ mod demo;
 mod import;
 mod log;
 mod serve;
+mod shell;
 mod signals;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   nyala demo                                  try it on a sample of benchmark data
   nyala serve                                 serve on 127.0.0.1:8086, data in ./nyala-data
+  nyala shell                                 talk to it
   nyala config --memory-limit 2GiB            print the settings in force
   nyala check ./nyala-data                    search the data of a stopped server for damage
   nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
@@ -36,6 +38,9 @@ enum Command {
     /// Serve until SIGTERM or Ctrl-C
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::ServeArgs),
+    /// Talk to a server in InfluxQL and SQL, at the terminal or from a script
+    #[command(after_help = nyala_shell::EXAMPLES)]
+    Shell(shell::Arguments),
     /// Print the settings in force as TOML
     #[command(after_help = serve::CONFIG_EXAMPLES)]
     Config(serve::ConfigArgs),
@@ -61,6 +66,7 @@ pub fn run() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => return check::run(&args),
         Command::Import(command) => return import::run(command),
+        Command::Shell(args) => return shell::run(&args),
         Command::Bench(command) => bench::run(&command),
     };
     match outcome {

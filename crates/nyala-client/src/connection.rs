@@ -1,10 +1,12 @@
 //! One keep-alive connection, used by one thread.
 
-use super::response::{Body, Response, ResponseReader};
-use super::target::Target;
-use crate::error::{BenchError, Result};
+use crate::error::{ClientError, Result};
+use crate::response::{Body, Response, ResponseReader};
+use crate::target::Target;
+use crate::tls::Stream;
 use std::io::{IoSlice, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A connection that is opened when it is needed, and again if the server closed it between requests.
@@ -12,11 +14,14 @@ use std::time::Duration;
 pub struct Connection {
     target: Target,
     timeout: Duration,
-    stream: Option<TcpStream>,
+    /// Whether an answer may take longer than that to begin or to go on.
+    patient: bool,
+    stream: Option<Stream>,
     reader: ResponseReader,
     head: Vec<u8>,
     /// Header lines of every request.
     accepts: &'static str,
+    canceller: Canceller,
 }
 
 impl Connection {
@@ -25,11 +30,25 @@ impl Connection {
         Connection {
             target: target.clone(),
             timeout,
+            patient: false,
             stream: None,
             reader: ResponseReader::default(),
             head: Vec::new(),
             accepts: "",
+            canceller: Canceller::default(),
         }
+    }
+
+    /// Waits for answers without end; another thread can end that.
+    #[must_use]
+    pub fn patient(mut self) -> Connection {
+        self.patient = true;
+        self
+    }
+
+    /// What ends a request from another thread.
+    pub fn canceller(&self) -> Canceller {
+        self.canceller.clone()
     }
 
     /// With `gzip`, allows compressed answers. They are returned as received, not decompressed.
@@ -60,7 +79,9 @@ impl Connection {
         match self.attempt(request_body, &mut body) {
             Ok(Some(response)) => Ok(response),
             // That the server closed an idle connection only shows when it is used.
-            Ok(None) if !fresh => self.attempt(request_body, &mut body)?.ok_or_else(closed),
+            Ok(None) if !fresh && !self.canceller.is_cancelled() => {
+                self.attempt(request_body, &mut body)?.ok_or_else(closed)
+            }
             Ok(None) => Err(closed()),
             Err(error) => Err(error),
         }
@@ -83,7 +104,7 @@ impl Connection {
         if (200..300).contains(&response.status) {
             return Ok(response);
         }
-        Err(BenchError::Server { status: response.status, message: self.error_text() })
+        Err(ClientError::Server { status: response.status, message: self.error_text() })
     }
 
     /// `Ok(None)`: the connection broke before the answer's first byte.
@@ -92,7 +113,9 @@ impl Connection {
             Some(stream) => stream,
             None => {
                 self.reader.reset();
-                self.target.connect(self.timeout)?
+                let stream = self.target.connect(self.timeout, (!self.patient).then_some(self.timeout))?;
+                self.canceller.watch(stream.socket())?;
+                stream
             }
         };
         // A server may refuse before it has read everything, so its answer counts, not the failed write.
@@ -105,7 +128,7 @@ impl Connection {
                 Ok(Some(response))
             }
             Ok(None) => Ok(None),
-            Err(BenchError::Io { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionReset => {
+            Err(ClientError::Io { source, .. }) if source.kind() == std::io::ErrorKind::ConnectionReset => {
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -113,11 +136,48 @@ impl Connection {
     }
 }
 
-fn closed() -> BenchError {
-    BenchError::Protocol("the server closed the connection without an answer".to_owned())
+/// Ends requests of a connection from another thread: the server sees that its client has left.
+#[derive(Clone, Debug, Default)]
+pub struct Canceller(Arc<Mutex<Cancelled>>);
+
+#[derive(Debug, Default)]
+struct Cancelled {
+    is_cancelled: bool,
+    socket: Option<TcpStream>,
 }
 
-fn send(stream: &mut TcpStream, head: &[u8], body: &[u8]) -> std::io::Result<()> {
+impl Canceller {
+    /// Closes the connection. What reads from it fails, now and later.
+    pub fn cancel(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.is_cancelled = true;
+        if let Some(socket) = &state.socket {
+            // It may be closed already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_cancelled
+    }
+
+    fn watch(&self, socket: &TcpStream) -> Result<()> {
+        let socket = socket.try_clone().map_err(ClientError::io("opening a connection"))?;
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_cancelled {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        state.socket = Some(socket);
+        Ok(())
+    }
+}
+
+fn closed() -> ClientError {
+    ClientError::Protocol("the server closed the connection without an answer".to_owned())
+}
+
+fn send(stream: &mut Stream, head: &[u8], body: &[u8]) -> std::io::Result<()> {
     if body.is_empty() {
         return stream.write_all(head);
     }

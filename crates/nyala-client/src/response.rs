@@ -3,7 +3,7 @@
 //! Servers are not trusted: heads, lines and collected bodies are bounded, and bytes that are not HTTP give an error,
 //! never a panic. Bodies are counted and dropped unless they are collected, which keeps the client cheap.
 
-use crate::error::{BenchError, Result};
+use crate::error::{ClientError, Result};
 use std::io::{ErrorKind, Read};
 
 /// The longest head (status line and headers) accepted.
@@ -27,7 +27,6 @@ pub struct Response {
 }
 
 /// What to do with a body.
-#[derive(Debug)]
 pub enum Body<'a> {
     /// Count its bytes. The beginning of an error's body is kept, so that it can be reported.
     Drop,
@@ -38,6 +37,8 @@ pub enum Body<'a> {
         /// The limit.
         limit_bytes: usize,
     },
+    /// Hand on its pieces, unless it is that of an error (status 400 and above).
+    HandOn(&'a mut dyn FnMut(&[u8]) -> Result<()>),
 }
 
 /// Reads consecutive answers of one connection through a buffer.
@@ -76,8 +77,8 @@ struct Head {
     retry_after_seconds: Option<u64>,
 }
 
-fn malformed(what: &str) -> BenchError {
-    BenchError::Protocol(what.to_owned())
+fn malformed(what: &str) -> ClientError {
+    ClientError::Protocol(what.to_owned())
 }
 
 impl ResponseReader {
@@ -204,8 +205,8 @@ struct Sink<'a, 'b> {
     bytes: u64,
 }
 
-/// How much of an error's body is kept.
-const ERROR_TEXT_LIMIT_BYTES: usize = 2 << 10;
+/// How much of an error's body is kept. A message quotes the statement, or a name of a few KiB.
+const ERROR_TEXT_LIMIT_BYTES: usize = 64 << 10;
 
 impl Sink<'_, '_> {
     fn take(&mut self, bytes: &[u8]) -> Result<()> {
@@ -214,13 +215,18 @@ impl Sink<'_, '_> {
             let room = ERROR_TEXT_LIMIT_BYTES - errors.len();
             errors.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
-        if let Body::Collect { into, limit_bytes } = self.body {
-            if into.len() + bytes.len() > *limit_bytes {
-                return Err(BenchError::Protocol(format!("an answer of more than {limit_bytes} bytes")));
+        match self.body {
+            Body::Drop => Ok(()),
+            Body::Collect { into, limit_bytes } => {
+                if into.len() + bytes.len() > *limit_bytes {
+                    return Err(ClientError::Protocol(format!("an answer of more than {limit_bytes} bytes")));
+                }
+                into.extend_from_slice(bytes);
+                Ok(())
             }
-            into.extend_from_slice(bytes);
+            Body::HandOn(_) if self.errors.is_some() => Ok(()),
+            Body::HandOn(take) => take(bytes),
         }
-        Ok(())
     }
 }
 
@@ -249,7 +255,10 @@ impl<R: Read> Input<'_, R> {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => {
-                    return Err(BenchError::Io { context: "reading the server's answer".to_owned(), source });
+                    return Err(ClientError::Io {
+                        context: "reading the server's answer".to_owned(),
+                        source,
+                    });
                 }
             }
         }
@@ -339,6 +348,8 @@ fn parse_hexadecimal(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
 
     /// Returns its bytes in pieces of `step`.
     struct Trickle<'a> {
@@ -418,14 +429,14 @@ mod tests {
 
     #[test]
     fn mutated_answers_never_panic() {
-        let mut random = crate::random::Random::new(1, 1);
+        let mut random = SmallRng::seed_from_u64(1);
         for _ in 0..20_000 {
             let mut bytes = THREE.to_vec();
-            for _ in 0..=random.below(4) {
-                let at = random.below(bytes.len() as u64) as usize;
-                bytes[at] = random.bits() as u8;
+            for _ in 0..=random.random_range(0..4) {
+                let at = random.random_range(0..bytes.len());
+                bytes[at] = random.random();
             }
-            let _ = read_all(&bytes, 1 + random.below(64) as usize);
+            let _ = read_all(&bytes, random.random_range(1..=64));
         }
     }
 
