@@ -4,20 +4,17 @@
 //! writing it again. Other servers of a shared store do not wait: there the store decides, row by row, which of two changes
 //! comes last. A field has one type within a shard. A value of another type is refused, before anything is changed.
 
-use crate::catalog::{Catalog, Field, Measurement, SeriesTable};
+use crate::catalog::{Catalog, Field, Measurement, add_shards, shard_width_ns, times_of};
 use crate::changes::Changed;
 use crate::delete::series_set;
 use crate::selection::PointSelection;
-use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{
-    Batch, CellColumn, DeleteMode, Operation, RowSelection, ScanRequest, SnapshotRef, Update, Upsert,
-    WriteBatch, WriteMode, WriteOutcome,
+    CellColumn, DeleteMode, Operation, RowSelection, ScanRequest, Update, Upsert, WriteBatch, WriteMode,
+    WriteOutcome,
 };
-use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, TimeRange, Value};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
@@ -253,26 +250,4 @@ impl CorrectionLock<'_> {
 fn rows_of(measurement: &Measurement, selection: &PointSelection) -> RowSelection {
     let ids = measurement.series().select(&selection.tags);
     RowSelection::Series { series: series_set(measurement.stored(), &ids), time: selection.time }
-}
-
-pub(crate) fn shard_width_ns(table: &SeriesTable, snapshot: &SnapshotRef) -> Result<i64> {
-    let schema = snapshot.schema(table.table())?;
-    Ok(schema.partitioning.time_width_ns().unwrap_or(i64::MAX))
-}
-
-/// The times of the rows of a batch whose first column they are.
-pub(crate) fn times_of(batch: &Batch) -> &[i64] {
-    batch.columns[0].as_primitive::<TimestampNanosecondType>().values()
-}
-
-/// Adds the starts of the shards of times. Neighbours are usually in one shard.
-pub(crate) fn add_shards(shards_ns: &mut BTreeSet<i64>, times_ns: &[i64], width_ns: i64) {
-    let mut last = TimeRange::new(0, 0);
-    for time_ns in times_ns {
-        if !last.contains(*time_ns) {
-            let start_ns = truncate_to_width(*time_ns, width_ns);
-            last = TimeRange::new(start_ns, start_ns.saturating_add(width_ns));
-            shards_ns.insert(start_ns);
-        }
-    }
 }

@@ -2,8 +2,7 @@
 
 use super::tag::tables_with_tag;
 use super::{AlteredMeasurement, MeasurementChange, Place, check_part, has_field, lacks};
-use crate::catalog::{Catalog, Field, Measurement};
-use crate::correct::{add_shards, shard_width_ns, times_of};
+use crate::catalog::{Catalog, Field, Measurement, add_shards, shard_width_ns, times_of};
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{RowSelection, ScanRequest, SeriesSet};

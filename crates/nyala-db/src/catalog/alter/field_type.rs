@@ -6,8 +6,7 @@
 
 use super::{Place, has_field, lacks};
 use crate::catalog::record::shard_type_key;
-use crate::catalog::{Catalog, Field, FieldType, Measurement, SeriesTable};
-use crate::correct::times_of;
+use crate::catalog::{Catalog, Field, FieldType, Measurement, SeriesTable, times_of};
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array, new_null_array};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::arrays::{array_of_values, value_at};
