@@ -38,7 +38,7 @@ fn sorted() -> String {
         "SELECT count(*) AS n, sum(CASE WHEN x < before THEN 1 ELSE 0 END) AS wrong, sum(x) AS total, sum(length(text)) AS letters
          FROM (
              SELECT x, lag(x) OVER (ORDER BY x) AS before, text FROM (
-                 SELECT value * 7919 % 1500007 AS x, lpad(value::text, 40, 'x') AS text FROM generate_series(1, {ROWS})
+                 SELECT value * 7919 % 1500007 AS x, lpad(value::text, 40, 'x') AS text FROM generate_series(1, {ROWS}) AS value
              ) numbers
          ) pairs"
     )
@@ -48,7 +48,7 @@ fn sorted() -> String {
 fn grouped() -> String {
     format!(
         "SELECT count(*) AS groups, sum(n) AS n FROM (
-             SELECT value * 7919 % 1500007 AS x, count(*) AS n FROM generate_series(1, {ROWS}) GROUP BY 1
+             SELECT value * 7919 % 1500007 AS x, count(*) AS n FROM generate_series(1, {ROWS}) AS value GROUP BY 1
          ) counts"
     )
 }
