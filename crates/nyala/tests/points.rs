@@ -253,6 +253,8 @@ fn a_dry_run_counts_and_changes_nothing() {
         ),
         ("UPDATE room SET floor = floor + 1", 3),
         ("DELETE FROM room WHERE floor > 1", 2),
+        ("DELETE FROM room WHERE name = 'k'", 1),
+        ("DELETE FROM room WHERE name = 'nobody'", 0),
         ("INSERT INTO room VALUES ('d', 4), ('k', 5) ON CONFLICT DO NOTHING", 1),
         ("UPSERT INTO room SELECT room, 7 FROM t WHERE room IS NOT NULL GROUP BY room", 2),
     ] {
