@@ -3,9 +3,7 @@
 //! A server that is dropped is killed, so that a chore that fails leaves no process behind.
 
 use crate::workspace::root;
-use nyala_client::Body;
-use nyala_client::Connection;
-use nyala_client::Target;
+use nyala_client::{Body, Connection, Target};
 use std::ffi::OsString;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};

@@ -10,7 +10,7 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{self, BinaryOperator};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::sync::Arc;
@@ -93,4 +93,17 @@ pub(crate) fn evaluated(expression: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) 
 /// The type of an expression over rows of a schema, and whether it may be NULL.
 pub(crate) fn type_of(planned: &Expr, schema: &DFSchema) -> SqlResult<(arrow_schema::DataType, bool)> {
     Ok((planned.get_type(schema)?, planned.nullable(schema)?))
+}
+
+/// Whether an operator compares its operands.
+pub(crate) fn is_comparison(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    )
 }

@@ -1,9 +1,7 @@
 //! Creates the InfluxDB database that a benchmark writes to.
 
 use crate::error::{BenchError, Result};
-use nyala_client::Body;
-use nyala_client::Connection;
-use nyala_client::query_escape;
+use nyala_client::{Body, Connection, query_escape};
 
 /// Creates an empty database. One that exists is dropped only with `overwrite`.
 pub fn prepare_database(connection: &mut Connection, database: &str, overwrite: bool) -> Result<()> {

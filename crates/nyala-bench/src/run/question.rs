@@ -3,9 +3,7 @@
 use crate::client::sql::{Rows, SqlConnection};
 use crate::error::{BenchError, Result};
 use crate::query::text::Request;
-use nyala_client::Body;
-use nyala_client::Connection;
-use nyala_client::Target;
+use nyala_client::{Body, Connection, Target};
 use std::time::Duration;
 
 /// One query as it is sent.

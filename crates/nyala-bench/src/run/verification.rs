@@ -14,8 +14,7 @@ use crate::verify::compare::compare;
 use crate::verify::expected::expected;
 use crate::verify::sql::{as_influx_json, expected_of_sql};
 use crate::workload::cpu::model::CpuModel;
-use nyala_client::Body;
-use nyala_client::Connection;
+use nyala_client::{Body, Connection};
 
 /// How many answers of each type are compared. Expected answers to heavy queries are computed from every row.
 const LIGHT_COUNT: usize = 20;

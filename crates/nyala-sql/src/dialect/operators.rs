@@ -2,6 +2,7 @@
 
 use super::interval::Times;
 use crate::error::{SqlError, SqlState};
+use crate::expression::is_comparison;
 use arrow_schema::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -50,18 +51,6 @@ impl ExprPlanner for Operators {
             _ => return Ok(PlannerResult::Original(RawBinaryExpr { op, left: a, right: b })),
         }))
     }
-}
-
-fn is_comparison(op: &BinaryOperator) -> bool {
-    matches!(
-        op,
-        BinaryOperator::Eq
-            | BinaryOperator::NotEq
-            | BinaryOperator::Lt
-            | BinaryOperator::LtEq
-            | BinaryOperator::Gt
-            | BinaryOperator::GtEq
-    )
 }
 
 fn times(span: Expr, number: Expr, is_division: bool) -> Expr {

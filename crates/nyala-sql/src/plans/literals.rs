@@ -1,6 +1,7 @@
 //! Which literals of a statement can become parameters: those that a column is compared with in a condition. Any other may
 //! decide what the plan looks like: a limit, the width of buckets, a pattern, a literal that is selected.
 
+use crate::expression::is_comparison;
 use crate::shape::Literal;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
@@ -55,7 +56,7 @@ impl<Wanted: Fn(usize) -> bool> Replacing<'_, Wanted> {
                 self.condition(left);
                 self.condition(right);
             }
-            Expr::BinaryOp { left, op, right } if compares(op) => {
+            Expr::BinaryOp { left, op, right } if is_comparison(op) => {
                 if is_column(left) {
                     self.operand(right);
                 } else if is_column(right) {
@@ -85,18 +86,6 @@ impl<Wanted: Fn(usize) -> bool> Replacing<'_, Wanted> {
             *value = Value::Placeholder(format!("${}", self.replaced.len()));
         }
     }
-}
-
-fn compares(op: &BinaryOperator) -> bool {
-    matches!(
-        op,
-        BinaryOperator::Eq
-            | BinaryOperator::NotEq
-            | BinaryOperator::Lt
-            | BinaryOperator::LtEq
-            | BinaryOperator::Gt
-            | BinaryOperator::GtEq
-    )
 }
 
 fn is_column(expression: &Expr) -> bool {

@@ -1,9 +1,7 @@
 //! `nyala bench`: starts a server as a separate process, unless a target is given.
 
 use nyala_bench::{BenchCommand, ServerUnderTest};
-use nyala_client::Body;
-use nyala_client::Connection;
-use nyala_client::Target;
+use nyala_client::{Body, Connection, Target};
 use std::error::Error;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};

@@ -1,6 +1,7 @@
 //! Threads that serve connections: one per core, each with a runtime of its own, so that a light request wakes nobody else.
 //! Connections are distributed among them in turn.
 
+use super::audit::LogLimit;
 use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -8,6 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+/// How long to wait after a connection could not be accepted: probably too many files are open.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// The connections that wait for a thread.
 const WAITING_MAX: usize = 64;
 
@@ -46,6 +49,32 @@ impl<C: Send + 'static> ConnectionThreads<C> {
             })?);
         }
         Ok(Self { senders, threads })
+    }
+}
+
+/// Accepts connections and distributes them among threads in turn. `admit` may wait until there is room for one more.
+pub(super) async fn distribute<S, C>(
+    clients: &'static str,
+    accept: impl AsyncFn() -> io::Result<S>,
+    admit: impl AsyncFn(S) -> C,
+    threads: &[mpsc::Sender<C>],
+) {
+    let warnings = LogLimit::default();
+    for thread in threads.iter().cycle() {
+        let stream = loop {
+            match accept().await {
+                Ok(stream) => break stream,
+                Err(error) => {
+                    if let Some(left_out) = warnings.next() {
+                        tracing::warn!(%error, clients, left_out, "cannot accept a connection");
+                    }
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                }
+            }
+        };
+        if thread.send(admit(stream).await).await.is_err() {
+            return;
+        }
     }
 }
 

@@ -20,9 +20,8 @@ pub mod statistics;
 mod timeouts;
 pub mod tls;
 
-use audit::LogLimit;
 use connection_limit::{ConnectionLimiter, ConnectionPermit};
-use connection_threads::{ConnectionThreads, ServingPeriod, runtime, spawn, until_true};
+use connection_threads::{ConnectionThreads, ServingPeriod, distribute, runtime, spawn, until_true};
 use http::Context;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -48,8 +47,6 @@ pub const INFLUXDB_VERSION: &str = "1.8.10";
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest request header, and the most that is read of a body at once: about the longest URI that hyper accepts.
 const HEAD_MAX_BYTES: usize = 64 << 10;
-/// How long to wait after a connection could not be accepted: probably too many files are open.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long a client may read nothing of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most connections at once, however much memory there is; further ones wait to be accepted.
@@ -193,35 +190,12 @@ async fn accept(
         None => std::future::pending().await,
     };
     let local_limiter = local.as_ref().map_or(&remote_limiter, |(_, limiter)| limiter);
+    let admit_remote = async |stream| (stream, remote_limiter.take().await);
+    let admit_local = async |stream| (stream, local_limiter.take().await);
     tokio::select! {
-        () = distribute(accept_remote, &remote_limiter, &threads) => {}
-        () = distribute(accept_local, local_limiter, &threads) => {}
+        () = distribute("http-bind", accept_remote, admit_remote, &threads) => {}
+        () = distribute("bind-socket", accept_local, admit_local, &threads) => {}
         () = until_true(&mut stopped) => {}
-    }
-}
-
-/// Distributes connections among the threads in turn, each as soon as there is a permit for it.
-async fn distribute(
-    accept: impl AsyncFn() -> io::Result<Accepted>,
-    limiter: &Arc<ConnectionLimiter>,
-    threads: &[mpsc::Sender<Admitted>],
-) {
-    let warnings = LogLimit::default();
-    for thread in threads.iter().cycle() {
-        let stream = loop {
-            match accept().await {
-                Ok(stream) => break stream,
-                Err(error) => {
-                    if let Some(left_out) = warnings.next() {
-                        tracing::warn!(%error, left_out, "cannot accept a connection");
-                    }
-                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
-                }
-            }
-        };
-        if thread.send((stream, limiter.take().await)).await.is_err() {
-            return;
-        }
     }
 }
 

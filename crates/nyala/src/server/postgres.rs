@@ -3,11 +3,11 @@
 //! As for HTTP, a thread per core serves connections, and executes statements that are light; others are executed in the
 //! thread pool. So a request to cancel a statement, which is a connection, does not wait for statements.
 
-use super::audit::{Audit, LogLimit};
-use super::connection_threads::{ConnectionThreads, ServingPeriod, runtime, spawn, until_true};
+use super::HEAD_MAX_BYTES;
+use super::audit::Audit;
+use super::connection_threads::{ConnectionThreads, ServingPeriod, distribute, runtime, spawn, until_true};
 use super::metric::Metric;
 use super::tls::Certificates;
-use super::{ACCEPT_RETRY_DELAY, HEAD_MAX_BYTES};
 use nyala_core::memory::MemoryBudget;
 use nyala_postgres::{Server, Settings, Surroundings};
 use nyala_sql::SqlServer;
@@ -97,8 +97,10 @@ impl Postgres {
         let started = ConnectionThreads::start("postgres", options.cores.max(1), &period, serve)?;
         let ConnectionThreads { senders, mut threads } = started;
         let runtime = runtime()?;
-        let accepting = accept(listener, senders, period.stopped);
-        threads.push(spawn("postgres-accept".to_owned(), move || runtime.block_on(accepting))?);
+        let stopped = period.stopped;
+        threads.push(spawn("postgres-accept".to_owned(), move || {
+            runtime.block_on(accept(listener, senders, stopped));
+        })?);
         Ok(Self { address, server, stop, threads })
     }
 
@@ -170,26 +172,10 @@ async fn accept(
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot listen for PostgreSQL's clients"),
     };
-    let warnings = LogLimit::default();
-    for thread in threads.iter().cycle() {
-        let stream = loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = until_true(&mut stopped) => return,
-            };
-            match accepted.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => break stream,
-                Err(error) => {
-                    if let Some(left_out) = warnings.next() {
-                        tracing::warn!(%error, left_out, "cannot accept a client of PostgreSQL");
-                    }
-                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
-                }
-            }
-        };
-        if thread.send(stream).await.is_err() {
-            return;
-        }
+    let accept = async || listener.accept().await?.0.into_std();
+    tokio::select! {
+        () = distribute("postgres-bind", accept, async |stream| stream, &threads) => {}
+        () = until_true(&mut stopped) => {}
     }
 }
 
