@@ -49,7 +49,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The memory of the process before it holds any data: code, stacks, the allocator's own.
-const PROCESS_BYTES: usize = 24 << 20;
+const PROCESS_BYTES: usize = 26 << 20;
 /// How often a server of a shared store looks what others have changed, without being asked.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// One in so many of these looks reads everything that may have changed without a word.

@@ -97,8 +97,8 @@ fn bodies_that_are_declared_and_not_sent() {
         .map(|component| server.metric(&format!("nyala_memory_bytes{{component=\"{component}\"}}")))
         .iter()
         .sum();
-    // The program itself takes 24 MiB of the limit. Both numbers are measured at slightly different times.
-    assert!((charged >> 20) + 26 >= held_mib, "{held_mib} MiB are held, {charged} bytes charged");
+    // The program itself takes 26 MiB of the limit. Both numbers are measured at slightly different times.
+    assert!((charged >> 20) + 28 >= held_mib, "{held_mib} MiB are held, {charged} bytes charged");
     drop(open);
     let begun = Instant::now();
     while server.memory_mib("VmRSS:") > before_mib + 8 {

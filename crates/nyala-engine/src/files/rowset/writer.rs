@@ -19,14 +19,20 @@ use crate::rows::merge::{Keys, RowBatch, column_bytes};
 use nyala_column::{EncodingHistory, Preference, Scratch, encode_integers};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{ColumnId, ColumnType, Encoding, Result, SeriesId, TableSchema};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes gathered before they are handed to the file.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Bytes of strings of one column in a group, unless one string alone is longer. Far below what a block
+/// The most bytes of strings of one column in a group, unless one string alone is longer. Far below what a block
 /// may hold, because a reader has to hold it too.
-pub(crate) const GROUP_STRING_BYTES: usize = 4 << 20;
+pub(crate) const GROUP_STRING_BYTES_MAX: usize = 4 << 20;
+/// A group has no more strings than this fraction of the memory limit (1/64): they are there several times while they are
+/// encoded.
+const GROUP_STRING_SHARE: u64 = 64;
+/// A group that is being encoded is there so often in all: as rows, as the forms that are compared, and read back.
+const ENCODING_COPIES: usize = 3;
 
 /// What was written.
 #[derive(Debug, Clone)]
@@ -93,6 +99,7 @@ pub(crate) struct RowsetWriter {
     min_time_ns: i64,
     max_time_ns: i64,
     origin: Vec<u8>,
+    group_string_bytes: usize,
     charge: Charge,
 }
 
@@ -216,11 +223,13 @@ impl RowsetWriter {
             min_time_ns: i64::MAX,
             max_time_ns: i64::MIN,
             origin: origin.encode(),
+            group_string_bytes: GROUP_STRING_BYTES_MAX
+                .min((budget.limit_bytes() / GROUP_STRING_SHARE) as usize),
             charge: budget.charge(Component::Maintenance, 0),
         }
     }
 
-    /// Charges what is held, between two groups.
+    /// Charges what is held until the next group, and what encoding this one takes.
     fn account(&mut self) {
         let of_page = |page: &Page| {
             let keys = page.first_keys.iter().map(|key| key.capacity() + size_of::<Vec<u8>>()).sum::<usize>();
@@ -239,7 +248,7 @@ impl RowsetWriter {
             + self.last.batch.memory_bytes()
             + of_page(&self.page)
             + of_page(&self.last.page)
-            + pending;
+            + pending * ENCODING_COPIES;
         self.charge.set(bytes as u64);
     }
 
@@ -268,7 +277,11 @@ impl RowsetWriter {
                 self.end_group()?;
                 continue;
             }
-            let end = rows_that_fit(pending, batch, start, start + left.min(GROUP_ROWS - held));
+            let end = rows_that_fit(
+                (pending, self.group_string_bytes),
+                batch,
+                start..start + left.min(GROUP_ROWS - held),
+            );
             if end == start {
                 self.end_group()?;
                 continue;
@@ -301,7 +314,9 @@ impl RowsetWriter {
             runs.ends.pop();
             kept.truncate(runs.series.len());
         }
-        if kept.rows() == GROUP_ROWS || rows_that_fit(kept, batch, row, row + 1) == row {
+        if kept.rows() == GROUP_ROWS
+            || rows_that_fit((kept, self.group_string_bytes), batch, row..row + 1) == row
+        {
             self.end_last_group()?;
             // Last rows may have been given up: then also for this series, whose later rows are not looked at.
             if self.last.rows_per_series == 0 {
@@ -516,14 +531,18 @@ impl Page {
     }
 }
 
-/// How far rows from `start` on fit into a group with its strings: `start` itself only where the group
-/// holds rows already.
-fn rows_that_fit<K: Keys>(pending: &RowBatch<K>, batch: &RowBatch<K>, start: usize, end: usize) -> usize {
+/// How far rows fit into a group that may have so many bytes of strings: the start itself only where the group holds
+/// rows already.
+fn rows_that_fit<K: Keys>(
+    (pending, string_bytes_max): (&RowBatch<K>, usize),
+    batch: &RowBatch<K>,
+    Range { start, end }: Range<usize>,
+) -> usize {
     let mut fitting = end;
     for (held, column) in pending.columns.iter().zip(&batch.columns) {
         if let (Values::Bytes(held), Values::Bytes(bytes)) = (&held.values, &column.values) {
             let begin = if start == 0 { 0 } else { bytes.ends[start - 1] as usize };
-            let room = GROUP_STRING_BYTES.saturating_sub(held.data.len());
+            let room = string_bytes_max.saturating_sub(held.data.len());
             let fits = bytes.ends[start..end].partition_point(|end| *end as usize - begin <= room);
             fitting = fitting.min(start + fits);
         }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 const MERGE_ROWS: u64 = 16_384;
 /// The same for strings, in bytes.
 const MERGE_BYTES: u64 = 32 << 20;
-/// The bytes of strings of one column in a group of a rowset, unless one string alone is longer.
-const PART_BYTES: u64 = crate::files::rowset::writer::GROUP_STRING_BYTES as u64;
+/// The most bytes of strings of one column in a group of a rowset, unless one string alone is longer.
+const PART_BYTES: u64 = crate::files::rowset::writer::GROUP_STRING_BYTES_MAX as u64;
 /// About how many bytes of strings of a memtable are read at once.
 const UNRESOLVED_BYTES: u64 = 4 << 20;
 

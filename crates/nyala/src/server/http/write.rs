@@ -96,8 +96,8 @@ pub(super) async fn handle(
                 }
             };
             let lines_bytes = of_prometheus.as_ref().map_or(body.bytes.len(), Lines::len);
-            // Parsed lines take about as much memory again.
-            body.charge.grow(lines_bytes).map_err(body::refused)?;
+            // Parsed lines take about as much memory again, and so does their record for the log.
+            body.charge.grow(lines_bytes.saturating_mul(2)).map_err(body::refused)?;
             let Some(lines) = of_prometheus else {
                 return Ok::<_, Failure>(writer.write(&database, &policy, options, &body.bytes).await);
             };

@@ -60,11 +60,13 @@ impl Buffer {
             return Ok(());
         }
         let wanted = needed.saturating_mul(2).min(most_bytes).max(needed);
-        charge.grow(wanted - capacity).or_else(|_| {
+        // While the bytes move, the old buffer is there beside the new one.
+        charge.grow(wanted).or_else(|_| {
             self.pool.release_all();
-            charge.grow(wanted - capacity)
+            charge.grow(wanted)
         })?;
         self.bytes.reserve_exact(wanted - self.bytes.len());
+        charge.shrink(capacity);
         Ok(())
     }
 }
