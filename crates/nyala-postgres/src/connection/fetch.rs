@@ -5,7 +5,7 @@ use super::{Stop, unless_closed};
 use crate::error::Failure;
 use crate::message::backend;
 use crate::value::types::ColumnType;
-use crate::value::{Column, Format, RowWriter};
+use crate::value::{Column, Format, RowWriter, WrittenRows};
 use arrow_array::RecordBatch;
 use nyala_core::before_long_work;
 use nyala_exec::Zone;
@@ -22,6 +22,7 @@ pub(super) struct Fetch {
     columns: Vec<(ColumnType, Format)>,
     /// What times are shown in.
     zone: Zone,
+    written: WrittenRows,
     /// What is left of a batch: the batch, its next row, and its memory.
     left: Option<Left>,
 }
@@ -42,7 +43,7 @@ pub(super) struct Sent {
 impl Fetch {
     /// Rows to be sent as columns of these types and formats, with times as clocks of a zone show them.
     pub(super) fn of(rows: Rows, columns: Vec<(ColumnType, Format)>, zone: Zone) -> Self {
-        Self { rows, columns, zone, left: None }
+        Self { rows, columns, zone, written: WrittenRows::default(), left: None }
     }
 
     /// Sends at most so many rows; 0: all. As in PostgreSQL, whether rows follow the last of them is not looked at.
@@ -55,13 +56,34 @@ impl Fetch {
             };
             let wanted = usize::try_from(most - sent).unwrap_or(usize::MAX);
             let end = batch.num_rows().min(first.saturating_add(wanted));
-            send_batch(wire, &batch, first..end, (&self.columns, self.zone)).await?;
+            self.send_batch(wire, &batch, first..end).await?;
             sent += (end - first) as u64;
             if end < batch.num_rows() {
                 self.keep(batch, end)?;
             }
         }
         Ok(Sent { rows: sent, is_end: false })
+    }
+
+    async fn send_batch(
+        &mut self,
+        wire: &mut Wire,
+        batch: &RecordBatch,
+        rows: Range<usize>,
+    ) -> Result<(), Stop> {
+        if rows.len() * self.columns.len() > LIGHT_CELLS {
+            before_long_work().await;
+        }
+        let columns = batch.columns().iter().zip(&self.columns);
+        let columns = columns.map(|(array, (column, format))| Column::of(array, *column, *format));
+        let columns = columns.map(|own| Ok(own?.in_zone(self.zone))).collect::<Result<_, Failure>>()?;
+        let mut writer = RowWriter::of(columns, batch.columns(), &mut self.written, self.rows.memory());
+        let mut rows = rows;
+        while !rows.is_empty() {
+            write_rows(&mut wire.output, &mut writer, &mut rows)?;
+            wire.send_if_many().await?;
+        }
+        Ok(())
     }
 
     async fn next_batch(&mut self, wire: &mut Wire) -> Result<Option<(RecordBatch, usize)>, Stop> {
@@ -86,29 +108,8 @@ impl Fetch {
     }
 }
 
-async fn send_batch(
-    wire: &mut Wire,
-    batch: &RecordBatch,
-    rows: Range<usize>,
-    (types, zone): (&[(ColumnType, Format)], Zone),
-) -> Result<(), Stop> {
-    if rows.len() * types.len() > LIGHT_CELLS {
-        before_long_work().await;
-    }
-    let columns = batch.columns().iter().zip(types);
-    let columns = columns.map(|(array, (column, format))| Column::of(array, *column, *format));
-    let columns = columns.map(|own| Ok(own?.in_zone(zone))).collect::<Result<_, Failure>>()?;
-    let mut writer = RowWriter::of(columns, batch.num_rows());
-    let mut rows = rows;
-    while !rows.is_empty() {
-        write_rows(&mut wire.output, &mut writer, &mut rows)?;
-        wire.send_if_many().await?;
-    }
-    Ok(())
-}
-
 /// Writes rows until there are enough bytes to send.
-fn write_rows(out: &mut Vec<u8>, writer: &mut RowWriter, rows: &mut Range<usize>) -> Result<(), Failure> {
+fn write_rows(out: &mut Vec<u8>, writer: &mut RowWriter<'_>, rows: &mut Range<usize>) -> Result<(), Failure> {
     while out.len() < SEND_BYTES
         && let Some(row) = rows.next()
     {

@@ -13,5 +13,5 @@ pub mod time_text;
 pub mod types;
 mod units;
 
-pub use column::{Column, Format, RowWriter};
+pub use column::{Column, Format, RowWriter, WrittenRows};
 pub use types::PgType;

@@ -4,6 +4,7 @@
 //! `text` and `binary`.
 
 mod binary;
+mod combinations;
 mod rows;
 mod text;
 
@@ -18,7 +19,7 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use nyala_exec::Zone;
 
 pub(super) use binary::uuid;
-pub use rows::RowWriter;
+pub use rows::{RowWriter, WrittenRows};
 
 /// How a value is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

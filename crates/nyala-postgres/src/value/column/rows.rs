@@ -1,46 +1,85 @@
 //! The rows of a batch, written one after the other.
 //!
-//! Tags come as dictionaries, and rows of one series follow each other. So neighbouring columns that are dictionaries are
-//! written once and copied, as long as none of them changes.
+//! Much of a row is often as in the row before: rows of one time follow each other, and tags come as dictionaries. So the
+//! text of a time is copied as long as it does not change, and cells of neighbouring dictionaries are kept
+//! ([`combinations`](super::combinations)).
 
-use super::{Cells, Column, Keys};
+use super::combinations::{Combinations, Combined};
+use super::{Cells, Column};
 use crate::error::Failure;
+use arrow_array::ArrayRef;
+use nyala_exec::QueryMemory;
+
+/// What is known of the rows of an answer before the next batch.
+#[derive(Default)]
+pub struct WrittenRows(Vec<Combinations>);
 
 /// Writes rows of a batch.
-pub struct RowWriter {
+pub struct RowWriter<'a> {
     parts: Vec<Part>,
     columns: usize,
+    written: &'a mut WrittenRows,
 }
 
 /// Neighbouring columns that are written in the same way.
 enum Part {
     One(Column),
-    Repeated(Repeated),
+    Time(Repeated),
+    Dictionaries(Combined, usize),
 }
 
-/// Columns that rarely change from row to row.
+/// A column whose cells are long to write, and often the same.
 struct Repeated {
-    columns: Vec<Column>,
-    /// By row whether a cell differs from that of the row before.
-    changes: Vec<bool>,
-    /// The row that was written last, and its cells.
-    last: Option<usize>,
-    cells: Vec<u8>,
+    column: Column,
+    /// The value that was written last, and its cell.
+    last: Option<i64>,
+    cell: Vec<u8>,
 }
 
-impl RowWriter {
-    /// What writes rows of these columns, of which there are so many.
-    pub fn of(columns: Vec<Column>, rows: usize) -> Self {
+impl<'a> RowWriter<'a> {
+    /// What writes rows of these arrays, which are the cells of the columns, of an answer that is computed with this
+    /// memory.
+    pub fn of(
+        columns: Vec<Column>,
+        arrays: &[ArrayRef],
+        written: &'a mut WrittenRows,
+        memory: Option<&QueryMemory>,
+    ) -> Self {
         let count = columns.len();
         let mut parts: Vec<Part> = Vec::with_capacity(count);
-        for column in columns {
-            match (&column.cells, parts.last_mut()) {
-                (Cells::Dictionary(..), Some(Part::Repeated(repeated))) => repeated.add(column),
-                (Cells::Dictionary(..), _) => parts.push(Part::Repeated(Repeated::of(column, rows))),
-                _ => parts.push(Part::One(column)),
+        let mut dictionaries = Vec::new();
+        let mut numbered = 0;
+        let mut end = |dictionaries: &mut Vec<Column>, place: usize, parts: &mut Vec<Part>| {
+            let found = std::mem::take(dictionaries);
+            // One cell is as quickly written as it is found.
+            let combined = match found.len() {
+                0 | 1 => Err(found),
+                width => Combined::of(found, &arrays[place - width..place]),
+            };
+            match combined {
+                Ok(combined) => {
+                    parts.push(Part::Dictionaries(combined, numbered));
+                    numbered += 1;
+                }
+                Err(columns) => parts.extend(columns.into_iter().map(Part::One)),
             }
+        };
+        for (place, column) in columns.into_iter().enumerate() {
+            if matches!(column.cells, Cells::Dictionary(..)) {
+                dictionaries.push(column);
+                continue;
+            }
+            end(&mut dictionaries, place, &mut parts);
+            parts.push(match &column.cells {
+                Cells::Timestamp(..) => Part::Time(Repeated { column, last: None, cell: Vec::new() }),
+                _ => Part::One(column),
+            });
         }
-        Self { parts, columns: count }
+        end(&mut dictionaries, count, &mut parts);
+        while written.0.len() < numbered {
+            written.0.push(Combinations::of(memory));
+        }
+        Self { parts, columns: count, written }
     }
 
     /// How many columns there are.
@@ -50,66 +89,28 @@ impl RowWriter {
 
     /// Appends the cells of a row, each with its length.
     pub fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let written = &mut self.written.0;
         self.parts.iter_mut().try_for_each(|part| match part {
             Part::One(column) => column.write(row, out),
-            Part::Repeated(repeated) => repeated.write(row, out),
+            Part::Time(repeated) => repeated.write(row, out),
+            Part::Dictionaries(combined, number) => combined.write(row, &mut written[*number], out),
         })
     }
 }
 
 impl Repeated {
-    fn of(column: Column, rows: usize) -> Self {
-        let mut changes = vec![false; rows];
-        column.mark_changes(&mut changes);
-        Self { columns: vec![column], changes, last: None, cells: Vec::new() }
-    }
-
-    fn add(&mut self, column: Column) {
-        column.mark_changes(&mut self.changes);
-        self.columns.push(column);
-    }
-
     fn write(&mut self, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
-        let is_same = self.last.is_some_and(|last| last + 1 == row) && !self.changes[row];
-        if !is_same {
-            self.cells.clear();
-            self.columns.iter().try_for_each(|column| column.write(row, &mut self.cells))?;
+        let value = match &self.column.cells {
+            Cells::Timestamp(values, _) if !self.column.is_null(row) => Some(values[row]),
+            _ => None,
+        };
+        if value.is_none() || value != self.last {
+            self.cell.clear();
+            self.column.write(row, &mut self.cell)?;
+            self.last = value;
         }
-        self.last = Some(row);
-        out.extend_from_slice(&self.cells);
+        out.extend_from_slice(&self.cell);
         Ok(())
-    }
-}
-
-impl Column {
-    /// Marks the rows in which a cell of a dictionary may differ from that of the row before.
-    fn mark_changes(&self, changes: &mut [bool]) {
-        if let Cells::Dictionary(keys, _) = &self.cells {
-            keys.mark_changes(changes);
-        }
-        if let Some(nulls) = &self.nulls {
-            let marked = changes.iter_mut().enumerate().skip(1);
-            marked.for_each(|(row, change)| *change |= nulls.is_null(row) != nulls.is_null(row - 1));
-        }
-    }
-}
-
-impl Keys {
-    fn mark_changes(&self, changes: &mut [bool]) {
-        fn mark<K: PartialEq>(keys: &[K], changes: &mut [bool]) {
-            let pairs = keys.windows(2).zip(changes.iter_mut().skip(1));
-            pairs.for_each(|(pair, change)| *change |= pair[0] != pair[1]);
-        }
-        match self {
-            Keys::Int8(keys) => mark(keys, changes),
-            Keys::Int16(keys) => mark(keys, changes),
-            Keys::Int32(keys) => mark(keys, changes),
-            Keys::Int64(keys) => mark(keys, changes),
-            Keys::UInt8(keys) => mark(keys, changes),
-            Keys::UInt16(keys) => mark(keys, changes),
-            Keys::UInt32(keys) => mark(keys, changes),
-            Keys::UInt64(keys) => mark(keys, changes),
-        }
     }
 }
 
@@ -119,7 +120,9 @@ mod tests {
     use crate::value::Format;
     use crate::value::types::ColumnType;
     use arrow_array::types::Int32Type;
-    use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray};
+    use arrow_array::{
+        Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray, TimestampNanosecondArray,
+    };
     use arrow_schema::Field;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
@@ -145,10 +148,17 @@ mod tests {
             let rows = 40;
             let numbers: Int64Array =
                 (0..rows).map(|_| random.random_bool(0.9).then(|| random.random_range(-200..1200))).collect();
+            let times: TimestampNanosecondArray = (0..rows)
+                .map(|_| random.random_bool(0.8).then(|| random.random_range(0..3) * 1500))
+                .collect();
             let arrays: Vec<ArrayRef> = vec![
                 dictionary(random, rows),
                 dictionary(random, rows),
                 Arc::new(numbers),
+                dictionary(random, rows),
+                Arc::new(times),
+                dictionary(random, rows),
+                dictionary(random, rows),
                 dictionary(random, rows),
             ];
             let columns = |arrays: &[ArrayRef]| -> Vec<Column> {
@@ -161,7 +171,8 @@ mod tests {
             };
             let first = random.random_range(0..10);
             let sliced: Vec<ArrayRef> = arrays.iter().map(|own| own.slice(first, rows - first)).collect();
-            let mut writer = RowWriter::of(columns(&sliced), rows - first);
+            let mut known = WrittenRows::default();
+            let mut writer = RowWriter::of(columns(&sliced), &sliced, &mut known, None);
             for row in (0..rows - first).filter(|_| random.random_bool(0.9)) {
                 let (mut written, mut expected) = (Vec::new(), Vec::new());
                 writer.write(row, &mut written).expect("it is written");
