@@ -75,7 +75,7 @@ pub(super) async fn update_existing(
 }
 
 /// Fails if two of the new rows have one key: PostgreSQL refuses to change a row twice.
-fn check_once(keys: &[ArrayRef], is_update: bool) -> SqlResult<()> {
+pub(super) fn check_once(keys: &[ArrayRef], is_update: bool) -> SqlResult<()> {
     let mut seen: BTreeSet<Vec<Value>> = BTreeSet::new();
     let count = keys.first().map_or(0, |values| values.len());
     if (0..count).all(|row| seen.insert(key_of(keys, row))) {

@@ -82,6 +82,23 @@ pub(super) fn assigned_names(written: &[Assignment]) -> SqlResult<Vec<(String, &
     Ok(all)
 }
 
+/// The columns that are assigned, if each takes the value that the new row has there.
+pub(super) fn columns_taken(preparing: &Preparing<'_>, update: &DoUpdate) -> SqlResult<Option<Vec<usize>>> {
+    if update.selection.is_some() {
+        return Ok(None);
+    }
+    let mut taken = Vec::with_capacity(update.assignments.len());
+    for (name, value) in assigned_names(&update.assignments)? {
+        let is_taken = matches!(value, ast::Expr::CompoundIdentifier(parts)
+            if matches!(&parts[..], [row, column] if folded(row) == EXCLUDED && folded(column) == name));
+        if !is_taken {
+            return Ok(None);
+        }
+        taken.push(preparing.column(&name)?);
+    }
+    Ok(Some(taken))
+}
+
 pub(super) fn prepare(preparing: &mut Preparing<'_>, update: &DoUpdate) -> SqlResult<ConflictUpdate> {
     preparing.check_readable()?;
     let alias = folded(&preparing.alias);

@@ -49,12 +49,14 @@ pub(super) enum Conflict {
     Replace {
         /// Whether the statement names every column that rows could keep or get by default.
         is_blind: bool,
+        /// Whether two new rows may have one key: the later one stays.
+        may_repeat: bool,
     },
 }
 
 impl Insert {
     pub(super) fn reads_rows(&self) -> bool {
-        matches!(self.conflict, Conflict::Update(_) | Conflict::Replace { is_blind: false })
+        matches!(self.conflict, Conflict::Update(_) | Conflict::Replace { is_blind: false, .. })
     }
 }
 
@@ -91,7 +93,7 @@ pub(super) async fn prepare(
         Some(on) if written.is_upsert => {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("UPSERT has no{on}")));
         }
-        None if written.is_upsert => replaced(preparing, &named)?,
+        None if written.is_upsert => replaced(preparing, &named, insert)?,
         None => Conflict::Fail,
         Some(OnInsert::OnConflict(on)) => {
             if let Some(target) = &on.conflict_target {
@@ -105,7 +107,14 @@ pub(super) async fn prepare(
                         .with_hint("For example, ON CONFLICT (column_name)."));
                 }
                 OnConflictAction::DoUpdate(update) => {
-                    Conflict::Update(do_update::prepare(preparing, update)?)
+                    let taken = do_update::columns_taken(preparing, update)?;
+                    let is_blind = taken.is_some_and(|taken| {
+                        takes_all(preparing, &named, &taken) && is_blind(preparing, &named, insert)
+                    });
+                    match is_blind {
+                        true => Conflict::Replace { is_blind, may_repeat: false },
+                        false => Conflict::Update(do_update::prepare(preparing, update)?),
+                    }
                 }
             }
         }
@@ -172,25 +181,39 @@ async fn source(
     Ok(Source::Query { selection: Box::new(selection), is_unknown })
 }
 
-/// What UPSERT does: rows can be written without a look at those that are there if every column gets a value.
-fn replaced(preparing: &Preparing<'_>, named: &[usize]) -> SqlResult<Conflict> {
+/// What UPSERT does.
+fn replaced(preparing: &Preparing<'_>, named: &[usize], insert: &ast::Insert) -> SqlResult<Conflict> {
     let table = preparing.relation.table();
     if let Some(Key::Hidden { .. }) = table.map(|table| &table.key) {
         let message = format!("UPSERT INTO table \"{}\", which has no primary key", preparing.relation.name);
         return Err(SqlError::unsupported(message));
     }
-    let names_all = named.len() == preparing.columns.columns.len();
-    let is_plain = table.is_some_and(|table| {
-        table.checks.is_empty()
-            && table.columns.iter().enumerate().all(|(position, column)| {
-                named.contains(&position) || (column.default.is_none() && column.nullable)
-            })
-    });
-    let is_blind = names_all || is_plain;
+    let is_blind = is_blind(preparing, named, insert);
     if !is_blind {
         preparing.check_readable()?;
     }
-    Ok(Conflict::Replace { is_blind })
+    Ok(Conflict::Replace { is_blind, may_repeat: is_blind })
+}
+
+/// Whether rows can be written without a look at those that are there, because every column gets a value.
+fn is_blind(preparing: &Preparing<'_>, named: &[usize], insert: &ast::Insert) -> bool {
+    let names_all = named.len() == preparing.columns.columns.len();
+    // RETURNING shows the columns that a row keeps.
+    names_all
+        || insert.returning.is_none()
+            && preparing.relation.table().is_some_and(|table| {
+                table.checks.is_empty()
+                    && table.columns.iter().enumerate().all(|(position, column)| {
+                        named.contains(&position) || (column.default.is_none() && column.nullable)
+                    })
+            })
+}
+
+/// Whether the columns that ON CONFLICT takes from the new row are all that it has a value for, beside the key.
+fn takes_all(preparing: &Preparing<'_>, named: &[usize], taken: &[usize]) -> bool {
+    let key = preparing.columns.key_positions().expect("a change knows all columns");
+    named.iter().all(|position| key.contains(position) != taken.contains(position))
+        && taken.iter().all(|position| named.contains(position))
 }
 
 /// Fails unless a target of ON CONFLICT is the primary key.

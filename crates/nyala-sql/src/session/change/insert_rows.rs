@@ -1,6 +1,6 @@
 //! Executing an INSERT.
 
-use super::conflict::update_existing;
+use super::conflict::{check_once, update_existing};
 use super::existing::{first_duplicate, some_rows};
 use super::insert::{Conflict, Insert};
 use super::preparing::is_default;
@@ -102,8 +102,14 @@ impl Work<'_> {
         let mode = match &insert.conflict {
             Conflict::Fail => WriteMode::Insert,
             Conflict::Ignore => WriteMode::InsertIgnore,
-            Conflict::Replace { is_blind: true } => return self.replace(insert, rows).await,
-            Conflict::Replace { is_blind: false } => {
+            Conflict::Replace { is_blind: true, may_repeat } => {
+                if !may_repeat && count > 1 {
+                    let keys: Vec<ArrayRef> = self.key().iter().map(|place| rows[*place].clone()).collect();
+                    check_once(&keys, true)?;
+                }
+                return self.replace(insert, rows).await;
+            }
+            Conflict::Replace { is_blind: false, .. } => {
                 return update_existing(self, rows, None, &insert.named).await;
             }
             Conflict::Update(_) => {
