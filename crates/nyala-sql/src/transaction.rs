@@ -27,6 +27,8 @@ pub(crate) struct Transaction {
     pub(crate) snapshot: Arc<OnceCell<SnapshotRef>>,
     /// Where it writes, if the store can collect writes.
     pub(crate) stage: Option<Box<dyn Stage>>,
+    /// Whether it ends with its series of statements, because no BEGIN began it.
+    pub(crate) is_of_series: bool,
     /// Whether it may not write.
     pub(crate) is_read_only: bool,
     /// Whether it has written anything.
@@ -45,6 +47,11 @@ impl Transaction {
     /// One that has not begun to read.
     pub(crate) fn begin(is_read_only: bool) -> Self {
         Self { is_read_only, ..Self::default() }
+    }
+
+    /// The same for a series of statements.
+    pub(crate) fn of_series() -> Self {
+        Self { is_of_series: true, ..Self::default() }
     }
 
     /// Begins to show what was acknowledged so far, unless a statement has done so.

@@ -184,6 +184,9 @@ impl Connection {
         let mut fetch = match std::mem::replace(&mut portal.state, State::Ended) {
             State::Bound(values) => {
                 self.server.counts.statements.fetch_add(1, Ordering::Relaxed);
+                if prepared.changes_rows() && !self.wire.is_sync_next().await {
+                    self.session.begin_series();
+                }
                 let executing = self.session.execute(prepared, values);
                 match unless_closed(&mut self.wire, executing).await?? {
                     Outcome::Done(tag) => {
@@ -245,8 +248,9 @@ impl Connection {
     }
 
     /// Ends a series of messages.
-    pub(super) fn sync(&mut self) {
+    pub(super) async fn sync(&mut self) {
         self.is_skipping = false;
+        self.end_series().await;
         self.forget_portals_of_ended_transaction();
         self.ready();
     }

@@ -226,7 +226,7 @@ impl Connection {
             }
             Ok(Frontend::Flush) => self.wire.send().await.map_err(Stop::from),
             Ok(Frontend::Sync) => {
-                self.sync();
+                self.sync().await;
                 Ok(())
             }
             // What is left of a COPY that has failed already.
@@ -245,9 +245,19 @@ impl Connection {
             Err(Stop::Failed(failure)) => self.refuse(letter, failure),
         }
         if matches!(letter, b'Q' | b'F') {
+            self.end_series().await;
+            self.forget_portals_of_ended_transaction();
             self.ready();
         }
         Ok(())
+    }
+
+    /// Commits a series of statements, and tells the client if that fails.
+    async fn end_series(&mut self) {
+        if let Err(error) = self.session.end_series().await {
+            self.server.counts.failed_statements.fetch_add(1, Ordering::Relaxed);
+            backend::failure(&mut self.wire.output, Severity::Error, &error.into());
+        }
     }
 
     /// Tells the client that a message failed. Those of the extended protocol that follow it are skipped up to a Sync.

@@ -20,19 +20,22 @@ impl Connection {
         if statements.is_empty() {
             backend::empty_query_response(&mut self.wire.output);
         }
-        for statement in statements {
+        let last = statements.len().saturating_sub(1);
+        for (place, statement) in statements.into_iter().enumerate() {
             // Each is a large future, and most of the time there is none.
-            Box::pin(self.query_one(statement)).await?;
+            Box::pin(self.query_one(statement, place == last)).await?;
         }
-        self.forget_portals_of_ended_transaction();
         Ok(())
     }
 
-    async fn query_one(&mut self, statement: Statement) -> Result<(), Stop> {
+    async fn query_one(&mut self, statement: Statement, is_last: bool) -> Result<(), Stop> {
         self.server.counts.statements.fetch_add(1, Ordering::Relaxed);
         let prepared = unless_closed(&mut self.wire, self.session.prepare(statement, &[])).await??;
         if !prepared.parameters.is_empty() {
             return Err(Failure::new("42P02", "there is no parameter $1").into());
+        }
+        if prepared.changes_rows() && !is_last {
+            self.session.begin_series();
         }
         let outcome = unless_closed(&mut self.wire, self.session.execute(&prepared, Vec::new())).await??;
         match outcome {

@@ -29,6 +29,8 @@ pub const SEND_BYTES: usize = 64 << 10;
 /// How long a client may take nothing of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long the next message is waited for where it matters whether a series of statements ends.
+const NEXT_MESSAGE_TIME: Duration = Duration::from_millis(10);
 /// What is read at once while rows are copied.
 const COPY_READ_BYTES: usize = 64 << 10;
 
@@ -138,6 +140,15 @@ impl Wire {
                 Begun { letter, body_bytes, charge: None, failure }
             }
         })
+    }
+
+    /// Whether the next message is a Sync. Clients send it right behind the last statement, so this waits for a moment.
+    pub async fn is_sync_next(&mut self) -> bool {
+        if self.input.is_empty() {
+            // Whatever is wrong with the connection is found by who reads the message.
+            drop(tokio::time::timeout(NEXT_MESSAGE_TIME, self.receive()).await);
+        }
+        self.input.first() == Some(&b'S')
     }
 
     /// The message that was begun, if all of it is here.

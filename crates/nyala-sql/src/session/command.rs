@@ -92,8 +92,10 @@ impl Session {
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
             Command::Begin { is_read_only } => {
-                if self.transaction.is_none() {
-                    self.transaction = Some(Transaction::begin(is_read_only));
+                match &mut self.transaction {
+                    // What a series has changed before belongs to the transaction.
+                    Some(transaction) => transaction.is_of_series = false,
+                    None => self.transaction = Some(Transaction::begin(is_read_only)),
                 }
                 "BEGIN"
             }
@@ -145,7 +147,8 @@ impl Session {
 
     /// The transaction that a statement is about.
     fn own_transaction(&mut self, statement: &str) -> SqlResult<&mut Transaction> {
-        self.transaction.as_mut().ok_or_else(|| {
+        let own = self.transaction.as_mut().filter(|transaction| !transaction.is_of_series);
+        own.ok_or_else(|| {
             let words = format!("{statement} can only be used in transaction blocks");
             SqlError::new(SqlState::NO_TRANSACTION, words)
         })
@@ -226,6 +229,11 @@ impl Command {
             other => Err(SqlError::unsupported(format!("SET in the form \"{other}\""))),
         }
     }
+}
+
+/// Whether a statement takes changes back.
+pub(super) fn is_undo(statement: &ast::Statement) -> bool {
+    Undo::of(statement).is_some()
 }
 
 /// Whether the modes of a transaction say that it only reads.

@@ -12,6 +12,7 @@ mod prepared;
 mod query;
 mod reuse;
 mod run;
+mod series;
 mod set_config;
 
 pub use change::CopyIn;
@@ -228,6 +229,7 @@ impl Session {
     pub async fn execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
         self.check_not_failed(&prepared.statement)?;
         self.learn_grants()?;
+        self.end_series_before(prepared).await?;
         let executed = self.try_execute(prepared, values).await;
         self.noted(executed)
     }

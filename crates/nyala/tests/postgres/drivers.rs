@@ -69,6 +69,14 @@ fn psycopg_copies_as_to_and_from_postgresql() {
 }
 
 #[test]
+fn psycopg_sends_series_of_statements_as_to_postgresql() {
+    let Some(python) = find("psycopg 3", "NYALA_PYTHON", "python3", &["-c", "import psycopg"]) else {
+        return;
+    };
+    compare(Command::new(python).arg(programs().join("psycopg3_series.py")), "series.txt");
+}
+
+#[test]
 fn pgcli_works() {
     let Some(python) = find("pgcli", "NYALA_PYTHON", "python3", &["-c", "import pgcli, pgspecial"]) else {
         return;

@@ -321,3 +321,21 @@ fn a_transaction_cannot_commit_rows_of_an_old_definition() {
     assert!(printed.ends_with("(2 rows)\nCOMMIT\n"), "{printed}");
     assert_eq!(ask(&["SELECT * FROM t ORDER BY id"]), "id|n|r|c|d\n1|1|a|3|\n2|3|b|4|\n(2 rows)\n");
 }
+
+#[test]
+fn definitions_and_points_in_a_series_commit_what_came_before() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&[]);
+    let ask = |statements: &[&str]| printed(&psql, &server, "user=me dbname=d", statements);
+    let series = "CREATE TABLE s (id int PRIMARY KEY); INSERT INTO s VALUES (1); INSERT INTO s VALUES (1)";
+    assert!(ask(&[series]).contains("duplicate key value"), "{series}");
+    assert_eq!(ask(&["SELECT count(*) FROM s"]), "count\n0\n(1 row)\n");
+    let point = "INSERT INTO cpu (time, host, usage) VALUES ('2024-01-01', 'series', 7)";
+    for stands_alone in [point, "CREATE TABLE other (id int PRIMARY KEY)"] {
+        let series =
+            format!("INSERT INTO s VALUES (2); {stands_alone}; INSERT INTO s VALUES (3); SELECT 1/0");
+        assert!(ask(&[&series]).contains("division by zero"), "{series}");
+        assert_eq!(ask(&["SELECT * FROM s", "DELETE FROM s"]), "id\n2\n(1 row)\nDELETE 1\n");
+    }
+    assert_eq!(ask(&["SELECT usage FROM cpu WHERE host = 'series'"]), "usage\n7\n(1 row)\n");
+}
