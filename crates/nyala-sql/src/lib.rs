@@ -31,6 +31,7 @@ mod latest_on;
 mod local_times;
 mod measurement;
 mod memory;
+mod merge_nothing;
 mod names;
 mod numbers;
 mod parameter;

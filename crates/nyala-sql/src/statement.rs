@@ -7,6 +7,7 @@ use crate::distinct_from;
 use crate::dry_run;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
+use crate::merge_nothing;
 use crate::numbers;
 use crate::shape::Shape;
 use crate::undo::{self, Undo};
@@ -76,7 +77,8 @@ impl Statement {
             shape = Shape::of(&tokens).map(Arc::new);
             refused = lossy_set_operation(&tokens);
             let is_repaired = tokens.iter().any(is_distinct);
-            parsed = statements(numbers::rewritten(latest_on::rewritten(asof_join::rewritten(tokens))))?;
+            let tokens = latest_on::rewritten(asof_join::rewritten(tokens));
+            parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens)))?;
             if is_repaired {
                 parsed.iter_mut().for_each(Parsed::repair_distinct);
             }
@@ -116,6 +118,9 @@ impl Statement {
         let text = format!("{}{}", if self.is_dry_run { "DRY RUN " } else { "" }, self.ast);
         if let Some(rest) = text.strip_prefix("ALTER TABLE").filter(|_| self.is_view) {
             return format!("ALTER VIEW{rest}");
+        }
+        if matches!(*self.ast, ast::Statement::Merge(_)) {
+            return merge_nothing::shown(&text);
         }
         match (self.is_upsert, &self.as_of) {
             (true, _) => text.replacen("INSERT", "UPSERT", 1),

@@ -254,7 +254,7 @@ impl RowsIn {
     fn check(&mut self, run: &Run, copied: &CopiedRows) -> SqlResult<()> {
         let Some(sink) = self.sink.take().filter(|_| copied.count() > 0) else { return Ok(()) };
         let work = work(&self.catalog, &self.relation, &self.rules, run, sink)?;
-        let rows = work.completed(&self.insert, copied.columns.clone(), copied.count())?;
+        let rows = work.completed(&self.insert.named, copied.columns.clone(), copied.count())?;
         self.rules.check(&rows)
     }
 

@@ -283,6 +283,16 @@ impl Session {
                     work.update_batches(update, &mut seen, &batches).await?;
                 }
             }
+            ChangeKind::Merge(merge) => {
+                let mut chunks = self.chunks(&work, &merge.selection, values, false).await?;
+                loop {
+                    let batches = chunks.next().await?;
+                    if batches.is_empty() {
+                        break;
+                    }
+                    work.merge_batches(merge, &mut seen, &batches).await?;
+                }
+            }
             ChangeKind::Delete(delete) => {
                 let mut chunks = self.chunks(&work, &delete.selection, values, false).await?;
                 loop {

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, With,
 };
 use nyala_db::relations::Key;
+use std::cmp::Ordering;
 
 /// A prepared INSERT.
 #[derive(Debug)]
@@ -123,6 +124,16 @@ pub(super) async fn prepare(
     Ok(Insert { named, source, conflict })
 }
 
+/// Fails if rows have more columns than the table, or fewer than the statement names.
+pub(super) fn check_width(columns: usize, targets: usize, is_explicit: bool) -> SqlResult<()> {
+    let words = match columns.cmp(&targets) {
+        Ordering::Greater => "INSERT has more expressions than target columns",
+        Ordering::Less if is_explicit => "INSERT has more target columns than expressions",
+        _ => return Ok(()),
+    };
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, words))
+}
+
 async fn source(
     preparing: &mut Preparing<'_>,
     with: Option<&With>,
@@ -131,17 +142,7 @@ async fn source(
     is_explicit: bool,
 ) -> SqlResult<Source> {
     let targets = named.len();
-    let count = |columns: usize| -> SqlResult<usize> {
-        if columns > targets {
-            let words = "INSERT has more expressions than target columns";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
-        }
-        if columns < targets && is_explicit {
-            let words = "INSERT has more target columns than expressions";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
-        }
-        Ok(columns)
-    };
+    let count = |columns: usize| check_width(columns, targets, is_explicit).map(|()| columns);
     let mut query = query.clone();
     if let SetExpr::Values(values) = &mut *query.body {
         let width = values.rows.first().map_or(0, |row| row.len());

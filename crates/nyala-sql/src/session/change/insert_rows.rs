@@ -97,7 +97,7 @@ impl Work<'_> {
         cells: Vec<ArrayRef>,
         count: usize,
     ) -> SqlResult<()> {
-        let rows = self.completed(insert, cells, count)?;
+        let rows = self.completed(&insert.named, cells, count)?;
         self.rules.check(&rows)?;
         let mode = match &insert.conflict {
             Conflict::Fail => WriteMode::Insert,
@@ -168,12 +168,12 @@ impl Work<'_> {
     /// Whole rows: with defaults for what the statement does not name, and numbers if the key is hidden.
     pub(super) fn completed(
         &self,
-        insert: &Insert,
+        named: &[usize],
         cells: Vec<ArrayRef>,
         count: usize,
     ) -> SqlResult<Vec<ArrayRef>> {
         let mut rows: Vec<Option<ArrayRef>> = vec![None; self.rules.columns().columns.len()];
-        for (position, values) in insert.named.iter().zip(cells) {
+        for (position, values) in named.iter().zip(cells) {
             rows[*position] = Some(values);
         }
         let default = |(position, values): (usize, Option<ArrayRef>)| match values {

@@ -11,7 +11,7 @@
 //! COPY inserts rows that its client sends ([`copy`], [`copy_in`]).
 //!
 //! [`prepare`] finds out what a statement does, with what [`preparing`] collects; [`execute`] begins and ends it. [`insert`], [`update`],
-//! [`delete`] and [`by_key`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
+//! [`delete`], [`merge`] and [`by_key`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
 
 mod by_key;
 mod conflict;
@@ -23,6 +23,7 @@ mod execute;
 mod existing;
 mod insert;
 mod insert_rows;
+mod merge;
 mod parameters;
 mod points;
 mod prepare;
@@ -68,6 +69,7 @@ enum ChangeKind {
     Insert(insert::Insert),
     Update(update::Update),
     Delete(delete::Delete),
+    Merge(merge::Merge),
     /// An UPDATE or DELETE of one row.
     ByKey(by_key::ByKey, &'static str),
 }
@@ -79,6 +81,7 @@ impl Change {
             ChangeKind::Insert(_) => "INSERT",
             ChangeKind::Update(_) => "UPDATE",
             ChangeKind::Delete(_) => "DELETE",
+            ChangeKind::Merge(_) => "MERGE",
             ChangeKind::ByKey(_, command) => command,
         }
     }
@@ -87,7 +90,7 @@ impl Change {
     fn reads_rows(&self) -> bool {
         match &self.kind {
             ChangeKind::Insert(insert) => insert.reads_rows(),
-            ChangeKind::Update(_) | ChangeKind::Delete(_) => true,
+            ChangeKind::Update(_) | ChangeKind::Delete(_) | ChangeKind::Merge(_) => true,
             ChangeKind::ByKey(..) => false,
         }
     }
@@ -109,6 +112,10 @@ impl Change {
             ChangeKind::Delete(mut delete) => {
                 delete.selection = delete.selection.with_types(types, None)?;
                 ChangeKind::Delete(delete)
+            }
+            ChangeKind::Merge(mut merge) => {
+                merge.selection = merge.selection.with_types(types, None)?;
+                ChangeKind::Merge(merge)
             }
             by_key @ ChangeKind::ByKey(..) => by_key,
         };

@@ -2,7 +2,7 @@
 
 use super::parameters::ParameterTypes;
 use super::preparing::{Preparing, first_word, written};
-use super::{Change, ChangePlan, by_key, delete, insert, points, returning, update};
+use super::{Change, ChangePlan, by_key, delete, insert, merge, points, returning, update};
 use crate::dry_run::counted_columns;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::TableColumns;
@@ -71,6 +71,10 @@ impl Session {
                     (super::ChangeKind::Delete(delete), &statement.returning)
                 }
             },
+            ast::Statement::Merge(statement) => {
+                let merge = merge::prepare(&mut preparing, &own, statement).await?;
+                (super::ChangeKind::Merge(merge), &None)
+            }
             other => return Err(SqlError::unsupported(first_word(other))),
         };
         let returning = match written_returning {
@@ -112,6 +116,7 @@ fn target_of(statement: &ast::Statement) -> SqlResult<(&ObjectName, Option<&Iden
             of_table(&update.table)?;
             named(&update.table.relation).ok_or_else(none)
         }
+        ast::Statement::Merge(merge) => named(&merge.table).ok_or_else(none),
         ast::Statement::Delete(delete) => {
             let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
             match (&from[..], delete.tables.is_empty()) {

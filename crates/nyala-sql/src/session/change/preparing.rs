@@ -41,9 +41,10 @@ pub(in crate::session) fn written(statement: &Statement) -> Option<Written<'_>> 
     let is_upsert = statement.is_upsert;
     let (with, inner) = match &*statement.ast {
         ast::Statement::Query(query) => match &*query.body {
-            SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) => {
-                (query.with.as_ref(), inner)
-            }
+            SetExpr::Insert(inner)
+            | SetExpr::Update(inner)
+            | SetExpr::Delete(inner)
+            | SetExpr::Merge(inner) => (query.with.as_ref(), inner),
             _ => return None,
         },
         other => (None, other),

@@ -134,7 +134,9 @@ pub(super) async fn prepare(
             let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
             PointChangeKind::Delete { selection, may_repeat: !others.is_empty() }
         }
-        other => return Err(SqlError::unsupported(first_word(other))),
+        other => {
+            return Err(SqlError::unsupported(format!("{} of points of a measurement", first_word(other))));
+        }
     };
     let parameters = preparing.types.finish();
     let kind = kind.with_types(&parameters)?;
