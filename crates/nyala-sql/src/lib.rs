@@ -10,6 +10,7 @@
 
 mod as_of;
 mod asof_join;
+mod awaited;
 mod buckets;
 mod call;
 mod command_tag;

@@ -18,6 +18,7 @@ use aggregate::MeasurementAggregate;
 pub(crate) use aggregate::PushDownAggregates;
 pub(crate) use latest_rule::PushDownLatest;
 
+use crate::awaited::{Awaited, at_once};
 use crate::error::outside;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
@@ -111,13 +112,36 @@ impl TableProvider for MeasurementTable {
         Ok(filters.iter().map(judged).collect())
     }
 
-    async fn scan(
+    fn scan<'life0, 'life1, 'life2, 'life3, 'awaited>(
+        &'life0 self,
+        session: &'life1 dyn Session,
+        projection: Option<&'life2 Vec<usize>>,
+        filters: &'life3 [Expr],
+        limit: Option<usize>,
+    ) -> Awaited<'awaited, Result<Arc<dyn ExecutionPlan>>>
+    where
+        Self: 'awaited,
+        'life0: 'awaited,
+        'life1: 'awaited,
+        'life2: 'awaited,
+        'life3: 'awaited,
+    {
+        match self.begin_scan(session, projection, filters, limit) {
+            Ok((scan, likely, series)) => with_statistics(scan, self.measurement.clone(), likely, series),
+            Err(error) => at_once(Err(error)),
+        }
+    }
+}
+
+impl MeasurementTable {
+    /// A scan, with what its conditions probably are, and how many series it probably reads.
+    fn begin_scan(
         &self,
         session: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<(MeasurementScan, Conditions, u64)> {
         let all = || (0..self.columns.schema.fields().len()).collect();
         let projection = projection.cloned().unwrap_or_else(all);
         let conditions = ScanConditions::of(filters, &self.columns).map_err(outside)?;
@@ -138,8 +162,18 @@ impl TableProvider for MeasurementTable {
             limit,
             tasks,
         )?;
-        let known = Known::of(&self.measurement, &likely, series as u64).await;
-        let scan = scan.with_statistics(&known);
-        Ok(Arc::new(scan))
+        Ok((scan, likely, series as u64))
     }
+}
+
+fn with_statistics(
+    scan: MeasurementScan,
+    measurement: Arc<Measurement>,
+    likely: Conditions,
+    series: u64,
+) -> Awaited<'static, Result<Arc<dyn ExecutionPlan>>> {
+    Box::pin(async move {
+        let known = Known::of(&measurement, &likely, series).await;
+        Ok(Arc::new(scan.with_statistics(&known)) as Arc<dyn ExecutionPlan>)
+    })
 }

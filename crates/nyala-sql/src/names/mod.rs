@@ -6,6 +6,7 @@
 
 pub(crate) mod view;
 
+use crate::awaited::{Awaited, at_once};
 use crate::error::{SqlError, SqlState, outside};
 use crate::influxql::{self, InfluxqlQuery, InfluxqlTable};
 use crate::measurement::MeasurementTable;
@@ -26,6 +27,9 @@ use nyala_db::users::{Principal, Privilege};
 use std::fmt;
 use std::sync::Arc;
 use view::view_table;
+
+/// A table, if there is one.
+type FoundTable = Awaited<'static, Result<Option<Arc<dyn TableProvider>>>>;
 
 /// The schema of tables and views that users declare.
 pub(crate) const PUBLIC: &str = "public";
@@ -116,42 +120,41 @@ impl DatabaseNames {
         self.principal.may(Privilege::Read, database)
     }
 
-    async fn measurement(
-        &self,
-        database: &str,
-        policy: &str,
-        name: &str,
-        with_hidden: bool,
-    ) -> Result<Option<Arc<dyn TableProvider>>> {
-        let found = self.catalog.measurement(database, policy, name).await.map_err(outside)?;
-        let table = |measurement| MeasurementTable::of(measurement, database, policy, with_hidden);
-        Ok(found.map(|measurement| Arc::new(table(measurement)) as Arc<dyn TableProvider>))
+    fn measurement(self, database: String, policy: String, name: String, with_hidden: bool) -> FoundTable {
+        Box::pin(async move {
+            let found = self.catalog.measurement(&database, &policy, &name).await.map_err(outside)?;
+            let table = |measurement| MeasurementTable::of(measurement, &database, &policy, with_hidden);
+            Ok(found.map(|measurement| Arc::new(table(measurement)) as Arc<dyn TableProvider>))
+        })
     }
 
     /// The answer to a query of InfluxQL.
-    async fn influxql(&self, database: &str, text: &str) -> Result<Arc<dyn TableProvider>> {
-        let query = InfluxqlQuery {
-            text: text.to_owned(),
-            database: database.to_owned(),
-            context: self.server.context(self.principal.clone(), Freshness::Latest),
-        };
-        Ok(Arc::new(InfluxqlTable::of(self.server.influxql.clone(), &query).await?))
+    fn answer(self, database: String, text: String) -> FoundTable {
+        Box::pin(async move {
+            let context = self.server.context(self.principal.clone(), Freshness::Latest);
+            let query = InfluxqlQuery { text, database, context };
+            let table = InfluxqlTable::of(self.server.influxql.clone(), &query).await?;
+            Ok(Some(Arc::new(table) as Arc<dyn TableProvider>))
+        })
     }
 
-    async fn relation(&self, relation: Arc<Relation>, with_hidden: bool) -> Result<Arc<dyn TableProvider>> {
-        match &relation.definition.body {
-            Body::Table(table) => {
-                Ok(Arc::new(RelationTable::of(self.catalog.clone(), &relation, table, with_hidden)))
-            }
-            Body::View(_) if self.depth >= VIEW_DEPTH_MAX => {
-                let words = format!("view \"{}\" stands on itself, or on too many others", relation.name);
-                Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words).into())
-            }
-            Body::View(view) => {
-                let names = Self { depth: self.depth + 1, ..self.clone() };
-                view_table(&relation.name, view, &names).await
-            }
-        }
+    fn relation(self, relation: Arc<Relation>, with_hidden: bool) -> FoundTable {
+        Box::pin(async move {
+            let table = match &relation.definition.body {
+                Body::Table(table) => {
+                    Arc::new(RelationTable::of(self.catalog.clone(), &relation, table, with_hidden))
+                }
+                Body::View(_) if self.depth >= VIEW_DEPTH_MAX => {
+                    let words = format!("view \"{}\" stands on itself, or on too many others", relation.name);
+                    return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words).into());
+                }
+                Body::View(view) => {
+                    let names = Self { depth: self.depth + 1, ..self.clone() };
+                    view_table(&relation.name, view, &names).await?
+                }
+            };
+            Ok(Some(table))
+        })
     }
 }
 
@@ -260,8 +263,16 @@ impl SchemaProvider for InfluxqlNames {
         Vec::new()
     }
 
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        self.databases.influxql(&self.database, name).await.map(Some)
+    fn table<'life0, 'life1, 'awaited>(
+        &'life0 self,
+        name: &'life1 str,
+    ) -> Awaited<'awaited, Result<Option<Arc<dyn TableProvider>>, DataFusionError>>
+    where
+        Self: 'awaited,
+        'life0: 'awaited,
+        'life1: 'awaited,
+    {
+        self.databases.clone().answer(self.database.clone(), name.to_owned())
     }
 
     fn table_exist(&self, _: &str) -> bool {
@@ -303,18 +314,29 @@ impl SchemaProvider for TableNames {
         names
     }
 
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+    fn table<'life0, 'life1, 'awaited>(
+        &'life0 self,
+        name: &'life1 str,
+    ) -> Awaited<'awaited, Result<Option<Arc<dyn TableProvider>>, DataFusionError>>
+    where
+        Self: 'awaited,
+        'life0: 'awaited,
+        'life1: 'awaited,
+    {
         if let Some(table) = self.system.as_ref().and_then(|system| system.find(name)) {
-            return Ok(Some(table));
+            return at_once(Ok(Some(table)));
         }
         if self.has_relations
             && let Some(relation) = self.databases.find(&self.database, name)
         {
-            return self.databases.relation(relation, self.with_hidden).await.map(Some);
+            return self.databases.clone().relation(relation, self.with_hidden);
         }
-        match &self.policy {
-            Some(policy) => self.databases.measurement(&self.database, policy, name, self.with_hidden).await,
-            None => Ok(None),
+        match self.policy.clone() {
+            Some(policy) => {
+                let (database, name) = (self.database.clone(), name.to_owned());
+                self.databases.clone().measurement(database, policy, name, self.with_hidden)
+            }
+            None => at_once(Ok(None)),
         }
     }
 

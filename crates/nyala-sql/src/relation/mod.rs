@@ -18,6 +18,7 @@ pub(crate) mod rules;
 mod scan;
 mod time_text;
 
+use crate::awaited::{Awaited, at_once};
 use async_trait::async_trait;
 use columns::TableColumns;
 use datafusion::catalog::{Session, TableProvider};
@@ -34,6 +35,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A table, as plans see it.
+#[derive(Clone)]
 pub(crate) struct RelationTable {
     catalog: Arc<Catalog>,
     name: String,
@@ -56,6 +58,20 @@ impl RelationTable {
     /// The table of the store that holds its rows.
     pub(crate) fn stored(&self) -> TableId {
         self.table
+    }
+
+    fn scan_under(
+        self,
+        projection: Vec<usize>,
+        conditions: Conditions,
+        limit: Option<usize>,
+    ) -> Awaited<'static, Result<Arc<dyn ExecutionPlan>>> {
+        Box::pin(async move {
+            let rows = self.rows().await;
+            let Self { name, table, columns, .. } = self;
+            let scan = RelationScan::new(name, table, columns, projection, conditions, limit, rows)?;
+            Ok(Arc::new(scan) as Arc<dyn ExecutionPlan>)
+        })
     }
 
     /// About how many rows it has.
@@ -90,18 +106,25 @@ impl TableProvider for RelationTable {
         Ok(filters.iter().map(judged).collect())
     }
 
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
+    fn scan<'life0, 'life1, 'life2, 'life3, 'awaited>(
+        &'life0 self,
+        _: &'life1 dyn Session,
+        projection: Option<&'life2 Vec<usize>>,
+        filters: &'life3 [Expr],
         limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Awaited<'awaited, Result<Arc<dyn ExecutionPlan>>>
+    where
+        Self: 'awaited,
+        'life0: 'awaited,
+        'life1: 'awaited,
+        'life2: 'awaited,
+        'life3: 'awaited,
+    {
         let all = || (0..self.columns.columns.len()).collect();
         let projection = projection.cloned().unwrap_or_else(all);
-        let conditions = Conditions::of(filters, &self.columns)?;
-        let rows = self.rows().await;
-        let (name, columns) = (self.name.clone(), self.columns.clone());
-        Ok(Arc::new(RelationScan::new(name, self.table, columns, projection, conditions, limit, rows)?))
+        match Conditions::of(filters, &self.columns) {
+            Ok(conditions) => self.clone().scan_under(projection, conditions, limit),
+            Err(error) => at_once(Err(error)),
+        }
     }
 }

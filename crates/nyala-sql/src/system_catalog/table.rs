@@ -1,12 +1,13 @@
 //! A table of the system as a table of plans. Its rows are computed when a statement is executed.
 
-use super::cell::{self, Row};
+use super::cell;
 use super::content::{self, Scope};
 use super::objects::Objects;
 use super::system_table::SystemTable;
 use super::viewer::Viewer;
+use crate::awaited::Awaited;
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::{CatalogProviderList, Session, TableProvider};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
@@ -16,7 +17,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A table of the system in a database.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CatalogTable {
     table: &'static SystemTable,
     viewer: Arc<Viewer>,
@@ -28,16 +29,24 @@ impl CatalogTable {
         Self { table, viewer, database }
     }
 
-    async fn rows(&self, session: &dyn Session, filters: &[Expr]) -> Vec<Row> {
-        let objects = Objects::of(&self.viewer, &self.database);
-        let scope = Scope {
-            viewer: &self.viewer,
-            database: &self.database,
-            objects: &objects,
-            names: session.catalog_list(),
-            only: wanted(filters),
-        };
-        content::rows(self.table, &scope).await
+    /// A scan of the rows that are about some relations.
+    fn scan_of(
+        self,
+        names: Arc<dyn CatalogProviderList>,
+        projection: Option<Vec<usize>>,
+        only: Option<HashSet<u32>>,
+    ) -> Awaited<'static, Result<Arc<dyn ExecutionPlan>>> {
+        Box::pin(async move {
+            let Self { table, viewer, database } = &self;
+            let objects = Objects::of(viewer, database);
+            let scope = Scope { viewer, database, objects: &objects, names, only };
+            let rows = content::rows(table, &scope).await;
+            let projection = projection.unwrap_or_else(|| (0..table.columns.len()).collect());
+            let batch = cell::batch(table, &rows, &projection)?;
+            let schema = batch.schema();
+            let scan = MemorySourceConfig::try_new_exec(&[vec![batch]], schema, None)?;
+            Ok(scan as Arc<dyn ExecutionPlan>)
+        })
     }
 }
 
@@ -56,25 +65,21 @@ impl TableProvider for CatalogTable {
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
+    fn scan<'life0, 'life1, 'life2, 'life3, 'awaited>(
+        &'life0 self,
+        session: &'life1 dyn Session,
+        projection: Option<&'life2 Vec<usize>>,
+        filters: &'life3 [Expr],
         _: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = self.rows(session, filters).await;
-        let all: Vec<usize>;
-        let projection = match projection {
-            Some(projection) => projection,
-            None => {
-                all = (0..self.table.columns.len()).collect();
-                &all
-            }
-        };
-        let batch = cell::batch(self.table, &rows, projection)?;
-        let schema = batch.schema();
-        Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, None)?)
+    ) -> Awaited<'awaited, Result<Arc<dyn ExecutionPlan>>>
+    where
+        Self: 'awaited,
+        'life0: 'awaited,
+        'life1: 'awaited,
+        'life2: 'awaited,
+        'life3: 'awaited,
+    {
+        self.clone().scan_of(session.catalog_list().clone(), projection.cloned(), wanted(filters))
     }
 }
 

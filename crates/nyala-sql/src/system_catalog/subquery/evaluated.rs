@@ -1,5 +1,6 @@
 //! A subquery as a function of the row around it: it is planned and executed for each combination of values.
 
+use crate::awaited::Awaited;
 use crate::error::{SqlError, SqlState};
 use arrow_schema::{DataType, Field, FieldRef};
 use async_trait::async_trait;
@@ -34,6 +35,7 @@ pub(super) enum Wanted {
 }
 
 /// A subquery as a function of the columns that it takes from the row around it.
+#[derive(Clone)]
 struct Evaluated {
     plan: Arc<LogicalPlan>,
     /// The columns that it takes.
@@ -124,32 +126,46 @@ impl ScalarUDFImpl for Evaluated {
 
 #[async_trait]
 impl AsyncScalarUDFImpl for Evaluated {
-    async fn invoke_async_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let state = (self.planner)();
-        let mut known: HashMap<Vec<ScalarValue>, Vec<ScalarValue>> = HashMap::new();
-        let mut values = Vec::with_capacity(arguments.number_rows);
-        for row in 0..arguments.number_rows {
-            let argument = |own: &ColumnarValue| match own {
-                ColumnarValue::Scalar(own) => Ok(own.clone()),
-                ColumnarValue::Array(own) => ScalarValue::try_from_array(own, row),
-            };
-            let mut given = arguments.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
-            let first = if self.wanted == Wanted::Membership { Some(given.remove(0)) } else { None };
-            if !known.contains_key(&given) {
-                let found = self.rows(&state, &given).await?;
-                known.insert(given.clone(), found);
-            }
-            values.push(self.answer(first.as_ref(), &known[&given])?);
-        }
-        if values.is_empty() {
-            let empty = arrow_array::new_empty_array(arguments.return_field.data_type());
-            return Ok(ColumnarValue::Array(empty));
-        }
-        Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+    fn invoke_async_with_args<'life0, 'awaited>(
+        &'life0 self,
+        arguments: ScalarFunctionArgs,
+    ) -> Awaited<'awaited, Result<ColumnarValue>>
+    where
+        Self: 'awaited,
+        'life0: 'awaited,
+    {
+        self.clone().values(arguments)
     }
 }
 
 impl Evaluated {
+    /// The value for each row.
+    fn values(self, arguments: ScalarFunctionArgs) -> Awaited<'static, Result<ColumnarValue>> {
+        Box::pin(async move {
+            let state = (self.planner)();
+            let mut known: HashMap<Vec<ScalarValue>, Vec<ScalarValue>> = HashMap::new();
+            let mut values = Vec::with_capacity(arguments.number_rows);
+            for row in 0..arguments.number_rows {
+                let argument = |own: &ColumnarValue| match own {
+                    ColumnarValue::Scalar(own) => Ok(own.clone()),
+                    ColumnarValue::Array(own) => ScalarValue::try_from_array(own, row),
+                };
+                let mut given = arguments.args.iter().map(argument).collect::<Result<Vec<_>>>()?;
+                let first = if self.wanted == Wanted::Membership { Some(given.remove(0)) } else { None };
+                if !known.contains_key(&given) {
+                    let found = self.rows(&state, &given).await?;
+                    known.insert(given.clone(), found);
+                }
+                values.push(self.answer(first.as_ref(), &known[&given])?);
+            }
+            if values.is_empty() {
+                let empty = arrow_array::new_empty_array(arguments.return_field.data_type());
+                return Ok(ColumnarValue::Array(empty));
+            }
+            Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+        })
+    }
+
     /// The values of its first column, for one row around it.
     async fn rows(&self, state: &SessionState, given: &[ScalarValue]) -> Result<Vec<ScalarValue>> {
         let bound = self.plan.as_ref().clone().transform_up_with_subqueries(|node| {
