@@ -5,8 +5,9 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::target::folded;
+use crate::walk::visit;
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, ObjectNamePart, Query, Statement, TableFactor, Visit, Visitor,
+    Expr, ObjectName, ObjectNamePart, Query, Statement, TableFactor, Visitor,
 };
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -24,10 +25,9 @@ const REPEATING: [&str; 4] = ["coalesce", "ifnull", "nvl", "nvl2"];
 /// Too complex (54001).
 pub(crate) fn check(statement: &Statement) -> SqlResult<()> {
     let mut complexity = Complexity::default();
-    match statement.visit(&mut complexity) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    // It breaks with its error.
+    let _ = visit(statement, &mut complexity);
+    complexity.error.map_or(Ok(()), Err)
 }
 
 #[derive(Default)]
@@ -37,6 +37,7 @@ struct Complexity {
     /// The queries of WITH that can be named there, with their sizes.
     named: Vec<(String, u64)>,
     depth: usize,
+    error: Option<SqlError>,
 }
 
 /// A query that is being visited.
@@ -49,17 +50,22 @@ struct Around {
 }
 
 impl Complexity {
-    fn enter(&mut self) -> ControlFlow<SqlError> {
+    fn refuse(&mut self, error: SqlError) -> ControlFlow<()> {
+        self.error = Some(error);
+        ControlFlow::Break(())
+    }
+
+    fn enter(&mut self) -> ControlFlow<()> {
         self.depth += 1;
         if self.depth <= DEPTH_MAX {
             return ControlFlow::Continue(());
         }
         let message = format!("subqueries, WITH and coalesce are nested more than {DEPTH_MAX} levels deep");
         let hint = "Queries after FROM, and CASE, may be nested deeper.";
-        ControlFlow::Break(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_hint(hint))
+        self.refuse(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_hint(hint))
     }
 
-    fn add(&mut self, size: u64) -> ControlFlow<SqlError> {
+    fn add(&mut self, size: u64) -> ControlFlow<()> {
         let Some(around) = self.queries.last_mut() else { return ControlFlow::Continue(()) };
         around.size = around.size.saturating_add(size);
         if around.size <= SIZE_MAX {
@@ -67,21 +73,21 @@ impl Complexity {
         }
         let message = format!("the statement reads more than {SIZE_MAX} tables and subqueries");
         let hint = "A query of WITH counts wherever its name stands.";
-        ControlFlow::Break(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_hint(hint))
+        self.refuse(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_hint(hint))
     }
 }
 
 impl Visitor for Complexity {
-    type Break = SqlError;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         let tables = query.with.iter().flat_map(|with| &with.cte_tables);
         let names = tables.map(|table| folded(&table.alias.name)).collect();
         self.queries.push(Around { size: 1, names, named_before: self.named.len() });
         if query.with.is_some() { self.enter() } else { ControlFlow::Continue(()) }
     }
 
-    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         self.depth -= usize::from(query.with.is_some());
         let Some(Around { size, named_before, .. }) = self.queries.pop() else {
             return ControlFlow::Continue(());
@@ -96,7 +102,7 @@ impl Visitor for Complexity {
         }
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<SqlError> {
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         let TableFactor::Table { name, .. } = factor else { return ControlFlow::Continue(()) };
         let size = match name.0.as_slice() {
             [ObjectNamePart::Identifier(name)] => {
@@ -108,11 +114,11 @@ impl Visitor for Complexity {
         self.add(size)
     }
 
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<SqlError> {
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
         if is_repeated(expression) { self.enter() } else { ControlFlow::Continue(()) }
     }
 
-    fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<SqlError> {
+    fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
         self.depth -= usize::from(is_repeated(expression));
         ControlFlow::Continue(())
     }

@@ -2,9 +2,10 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::placeholder::number_of;
+use crate::walk::Walk;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::Schema;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::ExecutionProps;
@@ -18,7 +19,7 @@ pub(crate) fn constant(expression: &Expr, values: &[ScalarValue]) -> SqlResult<S
     if let Expr::Literal(value, _) = expression {
         return Ok(value.clone());
     }
-    let bound = expression.clone().transform_up(|inner| match &inner {
+    let bound = expression.clone().changed_up(&mut |inner| match &inner {
         Expr::Placeholder(placeholder) => {
             let value = number_of(&placeholder.id).ok().and_then(|number| values.get(number - 1));
             let value = value.ok_or_else(|| {

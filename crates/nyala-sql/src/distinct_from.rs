@@ -1,14 +1,14 @@
 //! `a IS DISTINCT FROM b AND c`: the parser takes everything behind FROM for one operand, as if `b AND c` were in
 //! parentheses. Here the operators get their places back.
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Statement, UnaryOperator, Value, VisitMut, VisitorMut,
-};
+use crate::walk::visit_mut;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Repairs the expressions of a statement.
 pub(crate) fn repair(statement: &mut Statement) {
-    let _: ControlFlow<()> = statement.visit(&mut Repair);
+    // It never breaks.
+    let _ = visit_mut(statement, &mut Repair);
 }
 
 struct Repair;

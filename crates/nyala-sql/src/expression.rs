@@ -2,8 +2,9 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::floats::compared_as_floats;
+use crate::walk::Walk;
 use arrow_array::{ArrayRef, RecordBatch};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -29,7 +30,7 @@ pub(crate) fn planned(state: &SessionState, written: &ast::Expr, schema: &DFSche
     let with_alias = ast::ExprWithAlias { expr: written.clone(), alias: None };
     let planned = state.create_logical_expr_from_sql_expr(with_alias, schema)?;
     let mut refused = None;
-    planned.apply(|inner| {
+    planned.each(&mut |inner| {
         match inner {
             Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => {
                 refused = Some(SqlError::unsupported("a subquery in an expression of this kind"));
@@ -59,7 +60,7 @@ pub(crate) fn compiled(
     schema: &DFSchema,
     parameters: &[ScalarValue],
 ) -> SqlResult<Arc<dyn PhysicalExpr>> {
-    let bound = planned.transform_up(|inner| match &inner {
+    let bound = planned.changed_up(&mut |inner| match &inner {
         Expr::Placeholder(placeholder) => {
             let number: Option<usize> = placeholder.id.strip_prefix('$').and_then(|id| id.parse().ok());
             match number.and_then(|number| parameters.get(number.wrapping_sub(1))) {

@@ -3,9 +3,10 @@
 //! A number with a point is a decimal. In PostgreSQL a decimal that is compared with a float becomes a float. The planner
 //! would do the opposite, but a decimal has no place for large floats, NaN and infinities.
 
+use crate::walk::{Walk, WalkPlan};
 use arrow_schema::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ExprSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
@@ -18,13 +19,13 @@ pub(crate) struct CompareFloats;
 
 impl AnalyzerRule for CompareFloats {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let done = plan.transform_up_with_subqueries(|node| {
+        let done = plan.changed_up_with_subqueries(&mut |node| {
             let mut schema = DFSchema::empty();
             node.inputs().iter().for_each(|input| schema.merge(input.schema()));
             if let LogicalPlan::TableScan(scan) = &node {
                 schema.merge(&scan.projected_schema);
             }
-            node.map_expressions(|expression| compared_as_floats(expression, &schema))
+            node.with_changed_expressions(&mut |expression| compared_as_floats(expression, &schema))
         })?;
         Ok(done.data)
     }
@@ -36,7 +37,7 @@ impl AnalyzerRule for CompareFloats {
 
 /// The same for an expression over rows of a schema.
 pub(crate) fn compared_as_floats(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    expression.transform_up(|inner| {
+    expression.changed_up(&mut |inner| {
         Ok(match inner {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
                 let [left, right] = alike([*left, *right], schema);

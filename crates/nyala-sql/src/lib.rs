@@ -54,6 +54,7 @@ mod system_catalog;
 mod target;
 mod transaction;
 mod undo;
+mod walk;
 mod yielding;
 
 pub use command_tag::CommandTag;

@@ -5,9 +5,10 @@
 //! Arrow's types have a zone of their own, which stored times have in common: UTC. So such an expression first gets the type
 //! with the session's zone; what is computed is a time with the type that it had.
 
+use crate::walk::{Walk, WalkPlan};
 use arrow_schema::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ExprSchema};
 use datafusion::error::Result;
 use datafusion::functions::datetime::to_local_time;
@@ -27,16 +28,16 @@ impl AnalyzerRule for LocalTimes {
             return Ok(plan);
         }
         let zone: Arc<str> = zone.into();
-        let done = plan.transform_up_with_subqueries(|node| {
+        let done = plan.changed_up_with_subqueries(&mut |node| {
             let mut schema = DFSchema::empty();
             node.inputs().iter().for_each(|input| schema.merge(input.schema()));
             if let LogicalPlan::TableScan(scan) = &node {
                 schema.merge(&scan.projected_schema);
             }
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expression| {
+            node.with_changed_expressions(&mut |expression| {
                 let name = names.save(&expression);
-                let local = expression.transform_up(|inner| localized(inner, &zone, &schema))?;
+                let local = expression.changed_up(&mut |inner| localized(inner, &zone, &schema))?;
                 Ok(local.update_data(|expression| name.restore(expression)))
             })
         })?;

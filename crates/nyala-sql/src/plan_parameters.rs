@@ -2,8 +2,9 @@
 
 use crate::error::SqlResult;
 use crate::placeholder::number_of;
+use crate::walk::{Walk, WalkPlan};
 use arrow_schema::{DataType, Field};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
@@ -61,11 +62,11 @@ fn plain(data_type: DataType) -> DataType {
 /// `x = ANY($1)` it is an array of what `x` is.
 fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, DataType)>> {
     let mut found = Vec::new();
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         let mut schema = DFSchema::empty();
         node.inputs().iter().for_each(|input| schema.merge(input.schema()));
         node.apply_expressions(|expression| {
-            expression.apply(|inner| {
+            expression.each(&mut |inner| {
                 let (parameter, data_type) = match inner {
                     Expr::Cast(Cast { expr, field }) => (&**expr, field.data_type().clone()),
                     Expr::ScalarFunction(call) if call.name() == "array_has" && call.args.len() == 2 => {
@@ -91,10 +92,10 @@ fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, DataType)>> {
 fn limits(plan: &LogicalPlan) -> SqlResult<Vec<usize>> {
     let mut found = Vec::new();
     let mut failed = None;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         if let LogicalPlan::Limit(limit) = node {
             for expression in [&limit.skip, &limit.fetch].into_iter().flatten() {
-                expression.apply(|inner| {
+                expression.each(&mut |inner| {
                     if let Expr::Placeholder(placeholder) = inner {
                         match number_of(&placeholder.id) {
                             Ok(number) => found.push(number),
@@ -115,9 +116,9 @@ pub(crate) fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<Logica
     if types.is_empty() {
         return Ok(plan);
     }
-    let typed = plan.transform_up_with_subqueries(|node| {
-        node.map_expressions(|expression| {
-            expression.transform_up(|inner| {
+    let typed = plan.changed_up_with_subqueries(&mut |node| {
+        node.with_changed_expressions(&mut |expression| {
+            expression.changed_up(&mut |inner| {
                 let Expr::Placeholder(mut placeholder) = inner else {
                     return Ok(datafusion::common::tree_node::Transformed::no(inner));
                 };

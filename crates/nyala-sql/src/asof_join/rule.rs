@@ -3,7 +3,8 @@
 use super::marker::{MARKER, refused};
 use super::node::{AsofJoin, Match};
 use crate::error::SqlError;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use crate::walk::{Walk, WalkPlan};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -21,7 +22,7 @@ impl AnalyzerRule for FindAsofJoins {
         if !has_marker(&plan)? {
             return Ok(plan);
         }
-        let found = plan.transform_up_with_subqueries(|node| match node {
+        let found = plan.changed_up_with_subqueries(&mut |node| match node {
             LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(is_marked) => {
                 Ok(Transformed::yes(made_of(join)?))
             }
@@ -37,7 +38,7 @@ impl AnalyzerRule for FindAsofJoins {
 
 fn has_marker(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         if let LogicalPlan::Join(Join { filter: Some(filter), .. }) = node {
             found |= is_marked(filter);
         }
@@ -47,7 +48,7 @@ fn has_marker(plan: &LogicalPlan) -> Result<bool> {
 }
 
 fn is_marked(condition: &Expr) -> bool {
-    condition.exists(|own| Ok(marked(own).is_some())).unwrap_or(false)
+    condition.any(&mut |own| Ok(marked(own).is_some())).unwrap_or(false)
 }
 
 /// What a marker marks.

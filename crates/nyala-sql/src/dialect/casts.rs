@@ -2,13 +2,14 @@
 
 use crate::error::SqlState;
 use crate::relation::input::{Surroundings, read};
+use crate::walk::{Walk, WalkPlan};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{ArrayRef, Float64Array};
 use arrow_schema::{DataType, TimeUnit};
 use chrono_tz::Tz;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::math::expr_fn::round;
@@ -32,15 +33,15 @@ impl AnalyzerRule for Casts {
     fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
         let zone = options.execution.time_zone.as_deref();
         let zone = zone.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC);
-        let done = plan.transform_up_with_subqueries(|node| {
+        let done = plan.changed_up_with_subqueries(&mut |node| {
             let mut schema = merge_schema(&node.inputs());
             if let LogicalPlan::TableScan(scan) = &node {
                 schema.merge(&scan.projected_schema);
             }
             let names = NamePreserver::new(&node);
-            node.map_expressions(|own| {
+            node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);
-                let changed = own.transform_up(|inner| changed(inner, &schema, zone))?;
+                let changed = own.changed_up(&mut |inner| changed(inner, &schema, zone))?;
                 Ok(changed.update_data(|own| name.restore(own)))
             })
         })?;

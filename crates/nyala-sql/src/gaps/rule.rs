@@ -9,8 +9,9 @@ use super::bounds::{bounds_of, is_value, without_casts};
 use super::functions::{DATE_BIN_GAPFILL, INTERPOLATE, LOCF, TIME_BUCKET_GAPFILL, misplaced};
 use super::node::{Dialect, GapFill, Role};
 use crate::error::{SqlError, SqlState};
+use crate::walk::{Walk, WalkPlan};
 use arrow_schema::{DataType, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -34,7 +35,7 @@ impl AnalyzerRule for FillGaps {
             return Ok(plan);
         }
         let zone = options.execution.time_zone.as_deref().unwrap_or("UTC");
-        let plan = plan.transform_down_with_subqueries(|node| match &node {
+        let plan = plan.changed_down_with_subqueries(&mut |node| match &node {
             LogicalPlan::Projection(projection) => match filled(projection, zone)? {
                 Some(filled) => Ok(Transformed::yes(filled)),
                 None => Ok(Transformed::no(node)),
@@ -42,8 +43,9 @@ impl AnalyzerRule for FillGaps {
             _ => Ok(Transformed::no(node)),
         })?;
         // Columns that were never NULL may be now.
-        let plan =
-            plan.data.transform_up_with_subqueries(|node| Ok(Transformed::yes(node.recompute_schema()?)))?;
+        let plan = plan
+            .data
+            .changed_up_with_subqueries(&mut |node| Ok(Transformed::yes(node.recompute_schema()?)))?;
         match call_in(&plan.data)? {
             Some(name) => Err(misplaced(&name).into()),
             None => Ok(plan.data),
@@ -58,9 +60,9 @@ impl AnalyzerRule for FillGaps {
 /// A function of ours that a plan calls.
 fn call_in(plan: &LogicalPlan) -> Result<Option<String>> {
     let mut found = None;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         node.apply_expressions(|expression| {
-            expression.apply(|inner| match called(inner) {
+            expression.each(&mut |inner| match called(inner) {
                 Some((name, _)) => {
                     found = Some(name.to_owned());
                     Ok(TreeNodeRecursion::Stop)
@@ -290,9 +292,9 @@ impl Carried<'_> {
     /// The same node with the names of columns instead of calls.
     fn taken_from(&mut self, node: LogicalPlan) -> Result<LogicalPlan> {
         let names = NamePreserver::new(&node);
-        let changed = node.map_expressions(|expression| {
+        let changed = node.with_changed_expressions(&mut |expression| {
             let name = names.save(&expression);
-            let changed = expression.transform_down(|inner| match called(&inner) {
+            let changed = expression.changed_down(&mut |inner| match called(&inner) {
                 Some((function @ (LOCF | INTERPOLATE), arguments)) => {
                     let column = self.column(&inner, function, arguments)?;
                     Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
@@ -307,7 +309,7 @@ impl Carried<'_> {
     fn column(&mut self, call: &Expr, function: &str, arguments: &[Expr]) -> Result<Expr> {
         let unsupported = |what: String| Err(SqlError::unsupported(what).into());
         let value = &arguments[0];
-        if value.exists(|inner| Ok(called(inner).is_some()))? {
+        if value.any(&mut |inner| Ok(called(inner).is_some()))? {
             return unsupported(format!("a call of locf or interpolate in one of {function}"));
         }
         let known = self.below.schema();

@@ -3,8 +3,9 @@
 
 use super::columns::Columns;
 use super::filter::Conditions;
+use crate::walk::Walk;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use std::borrow::Cow;
@@ -67,7 +68,7 @@ impl fmt::Display for ScanConditions {
 
 fn has_parameter(filter: &Expr) -> bool {
     let mut found = false;
-    let visited: Result<_> = filter.apply(|inner| {
+    let visited: Result<_> = filter.each(&mut |inner| {
         found |= matches!(inner, Expr::Placeholder(_));
         Ok(TreeNodeRecursion::Continue)
     });

@@ -2,7 +2,8 @@
 
 use super::columns::Source;
 use super::scan::MeasurementScan;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use crate::walk::Walk;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -33,7 +34,7 @@ impl<'a> Input<'a> {
     pub(super) fn resolved(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         let mut resolved = expression.clone();
         for projection in &self.projections {
-            let inserted = resolved.transform_up(|inner| {
+            let inserted = resolved.changed_up(&mut |inner| {
                 let column = inner.downcast_ref::<Column>().map(Column::index);
                 Ok(match column.and_then(|index| projection.expr().get(index)) {
                     Some(own) => Transformed::yes(own.expr.clone()),

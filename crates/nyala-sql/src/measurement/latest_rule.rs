@@ -7,9 +7,10 @@ use super::columns::Source;
 use super::input::Input;
 use super::latest::LatestRows;
 use super::scan::MeasurementScan;
+use crate::walk::Walk;
 use arrow_schema::Field;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
@@ -34,7 +35,7 @@ pub(crate) struct PushDownLatest;
 
 impl PhysicalOptimizerRule for PushDownLatest {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let replaced = plan.transform_up(|node| {
+        let replaced = plan.changed_up(&mut |node| {
             let pushed = match of_aggregate(&node) {
                 Some(pushed) => Some(pushed),
                 None => of_window(&node)?,
@@ -148,7 +149,7 @@ fn of_aggregate(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>>
 fn of_window(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let found = node.downcast_ref::<FilterExec>().and_then(latest_of_window);
     let Some((limit, direction)) = found else { return Ok(None) };
-    let limited = node.clone().transform_up(|inner| {
+    let limited = node.clone().changed_up(&mut |inner| {
         Ok(match inner.downcast_ref::<MeasurementScan>() {
             Some(scan) => {
                 let scan: Arc<dyn ExecutionPlan> = Arc::new(scan.per_series(limit, direction));

@@ -1,7 +1,8 @@
 //! What a plan does, besides giving rows.
 
 use crate::error::SqlResult;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use crate::walk::{Walk, WalkPlan};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
@@ -9,9 +10,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 /// Whether a plan calls a function whose value changes from statement to statement.
 pub(crate) fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         node.apply_expressions(|expression| {
-            expression.apply(|inner| {
+            expression.each(&mut |inner| {
                 if let Expr::ScalarFunction(call) = inner {
                     found |= call.func.signature().volatility == Volatility::Stable;
                 }

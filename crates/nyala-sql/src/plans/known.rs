@@ -5,6 +5,7 @@
 
 use crate::error::SqlResult;
 use crate::measurement::MeasurementTable;
+use crate::walk::WalkPlan;
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -52,7 +53,7 @@ pub(crate) enum Reused {
 /// The measurements that a plan reads; `None` if it reads anything else.
 pub(crate) fn tables_of(plan: &LogicalPlan) -> SqlResult<Option<Vec<KnownTable>>> {
     let (mut tables, mut has_others) = (Vec::new(), false);
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         if let LogicalPlan::TableScan(scan) = node {
             let provider = source_as_provider(&scan.source)?;
             match provider.downcast_ref::<MeasurementTable>() {

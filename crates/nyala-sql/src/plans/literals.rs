@@ -3,8 +3,9 @@
 
 use crate::expression::is_comparison;
 use crate::shape::Literal;
+use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, SetExpr, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Query, SetExpr, Statement, Value, ValueWithSpan, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -17,7 +18,8 @@ pub(crate) fn parameterized(
 ) -> (Statement, Vec<usize>) {
     let mut statement = statement.clone();
     let mut replacing = Replacing { literals, wanted, replaced: Vec::new() };
-    let _: ControlFlow<()> = statement.visit(&mut replacing);
+    // It never breaks.
+    let _ = visit_mut(&mut statement, &mut replacing);
     (statement, replacing.replaced)
 }
 

@@ -15,9 +15,10 @@ pub(crate) use output_names::{named, named_fields};
 use crate::asof_join;
 use crate::call::{call, exact};
 use crate::dialect::at_zone;
+use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SetExpr,
-    Statement, TableFactor, Value, VisitMut, VisitorMut,
+    Statement, TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -26,7 +27,8 @@ pub(crate) fn rewritten(mut statement: Statement) -> Statement {
     if let Statement::Query(query) = &mut statement {
         projection::tell_aliases_apart(query);
     }
-    let _: ControlFlow<()> = statement.visit(&mut Rewrite);
+    // It never breaks.
+    let _ = visit_mut(&mut statement, &mut Rewrite);
     match &mut statement {
         Statement::Query(query) => shown(&mut query.body),
         Statement::Explain { statement, .. } => {

@@ -4,10 +4,11 @@
 use super::functions;
 use super::viewer::Viewer;
 use crate::pg_type::TYPE_KEY;
+use crate::walk::{Walk, WalkPlan};
 use arrow_schema::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -56,12 +57,12 @@ impl CatalogTypes {
 
 impl AnalyzerRule for CatalogTypes {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let done = plan.transform_up_with_subqueries(|node| {
+        let done = plan.changed_up_with_subqueries(&mut |node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            node.map_expressions(|own| {
+            node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);
-                let changed = own.transform_up(|inner| Ok(self.changed(inner, &schema)))?;
+                let changed = own.changed_up(&mut |inner| Ok(self.changed(inner, &schema)))?;
                 Ok(changed.update_data(|own| name.restore(own)))
             })
         })?;

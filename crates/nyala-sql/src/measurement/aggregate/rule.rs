@@ -8,8 +8,9 @@ use crate::buckets::Buckets;
 use crate::functions::bucket_of;
 use crate::measurement::columns::Source;
 use crate::measurement::input::Input;
+use crate::walk::Walk;
 use arrow_schema::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -30,7 +31,7 @@ pub(crate) struct PushDownAggregates;
 
 impl PhysicalOptimizerRule for PushDownAggregates {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let replaced = plan.transform_up(|node| match pushed_down(&node)? {
+        let replaced = plan.changed_up(&mut |node| match pushed_down(&node)? {
             Some(pushed) => Ok(Transformed::yes(pushed)),
             None => Ok(Transformed::no(node)),
         });

@@ -3,11 +3,11 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::placeholder::PARAMETERS_MAX;
 use crate::plan_parameters::parameter_types;
+use crate::walk::{Walk, each_expression};
 use arrow_schema::DataType;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, Value};
-use std::ops::ControlFlow;
 
 /// What is known of the types of parameters.
 pub(super) struct ParameterTypes(Vec<Option<DataType>>);
@@ -17,7 +17,7 @@ impl ParameterTypes {
     pub(super) fn of(statement: &ast::Statement, given: &[Option<DataType>]) -> SqlResult<Self> {
         let mut most = given.len();
         let mut wrong = None;
-        let _ = ast::visit_expressions(statement, |inner| {
+        each_expression(statement, &mut |inner| {
             if let ast::Expr::Value(value) = inner
                 && let Value::Placeholder(name) = &value.value
             {
@@ -26,7 +26,6 @@ impl ParameterTypes {
                     _ => wrong = Some(name.clone()),
                 }
             }
-            ControlFlow::<()>::Continue(())
         });
         if let Some(name) = wrong {
             let message = format!("there is no parameter {name}: the first is $1");
@@ -57,7 +56,7 @@ impl ParameterTypes {
 
     /// Notes what an expression compares parameters with.
     pub(super) fn note_expression(&mut self, expression: &Expr) -> SqlResult<()> {
-        expression.apply(|inner| {
+        expression.each(&mut |inner| {
             if let Expr::Placeholder(placeholder) = inner
                 && let Some(field) = &placeholder.field
                 && let Some(number) = placeholder.id.strip_prefix('$').and_then(|id| id.parse().ok())

@@ -12,6 +12,7 @@ use crate::relation::input::Surroundings;
 use crate::relation::rules::{Rules, need_plans};
 use crate::session::Session;
 use crate::target::{check_name, folded};
+use crate::walk::each_expression;
 use arrow_schema::DataType;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, Ident, TableConstraint};
@@ -19,7 +20,6 @@ use nyala_core::store::Capabilities;
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
 use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Key, Relation, TableDefinition};
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A table that is being defined.
@@ -274,13 +274,10 @@ pub(super) fn with_check(
 /// The names in an expression.
 pub(super) fn columns_in(expression: &Expr) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let _ = ast::visit_expressions(expression, |inner| {
-        match inner {
-            Expr::Identifier(identifier) => drop(names.insert(folded(identifier))),
-            Expr::CompoundIdentifier(parts) => names.extend(parts.last().map(folded)),
-            _ => {}
-        }
-        ControlFlow::<()>::Continue(())
+    each_expression(expression, &mut |inner| match inner {
+        Expr::Identifier(identifier) => drop(names.insert(folded(identifier))),
+        Expr::CompoundIdentifier(parts) => names.extend(parts.last().map(folded)),
+        _ => {}
     });
     names
 }

@@ -2,10 +2,11 @@
 
 use crate::awaited::Awaited;
 use crate::error::{SqlError, SqlState};
+use crate::walk::{Walk, WalkPlan};
 use arrow_schema::{DataType, Field, FieldRef};
 use async_trait::async_trait;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
@@ -168,11 +169,11 @@ impl Evaluated {
 
     /// The values of its first column, for one row around it.
     async fn rows(&self, state: &SessionState, given: &[ScalarValue]) -> Result<Vec<ScalarValue>> {
-        let bound = self.plan.as_ref().clone().transform_up_with_subqueries(|node| {
+        let bound = self.plan.as_ref().clone().changed_up_with_subqueries(&mut |node| {
             let names = NamePreserver::new(&node);
-            let bound = node.map_expressions(|own| {
+            let bound = node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);
-                let bound = own.transform_up(|inner| Ok(self.bound(inner, given)))?;
+                let bound = own.changed_up(&mut |inner| Ok(self.bound(inner, given)))?;
                 Ok(bound.update_data(|own| name.restore(own)))
             })?;
             let bound = match bound.transformed {

@@ -7,9 +7,10 @@
 mod evaluated;
 
 use super::table::CatalogTable;
+use crate::walk::{Walk, WalkPlan};
 use datafusion::common::Column;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::first_last::first_value;
@@ -72,14 +73,14 @@ impl fmt::Debug for CatalogSubqueries {
 
 impl AnalyzerRule for CatalogSubqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(sorted_by_columns)?.data;
-        let done = plan.transform_up_with_subqueries(|node| {
+        let plan = plan.changed_up_with_subqueries(&mut sorted_by_columns)?.data;
+        let done = plan.changed_up_with_subqueries(&mut |node| {
             let is_condition = matches!(node, LogicalPlan::Filter(_));
             // Columns keep the names by which others know them.
             let names = NamePreserver::new(&node);
-            node.map_expressions(|own| {
+            node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);
-                let changed = own.transform_up(|inner| self.changed(inner, is_condition))?;
+                let changed = own.changed_up(&mut |inner| self.changed(inner, is_condition))?;
                 Ok(changed.update_data(|own| name.restore(own)))
             })
         })?;
@@ -95,7 +96,7 @@ impl AnalyzerRule for CatalogSubqueries {
 fn sorted_by_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(sort) = node else { return Ok(Transformed::no(node)) };
     let contains_subquery =
-        |own: &Expr| own.exists(|inner| Ok(matches!(inner, Expr::InSubquery(_) | Expr::Exists(_))));
+        |own: &Expr| own.any(&mut |inner| Ok(matches!(inner, Expr::InSubquery(_) | Expr::Exists(_))));
     let mut projected: Vec<Expr> = sort.input.schema().columns().into_iter().map(Expr::Column).collect();
     let shown = projected.clone();
     let mut order = sort.expr.clone();
@@ -120,7 +121,7 @@ fn sorted_by_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// Whether a plan reads the system catalogue and nothing else.
 fn reads_catalogue_only(plan: &LogicalPlan) -> Result<bool> {
     let mut is_so = true;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         if let LogicalPlan::TableScan(scan) = node {
             is_so &= source_as_provider(&scan.source)?.downcast_ref::<CatalogTable>().is_some();
         }
@@ -180,12 +181,12 @@ fn contains_aggregate(plan: &LogicalPlan) -> bool {
                 | LogicalPlan::Filter(_)
         )
     };
-    plan.exists(|node| Ok(is_other(node))).unwrap_or(true)
+    plan.any(&mut |node| Ok(is_other(node))).unwrap_or(true)
 }
 
 /// An expression with the columns of the row around the subquery as columns.
 fn stripped(expression: Expr) -> Result<Expr> {
-    let plain = expression.transform(|inner| match inner {
+    let plain = expression.changed_up(&mut |inner| match inner {
         Expr::OuterReferenceColumn(_, column) => Ok(Transformed::yes(Expr::Column(column))),
         other => Ok(Transformed::no(other)),
     })?;

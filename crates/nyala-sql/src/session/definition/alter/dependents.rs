@@ -7,10 +7,11 @@ use crate::names::DatabaseNames;
 use crate::names::view::plan;
 use crate::relation::RelationTable;
 use crate::session::Session;
+use crate::walk::{Walk, WalkPlan};
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::TableReference;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use nyala_core::TableId;
 use nyala_db::relations::{Body, Definition, Relation, RelationChange, ViewDefinition};
@@ -175,7 +176,7 @@ fn columns_of(schema: &SchemaRef) -> Vec<(String, DataType)> {
 /// The columns of a table that a plan uses.
 fn used(plan: &LogicalPlan, table: TableId) -> SqlResult<BTreeSet<String>> {
     let mut names: HashSet<TableReference> = HashSet::new();
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         match node {
             LogicalPlan::TableScan(_) => names.extend(scanned(node, table).cloned()),
             LogicalPlan::SubqueryAlias(alias) if scanned(&alias.input, table).is_some() => {
@@ -186,9 +187,9 @@ fn used(plan: &LogicalPlan, table: TableId) -> SqlResult<BTreeSet<String>> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     let mut used = BTreeSet::new();
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(&mut |node| {
         node.apply_expressions(|expression| {
-            expression.apply(|inner| {
+            expression.each(&mut |inner| {
                 if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = inner
                     && column.relation.as_ref().is_some_and(|relation| names.contains(relation))
                 {

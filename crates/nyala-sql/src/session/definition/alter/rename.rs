@@ -9,9 +9,9 @@ use crate::expression::parsed;
 use crate::session::Session;
 use crate::session::definition::{table_of, taken};
 use crate::target::{Place, check_name, folded};
-use datafusion::sql::sqlparser::ast::{Expr, Ident, RenameTableNameKind, visit_expressions_mut};
+use crate::walk::each_expression_mut;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, RenameTableNameKind};
 use nyala_db::relations::{Body, Check, Definition, Key, Relation, RelationChange, TableDefinition};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl Session {
@@ -137,12 +137,11 @@ fn change_checks(table: &mut TableDefinition, replace: impl Fn(&Expr) -> Option<
     for Check { expression, .. } in &mut table.checks {
         let mut tree = parsed(expression)?;
         let mut is_changed = false;
-        let _ = visit_expressions_mut(&mut tree, |inner| {
+        each_expression_mut(&mut tree, &mut |inner| {
             if let Some(other) = replace(inner) {
                 *inner = other;
                 is_changed = true;
             }
-            ControlFlow::<()>::Continue(())
         });
         if is_changed {
             *expression = tree.to_string();

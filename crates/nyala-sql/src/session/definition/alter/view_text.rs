@@ -7,9 +7,10 @@
 use crate::error::{SqlError, SqlResult};
 use crate::system_catalog::is_reserved;
 use crate::target::{Place, folded};
+use crate::walk::{visit, visit_mut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SetExpr, Statement, TableAlias, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    SetExpr, Statement, TableAlias, TableFactor, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -25,7 +26,8 @@ pub(super) fn query_of(view: &ViewDefinition) -> Option<Statement> {
 pub(super) fn names(view: &ViewDefinition, relation: &Relation) -> bool {
     let Some(query) = query_of(view) else { return false };
     let mut naming = Naming { database: &view.database, relation, found: false };
-    let _: ControlFlow<()> = query.visit(&mut naming);
+    // Visitors of views never break.
+    let _ = visit(&query, &mut naming);
     naming.found
 }
 
@@ -34,7 +36,7 @@ pub(super) fn names(view: &ViewDefinition, relation: &Relation) -> bool {
 pub(super) fn is_open(view: &ViewDefinition, new: &[String]) -> bool {
     let Some(query) = query_of(view) else { return false };
     let mut opening = Opening { new, is_open: false };
-    let _: ControlFlow<()> = query.visit(&mut opening);
+    let _ = visit(&query, &mut opening);
     opening.is_open
 }
 
@@ -53,7 +55,7 @@ impl Replacement<'_> {
         let unreadable = || SqlError::unsupported("a view whose query cannot be read");
         let mut query = query_of(view).ok_or_else(unreadable)?;
         let mut replacing = Replacing { database: &view.database, by: self, error: None };
-        let _: ControlFlow<()> = VisitMut::visit(&mut query, &mut replacing);
+        let _ = visit_mut(&mut query, &mut replacing);
         match replacing.error {
             Some(error) => Err(error),
             None => Ok(ViewDefinition { query: query.to_string(), ..view.clone() }),
