@@ -16,7 +16,7 @@ fn lines(name: &str) -> Vec<Vec<String>> {
 
 fn type_of(name: &str) -> ColumnType {
     let (element, is_array) = name.strip_suffix("[]").map_or((name, false), |element| (element, true));
-    ColumnType { of: PgType::of_name(element).expect("a known type"), is_array, digits: None }
+    ColumnType { of: PgType::of_name(element).expect("a known type"), is_array, digits: None, length: None }
 }
 
 fn written(value: &ScalarValue, column: ColumnType, format: Format) -> Result<Vec<u8>, Failure> {

@@ -63,7 +63,7 @@ pub use error::{SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};
 pub use influxql::{InfluxqlColumns, InfluxqlFrames, InfluxqlQueries, InfluxqlQuery};
 pub use parameter::Parameter;
-pub use pg_type::TYPE_KEY;
+pub use pg_type::{LENGTH_KEY, TYPE_KEY};
 pub use plans::PlanCache;
 pub use rows::Rows;
 pub use server::{ChangeHook, SqlServer};

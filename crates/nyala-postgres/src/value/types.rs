@@ -3,6 +3,7 @@
 use crate::error::Failure;
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 
+use nyala_sql::LENGTH_KEY;
 pub use nyala_sql::TYPE_KEY;
 
 /// Makes [`PgType`] and its table from lines of `variant: name, number, number of its arrays, bytes of a value`.
@@ -85,6 +86,8 @@ pub struct ColumnType {
     pub is_array: bool,
     /// The precision and scale of a `numeric`.
     pub digits: Option<(u8, i8)>,
+    /// The most letters of a `varchar` or `char`.
+    pub length: Option<u32>,
 }
 
 impl ColumnType {
@@ -99,6 +102,7 @@ impl ColumnType {
             // Arrays that are types of their own.
             found.is_array &= named.element() == named;
         }
+        found.length = field.metadata().get(LENGTH_KEY).and_then(|length| length.parse().ok());
         Ok(found)
     }
 
@@ -144,7 +148,7 @@ impl ColumnType {
                 return Err(Failure::unsupported(format!("PostgreSQL's protocol has no type for {other}")));
             }
         };
-        Ok(Self { of, is_array: false, digits })
+        Ok(Self { of, is_array: false, digits, length: None })
     }
 
     /// Its number.
@@ -157,18 +161,22 @@ impl ColumnType {
         if self.is_array { -1 } else { self.of.size_bytes() }
     }
 
-    /// What `pg_attribute.atttypmod` says: precision and scale of a `numeric`, otherwise -1.
+    /// What `pg_attribute.atttypmod` says: precision and scale of a `numeric`, the length of a `varchar` or `char`, otherwise -1.
     pub fn modifier(self) -> i32 {
+        let digits =
+            self.digits.map(|(precision, scale)| i32::from(precision) << 16 | i32::from(scale) & 0x7ff);
+        let length = self.length.and_then(|length| i32::try_from(length).ok());
         // PostgreSQL's own shift by the length of a header of long ago.
-        self.digits
-            .map_or(-1, |(precision, scale)| (i32::from(precision) << 16 | i32::from(scale) & 0x7ff) + 4)
+        digits.or(length).and_then(|own| own.checked_add(4)).unwrap_or(-1)
     }
 
     /// The type with a number.
     pub fn of_oid(oid: u32) -> Option<Self> {
         PgType::ALL.iter().find_map(|known| match oid {
-            _ if oid == known.oid() => Some(Self { of: *known, is_array: false, digits: None }),
-            _ if oid == known.array_oid() => Some(Self { of: *known, is_array: true, digits: None }),
+            _ if oid == known.oid() => Some(Self { of: *known, is_array: false, digits: None, length: None }),
+            _ if oid == known.array_oid() => {
+                Some(Self { of: *known, is_array: true, digits: None, length: None })
+            }
             _ => None,
         })
     }

@@ -1,7 +1,7 @@
 //! The columns of a table, as plans see them.
 
 use crate::measurement::ZONE;
-use crate::pg_type::TYPE_KEY;
+use crate::pg_type::{LENGTH_KEY, TYPE_KEY};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use nyala_core::ColumnId;
 use nyala_db::relations::{DeclaredType, Key, TableDefinition};
@@ -47,7 +47,10 @@ impl TableColumns {
             // A snapshot may be older than the definition, so only of the key is it certain that it has values.
             let field = Field::new(&own.name, data_type(own.declared_type), !table.is_key(own.id));
             fields.push(match text_type(own.declared_type) {
-                Some(name) => field.with_metadata([(TYPE_KEY.to_owned(), name.to_owned())].into()),
+                Some((name, length)) => field.with_metadata(
+                    [(TYPE_KEY.to_owned(), name.to_owned()), (LENGTH_KEY.to_owned(), length.to_string())]
+                        .into(),
+                ),
                 None => field,
             });
             let (id, declared_type, nullable) = (own.id, own.declared_type, own.nullable);
@@ -82,11 +85,11 @@ impl TableColumns {
     }
 }
 
-/// What clients of PostgreSQL are told of texts that are not of the type `text`.
-fn text_type(declared: DeclaredType) -> Option<&'static str> {
+/// What clients of PostgreSQL are told of texts that are not of the type `text`: the type, and how many letters there may be.
+fn text_type(declared: DeclaredType) -> Option<(&'static str, u32)> {
     match declared {
-        DeclaredType::Varchar(_) => Some("varchar"),
-        DeclaredType::Char(_) => Some("bpchar"),
+        DeclaredType::Varchar(length) => Some(("varchar", length)),
+        DeclaredType::Char(length) => Some(("bpchar", length)),
         _ => None,
     }
 }

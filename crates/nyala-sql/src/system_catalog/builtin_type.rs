@@ -1,6 +1,6 @@
 //! The types that PostgreSQL has from the beginning, with its own numbers (`definitions/types.txt`).
 
-use crate::pg_type::TYPE_KEY;
+use crate::pg_type::{LENGTH_KEY, TYPE_KEY};
 use arrow_schema::{DataType, Field, TimeUnit};
 use nyala_db::relations::DeclaredType;
 use std::collections::HashMap;
@@ -202,7 +202,8 @@ fn of_digits(precision: u8, scale: i8) -> i32 {
 /// The number and the modifier of the type that values of a field have.
 pub(crate) fn of_field(field: &Field) -> (u32, i32) {
     if let Some(own) = field.metadata().get(TYPE_KEY).and_then(|name| BuiltinType::of_name(name)) {
-        return (own.oid, -1);
+        let length = field.metadata().get(LENGTH_KEY).and_then(|length| length.parse::<i32>().ok());
+        return (own.oid, length.map_or(-1, |length| length.saturating_add(MODIFIER_SHIFT)));
     }
     of_values(field.data_type())
 }

@@ -62,7 +62,7 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType) -> Result<ScalarValue, Failure
 }
 
 fn element_type(of: PgType) -> DataType {
-    ColumnType { of, is_array: false, digits: None }.values()
+    ColumnType { of, is_array: false, digits: None, length: None }.values()
 }
 
 fn null(wanted: &DataType) -> Result<ScalarValue, Failure> {
