@@ -1,5 +1,6 @@
 //! Errors of statements, with PostgreSQL's codes.
 
+use crate::dialect::type_name;
 use arrow_schema::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -133,6 +134,10 @@ impl SqlState {
     pub const UNKNOWN_SCHEMA: Self = Self("3F000");
     /// invalid_catalog_name
     pub const UNKNOWN_DATABASE: Self = Self("3D000");
+    /// invalid_argument_for_logarithm
+    pub const INVALID_LOGARITHM_ARGUMENT: Self = Self("2201E");
+    /// invalid_argument_for_power_function
+    pub const INVALID_POWER_ARGUMENT: Self = Self("2201F");
     /// insufficient_resources
     pub const TOO_FEW_RESOURCES: Self = Self("53000");
     /// disk_full
@@ -353,7 +358,16 @@ fn diagnosed(error: &DataFusionError) -> Option<(u64, u64)> {
 fn of_arrow(error: ArrowError) -> SqlError {
     let code = match &error {
         ArrowError::DivideByZero => return SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"),
+        ArrowError::CastError(words) if let Some(error) = of_cast(words) => return error,
+        // Of the absolute value of the least whole number.
+        ArrowError::ComputeError(words) if words.contains("verflow") => SqlState::OUT_OF_RANGE,
         ArrowError::ArithmeticOverflow(_) => SqlState::OUT_OF_RANGE,
+        ArrowError::InvalidArgumentError(words) if words.contains(" is too large to store in a Decimal") => {
+            return SqlError::new(SqlState::OUT_OF_RANGE, "numeric field overflow");
+        }
+        ArrowError::ParseError(words) if words.contains("Error parsing timestamp") => {
+            SqlState::INVALID_DATETIME
+        }
         ArrowError::CastError(_) | ArrowError::ParseError(_) => SqlState::INVALID_TEXT,
         ArrowError::InvalidArgumentError(_) => SqlState::DATA_EXCEPTION,
         ArrowError::NotYetImplemented(_) => SqlState::UNSUPPORTED,
@@ -364,6 +378,35 @@ fn of_arrow(error: ArrowError) -> SqlError {
     };
     let words = error.to_string();
     SqlError::new(code, words.split_once(": ").map_or(&*words, |(_, rest)| rest))
+}
+
+/// The error of a value that does not fit, or of a text that is none of a type, in PostgreSQL's words.
+fn of_cast(words: &str) -> Option<SqlError> {
+    if let Some(rest) = words.strip_prefix("Cannot cast string '") {
+        let (text, wanted) = rest.rsplit_once("' to value of ")?;
+        let name = type_name::of_shown(wanted.strip_suffix(" type")?)?;
+        let is_number = text.trim().parse::<i128>().is_ok();
+        return Some(match is_number && matches!(name, "smallint" | "integer" | "bigint") {
+            true => {
+                let message = format!("value \"{text}\" is out of range for type {name}");
+                SqlError::new(SqlState::OUT_OF_RANGE, message)
+            }
+            false => {
+                let message = format!("invalid input syntax for type {name}: \"{text}\"");
+                let is_time = matches!(name, "date" | "interval");
+                SqlError::new(
+                    if is_time { SqlState::INVALID_DATETIME } else { SqlState::INVALID_TEXT },
+                    message,
+                )
+            }
+        });
+    }
+    let numbers = [("Can't cast value ", " to type "), ("value of ", " is out of range ")];
+    let (_, wanted) = numbers
+        .iter()
+        .find_map(|(begin, middle)| words.strip_prefix(begin).and_then(|rest| rest.rsplit_once(middle)))?;
+    let name = type_name::of_shown(wanted)?;
+    Some(SqlError::new(SqlState::OUT_OF_RANGE, format!("{name} out of range")))
 }
 
 /// What DataFusion calls the limit of disk space.

@@ -1,5 +1,6 @@
 //! Expressions over rows that are in memory: defaults, checks, what ON CONFLICT sets, what RETURNING gives.
 
+use crate::dialect::{unified, with_checked_integers};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::floats::compared_as_floats;
 use crate::walk::Walk;
@@ -80,9 +81,10 @@ pub(crate) fn compiled(
         .with_query_execution_start_time(state.execution_props().query_execution_start_time)
         .build();
     let simplifier = ExprSimplifier::new(context);
-    let compared = compared_as_floats(bound.data, schema)?;
+    let unified = unified(bound.data, schema)?;
+    let compared = compared_as_floats(unified.data, schema)?;
     let coerced = simplifier.coerce(compared.data, schema)?;
-    let simplified = simplifier.simplify(coerced)?;
+    let simplified = simplifier.simplify(with_checked_integers(coerced, schema)?.data)?;
     Ok(state.create_physical_expr(simplified, schema)?)
 }
 

@@ -1,5 +1,6 @@
 //! Parameters of plans: their types, found by the places that they stand in, and their values.
 
+use crate::dialect::{NUMERIC, typed_by_others};
 use crate::error::SqlResult;
 use crate::placeholder::number_of;
 use crate::walk::{Walk, WalkPlan};
@@ -7,7 +8,8 @@ use arrow_schema::{DataType, Field};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan};
 use std::sync::Arc;
 
 /// The plan with values instead of parameters.
@@ -23,23 +25,15 @@ pub(crate) fn parameter_types(
     plan: &LogicalPlan,
     given: &[Option<DataType>],
 ) -> SqlResult<Vec<Option<DataType>>> {
-    let found = plan.get_parameter_types()?;
     let mut types: Vec<Option<DataType>> = given.to_vec();
-    for (id, data_type) in found {
-        let number = number_of(&id)?;
+    let (planned, placed) = (typed_by_planner(plan)?, typed_by_place(plan)?);
+    // The first place that tells a type decides, as in PostgreSQL.
+    for (number, data_type) in planned.into_iter().chain(placed) {
         if types.len() < number {
             types.resize(number, None);
         }
         let known = &mut types[number - 1];
-        if known.is_none() {
-            *known = data_type.map(plain);
-        }
-    }
-    for (number, data_type) in typed_by_place(plan)? {
-        if types.len() < number {
-            types.resize(number, None);
-        }
-        types[number - 1].get_or_insert(plain(data_type));
+        *known = known.take().or(data_type.map(plain));
     }
     for number in limits(plan)? {
         // Even if the client declared a shorter integer: a limit cannot be converted while it is executed.
@@ -58,9 +52,39 @@ fn plain(data_type: DataType) -> DataType {
     }
 }
 
+/// All parameters, in their order, with the types that the planner found for them at each of their places.
+fn typed_by_planner(plan: &LogicalPlan) -> SqlResult<Vec<(usize, Option<DataType>)>> {
+    let mut found = Vec::new();
+    plan.each_with_subqueries(&mut |node| {
+        node.apply_expressions(|expression| {
+            expression.each(&mut |inner| {
+                match inner {
+                    // A number beside a decimal may have more digits than that.
+                    Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
+                        for operand in [left, right] {
+                            if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = &**operand
+                                && field.data_type().is_decimal()
+                            {
+                                found.push((number_of(id)?, Some(NUMERIC)));
+                            }
+                        }
+                    }
+                    Expr::Placeholder(Placeholder { id, field }) => {
+                        let data_type = field.as_ref().map(|field| field.data_type().clone());
+                        found.push((number_of(id)?, data_type));
+                    }
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}
+
 /// The parameters whose place tells their type although the planner does not say it: `$1::type` is of that type, and in
 /// `x = ANY($1)` it is an array of what `x` is.
-fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, DataType)>> {
+fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, Option<DataType>)>> {
     let mut found = Vec::new();
     plan.each_with_subqueries(&mut |node| {
         let mut schema = DFSchema::empty();
@@ -76,10 +100,15 @@ fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, DataType)>> {
                         };
                         (&call.args[0], DataType::new_list(plain(element), true))
                     }
-                    _ => return Ok(TreeNodeRecursion::Continue),
+                    other => {
+                        for (parameter, data_type) in typed_by_others(other, &schema)? {
+                            found.push((number_of(&parameter)?, Some(data_type)));
+                        }
+                        return Ok(TreeNodeRecursion::Continue);
+                    }
                 };
                 if let Expr::Placeholder(placeholder) = parameter {
-                    found.push((number_of(&placeholder.id)?, data_type));
+                    found.push((number_of(&placeholder.id)?, Some(data_type)));
                 }
                 Ok(TreeNodeRecursion::Continue)
             })

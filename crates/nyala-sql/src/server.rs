@@ -1,7 +1,7 @@
 //! What all sessions share.
 
 use crate::asof_join::{self, FindAsofJoins, PushThroughAsofJoins};
-use crate::dialect::{self, Casts};
+use crate::dialect::{self, Casts, CheckIntegers, CommonTypes, LateralRows, SetOperations};
 use crate::floats::CompareFloats;
 use crate::functions;
 use crate::gaps::{self, FillGaps};
@@ -74,10 +74,14 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     rules.insert(1, Arc::new(PushDownLatest));
     let mut meanings = Analyzer::new().rules;
     // Before the planner gives operands the same type.
-    meanings.insert(0, Arc::new(CompareFloats));
+    meanings.insert(0, Arc::new(LateralRows));
+    meanings.insert(1, Arc::new(SetOperations));
+    meanings.insert(2, Arc::new(CommonTypes));
+    meanings.insert(3, Arc::new(CompareFloats));
     // When everything has its type.
     meanings.push(Arc::new(Casts));
     meanings.push(Arc::new(LocalTimes));
+    meanings.push(Arc::new(CheckIntegers));
     meanings.push(Arc::new(FindAsofJoins));
     meanings.push(Arc::new(FillGaps));
     let mut optimizations = Optimizer::new().rules;

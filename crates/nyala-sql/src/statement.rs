@@ -71,11 +71,10 @@ impl Statement {
                 format!("the text of a request may have {TEXT_MAX_BYTES} bytes, not {}", text.len());
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
         }
-        let (mut parsed, mut shape, mut refused) = (Vec::new(), None, None);
+        let (mut parsed, mut shape) = (Vec::new(), None);
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
         let done = tokens.map_err(ParserError::from).and_then(|tokens| {
             shape = Shape::of(&tokens).map(Arc::new);
-            refused = lossy_set_operation(&tokens);
             let is_repaired = tokens.iter().any(is_distinct);
             let tokens = latest_on::rewritten(asof_join::rewritten(tokens));
             parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens)))?;
@@ -85,9 +84,6 @@ impl Statement {
             Ok(())
         });
         done.map_err(|error: ParserError| SqlError::from(error).placed_in(text))?;
-        if let Some(words) = refused {
-            return Err(SqlError::unsupported(words).with_hint("Without ALL, duplicates are left out."));
-        }
         let text: Arc<str> = text.into();
         if parsed.len() > 1 || parsed.iter().any(|own| own.as_of.is_some() || own.copy.is_some()) {
             shape = None;
@@ -235,22 +231,6 @@ fn renames_view(tokens: &mut [TokenWithSpan]) -> bool {
         second.token = Token::Word(table);
     }
     is_it
-}
-
-/// An operation whose duplicates the planner counts otherwise than PostgreSQL.
-fn lossy_set_operation(tokens: &[TokenWithSpan]) -> Option<&'static str> {
-    let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).peekable();
-    while let Some(token) = words.next() {
-        let found = ["EXCEPT ALL", "INTERSECT ALL"]
-            .into_iter()
-            .find(|words| words.split(' ').next().is_some_and(|first| latest_on::is_word(token, first)));
-        if let (Some(found), Some(next)) = (found, words.peek())
-            && latest_on::is_word(next, "all")
-        {
-            return Some(found);
-        }
-    }
-    None
 }
 
 fn is_distinct(token: &TokenWithSpan) -> bool {

@@ -89,7 +89,7 @@ fn gaps_are_filled_by_group() {
     ];
     let shown = "host, avg(v), locf(avg(v)), interpolate(avg(v)), interpolate(max(n)), count(*) FROM g";
     let query = format!(
-        "SELECT date_part('hour', time_bucket_gapfill('1 hour', time)) AS h, {shown} WHERE {RANGE} \
+        "SELECT date_part('hour', time_bucket_gapfill('1 hour', time))::int AS h, {shown} WHERE {RANGE} \
          GROUP BY time_bucket_gapfill('1 hour', time), host ORDER BY host, h"
     );
     assert_eq!(lines(&server, &query), expected);
@@ -119,7 +119,7 @@ fn filled_rows_are_rows() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = started(dir.path(), &hours());
     let bucket = "time_bucket_gapfill('1 hour', time)";
-    let hour = format!("date_part('hour', {bucket}) AS h");
+    let hour = format!("date_part('hour', {bucket})::int AS h");
     let cases = [
         // Without other groups there is one, even without rows.
         (format!("SELECT {hour}, max(v) FROM g WHERE {RANGE} AND v > 99 GROUP BY {bucket} LIMIT 2"), "0, 1,"),
@@ -156,7 +156,7 @@ fn filled_rows_are_rows() {
         ),
         // As InfluxDB 3 does, whose range begins with the first row if it is not said.
         (
-            "SELECT date_part('hour', date_bin_gapfill(INTERVAL '1 hour', time)) AS h, locf(max(v)) FROM g \
+            "SELECT date_part('hour', date_bin_gapfill(INTERVAL '1 hour', time))::int AS h, locf(max(v)) FROM g \
              WHERE time < '1970-01-01T07:00:00Z' AND host = 'a' \
              GROUP BY date_bin_gapfill(INTERVAL '1 hour', time) ORDER BY 1"
                 .to_owned(),
@@ -186,7 +186,7 @@ fn filled_rows_are_rows() {
         // Rows outside of the range are shown.
         (
             "SELECT date_part('hour', time_bucket_gapfill('1 hour', time, '1970-01-01T03:00:00Z', \
-             '1970-01-01T05:00:00Z')) AS h, host, interpolate(max(v)) FROM g \
+             '1970-01-01T05:00:00Z'))::int AS h, host, interpolate(max(v)) FROM g \
              GROUP BY time_bucket_gapfill('1 hour', time, '1970-01-01T03:00:00Z', '1970-01-01T05:00:00Z'), host \
              ORDER BY 2, 1"
                 .to_owned(),

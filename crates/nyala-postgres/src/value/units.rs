@@ -5,6 +5,8 @@ use crate::error::Failure;
 use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano};
 use arrow_schema::TimeUnit;
 
+const DAY_US: i64 = 86_400_000_000;
+
 /// Days, of milliseconds since 1970.
 pub(super) fn days(unix_ms: i64) -> Result<i32, Failure> {
     i32::try_from(unix_ms.div_euclid(86_400_000)).map_err(|_| Failure::new("22008", "date out of range"))
@@ -29,6 +31,9 @@ pub(super) fn of_month_day_nano(value: IntervalMonthDayNano) -> Span {
     Span { months: value.months, days: value.days, us: value.nanoseconds.div_euclid(1000) }
 }
 
+/// The time between two others, whose hours PostgreSQL makes days of.
 pub(super) fn of_duration(value: i64, unit: TimeUnit) -> Result<Span, Failure> {
-    Ok(Span { us: microseconds(value, unit)?, ..Span::default() })
+    let us = microseconds(value, unit)?;
+    let days = i32::try_from(us / DAY_US).map_err(|_| Failure::new("22008", "interval out of range"))?;
+    Ok(Span { days, us: us % DAY_US, ..Span::default() })
 }

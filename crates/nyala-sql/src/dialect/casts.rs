@@ -1,4 +1,4 @@
-//! Casts: a number that becomes a whole one is rounded, and a text that becomes a time is read as tables read it.
+//! Casts: a number that becomes a whole one is rounded (as `round` of floats does, to the even one of two), and a text that becomes a time is read as tables read it.
 
 use crate::error::SqlState;
 use crate::relation::input::{Surroundings, read};
@@ -54,6 +54,15 @@ impl AnalyzerRule for Casts {
 }
 
 fn changed(expression: Expr, schema: &DFSchema, zone: Tz) -> Result<Transformed<Expr>> {
+    if let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression
+        && func.name() == "round"
+        && let [number] = &args[..]
+        && let Ok(own) = number.get_type(schema)
+        && own.is_floating()
+    {
+        let whole = ScalarUDF::from(Whole::default()).call(vec![cast(number.clone(), DataType::Float64)]);
+        return Ok(Transformed::yes(if own == DataType::Float64 { whole } else { cast(whole, own) }));
+    }
     let Expr::Cast(Cast { expr, field }) = expression else { return Ok(Transformed::no(expression)) };
     if let (Expr::Literal(ScalarValue::Utf8(Some(text)), metadata), wanted) = (&*expr, field.data_type())
         && let Some(time) = time_of(text, wanted, zone)?

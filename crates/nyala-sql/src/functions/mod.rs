@@ -1,6 +1,7 @@
 //! Functions that users of other time-series databases expect, besides those of DataFusion.
 
 mod first_last;
+mod sum;
 mod time_bucket;
 
 pub(crate) use time_bucket::{TimeBucket, buckets as time_buckets};
@@ -19,6 +20,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udf(Arc::new(ScalarUDF::from(TimeBucket::default())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::first())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::last())))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(sum::CheckedSum::default())))?;
     Ok(())
 }
 

@@ -38,6 +38,10 @@ pub(super) fn rewrite(expression: &mut Expr) {
         };
         let letters = Expr::value(Value::Number(letters.to_string(), false));
         *expression = call::call(exact("left"), vec![cast, letters]);
+        if matches!(data_type, DataType::Char(_) | DataType::Character(_)) {
+            // Blanks at the end of these have no meaning.
+            *expression = call("rtrim", expression.clone());
+        }
         return;
     }
     let replaced = match name.as_deref() {

@@ -9,12 +9,13 @@ mod output_names;
 mod projection;
 mod quantified;
 mod table;
+mod values;
 
 pub(crate) use output_names::{named, named_fields};
 
 use crate::asof_join;
 use crate::call::{call, exact};
-use crate::dialect::at_zone;
+use crate::dialect::{at_zone, date_part};
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SetExpr,
@@ -60,6 +61,7 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        values::rewrite(&mut query.body);
         if let Some(Fetch { with_ties: false, percent: false, quantity }) = &query.fetch {
             let limit =
                 Some(quantity.clone().unwrap_or_else(|| Expr::value(Value::Number("1".into(), false))));
@@ -113,6 +115,10 @@ impl VisitorMut for Rewrite {
                 if let Value::UnicodeStringLiteral(text) = &own.value {
                     own.value = Value::SingleQuotedString(text.clone());
                 }
+            }
+            Expr::Extract { field, expr, .. } => {
+                let part = Expr::value(Value::SingleQuotedString(field.to_string().to_lowercase()));
+                *expression = call(exact(date_part::NAME), vec![part, (**expr).clone()]);
             }
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let arguments = vec![(**timestamp).clone(), (**time_zone).clone()];

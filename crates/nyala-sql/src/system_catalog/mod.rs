@@ -30,6 +30,7 @@ pub(crate) use subquery::MakePlanner;
 pub(crate) use system_table::{INFORMATION_SCHEMA, PG_CATALOG};
 pub(crate) use viewer::{MAINTENANCE_DATABASE, Viewer};
 
+use crate::dialect::SubqueryValues;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use std::sync::Arc;
@@ -45,5 +46,7 @@ pub(crate) fn register(
     functions::register(state, viewer)?;
     state.add_analyzer_rule(Arc::new(CatalogTypes::new(viewer.clone())));
     state.add_analyzer_rule(Arc::new(CatalogSubqueries::new(make_planner)));
+    // What is left of them reads tables, too.
+    state.add_analyzer_rule(Arc::new(SubqueryValues));
     Ok(())
 }

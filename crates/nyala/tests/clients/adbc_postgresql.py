@@ -55,15 +55,18 @@ def table_of(count):
 
 
 def objects(connection):
-    """What there is, as a client of ADBC lists it. Columns are left out: the query for their constraints unnests a column
-    beside its table, which nyala cannot do yet."""
-    found = connection.adbc_get_objects(depth="tables", db_schema_filter="public").read_all().to_pylist()
+    """What there is, as a client of ADBC lists it."""
+    found = connection.adbc_get_objects(depth="all", db_schema_filter="public").read_all().to_pylist()
     for catalog in found:
         if catalog["catalog_name"] != database:
             continue
         for schema in catalog["catalog_db_schemas"]:
             for table in sorted(schema["db_schema_tables"] or [], key=lambda own: own["table_name"]):
                 print("table", schema["db_schema_name"], table["table_name"], table["table_type"])
+                for column in sorted(table["table_columns"], key=lambda own: own["ordinal_position"]):
+                    print(" ", column["ordinal_position"], column["column_name"], column["xdbc_type_name"], column["remarks"])
+                for own in sorted(table["table_constraints"], key=lambda own: own["constraint_name"]):
+                    print(" ", own["constraint_type"], own["constraint_name"], own["constraint_column_names"])
 
 
 with adbc.connect(uri, autocommit=True) as connection:

@@ -47,6 +47,11 @@ with psycopg.connect(where) as connection:
             ("time < %s", datetime.datetime(1970, 1, 1, 0, 0, 2)),
         ]:
             assert ask(f"SELECT * FROM cpu WHERE {condition}", (value,), binary=binary) == [a], condition
+        # Parameters without a type: the first place of one decides.
+        between = "SELECT count(*) FROM cpu WHERE usage BETWEEN %(low)s AND %(low)s + 0.3"
+        assert ask(between, {"low": "1.4"}, binary=binary) == [(1,)]
+        assert ask("SELECT coalesce(%s, 1), CASE WHEN true THEN %s ELSE 2 END", ("7", "8"), binary=binary) == [(7, 8)]
+        assert ask("SELECT %s + 0.3", ("12.25",), binary=binary) == [(decimal.Decimal("12.55"),)]
         row = ask(
             "SELECT %s::int8 + 1, %s::text, %s::text, %b::bytea, %s::interval, %s::date, %s::numeric(10,3), %s::float8[]",
             (1, "ü", None, b"\0\xff", datetime.timedelta(days=1, seconds=3), "2024-02-29", "1.5", [1.5, None]),

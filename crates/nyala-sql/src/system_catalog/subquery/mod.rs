@@ -95,8 +95,11 @@ impl AnalyzerRule for CatalogSubqueries {
 /// A sort by subqueries as one by columns that have their values: only projections can compute them.
 fn sorted_by_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(sort) = node else { return Ok(Transformed::no(node)) };
-    let contains_subquery =
-        |own: &Expr| own.any(&mut |inner| Ok(matches!(inner, Expr::InSubquery(_) | Expr::Exists(_))));
+    let contains_subquery = |own: &Expr| {
+        own.any(&mut |inner| {
+            Ok(matches!(inner, Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_)))
+        })
+    };
     let mut projected: Vec<Expr> = sort.input.schema().columns().into_iter().map(Expr::Column).collect();
     let shown = projected.clone();
     let mut order = sort.expr.clone();

@@ -1,0 +1,307 @@
+//! Which types go together where a statement has several values for one place: in CASE, `coalesce`, IN, comparisons, and in the
+//! columns of UNION. A literal in quotes has no type of its own, and gets that of the others. DataFusion would make texts of
+//! numbers instead, and compare them as texts.
+
+use super::type_name;
+use crate::error::{SqlError, SqlState};
+use crate::pg_type::TYPE_KEY;
+use crate::walk::{Walk, WalkPlan};
+use arrow_schema::{DataType, IntervalUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion::optimizer::AnalyzerRule;
+
+/// A number without declared digits, which has as many behind its point as a cast to `numeric` gives.
+pub(crate) const NUMERIC: DataType = DataType::Decimal128(38, 10);
+
+/// Gives values in one place the types that PostgreSQL gives them.
+#[derive(Debug)]
+pub(crate) struct CommonTypes;
+
+impl AnalyzerRule for CommonTypes {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let done = plan.changed_up_with_subqueries(&mut |node| {
+            let mut schema = DFSchema::empty();
+            node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+            if let LogicalPlan::TableScan(scan) = &node {
+                schema.merge(&scan.projected_schema);
+            }
+            let names = NamePreserver::new(&node);
+            let unified = node.with_changed_expressions(&mut |own| {
+                let name = names.save(&own);
+                Ok(unified(own, &schema)?.update_data(|own| name.restore(own)))
+            })?;
+            // What stands above asks for types.
+            unified.map_data(LogicalPlan::recompute_schema)
+        })?;
+        Ok(done.data)
+    }
+
+    fn name(&self) -> &str {
+        "common_types"
+    }
+}
+
+/// The same for an expression over rows of a schema.
+///
+/// # Errors
+/// If types do not go together.
+pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    expression.changed_up(&mut |inner| {
+        Ok(match inner {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
+                let [left, right] = compared(&op.to_string(), [*left, *right], schema)?;
+                Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+            }
+            Expr::Between(Between { expr, negated, low, high }) => {
+                let [expr, low] = compared(">=", [*expr, *low], schema)?;
+                let [expr, high] = compared("<=", [expr, *high], schema)?;
+                let [expr, low, high] = [expr, low, high].map(Box::new);
+                Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+            }
+            Expr::InList(InList { expr, list, negated }) => {
+                let mut expr = *expr;
+                let mut done = Vec::with_capacity(list.len());
+                for own in list {
+                    let [left, right] = compared("=", [expr, own], schema)?;
+                    expr = left;
+                    done.push(right);
+                }
+                Transformed::yes(Expr::InList(InList { expr: Box::new(expr), list: done, negated }))
+            }
+            Expr::Case(case) => Transformed::yes(Expr::Case(branches(case, schema)?)),
+            Expr::ScalarFunction(ScalarFunction { func, args }) if let Some(name) = chooses(func.name()) => {
+                let args = alike(name, args, schema)?;
+                Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
+            }
+            Expr::ScalarFunction(ScalarFunction { func, args })
+                if func.name() == "nullif" && args.len() == 2 =>
+            {
+                let operands: [Expr; 2] = args.try_into().expect("there are two");
+                let args = compared("=", operands, schema)?.into();
+                Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
+            }
+            other => Transformed::no(other),
+        })
+    })
+}
+
+/// The parameters among values for one place, with the type that the others give them.
+pub(crate) fn typed_by_others(expression: &Expr, schema: &DFSchema) -> Result<Vec<(String, DataType)>> {
+    let (place, values): (&str, Vec<&Expr>) = match expression {
+        Expr::ScalarFunction(call) if let Some(place) = chooses(call.func.name()) => {
+            (place, call.args.iter().collect())
+        }
+        Expr::Case(case) => {
+            let thens = case.when_then_expr.iter().map(|(_, then)| &**then);
+            ("CASE", case.else_expr.iter().map(|own| &**own).chain(thens).collect())
+        }
+        _ => return Ok(Vec::new()),
+    };
+    let known: Vec<Known> = values.iter().map(|own| known_type(own, schema)).collect();
+    let Some(common) = common_type(place, &known)? else { return Ok(Vec::new()) };
+    let found = values.into_iter().filter_map(|own| match own {
+        Expr::Placeholder(parameter) if parameter.field.is_none() => {
+            Some((parameter.id.clone(), if common.is_decimal() { NUMERIC } else { common.clone() }))
+        }
+        _ => None,
+    });
+    Ok(found.collect())
+}
+
+/// What PostgreSQL calls a function that gives one of its arguments.
+fn chooses(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "coalesce" => "COALESCE",
+        "greatest" => "GREATEST",
+        "least" => "LEAST",
+        "make_array" => "ARRAY",
+        _ => return None,
+    })
+}
+
+fn compares(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn branches(case: Case, schema: &DFSchema) -> Result<Case> {
+    let Case { expr, when_then_expr, else_expr } = case;
+    let mut expr = expr.map(|own| *own);
+    let (mut whens, mut values) = (Vec::new(), Vec::new());
+    let has_else = else_expr.is_some();
+    // The value of ELSE is the first that PostgreSQL looks at.
+    values.extend(else_expr.map(|own| *own));
+    for (when, then) in when_then_expr {
+        let when = match expr.take() {
+            Some(own) => {
+                let [own, when] = compared("=", [own, *when], schema)?;
+                expr = Some(own);
+                when
+            }
+            None => *when,
+        };
+        whens.push(Box::new(when));
+        values.push(*then);
+    }
+    let mut values = alike("CASE", values, schema)?.into_iter().map(Box::new);
+    let else_expr = if has_else { values.next() } else { None };
+    Ok(Case { expr: expr.map(Box::new), when_then_expr: whens.into_iter().zip(values).collect(), else_expr })
+}
+
+/// Two operands of a comparison.
+fn compared(op: &str, operands: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
+    let types = operands.each_ref().map(|own| known_type(own, schema));
+    let [left, right] = operands;
+    Ok(match types {
+        [Known::Type(one), Known::Untyped] => [left, typed(right, &one)],
+        [Known::Untyped, Known::Type(other)] => [typed(left, &other), right],
+        [Known::Type(one), Known::Type(other)]
+            if matches!(
+                (Kind::of(&one), Kind::of(&other)),
+                (Kind::Number, Kind::Text) | (Kind::Text, Kind::Number)
+            ) =>
+        {
+            let [one, other] = [one, other].map(|own| type_name::of(&own));
+            let words = format!("operator does not exist: {one} {op} {other}");
+            let hint = "No operator matches the given name and argument types. You might need to add explicit type casts.";
+            return Err(SqlError::new(SqlState::UNKNOWN_FUNCTION, words).with_hint(hint).into());
+        }
+        _ => [left, right],
+    })
+}
+
+/// Values for one place.
+fn alike(place: &str, values: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
+    let known: Vec<Known> = values.iter().map(|own| known_type(own, schema)).collect();
+    let common = common_type(place, &known)?;
+    let converted = values.into_iter().zip(&known).map(|(own, known)| match &common {
+        Some(common) => converted(own, known, common),
+        None => own,
+    });
+    Ok(converted.collect())
+}
+
+/// A value for a place whose values have a common type.
+pub(super) fn converted(value: Expr, known: &Known, common: &DataType) -> Expr {
+    match known {
+        Known::Untyped => typed(value, common),
+        // The planner would make decimals of floats.
+        Known::Type(own) if own.is_decimal() && common.is_floating() => cast(value, common.clone()),
+        _ => value,
+    }
+}
+
+/// A value without a type, as one of a type.
+fn typed(value: Expr, data_type: &DataType) -> Expr {
+    match Kind::of(data_type) {
+        Kind::Number if data_type.is_decimal() => cast(value, NUMERIC),
+        Kind::Number | Kind::Truth | Kind::Moment | Kind::Clock => cast(value, data_type.clone()),
+        Kind::Span => cast(value, DataType::Interval(IntervalUnit::MonthDayNano)),
+        Kind::Text | Kind::Other => value,
+    }
+}
+
+/// What is known of the type of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Known {
+    Type(DataType),
+    /// A literal in quotes, or a parameter: whatever the others are.
+    Untyped,
+    /// NULL, or something that the planner will find out, or refuse.
+    Nothing,
+}
+
+pub(super) fn known_type(value: &Expr, schema: &DFSchema) -> Known {
+    if is_untyped(value) {
+        return Known::Untyped;
+    }
+    let Ok((_, field)) = value.to_field(schema) else { return Known::Nothing };
+    // Names and numbers of objects stand for each other.
+    let is_object = field.metadata().get(TYPE_KEY).is_some_and(|name| name.starts_with("reg"));
+    match field.data_type() {
+        DataType::Null => Known::Nothing,
+        _ if is_object => Known::Nothing,
+        data_type => Known::Type(data_type.clone()),
+    }
+}
+
+/// Whether an expression is a text that stands for a value of any type.
+pub(super) fn is_untyped(value: &Expr) -> bool {
+    match value {
+        Expr::Literal(ScalarValue::Utf8(Some(_)), _) => true,
+        Expr::Placeholder(parameter) => {
+            parameter.field.as_ref().is_none_or(|field| *field.data_type() == DataType::Utf8)
+        }
+        Expr::Alias(alias) => is_untyped(&alias.expr),
+        _ => false,
+    }
+}
+
+/// The type that values in one place get; `None` if they have none that is known here.
+pub(super) fn common_type(place: &str, values: &[Known]) -> Result<Option<DataType>> {
+    let mut common: Option<&DataType> = None;
+    for value in values {
+        let Known::Type(data_type) = value else { continue };
+        let Some(before) = common else {
+            common = Some(data_type);
+            continue;
+        };
+        let (one, other) = (Kind::of(before), Kind::of(data_type));
+        if one != other && one != Kind::Other && other != Kind::Other {
+            let [one, other] = [before, data_type].map(type_name::of);
+            let words = format!("{place} types {one} and {other} cannot be matched");
+            return Err(SqlError::new(SqlState::TYPE_MISMATCH, words).into());
+        }
+        if rank(data_type) > rank(before) {
+            common = Some(data_type);
+        }
+    }
+    Ok(common.cloned())
+}
+
+/// Which of two types of a kind is the wider one.
+fn rank(data_type: &DataType) -> u8 {
+    match data_type {
+        DataType::Int16 | DataType::Date32 => 1,
+        DataType::Int32 | DataType::Timestamp(_, None) => 2,
+        DataType::Int64 | DataType::Timestamp(_, Some(_)) => 3,
+        DataType::UInt64 => 4,
+        other if other.is_decimal() => 5,
+        DataType::Float32 => 6,
+        DataType::Float64 => 7,
+        _ => 0,
+    }
+}
+
+/// Types of one kind go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number,
+    Text,
+    Truth,
+    Moment,
+    Clock,
+    Span,
+    Other,
+}
+
+impl Kind {
+    fn of(data_type: &DataType) -> Self {
+        match data_type {
+            other if other.is_numeric() => Kind::Number,
+            other if other.is_string() => Kind::Text,
+            DataType::Dictionary(_, inner) => Kind::of(inner),
+            DataType::Boolean => Kind::Truth,
+            DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Kind::Moment,
+            DataType::Time32(_) | DataType::Time64(_) => Kind::Clock,
+            DataType::Interval(_) | DataType::Duration(_) => Kind::Span,
+            _ => Kind::Other,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `date_part` and `extract`, which give floats as PostgreSQL's `date_part` does: seconds have their fractions. DataFusion's
+//! function gives whole numbers of most parts.
+
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    DurationNanosecondType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    TimestampMicrosecondType,
+};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use datafusion::arrow::compute::cast;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::preimage::PreimageResult;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, lit,
+};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// The name that `extract` is rewritten to.
+pub(crate) const NAME: &str = "date_part";
+
+const MINUTE_NS: i64 = 60_000_000_000;
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// The function, over DataFusion's.
+#[derive(Debug)]
+pub(super) struct DatePart {
+    inner: Arc<ScalarUDF>,
+}
+
+impl PartialEq for DatePart {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Eq for DatePart {}
+
+impl Hash for DatePart {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl DatePart {
+    pub(super) fn over(inner: Arc<ScalarUDF>) -> Self {
+        Self { inner }
+    }
+
+    /// What DataFusion gives of a part.
+    fn part(&self, part: &str, of: &ScalarFunctionArgs, data_type: DataType) -> Result<ColumnarValue> {
+        let mut arguments = of.clone();
+        arguments.args[0] = ColumnarValue::Scalar(ScalarValue::from(part));
+        arguments.return_field = Arc::new(Field::new(NAME, data_type, true));
+        self.inner.invoke_with_args(arguments)
+    }
+}
+
+/// How many nanoseconds there are in a part of a second, and seconds themselves.
+fn nanoseconds_in(part: &str) -> Option<f64> {
+    match part {
+        "second" | "seconds" | "sec" | "secs" | "s" => Some(1e9),
+        "millisecond" | "milliseconds" | "msec" | "msecs" | "msecond" | "mseconds" | "ms" => Some(1e6),
+        "microsecond" | "microseconds" | "usec" | "usecs" | "usecond" | "useconds" | "us" => Some(1e3),
+        _ => None,
+    }
+}
+
+impl ScalarUDFImpl for DatePart {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    // Under these names the function of DataFusion would be found again.
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Float64)
+    }
+
+    fn return_field_from_args(&self, given: ReturnFieldArgs) -> Result<FieldRef> {
+        let field = self.inner.return_field_from_args(given)?;
+        Ok(Arc::new(field.as_ref().clone().with_data_type(DataType::Float64)))
+    }
+
+    fn invoke_with_args(&self, mut arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let part = match &arguments.args[0] {
+            ColumnarValue::Scalar(part) => part.try_as_str().flatten().unwrap_or_default().to_lowercase(),
+            ColumnarValue::Array(_) => String::new(),
+        };
+        let is_constant = matches!(arguments.args[1], ColumnarValue::Scalar(_));
+        let rows = if is_constant { 1 } else { arguments.number_rows };
+        if let DataType::Duration(_) = arguments.args[1].data_type() {
+            arguments.args[1] = ColumnarValue::Array(span_between(&arguments.args[1].to_array(rows)?)?);
+        }
+        let given = arguments.args[1].data_type();
+        let times = &arguments.args[1];
+        let floats: ArrayRef = match (nanoseconds_in(&part), &given) {
+            (unit, DataType::Interval(_)) if unit.is_some() || part == "epoch" => {
+                let spans = cast(&times.to_array(rows)?, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+                let spans = spans.as_primitive::<IntervalMonthDayNanoType>();
+                Arc::new(spans.unary::<_, Float64Type>(|span| match unit {
+                    Some(unit) => (span.nanoseconds % MINUTE_NS) as f64 / unit,
+                    None => seconds_of(span),
+                }))
+            }
+            (Some(unit), DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)) => {
+                let of_minute = self.part("nanosecond", &arguments, DataType::Int64)?.to_array(rows)?;
+                let of_minute = of_minute.as_primitive::<Int64Type>();
+                Arc::new(of_minute.unary::<_, Float64Type>(|own| own as f64 / unit))
+            }
+            (None, DataType::Timestamp(_, zone)) if part == "epoch" => {
+                // Microseconds are exact as floats, nanoseconds are not.
+                let unit = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+                let times = cast(&times.to_array(rows)?, &unit)?;
+                let times = times.as_primitive::<TimestampMicrosecondType>();
+                Arc::new(times.unary::<_, Float64Type>(|own| own as f64 / 1e6))
+            }
+            _ => cast(&self.part(&part, &arguments, DataType::Int32)?.to_array(rows)?, &DataType::Float64)?,
+        };
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&floats, 0)?),
+            false => ColumnarValue::Array(floats),
+        })
+    }
+
+    fn preimage(&self, arguments: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+        // Of a year it is a range of times, which the store can judge.
+        match literal.as_literal() {
+            Some(ScalarValue::Float64(Some(year))) if year.fract() == 0.0 && year.abs() < 1e6 => {
+                self.inner.inner().preimage(arguments, &lit(*year as i32), info)
+            }
+            _ => Ok(PreimageResult::None),
+        }
+    }
+}
+
+/// Times between others as intervals, whose hours are days where there are enough of them.
+fn span_between(durations: &ArrayRef) -> Result<ArrayRef> {
+    let durations = cast(durations, &DataType::Duration(TimeUnit::Nanosecond))?;
+    let durations = durations.as_primitive::<DurationNanosecondType>();
+    // There are at most 106,751 days.
+    let spans = durations.unary::<_, IntervalMonthDayNanoType>(|own| {
+        IntervalMonthDayNano::new(0, (own / DAY_NS) as i32, own % DAY_NS)
+    });
+    Ok(Arc::new(spans))
+}
+
+/// The seconds of an interval: years of 365 days and a quarter, months of 30 days.
+fn seconds_of(span: IntervalMonthDayNano) -> f64 {
+    let days = f64::from(span.months / 12) * 365.25 + f64::from(span.months % 12) * 30.0;
+    (days + f64::from(span.days)) * 86_400.0 + span.nanoseconds as f64 / 1e9
+}
