@@ -1,0 +1,126 @@
+// The queries that run now, with a button that ends one, and the slowest that this page has seen.
+
+import { signal } from "@preact/signals";
+import { useState } from "preact/hooks";
+import { ask } from "../server/run";
+import { records } from "../server/schema";
+import { revision } from "../server/session";
+import { Confirm, useDialog } from "../ui/dialog";
+import { elapsed } from "../ui/numbers";
+import { say } from "../ui/toast";
+import { useLoaded } from "../ui/use_loaded";
+import { durationMs } from "./duration";
+
+interface Running {
+  id: string;
+  text: string;
+  database: string;
+  ms: number;
+  status: string;
+}
+
+const EVERY_MS = 1000;
+const OWN = "SHOW QUERIES";
+const SLOWEST_MAX = 10;
+
+const slowest = signal<Running[]>([]);
+
+async function running(): Promise<Running[]> {
+  const rows = records((await ask(OWN)).frames[0]);
+  const found = rows
+    .filter(({ query }) => query !== OWN)
+    .map(({ qid, query, database, duration, status }) => ({ id: qid, text: query, database, ms: durationMs(duration), status }));
+  const others = slowest.value.filter((old) => !found.some((now) => now.id === old.id && now.text === old.text));
+  slowest.value = [...others, ...found].sort((a, b) => b.ms - a.ms).slice(0, SLOWEST_MAX);
+  return found.sort((a, b) => b.ms - a.ms);
+}
+
+export function RunningQueries() {
+  const list = useLoaded(running, [revision.value], EVERY_MS);
+  const [chosen, setChosen] = useState<Running | null>(null);
+  const dialog = useDialog();
+  const kill = async () => {
+    if (chosen === null) return;
+    try {
+      await ask(`KILL QUERY ${BigInt(chosen.id)}`);
+      say(`Query ${chosen.id} was told to end.`);
+    } catch (error) {
+      say((error as Error).message, "bad");
+    }
+  };
+  return (
+    <>
+      <section class="card" aria-label="Running queries">
+        <h2>Running queries</h2>
+        {list.error !== null && <p class="failure">{list.error}</p>}
+        {list.value?.length === 0 && <p class="facts">None at this moment.</p>}
+        {list.value !== undefined && list.value.length > 0 && (
+          <Table
+            rows={list.value}
+            onKill={(row) => {
+              setChosen(row);
+              dialog.open();
+            }}
+          />
+        )}
+      </section>
+      {slowest.value.length > 0 && (
+        <section class="card" aria-label="Slowest queries">
+          <div class="card-head">
+            <h2>Slowest queries</h2>
+            <span class="facts">Of those that ran at the moments when this page looked, once a second.</span>
+          </div>
+          <Table rows={slowest.value} />
+        </section>
+      )}
+      <Confirm
+        dialog={dialog}
+        title="End this query?"
+        words={<code class="statement">{chosen?.text}</code>}
+        action="End the query"
+        onConfirm={() => void kill()}
+      />
+    </>
+  );
+}
+
+function Table({ rows, onKill }: { rows: Running[]; onKill?: (row: Running) => void }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Queries">
+      <table class="list">
+        <thead>
+          <tr>
+            <th scope="col">Query</th>
+            <th scope="col">Database</th>
+            <th scope="col" class="right">
+              For
+            </th>
+            {onKill !== undefined && (
+              <th scope="col">
+                <span class="hidden">Actions</span>
+              </th>
+            )}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={`${row.id} ${row.text}`}>
+              <td>
+                <code class="statement">{row.text}</code>
+              </td>
+              <td>{row.database}</td>
+              <td class="right">{elapsed(row.ms)}</td>
+              {onKill !== undefined && (
+                <td class="actions">
+                  <button type="button" class="plain bad" onClick={() => onKill(row)}>
+                    Cancel
+                  </button>
+                </td>
+              )}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

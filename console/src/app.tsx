@@ -1,0 +1,134 @@
+// The frame of all pages: navigation, theme, log-in, and whether the server answers.
+
+import { useEffect } from "preact/hooks";
+import { ActivityPage } from "./activity/page";
+import { AdministrationPage } from "./administration/page";
+import { DashboardsPage } from "./dashboards/page";
+import { ExplorePage } from "./explore/page";
+import { LogIn } from "./log_in";
+import { QueryPage } from "./query/page";
+import { StartPage } from "./start/page";
+import { StoragePage } from "./storage/page";
+import { databases, forget, measurements } from "./server/schema";
+import { QueryError, ask } from "./server/run";
+import { identity, isAdmin, isOnline, logInReason, logOut, needsFirstAdmin, revision } from "./server/session";
+import { Icon, Mark } from "./ui/icons";
+import { go, link, route } from "./ui/route";
+import { theme, type Theme } from "./ui/theme";
+import { Toasts } from "./ui/toast";
+
+interface Page {
+  path: string;
+  name: string;
+  view: () => preact.JSX.Element;
+  adminOnly?: boolean;
+}
+
+const PAGES: Page[] = [
+  { path: "query", name: "Query", view: QueryPage },
+  { path: "explore", name: "Explore", view: ExplorePage },
+  { path: "dashboards", name: "Dashboards", view: DashboardsPage },
+  { path: "activity", name: "Activity", view: ActivityPage, adminOnly: true },
+  { path: "storage", name: "Storage", view: StoragePage, adminOnly: true },
+  { path: "administration", name: "Administration", view: AdministrationPage, adminOnly: true },
+  { path: "start", name: "First steps", view: StartPage },
+];
+
+export function App() {
+  useEffect(() => {
+    forget();
+    void findOut();
+  }, [revision.value]);
+  if (logInReason.value !== null || needsFirstAdmin.value) {
+    return (
+      <>
+        <Offline />
+        <LogIn />
+      </>
+    );
+  }
+  const pages = PAGES.filter((page) => page.adminOnly !== true || isAdmin.value === true);
+  const page = pages.find(({ path }) => path === route.value.page) ?? pages[0];
+  return (
+    <div class="shell">
+      <a class="skip" href="#main" onClick={skip}>
+        To the content
+      </a>
+      <header class="side">
+        <a class="brand" href={link(pages[0].path)} aria-label="nyala">
+          <Mark />
+          <span>nyala</span>
+        </a>
+        <nav aria-label="Pages">
+          {pages.map(({ path, name }) => (
+            <a key={path} href={link(path)} aria-current={path === page.path ? "page" : undefined}>
+              <Icon name={path} />
+              <span>{name}</span>
+            </a>
+          ))}
+        </nav>
+        <Foot />
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Offline />
+        <page.view key={`${page.path} ${identity.value?.user ?? ""} ${page.path === "query" ? route.value.visit : ""}`} />
+      </main>
+      <Toasts />
+    </div>
+  );
+}
+
+/** Whether a log-in is needed, and what the user may see. */
+async function findOut(): Promise<void> {
+  try {
+    await ask("SHOW USERS");
+    isAdmin.value = true;
+  } catch (error) {
+    const { status, message } = (error as QueryError).failure;
+    if (/create admin user first/.test(message)) needsFirstAdmin.value = true;
+    else if (status !== 0 && status !== 401) isAdmin.value = false;
+  }
+  if (isAdmin.value !== null) await welcome().catch(() => undefined);
+}
+
+/** Who comes to a server without data is led to the first steps. */
+async function welcome(): Promise<void> {
+  if (route.value.page !== "") return;
+  const names = (await databases()).filter((name) => name !== "_internal");
+  for (const name of names.slice(0, 20)) if ((await measurements(name)).length > 0) return;
+  if (route.value.page === "") go("start");
+}
+
+const skip = (event: Event) => {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+};
+
+function Offline() {
+  if (isOnline.value) return null;
+  return (
+    <p class="offline" role="alert">
+      The server does not answer. Trying again every second…
+    </p>
+  );
+}
+
+function Foot() {
+  return (
+    <div class="side-foot">
+      {identity.value !== null && (
+        <div class="user">
+          <span>{identity.value.user}</span>
+          <button type="button" class="quiet" onClick={() => logOut("You have logged out.")}>
+            Log out
+          </button>
+        </div>
+      )}
+      <select aria-label="Theme" value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as Theme)}>
+        <option value="system">System theme</option>
+        <option value="dark">Dark</option>
+        <option value="light">Light</option>
+      </select>
+    </div>
+  );
+}

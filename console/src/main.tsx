@@ -1,0 +1,10 @@
+// The console of nyala. `app.tsx` is the frame of all pages.
+
+import { render } from "preact";
+import "uplot/dist/uPlot.min.css";
+import { App } from "./app";
+import "./style/base.css";
+import "./style/pages.css";
+import "./ui/theme";
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,95 @@
+// A dialog above the page: closed by Escape, by its button, and by a click beside it.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+
+export interface DialogState {
+  isOpen: boolean;
+  open(): void;
+  close(): void;
+}
+
+export function useDialog(): DialogState {
+  const [isOpen, setIsOpen] = useState(false);
+  return { isOpen, open: () => setIsOpen(true), close: () => setIsOpen(false) };
+}
+
+interface Props {
+  dialog: DialogState;
+  title: string;
+  children: ComponentChildren;
+}
+
+export function Dialog({ dialog, title, children }: Props) {
+  return dialog.isOpen ? <Opened dialog={dialog} title={title} children={children} /> : null;
+}
+
+function Opened({ dialog, title, children }: Props) {
+  const element = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    element.current!.showModal();
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      aria-labelledby={id}
+      onClose={dialog.close}
+      onClick={(event) => event.target === element.current && dialog.close()}
+    >
+      <div class="dialog-head">
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="quiet" onClick={dialog.close} aria-label="Close">
+          ✕
+        </button>
+      </div>
+      {children}
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  dialog: DialogState;
+  title: string;
+  words: ComponentChildren;
+  action: string;
+  /** What must be typed before the action is possible. */
+  typed?: string;
+  onConfirm(): void;
+}
+
+/** Asks before something that cannot be undone. */
+export function Confirm({ dialog, title, words, action, typed, onConfirm }: ConfirmProps) {
+  const [text, setText] = useState("");
+  return (
+    <Dialog dialog={dialog} title={title}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          dialog.close();
+          setText("");
+          onConfirm();
+        }}
+      >
+        <p>{words}</p>
+        {typed !== undefined && (
+          <label class="field">
+            <span>
+              Type <code>{typed}</code> to confirm
+            </span>
+            <input value={text} onInput={(event) => setText(event.currentTarget.value)} autocomplete="off" />
+          </label>
+        )}
+        <div class="buttons">
+          <button type="submit" class="danger" disabled={typed !== undefined && text !== typed}>
+            {action}
+          </button>
+          <button type="button" class="quiet" onClick={dialog.close}>
+            Keep
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

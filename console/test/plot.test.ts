@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decimate } from "../src/plot/decimate";
+import type { Series } from "../src/plot/series";
+
+const series = (values: number[], step = 1): Series => ({
+  label: "",
+  ms: Float64Array.from(values, (_, i) => i * step),
+  values: Float64Array.from(values),
+});
+
+test("few points are drawn as they are, at the times of all series", () => {
+  const [times, a, b] = decimate([series([1, NaN, 3]), series([5, 6], 2)], 0, 10, 100);
+  assert.deepEqual(times, [0, 1, 2]);
+  assert.deepEqual(a, [1, null, 3]);
+  assert.deepEqual(b, [5, undefined, 6]);
+});
+
+test("of many points the lowest and the highest of each pixel stay", () => {
+  const values = Array.from({ length: 100_000 }, (_, i) => Math.sin(i / 500));
+  values[54_321] = 99;
+  values[54_322] = -99;
+  const [times, drawn] = decimate([series(values)], 0, values.length, 500);
+  assert.equal(times.length, 1000);
+  const found = (drawn as number[]).filter((value) => value !== undefined);
+  assert.equal(Math.max(...found), 99);
+  assert.equal(Math.min(...found), -99);
+  assert.ok(found.every((value) => values.includes(value)));
+  // The peak comes before the trough, as it did.
+  assert.ok(found.indexOf(99) < found.indexOf(-99));
+  assert.ok((times as number[]).every((at, i) => i === 0 || at > times[i - 1]));
+});
+
+test("a part of the range is drawn with its own points, and one beyond each edge", () => {
+  const values = Array.from({ length: 100 }, (_, i) => i);
+  const [times] = decimate([series(values)], 10, 20, 100);
+  assert.deepEqual([times[0], times.at(-1)], [9, 20]);
+  assert.deepEqual(decimate([], 0, 1, 100), [[]]);
+});
