@@ -57,7 +57,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
     nyala_bench::demo::run(&url, &settings, &mut out).map_err(|error| error.to_string())?;
     if !args.exit {
         let invitation = format!(
-            "\nServing on {url} until you press Ctrl-C. Try:\n  curl -G '{url}/query' --data-urlencode 'db={}' --data-urlencode 'q=SHOW MEASUREMENTS'\n",
+            "\nServing on {url} until you press Ctrl-C. Try:\n  curl -G '{url}/query' --data-urlencode 'db={}' --data-urlencode 'q=SHOW MEASUREMENTS'\n\nOr open the console in a browser:\n  {url}/\n",
             settings.database
         );
         out.write_all(invitation.as_bytes()).map_err(|error| error.to_string())?;

@@ -4,6 +4,7 @@ pub mod access;
 mod body;
 mod body_stream;
 pub mod buffer_pool;
+mod console;
 mod debug;
 mod deflate;
 mod gzip;
@@ -57,7 +58,7 @@ use write::Protocol;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What `GET /` says.
+/// What `GET /` says to a program; a browser gets the console.
 const ABOUT: &str = "\
 nyala, a time-series database that takes the place of InfluxDB 1.x
 
@@ -66,6 +67,8 @@ nyala, a time-series database that takes the place of InfluxDB 1.x
 /api/sql answers SQL
 /health  says whether all is well
 /metrics counts, for Prometheus
+
+A browser finds the console at this address.
 ";
 
 /// What the handlers of requests share.
@@ -246,9 +249,9 @@ async fn check_and_route(
     })
 }
 
-/// Whether a path shows only that the server runs.
+/// Whether a path shows only that the server runs, or is a file of the console, which shows no more.
 fn shows_status_only(path: &str) -> bool {
-    matches!(path, "/" | "/ping" | "/status" | "/health" | "/ready")
+    matches!(path, "/" | "/ping" | "/status" | "/health" | "/ready") || console::has(path)
 }
 
 fn header(head: &Parts, name: &str) -> Option<HeaderValue> {
@@ -270,6 +273,7 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/api/sql" => Some("OPTIONS, POST"),
         path if path.starts_with(v2::buckets::BUCKET) => Some("DELETE"),
         path if is_profile(path) => Some("GET, HEAD, POST"),
+        path if console::has(path) => Some("GET, HEAD"),
         _ => None,
     }
 }
@@ -305,7 +309,8 @@ async fn route(
         "/api/v2/delete" => v2::delete::handle(context, head, incoming).await,
         "/api/v2/buckets" => v2::buckets::handle(context, head, incoming).await,
         path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, head).await,
-        "/" => Ok(without_sniffing(with_body(StatusCode::OK, TEXT, ABOUT))),
+        "/" => Ok(console::root(head)),
+        path if console::has(path) => Ok(console::file(head)),
         "/ping" => Ok(ping(head)),
         "/status" => Ok(empty(StatusCode::NO_CONTENT)),
         "/health" => Ok(health(context, &(context.checks)())),

@@ -1,0 +1,20 @@
+// A server without data: the console leads to a first point, and plots it. Then the same page in the light theme.
+const { drive, test } = require('./browser');
+
+test(() => drive(async (page) => {
+  await page.open();
+  await page.shows('Write a first point');
+  await page.isAccessible('the first steps');
+  for (const way of ['Telegraf', 'Python', 'curl']) {
+    await page.click('radio', way);
+    await page.shows(way === 'Telegraf' ? '[[outputs.influxdb]]' : way === 'Python' ? 'InfluxDBClient' : '--data-binary');
+  }
+  await page.click('button', 'Write a point');
+  await page.shows('1 point is there.');
+  await page.click('button', 'Plot the temperatures');
+  await page.shows('1 row');
+  await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
+  await page.choose('Theme', 'light');
+  await page.until('the light theme', () => document.documentElement.dataset.theme === 'light');
+  await page.isAccessible('light');
+}));

@@ -1,0 +1,130 @@
+// The other pages: explorer, dashboards, activity, storage, administration; in both themes and on a phone.
+const assert = require('assert');
+const { drive, test } = require('./browser');
+
+async function steps(page) {
+  await page.open('#/explore?db=d');
+  await page.click('button', 'cpu');
+  await page.shows('about 2 series');
+  await page.shows('usage float');
+  await page.isAccessible('explorer');
+  // A click makes a query of a range that has points, and runs it.
+  await page.click('button', 'usage float');
+  await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
+  await page.shows('cpu mean');
+
+  await page.click('button', 'Save');
+  await page.fill('textbox', 'Name of the dashboard', 'Fleet');
+  await page.fill('textbox', 'Title of the panel', 'Use of all hosts');
+  await page.isAccessible('the form of a panel');
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  await page.shows('Use of all hosts');
+  await page.until('the plot of the panel', () => document.querySelector('.panel canvas') !== null);
+  await page.isAccessible('a dashboard');
+  // It is in the database, not in the browser.
+  await page.evaluate(() => localStorage.clear());
+  await page.open('#/dashboards?db=d');
+  await page.inner.locator('.dashboard-card').click();
+  await page.until('the plot of the panel', () => document.querySelector('.panel canvas') !== null);
+  await page.click('button', 'Edit');
+  await page.fill('textbox', 'Title of the panel', 'Renamed');
+  await page.isAccessible('a dashboard being edited');
+  // Somebody else was quicker.
+  const sql = (query) => fetch(`${page.base}api/sql?db=d`, { method: 'POST', body: query }).then((response) => response.text());
+  await sql("UPDATE nyala_dashboards SET version = version + 1 WHERE name = 'Fleet'");
+  await page.click('button', 'Save');
+  await page.shows('Somebody else has saved');
+  await page.open('#/dashboards?db=d&name=Fleet');
+  await page.click('button', 'Edit');
+  await page.fill('textbox', 'Title of the panel', 'Renamed');
+  await page.click('button', 'Save');
+  await page.shows('Saved.');
+  assert.match(await sql('SELECT definition FROM nyala_dashboards'), /Renamed/);
+  // A dashboard asks by itself, so it runs nothing that changes.
+  const harmful = JSON.stringify({ panels: [{ title: 'Harm', language: 'influxql', text: 'SELECT usage INTO stolen FROM cpu', view: 'line', size: 'half' }], range: {} });
+  await sql(`INSERT INTO nyala_dashboards VALUES ('Harm', 1, '${harmful}')`);
+  await page.open('#/dashboards?db=d&name=Harm');
+  await page.shows('does not only read');
+  assert.ok(!(await (await fetch(`${page.base}query?db=d&q=SHOW+MEASUREMENTS`)).text()).includes('stolen'));
+  await page.click('button', 'Edit');
+  await page.click('button', 'Drop');
+  await page.shows('is dropped for everybody');
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  await page.shows('New dashboard');
+  await page.hides('Harm');
+
+  // A query that runs is shown, and can be ended.
+  const slow = sql('SELECT count(*) FROM generate_series(1, 100000) AS a(x), generate_series(1, 100000) AS b(y) WHERE x * y % 7 = 3');
+  await page.open('#/activity');
+  await page.shows('generate_series');
+  await page.shows('ready for queries and writes');
+  await page.shows('index of series');
+  await page.click('button', 'Cancel');
+  await page.shows('End this query?');
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  assert.match(await slow, /"error"/);
+  await page.shows('None at this moment.');
+  await page.shows('Slowest queries');
+  await page.until('rates', () => !document.querySelector('.figure').textContent.startsWith('…'));
+  await page.isAccessible('activity');
+
+  await page.open('#/storage');
+  await page.shows('bytes on disk');
+  await page.until('shards', () => document.querySelectorAll('.grid-body [role=row]').length > 0);
+  await page.shows('memory-limit');
+  await page.isAccessible('storage');
+
+  await page.open('#/administration');
+  await page.fill('textbox', 'Name of the database', 'extra');
+  await page.click('button', 'Create');
+  await page.shows('Created database');
+  await page.click('button', 'Drop database extra');
+  await page.shows('cannot be undone');
+  await page.isAccessible('a question');
+  assert.ok(await page.evaluate(() => document.querySelector('dialog .danger').disabled));
+  await page.inner.locator('dialog input').fill('extra');
+  await page.inner.locator('dialog .danger').click();
+  await page.shows('Dropped database');
+  await page.isAccessible('databases');
+  await page.click('radio', 'Users');
+  await page.fill('textbox', 'Name of the user', 'carol');
+  await page.inner.locator('input[name=password]').fill('pass phrase');
+  await page.click('button', 'Create');
+  await page.shows('carol');
+  await page.click('button', 'Grant');
+  await page.shows('READ on d');
+  await page.isAccessible('users');
+  await page.click('button', 'Drop user carol');
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  await page.shows('No users yet.');
+  await page.click('radio', 'Continuous queries');
+  await page.fill('textbox', 'Statement', 'CREATE CONTINUOUS QUERY hourly ON d BEGIN SELECT mean(usage) INTO cpu_hourly FROM cpu GROUP BY time(1h) END');
+  await page.click('button', 'Create');
+  await page.shows('GROUP BY time(1h)');
+  await page.isAccessible('continuous queries');
+  await page.click('button', 'Drop continuous query hourly');
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  await page.shows('None yet.');
+  await page.click('radio', 'Subscriptions');
+  await page.fill('textbox', 'Name of the subscription', 'copy');
+  await page.fill('textbox', 'Destinations, separated by commas', 'http://127.0.0.1:1');
+  await page.click('button', 'Create');
+  await page.shows('d.autogen');
+  await page.isAccessible('subscriptions');
+  await page.click('button', 'Drop subscription copy');
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  await page.shows('None yet.');
+
+  // On a phone nothing is wider than the screen.
+  await page.inner.setViewport({ width: 390, height: 800, isMobile: true, hasTouch: true });
+  for (const name of ['query', 'explore?db=d&measurement=cpu', 'dashboards?db=d&name=Fleet', 'activity', 'storage', 'administration', 'start']) {
+    await page.open(`#/${name}`);
+    await page.until('the page', () => document.querySelector('main h1') !== null);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth || document.querySelector('main').scrollWidth > innerWidth);
+    assert.ok(!wide, `${name} is wider than a phone`);
+    await page.isAccessible(`${name} on a phone`);
+  }
+}
+
+test(() => drive(steps));

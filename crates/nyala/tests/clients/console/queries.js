@@ -1,0 +1,131 @@
+// The page of queries: both languages, completion, errors at their place, history, links, cancel, download, plots, zoom.
+const assert = require('assert');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const { drive, test } = require('./browser');
+
+const RANGE = 'from=1451606400000&to=1451610000000';
+const MEANS = 'SELECT mean(usage) FROM cpu WHERE $timeFilter GROUP BY time($interval), host';
+
+test(() => drive(async (page) => {
+  await page.open(`#/query?db=d&${RANGE}&q=${encodeURIComponent('DROP MEASUREMENT cpu')}`);
+  await page.shows('Write a query');
+  const asked = page.urls.filter((url) => url.endsWith('/query')).length;
+  // A link never runs its statement by itself.
+  await page.offers('d');
+  assert.ok(asked <= 3, page.urls.join('\n'));
+
+  await page.ask(MEANS);
+  await page.shows('2 series');
+  await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
+  await page.isAccessible('a plot');
+  for (const view of ['Area', 'Bars', 'Heat map', 'Value', 'Table', 'Line']) {
+    await page.click('radio', view);
+    if (view === 'Value') await page.until('values', () => document.querySelectorAll('.single-values li').length === 2);
+    if (view === 'Table') await page.until('rows', () => document.querySelectorAll('.grid-body [role=row]').length > 5);
+    if (view === 'Heat map') await page.until('a heat map', () => document.querySelector('canvas[role=img]') !== null);
+    await page.isAccessible(view);
+  }
+
+  // A zoom asks again, with a finer interval.
+  const box = await (await page.inner.waitForSelector('.u-over')).boundingBox();
+  await page.inner.mouse.move(box.x + box.width * 0.4, box.y + 50);
+  await page.inner.mouse.down();
+  await page.inner.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 4 });
+  await page.inner.mouse.up();
+  await page.shows('Zoom out');
+  await page.until('a finer range in the link', () => {
+    const params = new URLSearchParams(location.hash.split('?')[1]);
+    const length = Number(params.get('to')) - Number(params.get('from'));
+    return length > 0 && length < 1_800_000;
+  });
+  await page.click('button', 'Show all');
+  await page.hides('Zoom out');
+  // The same by keyboard.
+  await page.inner.focus('.plot-frame');
+  await page.inner.keyboard.press('+');
+  await page.shows('Zoom out');
+  await page.inner.keyboard.press('0');
+  await page.hides('Zoom out');
+
+  // Errors stand where they are.
+  await page.ask('SELECT mean(usage FROM cpu');
+  await page.shows('error parsing query');
+  await page.until('a mark', () => document.querySelector('.editor').shadowRoot.querySelector('.cm-lintRange-error') !== null);
+  const marked = await page.evaluate(() => document.querySelector('.editor').shadowRoot.querySelector('.cm-lintRange-error').textContent);
+  assert.strictEqual(marked, 'FROM');
+  await page.isAccessible('an error');
+  await page.click('radio', 'SQL');
+  await page.ask('SELECT host, max(usage) AS most FROM cpu WHERE $timeFilter AND nothing = 1 GROUP BY host');
+  await page.until('a mark', () => document.querySelector('.editor').shadowRoot.querySelector('.cm-lintRange-error')?.textContent === 'nothing');
+  await page.ask('SELECT host, max(usage) AS most FROM cpu WHERE $timeFilter GROUP BY host ORDER BY host');
+  await page.shows('no numbers over time');
+  const cells = await page.evaluate(() => [...document.querySelectorAll('.grid-body [role=cell]')].map((cell) => cell.textContent));
+  assert.deepStrictEqual(cells, ['a', '59.5', 'b', '159.5']);
+  await page.click('radio', 'Table');
+  // Whole numbers beyond 2^53, and nanoseconds, are exact.
+  await page.ask("SELECT 9223372036854775807::bigint AS large, '2026-01-01 00:00:00.123456789'::timestamptz AS at");
+  await page.shows('9223372036854775807');
+  await page.shows('2026-01-01T00:00:00.123456789Z');
+
+  // Completion knows the schema.
+  await page.click('radio', 'InfluxQL');
+  await page.edit('SELECT mean() FROM cpu');
+  await page.inner.keyboard.press('Home');
+  for (let i = 0; i < 'SELECT mean('.length; i++) await page.inner.keyboard.press('ArrowRight');
+  await page.inner.keyboard.type('us');
+  await page.until('a completion', () => document.querySelector('.editor').shadowRoot.querySelector('[role=option][aria-selected]')?.textContent.startsWith('usage'));
+  await page.isAccessible('completions');
+  // A key that comes at once was not meant for the list.
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  await page.inner.keyboard.press('Enter');
+  await page.until('the completed text', () => document.querySelector('.editor').shadowRoot.querySelector('.cm-content').textContent.includes('mean(usage) FROM'));
+
+  await page.click('radio', 'SQL');
+  await page.edit('SELECT * FROM cpu WHERE ');
+  await page.inner.keyboard.type('ho');
+  await page.until('a column', () => document.querySelector('.editor').shadowRoot.querySelector('[role=option][aria-selected]')?.textContent === 'hosttext');
+  await page.inner.keyboard.press('Escape');
+  await page.click('radio', 'InfluxQL');
+
+  // History; statements with passwords are not in it, nor in the link.
+  await page.ask("CREATE USER bob WITH PASSWORD 'hidden secret'");
+  await page.shows('No rows');
+  const kept = await page.evaluate(() => JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + location.href);
+  assert.ok(!kept.includes('hidden'), kept);
+  assert.ok(kept.includes('mean(usage)'), kept);
+  await page.click('button', 'History');
+  await page.shows('Queries of this browser');
+  await page.isAccessible('the history');
+  await page.inner.locator('.past button').click();
+  await page.hides('Queries of this browser');
+
+  // The whole answer as CSV.
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'nyala-console-'));
+  const session = await page.inner.createCDPSession();
+  await session.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: folder });
+  await page.click('radio', 'InfluxQL');
+  await page.ask('SELECT usage FROM cpu LIMIT 2');
+  await page.shows('2 rows');
+  await page.click('button', 'CSV');
+  for (let i = 0; i < 300 && !fs.readdirSync(folder).some((name) => name.endsWith('.csv')); i++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  const [name] = fs.readdirSync(folder);
+  const csv = fs.readFileSync(path.join(folder, name), 'utf8');
+  assert.match(csv, /^name,tags,time,usage\ncpu,,1451606400000000000,0\n/);
+  fs.rmSync(folder, { recursive: true });
+
+  // Cancel ends the query on the server, too.
+  await page.click('radio', 'SQL');
+  await page.ask('SELECT count(*) FROM generate_series(1, 100000) AS a(x), generate_series(1, 100000) AS b(y) WHERE x * y % 7 = 3');
+  await page.click('button', 'Cancel');
+  await page.shows('Cancelled.');
+  const running = async () => {
+    const response = await fetch(`${page.base}query?q=SHOW+QUERIES`);
+    return response.text();
+  };
+  for (let i = 0; i < 200 && (await running()).includes('generate_series'); i++) await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.ok(!(await running()).includes('generate_series'));
+}, { theme: 'light' }));
