@@ -13,6 +13,7 @@ mod asof_join;
 mod awaited;
 mod buckets;
 mod call;
+mod chains;
 mod command_tag;
 mod complexity;
 mod constant;

@@ -2,6 +2,7 @@
 
 use crate::as_of;
 use crate::asof_join;
+use crate::chains;
 use crate::copy::{CopyStatement, CopySubject, begins_copy};
 use crate::distinct_from;
 use crate::dry_run;
@@ -71,19 +72,17 @@ impl Statement {
                 format!("the text of a request may have {TEXT_MAX_BYTES} bytes, not {}", text.len());
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
         }
-        let (mut parsed, mut shape) = (Vec::new(), None);
+        let placed = |error: ParserError| SqlError::from(error).placed_in(text);
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
-        let done = tokens.map_err(ParserError::from).and_then(|tokens| {
-            shape = Shape::of(&tokens).map(Arc::new);
-            let is_repaired = tokens.iter().any(is_distinct);
-            let tokens = latest_on::rewritten(asof_join::rewritten(tokens));
-            parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens)))?;
-            if is_repaired {
-                parsed.iter_mut().for_each(Parsed::repair_distinct);
-            }
-            Ok(())
-        });
-        done.map_err(|error: ParserError| SqlError::from(error).placed_in(text))?;
+        let tokens = tokens.map_err(|error| placed(error.into()))?;
+        chains::check(&tokens).map_err(|error| error.placed_in(text))?;
+        let mut shape = Shape::of(&tokens).map(Arc::new);
+        let is_repaired = tokens.iter().any(is_distinct);
+        let tokens = latest_on::rewritten(asof_join::rewritten(tokens));
+        let mut parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens))).map_err(placed)?;
+        if is_repaired {
+            parsed.iter_mut().for_each(Parsed::repair_distinct);
+        }
         let text: Arc<str> = text.into();
         if parsed.len() > 1 || parsed.iter().any(|own| own.as_of.is_some() || own.copy.is_some()) {
             shape = None;

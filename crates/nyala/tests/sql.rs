@@ -257,6 +257,29 @@ fn nested_statements_do_not_overflow_the_stack() {
     }
 }
 
+/// However many operators follow each other, the server answers or refuses, and lives on.
+#[test]
+fn long_chains_of_operators_do_not_overflow_the_stack() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), &[]);
+    for (start, first, more, most) in [
+        ("SELECT ", "1", " + 1", 100),
+        ("SELECT ", "1", "::int8", 190),
+        ("SELECT v FROM m WHERE ", "v", " IS NULL", 190),
+        ("SELECT v FROM m WHERE ", "v = 1", " OR v = 1", 490),
+        ("SELECT v FROM m WHERE ", "v = 1", " AND v + 1 = 2", 490),
+        ("UPDATE m SET v = ", "1", " + 1", 100),
+        ("", "SELECT 1", " UNION ALL SELECT 1", 190),
+    ] {
+        for count in [most, 2_000, 100_000] {
+            let text = [start, first, &more.repeat(count)].concat();
+            let answer = parsed(&send(&server, "/api/sql?db=d", &[], &text));
+            assert_eq!(answer["code"] == "54001", count > most, "{count} × {more}: {answer}");
+        }
+        assert_eq!(send(&server, "/api/sql?db=d", &[], "SELECT 1").status, 200, "{more}");
+    }
+}
+
 #[test]
 fn users_see_what_they_may_read() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -296,6 +296,6 @@ fn a_row_is_changed_by_its_key_as_by_a_plan() {
         assert_eq!(rows("by_key"), rows("planned"), "{change}");
     }
     let codes: Vec<&str> = seen.iter().map(String::as_str).collect();
-    assert_eq!(codes, ["22001", "22003", "22P02", "23502", "42601", "42703"]);
+    assert_eq!(codes, ["22001", "22003", "22P02", "23502", "42601", "42703", "42883"]);
     assert_eq!(number(&server, "SELECT count(*) FROM by_key"), 3);
 }
