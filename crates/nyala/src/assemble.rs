@@ -5,6 +5,7 @@ use crate::descriptors;
 use crate::lead::Lead;
 use crate::resident_memory;
 use crate::server::audit::Audit;
+use crate::server::connection_threads::STACK_BYTES;
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
 use crate::server::http::buffer_pool::BufferPool;
@@ -65,9 +66,6 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
 /// How often due continuous queries are looked for.
 const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The stack of a thread of the pool, of which only what is used takes memory. Statements of SQL that are nested as deeply as
-/// they may be need some megabytes.
-const WORK_STACK_BYTES: usize = 8 << 20;
 /// The least time that work in the thread pool gets at a shutdown, even when clients used up the shutdown timeout.
 const WORK_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
@@ -92,7 +90,7 @@ impl Running {
         let work = tokio::runtime::Builder::new_multi_thread()
             .worker_threads((2 * cores).max(4))
             .thread_name("work")
-            .thread_stack_size(WORK_STACK_BYTES)
+            .thread_stack_size(STACK_BYTES)
             .enable_all()
             .build()?;
         let clock: ClockRef = Arc::new(SystemClock);

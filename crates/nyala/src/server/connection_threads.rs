@@ -9,6 +9,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+/// The stack of a thread that may execute statements, of which only what is used takes memory. Statements of SQL that are
+/// nested as deeply as they may be need some megabytes.
+pub(crate) const STACK_BYTES: usize = 8 << 20;
+
 /// How long to wait after a connection could not be accepted: probably too many files are open.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// The connections that wait for a thread.
@@ -83,9 +87,9 @@ pub(super) fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Starts a thread.
+/// Starts a thread. Short statements of SQL are executed by threads of connections, too.
 pub(super) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name).spawn(body)
+    std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body)
 }
 
 async fn serve_all<C>(

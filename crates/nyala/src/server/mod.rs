@@ -3,7 +3,7 @@
 
 pub mod audit;
 pub mod connection_limit;
-mod connection_threads;
+pub(crate) mod connection_threads;
 pub mod format;
 pub mod health;
 pub mod http;

@@ -310,3 +310,24 @@ fn connections_beyond_the_most_are_refused_and_a_shutdown_says_so() {
     assert!(contains(&last.rest(), "57P01"));
     assert_eq!(server.process.stop().code(), Some(0));
 }
+
+#[test]
+fn statements_as_long_as_they_may_be_fit_on_the_stack() {
+    let server = Server::start(&[]);
+    let mut raw = Raw::open(server.address);
+    for (start, more, end) in [
+        ("SELECT usage FROM cpu WHERE usage = 1", " OR usage = 1", ""),
+        ("SELECT count(*) FROM (SELECT 1", " UNION ALL SELECT 1", ") AS all_of_them"),
+        ("SELECT usage", " IS NULL", " FROM cpu"),
+        ("SELECT usage", "::text::float8", " FROM cpu"),
+    ] {
+        for (times, is_answered) in [(90, true), (3_000, false)] {
+            let text = format!("{start}{}{end}\0", more.repeat(times));
+            raw.send(&message(b'Q', text.as_bytes()));
+            let first = raw.head();
+            assert_eq!(first == b'T', is_answered, "{times} × {more}: {}", first as char);
+            raw.until_ready();
+        }
+    }
+    check_alive(&server);
+}
