@@ -1,6 +1,6 @@
 //! Errors of statements, with PostgreSQL's codes.
 
-use crate::dialect::type_name;
+use crate::type_name;
 use arrow_schema::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;

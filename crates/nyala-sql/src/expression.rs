@@ -1,8 +1,9 @@
 //! Expressions over rows that are in memory: defaults, checks, what ON CONFLICT sets, what RETURNING gives.
 
-use crate::dialect::{unified, with_checked_integers};
+use crate::common_type::unified;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::floats::compared_as_floats;
+use crate::integers::checked as with_checked_integers;
 use crate::walk::Walk;
 use arrow_array::{ArrayRef, RecordBatch};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};

@@ -1,6 +1,6 @@
 //! Parameters of plans: their types, found by the places that they stand in, and their values.
 
-use crate::dialect::{NUMERIC, typed_by_others};
+use crate::common_type::{NUMERIC, typed_by_others};
 use crate::error::SqlResult;
 use crate::placeholder::number_of;
 use crate::walk::{Walk, WalkPlan};

@@ -1,11 +1,13 @@
 //! What all sessions share.
 
 use crate::asof_join::{self, FindAsofJoins, PushThroughAsofJoins};
-use crate::dialect::{self, Casts, CheckIntegers, CommonTypes, LateralRows, SetOperations};
+use crate::common_type::CommonTypes;
+use crate::dialect::{self, Casts, LateralRows, SetOperations};
 use crate::floats::CompareFloats;
 use crate::functions;
 use crate::gaps::{self, FillGaps};
 use crate::influxql::InfluxqlQueries;
+use crate::integers::CheckIntegers;
 use crate::local_times::LocalTimes;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;

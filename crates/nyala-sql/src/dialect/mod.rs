@@ -2,28 +2,22 @@
 //!
 //! [`operators`] are those of dates, intervals and truths, [`casts`] round numbers and read times as they are written,
 //! [`template`] are patterns such as `YYYY-MM-DD` of `to_char`, `to_date` and `to_timestamp`. What can be told from the text of
-//! a statement alone is in `rewrite`. [`at_zone`] is AT TIME ZONE. [`common_type`] says which types go together, also in
-//! [`set_operation`], and [`integers`] that whole numbers which are out of range are errors. [`lateral`] and [`subquery_value`] are
-//! places of subqueries that DataFusion has none for.
+//! a statement alone is in `rewrite`. [`at_zone`] is AT TIME ZONE, [`set_operation`] are types in UNION and the like. [`lateral`] and
+//! [`subquery_value`] are places of subqueries that DataFusion has none for.
 
 pub(crate) mod at_zone;
 mod casts;
-mod common_type;
 pub(crate) mod date_part;
 mod domain;
 mod formatted;
-mod integers;
 mod interval;
 mod lateral;
 mod operators;
 mod set_operation;
 mod subquery_value;
 mod template;
-pub(crate) mod type_name;
 
 pub(crate) use casts::Casts;
-pub(crate) use common_type::{CommonTypes, NUMERIC, typed_by_others, unified};
-pub(crate) use integers::{CheckIntegers, checked as with_checked_integers, out_of_range};
 pub(crate) use lateral::LateralRows;
 pub(crate) use set_operation::SetOperations;
 pub(crate) use subquery_value::SubqueryValues;

@@ -3,7 +3,7 @@
 //! DataFusion plans INTERSECT and EXCEPT as joins that only ask whether there is an equal row. With ALL the rows that are equal
 //! are numbered on both sides, and the number is compared, too.
 
-use super::common_type::{Known, common_type, converted, is_untyped};
+use crate::common_type::{Known, common_type, converted, is_untyped};
 use crate::walk::WalkPlan;
 use arrow_schema::DataType;
 use datafusion::common::config::ConfigOptions;

@@ -1,7 +1,7 @@
 //! `sum(…)` of whole numbers, which fails where the sum is out of range. DataFusion's sum would wrap around, so that it is
 //! given numbers of 128 bits; everything else it adds as it is.
 
-use crate::dialect::out_of_range;
+use crate::integers::out_of_range;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray};

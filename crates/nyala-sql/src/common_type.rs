@@ -2,9 +2,9 @@
 //! columns of UNION. A literal in quotes has no type of its own, and gets that of the others. DataFusion would make texts of
 //! numbers instead, and compare them as texts.
 
-use super::type_name;
 use crate::error::{SqlError, SqlState};
 use crate::pg_type::TYPE_KEY;
+use crate::type_name;
 use crate::walk::{Walk, WalkPlan};
 use arrow_schema::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;

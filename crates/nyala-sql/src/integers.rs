@@ -67,7 +67,7 @@ pub(crate) fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed
 
 /// The error of a number that its type cannot hold.
 pub(crate) fn out_of_range(data_type: &DataType) -> SqlError {
-    let name = super::type_name::of(data_type);
+    let name = crate::type_name::of(data_type);
     SqlError::new(SqlState::OUT_OF_RANGE, format!("{name} out of range"))
 }
 
