@@ -5,7 +5,7 @@
 use crate::error::{SqlError, SqlState};
 use crate::pg_type::TYPE_KEY;
 use crate::type_name;
-use crate::walk::{Walk, WalkPlan};
+use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -26,11 +26,7 @@ pub(crate) struct CommonTypes;
 impl AnalyzerRule for CommonTypes {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let done = plan.changed_up_with_subqueries(&mut |node| {
-            let mut schema = DFSchema::empty();
-            node.inputs().iter().for_each(|input| schema.merge(input.schema()));
-            if let LogicalPlan::TableScan(scan) = &node {
-                schema.merge(&scan.projected_schema);
-            }
+            let schema = read_schema(&node);
             let names = NamePreserver::new(&node);
             let unified = node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);

@@ -3,7 +3,7 @@
 //! A number with a point is a decimal. In PostgreSQL a decimal that is compared with a float becomes a float. The planner
 //! would do the opposite, but a decimal has no place for large floats, NaN and infinities.
 
-use crate::walk::{Walk, WalkPlan};
+use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -20,11 +20,7 @@ pub(crate) struct CompareFloats;
 impl AnalyzerRule for CompareFloats {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let done = plan.changed_up_with_subqueries(&mut |node| {
-            let mut schema = DFSchema::empty();
-            node.inputs().iter().for_each(|input| schema.merge(input.schema()));
-            if let LogicalPlan::TableScan(scan) = &node {
-                schema.merge(&scan.projected_schema);
-            }
+            let schema = read_schema(&node);
             node.with_changed_expressions(&mut |expression| compared_as_floats(expression, &schema))
         })?;
         Ok(done.data)

@@ -5,11 +5,11 @@
 //! Arrow's types have a zone of their own, which stored times have in common: UTC. So such an expression first gets the type
 //! with the session's zone; what is computed is a time with the type that it had.
 
-use crate::walk::{Walk, WalkPlan};
+use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
+use datafusion::common::ExprSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, ExprSchema};
 use datafusion::error::Result;
 use datafusion::functions::datetime::to_local_time;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -29,11 +29,7 @@ impl AnalyzerRule for LocalTimes {
         }
         let zone: Arc<str> = zone.into();
         let done = plan.changed_up_with_subqueries(&mut |node| {
-            let mut schema = DFSchema::empty();
-            node.inputs().iter().for_each(|input| schema.merge(input.schema()));
-            if let LogicalPlan::TableScan(scan) = &node {
-                schema.merge(&scan.projected_schema);
-            }
+            let schema = read_schema(&node);
             let names = NamePreserver::new(&node);
             node.with_changed_expressions(&mut |expression| {
                 let name = names.save(&expression);

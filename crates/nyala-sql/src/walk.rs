@@ -4,6 +4,7 @@
 //! compiled anew, which was two thirds of the code of this crate. These are compiled once. A call through a pointer
 //! for each node is nothing beside the node.
 
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -86,6 +87,16 @@ impl WalkPlan for LogicalPlan {
     fn with_changed_expressions(self, change: Change<'_, Expr>) -> Result<Transformed<Self>> {
         self.map_expressions(change)
     }
+}
+
+/// The columns that expressions of a node can read.
+pub(crate) fn read_schema(node: &LogicalPlan) -> DFSchema {
+    let mut schema = DFSchema::empty();
+    node.inputs().iter().for_each(|input| schema.merge(input.schema()));
+    if let LogicalPlan::TableScan(scan) = node {
+        schema.merge(&scan.projected_schema);
+    }
+    schema
 }
 
 /// Visits a syntax tree. Breaks if the visitor does.

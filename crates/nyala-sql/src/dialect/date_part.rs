@@ -16,7 +16,6 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, lit,
 };
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The name that `extract` is rewritten to.
@@ -26,23 +25,9 @@ const MINUTE_NS: i64 = 60_000_000_000;
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// The function, over DataFusion's.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct DatePart {
     inner: Arc<ScalarUDF>,
-}
-
-impl PartialEq for DatePart {
-    fn eq(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-}
-
-impl Eq for DatePart {}
-
-impl Hash for DatePart {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.inner.hash(state);
-    }
 }
 
 impl DatePart {

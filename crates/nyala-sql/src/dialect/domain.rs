@@ -10,30 +10,15 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The functions.
 pub(super) const NAMES: [&str; 5] = ["sqrt", "ln", "log", "log2", "log10"];
 
 /// One of them, over DataFusion's.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Domain {
     inner: Arc<ScalarUDF>,
-}
-
-impl PartialEq for Domain {
-    fn eq(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-}
-
-impl Eq for Domain {}
-
-impl Hash for Domain {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.inner.hash(state);
-    }
 }
 
 impl Domain {

@@ -14,27 +14,12 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// One of these functions, over DataFusion's.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Formatted {
     inner: Arc<ScalarUDF>,
-}
-
-impl PartialEq for Formatted {
-    fn eq(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-}
-
-impl Eq for Formatted {}
-
-impl Hash for Formatted {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.inner.hash(state);
-    }
 }
 
 impl Formatted {
