@@ -7,16 +7,17 @@ use crate::{circles, coverage, documents, replaced};
 use std::path::Path;
 
 /// Which crates of ours each crate may use.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("nyala-column", &[]),
     ("nyala-core", &[]),
     ("nyala-engine", &["nyala-column", "nyala-core"]),
     ("kudu-client", &[]),
     ("nyala-db", &["nyala-core"]),
     ("nyala-exec", &["nyala-core", "nyala-db"]),
+    ("nyala-files", &[]),
     ("nyala-query", &["nyala-column", "nyala-core", "nyala-db", "nyala-exec"]),
-    ("nyala-sql", &["nyala-core", "nyala-db", "nyala-exec"]),
-    ("nyala-postgres", &["nyala-core", "nyala-db", "nyala-exec", "nyala-sql"]),
+    ("nyala-sql", &["nyala-core", "nyala-db", "nyala-exec", "nyala-files"]),
+    ("nyala-postgres", &["nyala-core", "nyala-db", "nyala-exec", "nyala-files", "nyala-sql"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
     ("nyala-influxdb", &[]),
     ("nyala-client", &[]),
@@ -31,6 +32,7 @@ const EDGES: [(&str, &[&str]); 16] = [
             "nyala-db",
             "nyala-engine",
             "nyala-exec",
+            "nyala-files",
             "nyala-influxdb",
             "nyala-kudu",
             "nyala-postgres",

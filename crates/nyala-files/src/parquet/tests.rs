@@ -1,0 +1,235 @@
+//! Rows that are written and read again are the same; damaged files are errors.
+
+use super::*;
+use crate::error::{FileErrorKind, FileResult};
+use arrow_array::builder::{BinaryBuilder, StringDictionaryBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, Decimal128Type, Int32Type, TimestampNanosecondType};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int16Array,
+    Int32Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+};
+use arrow_schema::DataType;
+use arrow_select::concat::concat_batches;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use std::io::{Seek, Write};
+use std::sync::Arc;
+
+type Row = (
+    (Option<bool>, Option<i16>, Option<i32>, Option<i64>, Option<u64>),
+    (Option<f32>, Option<f64>, Option<i128>, Option<i32>, Option<i64>),
+    (Option<String>, Option<Vec<u8>>, Option<u8>),
+);
+
+/// The greatest number of 38 digits.
+const DIGITS_38: i128 = 10_i128.pow(38) - 1;
+
+fn row() -> impl Strategy<Value = Row> {
+    let float = prop_oneof![
+        any::<f64>(),
+        prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, f64::MIN_POSITIVE])
+    ];
+    let float4 = prop_oneof![any::<f32>(), prop::sample::select(vec![f32::NAN, f32::INFINITY, -0.0])];
+    let decimal = prop_oneof![-DIGITS_38..=DIGITS_38, prop::sample::select(vec![DIGITS_38, -DIGITS_38, 0])];
+    let time = prop_oneof![any::<i64>(), prop::sample::select(vec![i64::MIN, i64::MAX, -1, 0])];
+    let day = prop_oneof![any::<i32>(), prop::sample::select(vec![i32::MIN, i32::MAX])];
+    let text = prop_oneof![any::<String>(), Just(String::new()), Just("x".repeat(70_000))];
+    use proptest::option::of as some;
+    (
+        (
+            some(any::<bool>()),
+            some(any::<i16>()),
+            some(any::<i32>()),
+            some(any::<i64>()),
+            some(prop_oneof![any::<u64>(), Just(u64::MAX)]),
+        ),
+        (some(float4), some(float), some(decimal), some(day), some(time)),
+        (some(text), some(any::<Vec<u8>>()), some(0_u8..4)),
+    )
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let texts: StringArray = rows.iter().map(|row| row.2.0.as_deref()).collect();
+    let mut bytes = BinaryBuilder::new();
+    let mut tags = StringDictionaryBuilder::<Int32Type>::new();
+    for row in rows {
+        bytes.append_option(row.2.1.as_deref());
+        tags.append_option(row.2.2.map(|tag| format!("host{tag}")));
+    }
+    let times: TimestampNanosecondArray = rows.iter().map(|row| row.1.4).collect();
+    let decimals: Decimal128Array = rows.iter().map(|row| row.1.2).collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("bool", Arc::new(rows.iter().map(|row| row.0.0).collect::<BooleanArray>())),
+        ("int2", Arc::new(rows.iter().map(|row| row.0.1).collect::<Int16Array>())),
+        ("int4", Arc::new(rows.iter().map(|row| row.0.2).collect::<Int32Array>())),
+        ("int8", Arc::new(rows.iter().map(|row| row.0.3).collect::<Int64Array>())),
+        ("unsigned", Arc::new(rows.iter().map(|row| row.0.4).collect::<UInt64Array>())),
+        ("float4", Arc::new(rows.iter().map(|row| row.1.0).collect::<Float32Array>())),
+        ("float8", Arc::new(rows.iter().map(|row| row.1.1).collect::<Float64Array>())),
+        ("numeric", Arc::new(decimals.with_precision_and_scale(38, 10).unwrap())),
+        ("date", Arc::new(rows.iter().map(|row| row.1.3).collect::<Date32Array>())),
+        ("time", Arc::new(times.clone().with_timezone("+00:00"))),
+        ("local", Arc::new(times)),
+        ("text", Arc::new(texts)),
+        ("bytea", Arc::new(bytes.finish())),
+        ("tag", Arc::new(tags.finish())),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+        .unwrap()
+}
+
+fn written(batches: &[RecordBatch], options: &ParquetOptions) -> Vec<u8> {
+    let mut output = ParquetOutput::new(Vec::new(), "x.parquet", &batches[0].schema(), options).unwrap();
+    batches.iter().for_each(|rows| output.write(rows).unwrap());
+    output.finish().unwrap()
+}
+
+fn opened(bytes: &[u8]) -> FileResult<ParquetInput> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    ParquetInput::open(file, "x.parquet")
+}
+
+fn read(bytes: &[u8]) -> FileResult<Vec<RecordBatch>> {
+    let mut input = opened(bytes)?;
+    let mut all = Vec::new();
+    while let Some(rows) = input.next_rows()? {
+        all.push(rows);
+    }
+    Ok(all)
+}
+
+/// What tells every value from every other one: also the two zeroes.
+fn shown(rows: &RecordBatch) -> String {
+    let column = |array: &ArrayRef| match array.data_type() {
+        DataType::Dictionary(..) => {
+            let tags = array.as_dictionary::<Int32Type>().downcast_dict::<StringArray>().unwrap();
+            format!("{:?}", tags.into_iter().collect::<Vec<_>>())
+        }
+        DataType::Utf8 => format!("{:?}", array.as_string::<i32>().iter().collect::<Vec<_>>()),
+        DataType::Timestamp(..) => {
+            let times = array.as_primitive::<TimestampNanosecondType>();
+            format!("{:?}", times.iter().collect::<Vec<_>>())
+        }
+        DataType::Date32 => format!("{:?}", array.as_primitive::<Date32Type>().iter().collect::<Vec<_>>()),
+        DataType::Decimal128(..) => {
+            format!("{:?}", array.as_primitive::<Decimal128Type>().iter().collect::<Vec<_>>())
+        }
+        _ => (0..array.len()).map(|row| format!("{:?}", array.slice(row, 1))).collect(),
+    };
+    rows.columns().iter().map(column).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn rows_are_read_as_they_were_written() {
+    let mut runner = TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() });
+    let compressions = [Compression::Zstd, Compression::Snappy, Compression::Lz4, Compression::None];
+    let strategy =
+        (prop::collection::vec(row(), 1..60), 1_usize..40, prop::sample::select(compressions.to_vec()));
+    let outcome = runner.run(&strategy, |(rows, row_group_rows, compression)| {
+        let rows = batch(&rows);
+        let options = ParquetOptions { compression, row_group_rows, ..ParquetOptions::default() };
+        let half = rows.num_rows() / 2;
+        let bytes = written(&[rows.slice(0, half), rows.slice(half, rows.num_rows() - half)], &options);
+        let again = read(&bytes).unwrap();
+        let again = concat_batches(&again[0].schema(), &again).unwrap();
+        prop_assert_eq!(shown(&again), shown(&rows));
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn a_row_group_ends_when_it_takes_much_memory() {
+    let texts: StringArray = (0..2000).map(|number| Some(format!("{number:01000}"))).collect();
+    let rows = RecordBatch::try_from_iter([("text", Arc::new(texts) as ArrayRef)]).unwrap();
+    let options =
+        ParquetOptions { compression: Compression::None, row_group_bytes: 256 << 10, ..Default::default() };
+    let mut output = ParquetOutput::new(Vec::new(), "x.parquet", &rows.schema(), &options).unwrap();
+    for row in (0..2000).step_by(20) {
+        output.write(&rows.slice(row, 20)).unwrap();
+        assert!(output.memory_bytes() < 2 << 20, "{}", output.memory_bytes());
+    }
+    let bytes = output.finish().unwrap();
+    let input = opened(&bytes).unwrap();
+    assert_eq!(input.rows(), 2000);
+    assert_eq!(read(&bytes).unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 2000);
+}
+
+#[test]
+fn what_parquet_cannot_say_is_refused_first() {
+    use arrow_schema::{DataType, Field, IntervalUnit, Schema};
+    let refused = |fields: Vec<Field>| {
+        let output =
+            ParquetOutput::new(Vec::new(), "x.parquet", &Schema::new(fields), &ParquetOptions::default());
+        let error = output.err().unwrap();
+        assert_eq!(error.kind, FileErrorKind::Unsupported);
+        error.message
+    };
+    let interval = Field::new("i", DataType::Interval(IntervalUnit::MonthDayNano), true);
+    assert!(refused(vec![interval]).contains("\"i\" is an interval"));
+    let twice = vec![Field::new("a", DataType::Int64, true), Field::new("a", DataType::Utf8, true)];
+    assert!(refused(twice).contains("two columns are called \"a\""));
+}
+
+fn example(compression: Compression) -> Vec<u8> {
+    let hosts: StringArray = (0..300).map(|row| Some(format!("host{}", row % 7))).collect();
+    let rows = RecordBatch::try_from_iter([
+        ("id", Arc::new((0..300).collect::<Int64Array>()) as ArrayRef),
+        ("host", Arc::new(hosts)),
+        (
+            "load",
+            Arc::new((0..300).map(|row| (row % 3 > 0).then_some(f64::from(row))).collect::<Float64Array>()),
+        ),
+    ]);
+    let options = ParquetOptions { compression, row_group_rows: 100, ..ParquetOptions::default() };
+    written(&[rows.unwrap()], &options)
+}
+
+/// Reads all of it, in whatever state it is; memory that it takes is bounded by the layout's checks.
+fn survives(bytes: &[u8]) -> FileResult<u64> {
+    Ok(read(bytes)?.iter().map(|rows| rows.num_rows() as u64).sum())
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_an_error() {
+    let whole = example(Compression::Zstd);
+    assert_eq!(survives(&whole), Ok(300));
+    for length in (0..whole.len()).step_by(13) {
+        let error = survives(&whole[..length]).unwrap_err();
+        assert_eq!(error.kind, FileErrorKind::Corrupt, "{length}: {error}");
+        assert!(error.message.starts_with("\"x.parquet\", "), "{error}");
+    }
+}
+
+#[test]
+fn flipped_bits_never_panic_and_name_the_place() {
+    for compression in [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        let whole = example(compression);
+        for at in (0..whole.len()).step_by(3) {
+            for bit in [0, 6, 7] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1 << bit;
+                if let Err(error) = survives(&bytes) {
+                    assert!(error.message.contains("x.parquet"), "{error}");
+                    assert_ne!(error.kind, FileErrorKind::Io, "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_parquet_file_is_said() {
+    let message = |bytes: &[u8]| survives(bytes).unwrap_err().message;
+    assert!(message(b"id,host\n1,a\n2,b\n").contains("this is no Parquet file"));
+    assert!(message(b"").contains("too short"));
+    assert!(message(b"PAR1xxxxxxxxxxxPARE").contains("encrypted"));
+    assert!(message(b"PAR1xxxx\xff\xff\xff\x7fPAR1").contains("longer than the file"));
+    // A list of 2^31 row groups.
+    let footer = [0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07];
+    let hostile = [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat();
+    assert!(message(&hostile).contains("damaged"));
+}
