@@ -154,6 +154,10 @@ impl SqlState {
     pub const CANCELLED: Self = Self("57014");
     /// cannot_connect_now
     pub const NOT_NOW: Self = Self("57P03");
+    /// undefined_file
+    pub const UNDEFINED_FILE: Self = Self("58P01");
+    /// duplicate_file
+    pub const DUPLICATE_FILE: Self = Self("58P02");
     /// io_error
     pub const IO_ERROR: Self = Self("58030");
     /// internal_error

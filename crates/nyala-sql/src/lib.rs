@@ -71,7 +71,7 @@ pub use pg_type::{LENGTH_KEY, TYPE_KEY};
 pub use plans::PlanCache;
 pub use rows::Rows;
 pub use server::{ChangeHook, SqlServer};
-pub use session::{CancelHandle, CopyIn, Outcome, Prepared, Session};
+pub use session::{CancelHandle, CopyIn, FileIn, FileOut, Outcome, Prepared, Session};
 pub use statement::{Forgotten, Statement, TEXT_MAX_BYTES};
 pub use system_catalog::function_name;
 pub use transaction::TransactionStatus;

@@ -53,6 +53,8 @@ pub struct SqlServer {
     pub influxql: Arc<dyn InfluxqlQueries>,
     /// Plans that are used again.
     pub plans: PlanCache,
+    /// Where statements may write and read files; `None`: nowhere.
+    pub files: Option<nyala_files::Directory>,
     /// When it was started, ns since 1970.
     pub started_ns: i64,
     /// Logs changes of points, and of definitions of tables.

@@ -20,9 +20,9 @@ use crate::server::postgres::{self, Postgres};
 use crate::server::statistics::{self, ContinuousCounts};
 use crate::server::tls::Certificates;
 use crate::server::{ConnectionLimits, Connections, Server};
-#[cfg(feature = "sql")]
-use crate::storage::spill;
 use crate::storage::{self, Storage};
+#[cfg(feature = "sql")]
+use crate::storage::{exchange, spill};
 use crate::subscriber::Subscriptions;
 use futures::FutureExt;
 use nyala_core::env::{ClockRef, SystemClock};
@@ -108,6 +108,8 @@ impl Running {
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
         let audit: Arc<Audit> = Arc::default();
         let sources = metric_sources(&opened, &checks, &memory, &connections);
+        #[cfg(feature = "sql")]
+        let files = exchange::directory(config)?;
         // Made when the data directory is locked.
         #[cfg(feature = "sql")]
         let spill: Arc<OnceLock<Arc<SpillSpace>>> = Arc::default();
@@ -214,6 +216,7 @@ impl Running {
             clock: context.clock.clone(),
             influxql: Arc::new(InfluxqlTables { writer: writer.clone(), reporter: context.reporter.clone() }),
             plans: nyala_sql::PlanCache::default(),
+            files: files.clone(),
             started_ns: context.clock.now_ns(),
             changed: {
                 let audit = context.audit.clone();

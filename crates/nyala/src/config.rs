@@ -219,6 +219,8 @@ settings! {
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         allow_unauthenticated: bool = "false", "BOOLEAN",
             "Listen on other than loopback addresses although authentication is off";
+        files_dir: PathBuf = ("no files"), "DIRECTORY",
+            "Directory in which administrators may write and read files by COPY of SQL; nothing outside it can be named";
         #[arg(value_delimiter = ',')]
         allowed_hosts: Vec<String> =
             ("any with authentication, or if http-bind is not a loopback address; otherwise none, as a protection against \

@@ -211,7 +211,7 @@ fn errors_have_postgresqls_codes() {
         ("", 400, "42601"),
         ("SELECT 1; SELECT 2", 400, "42601"),
         ("SELECT $1", 400, "42P02"),
-        ("COPY m TO '/tmp/stolen'", 501, "0A000"),
+        ("COPY m TO '/tmp/stolen'", 403, "42501"),
         ("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'", 400, "42601"),
         ("SET work_mem = '1GB'", 400, "42704"),
         ("BEGIN ISOLATION LEVEL SERIALIZABLE", 501, "0A000"),

@@ -14,6 +14,7 @@ impl Connection {
         let format = match copy.form().kind {
             CopyKind::Binary => Format::Binary,
             CopyKind::Text | CopyKind::Csv => Format::Text,
+            CopyKind::Parquet | CopyKind::Arrow => return Err(over_http().into()),
         };
         let reader = CopyReader::of(&copy)?;
         backend::copy_in_response(&mut self.wire.output, format, copy.schema().fields().len());
@@ -45,17 +46,7 @@ impl Connection {
         reader: &mut CopyReader,
         is_end: bool,
     ) -> Result<(), Stop> {
-        loop {
-            match reader.read(is_end) {
-                Ok(true) => unless_closed(&mut self.wire, copy.write(&mut reader.rows)).await??,
-                Ok(false) => return Ok(()),
-                Err(failure) => {
-                    // What is wrong with an earlier row comes first.
-                    copy.check(&mut reader.rows)?;
-                    return Err(failure.into());
-                }
-            }
-        }
+        Ok(unless_closed(&mut self.wire, reader.write_to(copy, is_end)).await??)
     }
 
     /// The next message with rows; `None` at the end of them.
@@ -96,4 +87,10 @@ impl Connection {
             }
         }
     }
+}
+
+/// Neither form is one of the protocol.
+pub(super) fn over_http() -> Failure {
+    Failure::unsupported("COPY in the format arrow over PostgreSQL's protocol is not supported")
+        .with_hint("Over HTTP, /api/sql takes and gives it.")
 }

@@ -1,5 +1,6 @@
 //! COPY TO STDOUT: rows are sent as fast as the client takes them.
 
+use super::copy_in::over_http;
 use super::stored::columns_of;
 use super::{Connection, Stop, unless_closed};
 use crate::copy::CopyWriter;
@@ -14,6 +15,7 @@ impl Connection {
         let format = match form.kind {
             CopyKind::Binary => Format::Binary,
             CopyKind::Text | CopyKind::Csv => Format::Text,
+            CopyKind::Parquet | CopyKind::Arrow => return Err(over_http().into()),
         };
         let zone = self.session.zone();
         let schema = rows.schema();

@@ -5,6 +5,7 @@
 use super::fetch::Fetch;
 use super::stored::{Stored, columns_of, declared, known_to_planner};
 use super::{Connection, Stop, before_long_text, unless_closed};
+use crate::copy::{read_file, write_files};
 use crate::error::Failure;
 use crate::message::backend::Severity;
 use crate::message::{Bind, Target, backend};
@@ -202,6 +203,20 @@ impl Connection {
                     }
                     Outcome::CopyOut(rows, form) => {
                         let tag = Box::pin(self.copy_out(rows, *form)).await?;
+                        self.done(&prepared.statement, &tag)?;
+                        portal.state = State::Done;
+                        return Ok(());
+                    }
+                    Outcome::FileOut(out) => {
+                        let writing = write_files(*out, self.session.zone());
+                        let tag = unless_closed(&mut self.wire, Box::pin(writing)).await??;
+                        self.done(&prepared.statement, &tag)?;
+                        portal.state = State::Done;
+                        return Ok(());
+                    }
+                    Outcome::FileIn(input) => {
+                        let reading = read_file(*input, &mut self.session);
+                        let tag = unless_closed(&mut self.wire, Box::pin(reading)).await??;
                         self.done(&prepared.statement, &tag)?;
                         portal.state = State::Done;
                         return Ok(());

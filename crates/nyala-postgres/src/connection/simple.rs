@@ -3,6 +3,7 @@
 use super::fetch::Fetch;
 use super::stored::columns_of;
 use super::{Connection, Stop, before_long_text, unless_closed};
+use crate::copy::{read_file, write_files};
 use crate::error::Failure;
 use crate::message::backend;
 use crate::value::Format;
@@ -56,6 +57,16 @@ impl Connection {
             }
             Outcome::CopyOut(rows, form) => {
                 let tag = Box::pin(self.copy_out(rows, *form)).await?;
+                self.done(&prepared.statement, &tag)?;
+            }
+            Outcome::FileOut(out) => {
+                let writing = write_files(*out, self.session.zone());
+                let tag = unless_closed(&mut self.wire, Box::pin(writing)).await??;
+                self.done(&prepared.statement, &tag)?;
+            }
+            Outcome::FileIn(input) => {
+                let reading = read_file(*input, &mut self.session);
+                let tag = unless_closed(&mut self.wire, Box::pin(reading)).await??;
                 self.done(&prepared.statement, &tag)?;
             }
             Outcome::Done(tag) => self.done(&prepared.statement, &tag)?,

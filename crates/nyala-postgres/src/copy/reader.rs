@@ -54,6 +54,9 @@ impl CopyReader {
                 let types = types.collect::<Result<_, Failure>>()?;
                 Input::Tuples { tuples: Tuples::default(), types }
             }
+            CopyKind::Parquet | CopyKind::Arrow => {
+                return Err(Failure::new("XX000", "columns are no lines"));
+            }
             CopyKind::Text | CopyKind::Csv => Input::Lines {
                 lines: Lines::of(&form),
                 fields: Fields::of(&form),
@@ -106,6 +109,26 @@ impl CopyReader {
             }
         }
         Ok(true)
+    }
+}
+
+impl CopyReader {
+    /// Reads what has come, and writes rows when there are many.
+    ///
+    /// # Errors
+    /// What is wrong with the first row that has something wrong with it.
+    pub async fn write_to(&mut self, copy: &mut CopyIn, is_end: bool) -> Result<(), Failure> {
+        loop {
+            match self.read(is_end) {
+                Ok(true) => copy.write(&mut self.rows).await?,
+                Ok(false) => return Ok(()),
+                Err(failure) => {
+                    // What is wrong with an earlier row comes first.
+                    copy.check(&mut self.rows)?;
+                    return Err(failure);
+                }
+            }
+        }
     }
 }
 

@@ -59,6 +59,7 @@ impl CopyWriter {
                 columns.iter().try_for_each(|column| column.write(row, out))
             }
             CopyKind::Text | CopyKind::Csv => self.line(columns, row, out),
+            CopyKind::Parquet | CopyKind::Arrow => Err(Failure::new("XX000", "columns are no lines")),
         }
     }
 

@@ -1,14 +1,16 @@
 //! COPY: rows that a client sends or gets as text, CSV or PostgreSQL's binary form.
 //!
 //! [`statement`] reads the statement, [`options`] what its options ask for, and [`rows`] collects the rows that a client
-//! sends as columns ([`cells`]). The forms themselves belong to the protocol: `nyala-postgres` reads and writes them.
+//! sends as columns ([`cells`]); columns of a file become those of the table in [`batches`]. The forms themselves belong to the protocol: `nyala-postgres` reads and writes them.
 
+mod batches;
 mod cells;
 mod context;
 mod options;
 mod rows;
 mod statement;
 
+pub(crate) use batches::as_declared;
 pub use context::CopyContext;
 pub(crate) use options::CopyOptions;
 pub use options::{CopyForm, CopyHeader, CopyKind};

@@ -1,7 +1,8 @@
 //! What the options of a COPY ask for, with the errors of those that do not go together.
 
-use super::statement::{OptionValue, WrittenOption};
+use super::statement::{CopyEnd, OptionValue, WrittenOption};
 use crate::error::{SqlError, SqlResult, SqlState};
+use nyala_files::parquet::{Compression, ParquetOptions, ROW_GROUP_ROWS_MAX};
 use std::fmt::Display;
 
 /// The form of the rows that a client sends or gets.
@@ -14,6 +15,10 @@ pub enum CopyKind {
     Csv,
     /// PostgreSQL's binary form.
     Binary,
+    /// Parquet, in files.
+    Parquet,
+    /// Arrow IPC's stream, over HTTP.
+    Arrow,
 }
 
 /// The first line.
@@ -51,6 +56,13 @@ pub struct CopyForm {
     pub force_null: Vec<bool>,
 }
 
+/// What files may be asked for, beside the form of rows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FileOptions {
+    pub(crate) parquet: ParquetOptions,
+    pub(crate) partition_by: Vec<String>,
+}
+
 /// Options before it is known which columns there are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct CopyOptions {
@@ -59,6 +71,7 @@ pub(crate) struct CopyOptions {
     force_not_null: Option<Columns>,
     force_null: Option<Columns>,
     freeze: bool,
+    file: FileOptions,
 }
 
 /// Columns that an option names.
@@ -82,17 +95,35 @@ struct Given {
     force_not_null: Option<Columns>,
     force_null: Option<Columns>,
     encoding: Option<String>,
+    compression: Option<Compression>,
+    row_group_rows: Option<usize>,
+    partition_by: Option<Vec<String>>,
 }
 
 impl CopyOptions {
-    /// Judges options as they are written.
-    pub(crate) fn of(written: &[WrittenOption], is_from: bool) -> SqlResult<Self> {
+    /// Judges options as they are written, for a file or a client.
+    pub(crate) fn of(written: &[WrittenOption], is_from: bool, end: &CopyEnd) -> SqlResult<Self> {
         let mut given = Given::default();
         written.iter().try_for_each(|option| given.add(option, is_from))?;
-        let kind = given.format.unwrap_or_default();
+        let usual = match end {
+            CopyEnd::File(path) if path.ends_with(".parquet") => CopyKind::Parquet,
+            _ => CopyKind::default(),
+        };
+        let kind = given.format.unwrap_or(usual);
+        let file = given.file(kind, is_from, end)?;
         let form = given.form(kind, is_from)?;
         let Given { force_quote, force_not_null, force_null, freeze, .. } = given;
-        Ok(Self { form, force_quote, force_not_null, force_null, freeze: freeze.unwrap_or(false) })
+        Ok(Self { form, force_quote, force_not_null, force_null, freeze: freeze.unwrap_or(false), file })
+    }
+
+    /// What is asked of a file.
+    pub(crate) fn file(&self) -> &FileOptions {
+        &self.file
+    }
+
+    /// Which of the forms it is.
+    pub(crate) fn kind(&self) -> CopyKind {
+        self.form.kind
     }
 
     /// Whether it is asked for what only a table of the same transaction can have.
@@ -150,12 +181,39 @@ impl Given {
                     "text" => CopyKind::Text,
                     "csv" => CopyKind::Csv,
                     "binary" => CopyKind::Binary,
+                    "parquet" => CopyKind::Parquet,
+                    "arrow" => CopyKind::Arrow,
                     other => {
                         let message = format!("COPY format \"{other}\" not recognized");
                         return Err(placed(SqlState::INVALID_PARAMETER, message));
                     }
                 };
                 self.format.replace(kind).is_none()
+            }
+            "compression" => {
+                let compression = text(name, value)?.parse();
+                let compression = compression.map_err(|words| placed(SqlState::INVALID_PARAMETER, words))?;
+                self.compression.replace(compression).is_none()
+            }
+            "row_group_size" => {
+                let written = text(name, value)?;
+                let rows = written.parse().ok().filter(|rows| (1..=ROW_GROUP_ROWS_MAX).contains(rows));
+                let rows = rows.ok_or_else(|| {
+                    let words = format!("row_group_size is a number of rows, 1 to {ROW_GROUP_ROWS_MAX}");
+                    placed(SqlState::INVALID_PARAMETER, words)
+                })?;
+                self.row_group_rows.replace(rows).is_none()
+            }
+            "partition_by" => {
+                let names = match value {
+                    OptionValue::List(names) => names.clone(),
+                    OptionValue::Text(name) => vec![name.clone()],
+                    _ => {
+                        let words = "argument to option \"partition_by\" must be a list of column names";
+                        return Err(placed(SqlState::INVALID_PARAMETER, words.to_owned()));
+                    }
+                };
+                self.partition_by.replace(names).is_none()
             }
             "csv" => self.format.replace(CopyKind::Csv).is_none(),
             "binary" => self.format.replace(CopyKind::Binary).is_none(),
@@ -209,6 +267,56 @@ impl Given {
             true => Ok(()),
             false => Err(placed(SqlState::SYNTAX_ERROR, "conflicting or redundant options".to_owned())),
         }
+    }
+
+    /// What is asked of a file; a client gets rows as they come.
+    fn file(&self, kind: CopyKind, is_from: bool, end: &CopyEnd) -> SqlResult<FileOptions> {
+        let refused = |words: String| Err(SqlError::new(SqlState::UNSUPPORTED, words));
+        let is_file = matches!(end, CopyEnd::File(_));
+        match kind {
+            CopyKind::Parquet if !is_file => {
+                return Err(SqlError::unsupported("COPY in the format parquet to or from a client")
+                    .with_hint(
+                        "Name a file of the server, or use nyala export and nyala import on the client.",
+                    ));
+            }
+            CopyKind::Arrow if is_file => {
+                return refused("COPY format arrow is for rows over HTTP".to_owned());
+            }
+            _ => {}
+        }
+        let is_written = is_file && !is_from;
+        for (is_given, is_known, name) in [
+            (self.compression.is_some(), is_written && kind == CopyKind::Parquet, "COMPRESSION"),
+            (self.row_group_rows.is_some(), is_written && kind == CopyKind::Parquet, "ROW_GROUP_SIZE"),
+            (self.partition_by.is_some(), is_written && kind != CopyKind::Binary, "PARTITION_BY"),
+        ] {
+            if is_given && !is_known {
+                return refused(format!(
+                    "cannot specify {name} for this COPY: it is for files that are written"
+                ));
+            }
+        }
+        if matches!(kind, CopyKind::Parquet | CopyKind::Arrow) {
+            for (is_given, name) in [
+                (self.delimiter.is_some(), "DELIMITER"),
+                (self.null.is_some(), "NULL"),
+                (self.header.is_some(), "HEADER"),
+                (self.quote.is_some(), "QUOTE"),
+                (self.escape.is_some(), "ESCAPE"),
+                (self.force_quote.is_some(), "FORCE_QUOTE"),
+                (self.force_not_null.is_some(), "FORCE_NOT_NULL"),
+                (self.force_null.is_some(), "FORCE_NULL"),
+            ] {
+                if is_given {
+                    return refused(format!("cannot specify {name} in a form that is no text"));
+                }
+            }
+        }
+        let mut parquet = ParquetOptions::default();
+        parquet.compression = self.compression.unwrap_or(parquet.compression);
+        parquet.row_group_rows = self.row_group_rows.unwrap_or(parquet.row_group_rows);
+        Ok(FileOptions { parquet, partition_by: self.partition_by.clone().unwrap_or_default() })
     }
 
     fn form(&self, kind: CopyKind, is_from: bool) -> SqlResult<CopyForm> {

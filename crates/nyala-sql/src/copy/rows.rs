@@ -112,6 +112,12 @@ impl CopyRows {
 }
 
 impl CopiedRows {
+    /// So many rows without a text, the first of which has this number, and no columns so far.
+    pub(crate) fn numbered(count: usize, first: u64) -> Self {
+        let lines = (first..).take(count).map(|line| (line, 0)).collect();
+        Self { columns: Vec::new(), lines, texts: Vec::new() }
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.lines.len()
     }

@@ -31,13 +31,23 @@ pub(crate) enum CopySubject {
 }
 
 /// Where rows come from, or go to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CopyEnd {
     Client,
-    /// A file of the server.
-    File,
+    /// A file of the server, or a folder.
+    File(String),
     /// A program of the server.
     Program,
+}
+
+impl CopyEnd {
+    /// The path of a file.
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Client | Self::Program => None,
+        }
+    }
 }
 
 /// An option as it is written.
@@ -116,8 +126,7 @@ impl CopyStatement {
         } else if reader.takes("stdin") || reader.takes("stdout") {
             CopyEnd::Client
         } else {
-            reader.text()?;
-            CopyEnd::File
+            CopyEnd::File(reader.text()?)
         };
         let place = reader.place();
         let has_using = reader.takes("using");
@@ -209,7 +218,10 @@ impl Reader<'_> {
     /// `name value, name value)`
     fn options(&mut self, options: &mut Vec<WrittenOption>) -> Result<(), ParserError> {
         loop {
-            let (place, name) = (self.place(), self.name()?);
+            let (place, mut name) = (self.place(), self.name()?);
+            if name == "partition" && self.takes("by") {
+                name = "partition_by".to_owned();
+            }
             let value = match self.0.peek_token().token {
                 Token::Mul => {
                     self.0.next_token();

@@ -1,26 +1,46 @@
 //! COPY: what it copies, and in which form.
 
-use super::prepared::CopyPlan;
+use super::files::{CopyFile, FileIn};
+use super::prepared::{CopyPlan, Prepared};
 use super::{Outcome, Session};
-use crate::copy::{CopyEnd, CopyOptions, CopyStatement, CopySubject};
+use crate::copy::{CopyKind, CopyOptions, CopySubject};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::{MeasurementTable, Source};
 use crate::statement::{Copy, Statement};
 use crate::target::{Place, Target, folded, unknown_column};
+use arrow_schema::DataType;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use nyala_db::users::Privilege;
+
+/// What days are called that rows are partitioned by, …
+const DAY: &str = "day";
+/// … and the column that they are those of.
+const TIME: &str = "time";
 
 impl Session {
     pub(super) async fn prepare_copy(&mut self, copy: &Copy) -> SqlResult<CopyPlan> {
         let written = &copy.written;
-        refuse_server_files(written)?;
-        let options = CopyOptions::of(&written.options, written.is_from)?;
+        let directory = self.files_of(written)?;
+        let options = CopyOptions::of(&written.options, written.is_from, &written.end)?;
+        let file = directory.zip(written.end.path()).map(|(directory, path)| CopyFile {
+            directory,
+            path: path.to_owned(),
+            parquet: options.file().parquet,
+            partitions: options.file().partition_by.clone(),
+        });
         match (&written.subject, &copy.query) {
             (CopySubject::Table { name, columns }, _) if written.is_from => {
                 if written.has_condition {
                     return Err(SqlError::unsupported("COPY FROM … WHERE")
                         .with_hint("Copy into another table, and INSERT from there what you want."));
                 }
+                let of_file = match &file {
+                    Some(file) if columns.is_empty() && options.kind() == CopyKind::Parquet => {
+                        file.columns()?
+                    }
+                    _ => Vec::new(),
+                };
+                let columns = if of_file.is_empty() { columns } else { &of_file };
                 let target = self.prepare_copy_from(name, columns).await?;
                 if options.is_frozen() {
                     let words = "cannot perform COPY FREEZE because the table was not created or truncated in the \
@@ -28,16 +48,16 @@ impl Session {
                     return Err(SqlError::new(SqlState::WRONG_STATE, words));
                 }
                 let form = options.form(&target.names(), |name| target.check_column(name))?;
-                Ok(CopyPlan::From { target, form })
+                Ok(CopyPlan::From { target, form, file })
             }
             (CopySubject::Table { name, columns }, _) => {
                 let (query, columns) = self.table_query(name, columns).await?;
                 let table = name.to_string();
-                let prepared = self.prepare_copy_to(&query, options, Some((&table, &columns))).await;
+                let prepared = self.prepare_copy_to(&query, options, file, Some((&table, &columns))).await;
                 // Its places are those of a text that nobody has written.
                 prepared.map_err(SqlError::without_place)
             }
-            (CopySubject::Query(_), Some(query)) => self.prepare_copy_to(query, options, None).await,
+            (CopySubject::Query(_), Some(query)) => self.prepare_copy_to(query, options, file, None).await,
             (CopySubject::Query(_), None) => {
                 Err(SqlError::new(SqlState::INTERNAL, "the statement has no query"))
             }
@@ -48,9 +68,13 @@ impl Session {
         &mut self,
         query: &Statement,
         options: CopyOptions,
+        mut file: Option<CopyFile>,
         table: Option<(&str, &[String])>,
     ) -> SqlResult<CopyPlan> {
-        let query = self.try_prepare(query.clone(), &[]).await?;
+        let mut query = self.try_prepare(query.clone(), &[]).await?;
+        if let Some(file) = file.as_mut().filter(|file| !file.partitions.is_empty()) {
+            query = self.prepare_partitions(query, file).await?;
+        }
         if !query.parameters.is_empty() {
             return Err(SqlError::new(SqlState::UNKNOWN_PARAMETER, "there is no parameter $1"));
         }
@@ -65,7 +89,43 @@ impl Session {
             None => Err(SqlError::new(SqlState::UNKNOWN_COLUMN, format!("column \"{name}\" does not exist"))),
         };
         let form = options.form(&names, others)?;
-        Ok(CopyPlan::To { query: Box::new(query), form })
+        Ok(CopyPlan::To { query: Box::new(query), form, file })
+    }
+
+    /// The same query, whose rows come in the order of the folders that they go to.
+    async fn prepare_partitions(&mut self, query: Prepared, file: &mut CopyFile) -> SqlResult<Prepared> {
+        let columns = query.columns.clone();
+        let has = |name: &str| columns.as_ref().is_some_and(|columns| columns.field_with_name(name).is_ok());
+        let quoted = |name: &str| Ident::with_quote('"', name).to_string();
+        let mut day = String::new();
+        for name in &file.partitions {
+            match &**name {
+                name if has(name) => {}
+                DAY if has(TIME) => {
+                    let field = columns.as_ref().and_then(|columns| columns.field_with_name(TIME).ok());
+                    let has_zone = field
+                        .is_some_and(|field| matches!(field.data_type(), DataType::Timestamp(_, Some(_))));
+                    let zone = if has_zone { " AT TIME ZONE 'UTC'" } else { "" };
+                    day = format!(", CAST({}{zone} AS date) AS {DAY}", quoted(TIME));
+                }
+                DAY => {
+                    let message =
+                        format!("there is neither a column \"{DAY}\" nor one \"{TIME}\" to partition by");
+                    return Err(SqlError::new(SqlState::UNKNOWN_COLUMN, message));
+                }
+                name => {
+                    let message = format!("column \"{name}\" does not exist");
+                    return Err(SqlError::new(SqlState::UNKNOWN_COLUMN, message));
+                }
+            }
+        }
+        let order: Vec<String> = file.partitions.iter().map(|name| quoted(name)).collect();
+        let Statement { ast, as_of, .. } = &query.statement;
+        let as_of = as_of.as_ref().map_or_else(String::new, |moment| format!(" AS OF {moment}"));
+        let text = format!("SELECT *{day} FROM ({ast}) AS copied ORDER BY {}{as_of}", order.join(", "));
+        let sorted = Statement::parse(&text)?.pop();
+        let sorted = sorted.ok_or_else(|| SqlError::new(SqlState::INTERNAL, "the query has no text"))?;
+        self.try_prepare(sorted, &[]).await.map_err(SqlError::without_place)
     }
 
     /// The query of the rows of a table, and the columns that the table has.
@@ -128,25 +188,24 @@ impl Session {
         plan: &CopyPlan,
     ) -> SqlResult<Option<Outcome>> {
         match plan {
-            CopyPlan::To { query, form } => match self.try_execute(query, Vec::new()).await? {
-                Outcome::Rows(rows) => Ok(Some(Outcome::CopyOut(rows, Box::new(form.clone())))),
+            CopyPlan::To { query, form, file } => match self.try_execute(query, Vec::new()).await? {
+                Outcome::Rows(rows) => Ok(Some(match file {
+                    None => Outcome::CopyOut(rows, Box::new(form.clone())),
+                    Some(file) => Outcome::FileOut(Box::new(file.out(rows, form.clone())?)),
+                })),
                 _ => Err(SqlError::new(SqlState::INTERNAL, "the query gives no rows")),
             },
-            CopyPlan::From { target, form } => {
-                let copy = self.begin_copy(statement, target, form).await?;
-                Ok(copy.map(|copy| Outcome::CopyIn(Box::new(copy))))
+            CopyPlan::From { target, form, file } => {
+                let Some(copy) = self.begin_copy(statement, target, form).await? else { return Ok(None) };
+                let copy = Box::new(copy);
+                Ok(Some(match file {
+                    None => Outcome::CopyIn(copy),
+                    Some(CopyFile { directory, path, .. }) => {
+                        let (directory, path) = (directory.clone(), path.clone());
+                        Outcome::FileIn(Box::new(FileIn { copy, directory, path }))
+                    }
+                }))
             }
         }
     }
-}
-
-fn refuse_server_files(written: &CopyStatement) -> SqlResult<()> {
-    let direction = if written.is_from { "FROM" } else { "TO" };
-    let what = match written.end {
-        CopyEnd::Client => return Ok(()),
-        CopyEnd::File => format!("COPY {direction} a file of the server"),
-        CopyEnd::Program => format!("COPY {direction} PROGRAM"),
-    };
-    Err(SqlError::unsupported(what)
-        .with_hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
 }

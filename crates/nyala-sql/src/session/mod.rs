@@ -6,6 +6,7 @@ mod command;
 mod copy;
 mod create_as;
 mod definition;
+mod files;
 mod look_up;
 mod past;
 mod prepared;
@@ -16,6 +17,7 @@ mod series;
 mod set_config;
 
 pub use change::CopyIn;
+pub use files::{FileIn, FileOut};
 pub use prepared::Prepared;
 
 use run::{Planning, Run, ToPlan};
@@ -75,6 +77,10 @@ pub enum Outcome {
     CopyIn(Box<CopyIn>),
     /// Rows, to be sent in a form of COPY.
     CopyOut(Rows, Box<CopyForm>),
+    /// Rows, to be written to files.
+    FileOut(Box<FileOut>),
+    /// It waits for the rows of a file.
+    FileIn(Box<FileIn>),
 }
 
 /// Cancels the running statement of a session, from anywhere.

@@ -91,6 +91,7 @@ impl Session {
             spill: now.spill.clone(),
             clock: now.clock.clone(),
             influxql: now.influxql.clone(),
+            files: now.files.clone(),
             started_ns: now.started_ns,
             plans: PlanCache::default(),
             changed: now.changed.clone(),

@@ -4,6 +4,7 @@
 //! optimised, so the plan of a statement that calls one is optimised anew for each execution.
 
 use super::change::{ChangePlan, CopyTarget, PreparedChange};
+use super::files::CopyFile;
 use super::look_up::LookUp;
 use crate::complexity;
 use crate::copy::CopyForm;
@@ -77,10 +78,12 @@ pub(crate) enum CopyPlan {
         /// The query whose rows are copied.
         query: Box<Prepared>,
         form: CopyForm,
+        file: Option<CopyFile>,
     },
     From {
         target: CopyTarget,
         form: CopyForm,
+        file: Option<CopyFile>,
     },
 }
 

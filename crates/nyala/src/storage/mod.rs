@@ -2,6 +2,8 @@
 
 pub mod disk;
 mod embedded;
+#[cfg(feature = "sql")]
+pub mod exchange;
 mod kudu;
 #[cfg(feature = "sql")]
 pub mod spill;

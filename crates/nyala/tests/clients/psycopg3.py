@@ -72,7 +72,7 @@ with psycopg.connect(where) as connection:
     refused(connection, "22012", "SELECT 1/0")
     refused(connection, "22P02", "SELECT %s::int", ("z",))
     refused(connection, "22023", "SELECT * FROM cpu WHERE n > %s", (decimal.Decimal("1.5"),))
-    refused(connection, "0A000", "COPY cpu FROM '/etc/passwd'")
+    refused(connection, "42501", "COPY cpu FROM '/etc/passwd'")
     # After an error a transaction does nothing until it ends.
     try:
         connection.execute("SELECT 1/0")

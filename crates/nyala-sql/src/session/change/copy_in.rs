@@ -9,7 +9,7 @@ use super::points::PointsIn;
 use super::sink::Sink;
 use super::work::Work;
 use crate::command_tag::CommandTag;
-use crate::copy::{CopiedRows, CopyContext, CopyForm, CopyKind, CopyRows};
+use crate::copy::{CopiedRows, CopyContext, CopyForm, CopyKind, CopyRows, as_declared};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::data_type;
 use crate::relation::input::Surroundings;
@@ -17,6 +17,7 @@ use crate::relation::rules::{Rules, need_plans};
 use crate::session::definition::table_of;
 use crate::session::{Run, Session};
 use crate::statement::Statement;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, SchemaRef};
 use nyala_core::ErrorKind;
 use nyala_core::store::{Stage, StoreRef};
@@ -186,6 +187,33 @@ impl CopyIn {
         written.map_err(|error| self.located(error, &copied))
     }
 
+    /// Writes rows that are columns already, in the order of [`CopyIn::schema`]. The first one has this number.
+    ///
+    /// # Errors
+    /// PostgreSQL's, if the table cannot have a row, or a column cannot have such values.
+    pub async fn write_columns(&mut self, columns: &[ArrayRef], count: usize, first: u64) -> SqlResult<()> {
+        let fields = self.schema.fields();
+        let declared =
+            columns.iter().zip(fields).zip(&self.types).map(|((values, field), declared)| {
+                as_declared(values, field.name(), *declared, &self.around)
+            });
+        let mut copied = CopiedRows::numbered(count, first);
+        let declared = declared.collect::<SqlResult<Vec<_>>>();
+        copied.columns = declared.map_err(|error| self.located(error, &copied))?;
+        let mut held = self.run.memory().hold();
+        held.charge(copied.columns.iter().map(|column| column.get_array_memory_size()).sum())?;
+        let written = match &mut self.kind {
+            Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
+            Kind::Points(own) => own.write(&copied),
+        };
+        written.map_err(|error| self.located(error, &copied))
+    }
+
+    /// The names of the columns that rows have.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.schema.fields().iter().map(|field| field.name().as_str())
+    }
+
     /// Checks the rows that are complete, and forgets them: something is wrong with the next one, and the first error counts.
     ///
     /// # Errors
@@ -227,7 +255,8 @@ impl CopyIn {
             return error;
         };
         let context = CopyContext { table: &self.table, line };
-        let has_text = self.form.kind != CopyKind::Binary && error.code != SqlState::UNIQUE_VIOLATION;
+        let has_text = matches!(self.form.kind, CopyKind::Text | CopyKind::Csv)
+            && error.code != SqlState::UNIQUE_VIOLATION;
         error.in_context(if has_text { context.of_text(text) } else { context.of_line() })
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! The statement is the body as it is, or `q` of a form, or `query` of a JSON document, which may have `params` for the
 //! parameters `$1`, `$2`, …, and `settings`. `db` names the database whose measurements need no prefix.
+//!
+//! A body of Arrow IPC or CSV is rows for the COPY that is `q` of the URL ([`copy`]).
 
-use super::body::{self, RequestBody};
+mod copy;
+
+use super::body::{self, DecompressedBody, RequestBody};
 use super::body_stream::{AbortedAnswer, Segment};
 use super::gzip::{self, Compressor};
 use super::output::AnswerReceiver;
@@ -53,7 +57,12 @@ pub(super) async fn handle(
     context.watch.count(head.uri.path(), &head.extensions, &principal);
     let format = accepted(head)?;
     let body = body::read_within(TEXT_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;
-    let document = document_of(head, &body.bytes, &of_url)?;
+    let has_rows = copy::is_rows(content_type(head));
+    let document = match has_rows {
+        true => Document { query: of_url.get("q").to_owned(), ..Document::default() }.of_url(&of_url),
+        false => document_of(head, &body.bytes, &of_url)?,
+    };
+    let sent = has_rows.then_some(body);
     let database = document.database.unwrap_or_default();
     let mut session = Session::open(context.sql()?, principal, &database);
     let cancel = CancelOnDrop(session.cancel_handle());
@@ -63,7 +72,7 @@ pub(super) async fn handle(
     let work = async move {
         let set = |(name, value): (&String, &String)| session.set(name, value);
         let started = match document.settings.iter().try_for_each(set) {
-            Ok(()) => start(&mut session, &document.query, document.params, format).await,
+            Ok(()) => start(&mut session, &document.query, document.params, format, sent).await,
             Err(error) => Err(error),
         };
         let writing = match started {
@@ -121,24 +130,31 @@ fn accepted(head: &Parts) -> Result<RowFormat, Failure> {
 
 fn document_of(head: &Parts, body: &[u8], of_url: &Params) -> Result<Document, Failure> {
     let invalid = |words: String| failure(StatusCode::BAD_REQUEST, words);
-    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let content_type = content_type(head);
     let text = || std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8".to_owned()));
-    let database = |params: &Params| match params.get("db") {
-        "" => None,
-        name => Some(name.to_owned()),
-    };
-    let mut document = if content_type.starts_with("application/json") {
+    let document = if content_type.starts_with("application/json") {
         serde_json::from_slice(body).map_err(|error| invalid(format!("the body is no request: {error}")))?
     } else if content_type.starts_with("application/x-www-form-urlencoded") && body.starts_with(b"q=") {
         let mut params = Params::parse(text()?);
-        Document { database: database(&params), query: params.take("q"), ..Document::default() }
+        Document { query: params.take("q"), ..Document::default() }.of_url(&params)
     } else {
         Document { query: text()?.to_owned(), ..Document::default() }
     };
-    if document.database.is_none() {
-        document.database = database(of_url);
+    Ok(document.of_url(of_url))
+}
+
+fn content_type(head: &Parts) -> &str {
+    head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("")
+}
+
+impl Document {
+    /// The same, in the database of the URL unless it names one.
+    fn of_url(mut self, params: &Params) -> Self {
+        if self.database.is_none() {
+            self.database = Some(params.get("db")).filter(|name| !name.is_empty()).map(str::to_owned);
+        }
+        self
     }
-    Ok(document)
 }
 
 /// Begins to execute the statement of a request.
@@ -147,6 +163,7 @@ async fn start(
     text: &str,
     parameters: Vec<Parameter>,
     format: RowFormat,
+    sent: Option<DecompressedBody>,
 ) -> SqlResult<Writing> {
     let mut statements = Statement::parse(text)?;
     let statement = match (statements.pop(), statements.len()) {
@@ -159,13 +176,34 @@ async fn start(
     };
     let prepared = session.prepare(statement, &[]).await?;
     let values = prepared.values(&parameters)?;
-    let rows = match session.execute(&prepared, values).await? {
+    let outcome = session.execute(&prepared, values).await?;
+    if sent.is_some() && !matches!(outcome, Outcome::CopyIn(_)) {
+        let words = "a body of rows needs COPY … FROM STDIN in the parameter q of the URL";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
+    }
+    let rows = match outcome {
         Outcome::Rows(rows) => rows,
         Outcome::Done(tag) => Rows::of_command(&tag),
-        Outcome::CopyIn(_) | Outcome::CopyOut(..) => {
-            return Err(SqlError::unsupported("COPY over HTTP").with_hint(
-                "COPY needs PostgreSQL's protocol. Over HTTP, send SELECT with \"Accept: text/csv\".",
-            ));
+        Outcome::FileOut(out) => {
+            let written = nyala_postgres::copy::write_files(*out, session.zone()).await;
+            Rows::of_command(&written.map_err(copy::error_of)?)
+        }
+        Outcome::FileIn(input) => {
+            let read = nyala_postgres::copy::read_file(*input, session).await;
+            Rows::of_command(&read.map_err(copy::error_of)?)
+        }
+        Outcome::CopyIn(copying) => match sent {
+            Some(sent) => Rows::of_command(&copy::copy_rows(*copying, session, &sent.bytes).await?),
+            None => {
+                return Err(SqlError::unsupported("COPY FROM STDIN over HTTP without rows").with_hint(
+                    "Send the rows as the body, as text/csv or application/vnd.apache.arrow.stream, and the statement as q of the \
+                     URL.",
+                ));
+            }
+        },
+        Outcome::CopyOut(..) => {
+            return Err(SqlError::unsupported("COPY TO STDOUT over HTTP")
+                .with_hint("Over HTTP, send SELECT with \"Accept: text/csv\"."));
         }
     };
     let writer = RowWriter::new(format, &rows.schema())?;
@@ -226,6 +264,7 @@ fn failed(error: &SqlError) -> Failure {
     add("code", error.code.0);
     error.detail.iter().for_each(|detail| add("detail", detail));
     error.hint.iter().for_each(|hint| add("hint", hint));
+    error.context.iter().for_each(|context| add("context", context));
     if let Some(position) = error.position {
         members.extend_from_slice(format!(",\"position\":{position}").as_bytes());
     }
