@@ -38,10 +38,12 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// SQLSTATE.
     pub(crate) code: Option<String>,
-    pub(crate) detail: Option<String>,
-    pub(crate) hint: Option<String>,
+    pub(crate) detail: Option<Box<str>>,
+    pub(crate) hint: Option<Box<str>>,
     /// The character of the statement, from 1.
     pub(crate) position: Option<usize>,
+    /// Where in the rows of a COPY.
+    pub(crate) context: Option<Box<str>>,
 }
 
 const HINT_SERVER: &str = "Is the server running? `nyala serve` starts one; `nyala shell --data-dir DIR` opens the data of one \
@@ -99,7 +101,7 @@ impl Refusal {
         if let Some(position) = self.position.or_else(|| position_in_words(&self.message, statement)) {
             text.push_str(&marked(statement, position));
         }
-        for (name, words) in [("DETAIL", &self.detail), ("HINT", &self.hint)] {
+        for (name, words) in [("DETAIL", &self.detail), ("CONTEXT", &self.context), ("HINT", &self.hint)] {
             if let Some(words) = words {
                 writeln!(text, "{name}: {}", escaped(words)).expect("memory takes any text");
             }

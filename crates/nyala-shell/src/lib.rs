@@ -2,9 +2,10 @@
 //!
 //! [`options`] is the command line. [`shell`] reads input ([`statement`] says where a statement ends, [`editor`] edits lines
 //! of a terminal), executes it ([`server`] sends it, [`answer`] reads what comes back, [`command`] is what the shell does
-//! itself) and prints rows ([`output`]). An answer is never held as a whole, except for what a layout needs.
+//! itself) and prints rows ([`output`]). An answer is never held as a whole, except for what a layout needs. Other commands ask a server in the same way ([`client`]).
 
 mod answer;
+mod client;
 mod command;
 mod completion;
 mod describe;
@@ -27,6 +28,7 @@ mod statement;
 mod style;
 mod words;
 
+pub use client::Client;
 pub use help::EXAMPLES;
-pub use options::ShellArgs;
+pub use options::{ServerArgs, ShellArgs};
 pub use run::run;

@@ -4,9 +4,9 @@ use crate::output::Format;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Which server, who asks, and what is executed.
+/// Which server, and who asks.
 #[derive(Args, Debug)]
-pub struct ShellArgs {
+pub struct ServerArgs {
     /// The server's host [default: 127.0.0.1]
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
@@ -37,6 +37,13 @@ pub struct ShellArgs {
         conflicts_with = "username"
     )]
     pub(crate) token: Option<String>,
+}
+
+/// Which server, who asks, and what is executed.
+#[derive(Args, Debug)]
+pub struct ShellArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
     /// Begin in this database, or DATABASE.POLICY
     #[arg(short, long, value_name = "DATABASE")]
     pub(crate) database: Option<String>,
@@ -69,7 +76,7 @@ pub struct ShellArgs {
     pub(crate) no_history: bool,
 }
 
-impl ShellArgs {
+impl ServerArgs {
     /// Whether a server is named.
     pub fn names_a_server(&self) -> bool {
         self.url.is_some() || self.host.is_some() || self.port.is_some() || self.tls

@@ -2,7 +2,7 @@
 
 use crate::error::{Refusal, Result, ShellError};
 use crate::interrupt::Interrupt;
-use crate::options::ShellArgs;
+use crate::options::ServerArgs;
 use crate::password;
 use base64ct::{Base64, Encoding};
 use nyala_client::{Body, ClientError, Connection, Target, Trust, query_escape};
@@ -35,6 +35,7 @@ pub(crate) enum SqlForm {
     Table,
     Csv,
     Json,
+    Arrow,
 }
 
 impl SqlForm {
@@ -43,6 +44,7 @@ impl SqlForm {
             SqlForm::Table => "application/vnd.nyala.table+jsonl",
             SqlForm::Csv => "text/csv",
             SqlForm::Json => "application/json",
+            SqlForm::Arrow => "application/vnd.apache.arrow.stream",
         }
     }
 }
@@ -52,7 +54,7 @@ pub(crate) type Take<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 impl Server {
     /// The server that the command line names. Nothing is sent to it yet.
-    pub(crate) fn of(args: &ShellArgs, address: &str, interrupt: Interrupt) -> Result<Self> {
+    pub(crate) fn of(args: &ServerArgs, address: &str, interrupt: Interrupt) -> Result<Self> {
         let trust = match (&args.ca, args.insecure) {
             (Some(path), _) => Trust::File(path.clone()),
             (None, true) => Trust::Anybody,
@@ -112,6 +114,13 @@ impl Server {
         let path = format!("/api/sql?db={}", query_escape(database));
         let headers = format!("Accept: {}\r\nContent-Type: text/plain\r\n", form.media_type());
         self.send(&path, &headers, statement.as_bytes(), take)
+    }
+
+    /// Executes a COPY whose rows are the body.
+    pub(crate) fn copy(&self, statement: &str, database: &str, media_type: &str, rows: &[u8]) -> Result<()> {
+        let path = format!("/api/sql?db={}&q={}", query_escape(database), query_escape(statement));
+        let headers = format!("Accept: application/json\r\nContent-Type: {media_type}\r\n");
+        self.send(&path, &headers, rows, &mut |_| Ok(()))
     }
 
     /// Writes line protocol.

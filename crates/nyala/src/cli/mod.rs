@@ -3,6 +3,8 @@
 mod bench;
 mod check;
 mod demo;
+#[cfg(feature = "sql")]
+mod files;
 mod import;
 mod log;
 mod serve;
@@ -30,6 +32,7 @@ Examples:
   nyala shell                                 talk to it
   nyala config --memory-limit 2GiB            print the settings in force
   nyala check ./nyala-data                    search the data of a stopped server for damage
+  nyala export -d db --table t t.parquet      write a table to a file; nyala import parquet reads it
   nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
   nyala bench tsbs --scale 100 --duration 6h  run a benchmark";
 
@@ -50,7 +53,11 @@ enum Command {
     /// Verify the data directory of a stopped server, and list what is damaged
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
-    /// Import what another database has stored
+    /// Export a table, a measurement or the rows of a query as Parquet or CSV
+    #[cfg(feature = "sql")]
+    #[command(after_help = files::export::EXAMPLES)]
+    Export(files::export::ExportArgs),
+    /// Import files, or what another database has stored
     #[command(subcommand)]
     Import(import::ImportCommand),
     /// Benchmark nyala or another server
@@ -65,6 +72,8 @@ pub fn run() -> ExitCode {
         Command::Config(args) => serve::print_config(args),
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => return check::run(&args),
+        #[cfg(feature = "sql")]
+        Command::Export(args) => return files::export::run(&args),
         Command::Import(command) => return import::run(command),
         Command::Shell(args) => return shell::run(&args),
         Command::Bench(command) => bench::run(&command),

@@ -39,7 +39,7 @@ pub(super) fn run(args: &Arguments) -> ExitCode {
 }
 
 /// Serves the directory on a port of the system's choice, which only this machine can reach.
-fn serve(data_dir: &Path) -> Result<Running, String> {
+pub(super) fn serve(data_dir: &Path) -> Result<Running, String> {
     let given = GivenConfig {
         data_dir: Some(data_dir.to_owned()),
         http_bind: Some("127.0.0.1:0".parse().expect("it is an address")),

@@ -1,0 +1,51 @@
+//! `nyala export`, and `nyala import` of Parquet and CSV: rows between a server and files of this machine.
+//!
+//! Both ask a server over HTTP ([`source`]: one that runs, or one that this process is for a data directory), and rows come
+//! and go as Arrow IPC. [`export`] writes one file ([`written`]), or with [`parts`] a folder of them. [`import`] reads files, for a
+//! table ([`table`]) or a measurement ([`points`]), which are sent in [`pieces`]. A [`journal`] says how far an interrupted command came.
+
+mod csv;
+pub(super) mod export;
+pub(super) mod import;
+mod journal;
+mod parts;
+mod pieces;
+mod points;
+mod query;
+mod source;
+mod table;
+mod written;
+
+use std::path::Path;
+use std::time::Instant;
+
+/// The folder and the name of a file that the user named: on the own machine, links are the user's own.
+fn folder_and_name(path: &Path) -> Result<(nyala_files::Directory, String), String> {
+    let name = path.file_name().ok_or_else(|| format!("{} names no file", path.display()))?;
+    let name = name.to_str().ok_or_else(|| format!("{} is not UTF-8", path.display()))?;
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let directory = nyala_files::Directory::open(folder).map_err(|error| error.to_string())?;
+    Ok((directory, name.to_owned()))
+}
+
+/// A number with its thousands apart.
+fn shown(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// What stands beside the bar.
+fn note(rows: u64, begun: Instant) -> String {
+    let rate = rows as f64 / begun.elapsed().as_secs_f64().max(1e-3);
+    format!("{} rows, {} rows/s", shown(rows), shown(rate as u64))
+}

@@ -1,0 +1,252 @@
+//! Rows of Parquet files on their way into a measurement, as line protocol: it creates what is missing, and points that are
+//! sent again are the same points.
+
+use super::pieces::{ImportedPieces, Input, bytes_of};
+use super::table::ParquetRows;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema, TimeUnit};
+use nyala_shell::Client;
+use std::fmt::Write as _;
+
+/// Lines are sent when they have about so many bytes.
+const PIECE_BYTES: usize = 6 << 20;
+
+/// Where points go.
+pub(super) struct Target<'a> {
+    pub(super) measurement: &'a str,
+    pub(super) database: &'a str,
+    pub(super) tags: &'a [String],
+    pub(super) time: &'a str,
+}
+
+/// The columns of a file.
+struct Columns {
+    time: usize,
+    tags: Vec<(String, usize)>,
+    fields: Vec<(String, usize)>,
+}
+
+/// Imports a Parquet file. Returns its rows.
+pub(super) fn import(
+    client: &Client,
+    input: &Input,
+    target: &Target<'_>,
+    pieces: &mut ImportedPieces<'_>,
+) -> Result<u64, String> {
+    let (policy, measurement) = target.measurement.split_once('.').unwrap_or(("", target.measurement));
+    let mut file = ParquetRows::open(input, |name| target.tags.iter().any(|tag| tag == name))?;
+    let columns =
+        Columns::of(&file.schema, target).map_err(|words| format!("{}: {words}", input.path.display()))?;
+    let total = file.rows();
+    let (done, bytes) = (pieces.done_rows(input), bytes_of(input));
+    let mut lines = String::new();
+    let (mut at, mut first) = (0, 0);
+    let head = escaped(measurement, &[',', ' ']);
+    while let Some(rows) = file.next()? {
+        let begin = at;
+        at += rows.num_rows() as u64;
+        if at > done {
+            let skipped = done.saturating_sub(begin) as usize;
+            let values = Values::of(&rows.slice(skipped, rows.num_rows() - skipped), &columns);
+            let values = values.map_err(|words| format!("{}: {words}", input.path.display()))?;
+            for row in 0..values.rows {
+                values.line(&head, row, &mut lines).map_err(|words| {
+                    format!("{}, row {}: {words}", input.path.display(), begin + (skipped + row) as u64 + 1)
+                })?;
+                if lines.len() >= PIECE_BYTES {
+                    let until = begin + (skipped + row) as u64 + 1;
+                    let count = until - first.max(done);
+                    pieces.send(input, until, count, || client.write(&lines, target.database, policy))?;
+                    (first, lines) = (until, String::new());
+                }
+            }
+        }
+        pieces.watch((at as f64 / total.max(1) as f64 * bytes as f64) as u64);
+    }
+    if !lines.is_empty() {
+        pieces.send(input, at, at - first.max(done), || client.write(&lines, target.database, policy))?;
+    }
+    Ok(at)
+}
+
+impl Columns {
+    fn of(schema: &Schema, target: &Target<'_>) -> Result<Self, String> {
+        let find = |name: &str| {
+            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            schema
+                .index_of(name)
+                .map_err(|_| format!("there is no column {name}: it has {}", names.join(", ")))
+        };
+        let time = find(target.time)?;
+        let tags = target.tags.iter().map(|name| Ok((escaped(name, &[',', ' ', '=']), find(name)?)));
+        let tags = tags.collect::<Result<Vec<_>, String>>()?;
+        let is_field = |place: &usize| *place != time && !tags.iter().any(|(_, tag)| tag == place);
+        let fields = (0..schema.fields().len()).filter(is_field);
+        // The number that is the time as well, as nyala shows it.
+        let fields =
+            fields.filter(|place| schema.field(*place).name() != "time_ns" || target.time == "time_ns");
+        let fields: Vec<_> =
+            fields.map(|place| (escaped(schema.field(place).name(), &[',', ' ', '=']), place)).collect();
+        match fields.is_empty() {
+            true => Err("no column is left for fields".to_owned()),
+            false => Ok(Self { time, tags, fields }),
+        }
+    }
+}
+
+/// Values of rows, in the types that line protocol has.
+struct Values {
+    rows: usize,
+    times: ArrayRef,
+    tags: Vec<(String, ArrayRef)>,
+    fields: Vec<(String, ArrayRef)>,
+}
+
+impl Values {
+    fn of(rows: &RecordBatch, columns: &Columns) -> Result<Self, String> {
+        let schema = rows.schema();
+        let convert = |place: usize, wanted: &DataType| {
+            let options = arrow_cast::CastOptions { safe: false, ..Default::default() };
+            arrow_cast::cast_with_options(rows.column(place), wanted, &options)
+                .map_err(|error| format!("column {}: {error}", schema.field(place).name()))
+        };
+        let of_time = match rows.column(columns.time).data_type() {
+            DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()),
+            DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            other if other.is_integer() => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            other => {
+                let name = schema.field(columns.time).name();
+                return Err(format!("column {name} is {other}, and no time"));
+            }
+        };
+        let times = match rows.column(columns.time).data_type().is_integer() {
+            // Numbers are nanoseconds.
+            true => arrow_cast::cast(&convert(columns.time, &DataType::Int64)?, &of_time)
+                .map_err(|error| error.to_string())?,
+            false => convert(columns.time, &of_time)?,
+        };
+        let tags =
+            columns.tags.iter().map(|(name, place)| Ok((name.clone(), convert(*place, &DataType::Utf8)?)));
+        let fields = columns.fields.iter().map(|(name, place)| {
+            let own = rows.column(*place).data_type();
+            let wanted = field_type(own).ok_or_else(|| {
+                format!(
+                    "column {} is {own}, which fields of measurements cannot be",
+                    schema.field(*place).name()
+                )
+            })?;
+            Ok((name.clone(), convert(*place, &wanted)?))
+        });
+        let tags = tags.collect::<Result<Vec<_>, String>>()?;
+        let fields = fields.collect::<Result<Vec<_>, String>>()?;
+        Ok(Self { rows: rows.num_rows(), times, tags, fields })
+    }
+
+    /// Appends a row. One whose fields are all NULL is no point, and appends nothing.
+    fn line(&self, head: &str, row: usize, out: &mut String) -> Result<(), String> {
+        let begin = out.len();
+        out.push_str(head);
+        for (name, values) in &self.tags {
+            let values = values.as_string::<i32>();
+            // A tag without a text is no tag.
+            if values.is_valid(row) && !values.value(row).is_empty() {
+                out.push(',');
+                out.push_str(name);
+                out.push('=');
+                push_escaped(values.value(row), &[',', ' ', '='], out)?;
+            }
+        }
+        let mut separator = ' ';
+        for (name, values) in self.fields.iter().filter(|(_, values)| values.is_valid(row)) {
+            out.push(separator);
+            separator = ',';
+            out.push_str(name);
+            out.push('=');
+            push_field(values, row, out)?;
+        }
+        if separator == ' ' {
+            out.truncate(begin);
+            return Ok(());
+        }
+        let times = self.times.as_primitive::<TimestampNanosecondType>();
+        if times.is_null(row) {
+            return Err("it has no time".to_owned());
+        }
+        writeln!(out, " {}", times.value(row)).map_err(|error| error.to_string())
+    }
+}
+
+/// The type that a field gets; `None` if there is none.
+fn field_type(own: &DataType) -> Option<DataType> {
+    match own {
+        DataType::Dictionary(_, inner) => field_type(inner),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(DataType::Utf8),
+        DataType::Boolean => Some(DataType::Boolean),
+        DataType::UInt64 => Some(DataType::UInt64),
+        DataType::Float16 | DataType::Float32 => Some(DataType::Float32),
+        DataType::Float64 => Some(DataType::Float64),
+        other if other.is_integer() => Some(DataType::Int64),
+        _ => None,
+    }
+}
+
+fn push_field(values: &ArrayRef, row: usize, out: &mut String) -> Result<(), String> {
+    let finite = |number: f64| match number.is_finite() {
+        true => Ok(()),
+        false => Err(format!("{number} is no value of a field: measurements have no NaN and no infinity")),
+    };
+    let failed = |error: std::fmt::Error| error.to_string();
+    match values.data_type() {
+        DataType::Boolean => out.push_str(if values.as_boolean().value(row) { "true" } else { "false" }),
+        DataType::Int64 => {
+            write!(out, "{}i", values.as_primitive::<Int64Type>().value(row)).map_err(failed)?
+        }
+        DataType::UInt64 => {
+            write!(out, "{}u", values.as_primitive::<UInt64Type>().value(row)).map_err(failed)?
+        }
+        DataType::Float32 => {
+            let number = values.as_primitive::<Float32Type>().value(row);
+            finite(number.into())?;
+            write!(out, "{number:?}").map_err(failed)?;
+        }
+        DataType::Float64 => {
+            let number = values.as_primitive::<Float64Type>().value(row);
+            finite(number)?;
+            write!(out, "{number:?}").map_err(failed)?;
+        }
+        _ => {
+            out.push('"');
+            for letter in values.as_string::<i32>().value(row).chars() {
+                if matches!(letter, '"' | '\\') {
+                    out.push('\\');
+                }
+                out.push(letter);
+            }
+            out.push('"');
+        }
+    }
+    Ok(())
+}
+
+/// A name with a backslash before letters that mean something.
+fn escaped(text: &str, special: &[char]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if special.contains(&letter) {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out
+}
+
+/// The same for the value of a tag, which cannot have a line end, nor a backslash at its end.
+fn push_escaped(text: &str, special: &[char], out: &mut String) -> Result<(), String> {
+    if text.contains('\n') || text.ends_with('\\') {
+        return Err(format!("the tag {text:?} has a line end, or a backslash at its end"));
+    }
+    out.push_str(&escaped(text, special));
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! Rows of files on their way into a table: batches as Arrow IPC, or pieces of CSV, each for a COPY of its own.
+
+use super::csv::Records;
+use super::pieces::{ImportedPieces, Input, bytes_of};
+use super::query::{columns_of, quoted};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use nyala_files::parquet::ParquetInput;
+use nyala_files::partition;
+use nyala_shell::Client;
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+
+/// A piece is sent when it has about so many bytes: the server takes 16 MiB.
+const PIECE_BYTES: usize = 6 << 20;
+/// Rows of a batch are sent apart so that one is not longer than that.
+const PIECE_ROWS: usize = 1 << 16;
+/// What of a file is read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Where rows go.
+pub(super) struct Destination<'a> {
+    pub(super) database: &'a str,
+    /// The name, as it stands in SQL.
+    pub(super) table: String,
+}
+
+/// A Parquet file, and the columns of the folders that it is in.
+pub(super) struct ParquetRows {
+    input: ParquetInput,
+    folders: Vec<(String, Option<String>)>,
+    pub(super) schema: SchemaRef,
+}
+
+impl ParquetRows {
+    pub(super) fn open(input: &Input, is_wanted: impl Fn(&str) -> bool) -> Result<Self, String> {
+        let shown = input.path.display().to_string();
+        let file = File::open(&input.path).map_err(|error| format!("{shown}: {error}"))?;
+        let opened = ParquetInput::open(file, &shown).map_err(|error| error.to_string())?;
+        let own = opened.schema().clone();
+        let folders = partition::values_of(&input.below).into_iter();
+        let folders = folders.filter(|(name, _)| own.field_with_name(name).is_err() && is_wanted(name));
+        let folders: Vec<_> = folders.collect();
+        let mut fields: Vec<Field> = own.fields().iter().map(|field| field.as_ref().clone()).collect();
+        fields.extend(folders.iter().map(|(name, _)| Field::new(name, DataType::Utf8, true)));
+        Ok(Self { input: opened, folders, schema: Arc::new(Schema::new(fields)) })
+    }
+
+    /// How many there are.
+    pub(super) fn rows(&self) -> u64 {
+        self.input.rows()
+    }
+
+    /// The next ones.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, String> {
+        let Some(rows) = self.input.next_rows().map_err(|error| error.to_string())? else { return Ok(None) };
+        let mut columns = rows.columns().to_vec();
+        for (_, value) in &self.folders {
+            columns.push(match value {
+                Some(text) => Arc::new(StringArray::from(vec![text.as_str(); rows.num_rows()])) as ArrayRef,
+                None => new_null_array(&DataType::Utf8, rows.num_rows()),
+            });
+        }
+        let rows = RecordBatch::try_new(self.schema.clone(), columns);
+        rows.map(Some).map_err(|error| error.to_string())
+    }
+}
+
+/// Imports a Parquet file. Returns its rows.
+pub(super) fn import_parquet(
+    client: &Client,
+    input: &Input,
+    to: &Destination<'_>,
+    pieces: &mut ImportedPieces<'_>,
+) -> Result<u64, String> {
+    let all = format!("SELECT * FROM {}", to.table);
+    let columns = columns_of(client, &all, to.database)?;
+    let mut file = ParquetRows::open(input, |name| columns.field_with_name(name).is_ok())?;
+    let total = file.rows();
+    let (done, bytes) = (pieces.done_rows(input), bytes_of(input));
+    let names: Vec<String> = file.schema.fields().iter().map(|field| quoted(field.name())).collect();
+    let statement = format!("COPY {} ({}) FROM STDIN (FORMAT arrow)", to.table, names.join(", "));
+    let mut piece = Piece::new(&file.schema)?;
+    let mut at = 0;
+    while let Some(rows) = file.next()? {
+        let begin = at;
+        at += rows.num_rows() as u64;
+        // What was sent before is skipped.
+        let skipped = done.saturating_sub(begin).min(rows.num_rows() as u64) as usize;
+        let mut from = skipped;
+        while from < rows.num_rows() {
+            let take = rows_within(&rows, from);
+            piece.add(&rows.slice(from, take))?;
+            from += take;
+            if piece.is_full() {
+                let until = begin + from as u64;
+                piece.send(input, until, pieces, |body| {
+                    client.copy(&statement, to.database, "application/vnd.apache.arrow.stream", body)
+                })?;
+            }
+        }
+        pieces.watch((at as f64 / total.max(1) as f64 * bytes as f64) as u64);
+    }
+    if piece.rows > 0 {
+        piece.send(input, at, pieces, |body| {
+            client.copy(&statement, to.database, "application/vnd.apache.arrow.stream", body)
+        })?;
+    }
+    Ok(at)
+}
+
+/// How many rows from there on make about half a piece.
+fn rows_within(rows: &RecordBatch, from: usize) -> usize {
+    let each = rows.get_array_memory_size() / rows.num_rows().max(1);
+    let most = (PIECE_BYTES / 2 / each.max(1)).clamp(1, PIECE_ROWS);
+    most.min(rows.num_rows() - from)
+}
+
+/// Rows that are sent together.
+struct Piece {
+    schema: SchemaRef,
+    writer: StreamWriter<Vec<u8>>,
+    rows: u64,
+}
+
+impl Piece {
+    fn new(schema: &SchemaRef) -> Result<Self, String> {
+        let writer = StreamWriter::try_new(Vec::new(), schema).map_err(|error| error.to_string())?;
+        Ok(Self { schema: schema.clone(), writer, rows: 0 })
+    }
+
+    fn add(&mut self, rows: &RecordBatch) -> Result<(), String> {
+        self.writer.write(rows).map_err(|error| error.to_string())?;
+        self.rows += rows.num_rows() as u64;
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.writer.get_ref().len() >= PIECE_BYTES
+    }
+
+    fn send(
+        &mut self,
+        input: &Input,
+        until: u64,
+        pieces: &mut ImportedPieces<'_>,
+        write: impl FnOnce(&[u8]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let own = std::mem::replace(self, Self::new(&self.schema)?);
+        let body = own.writer.into_inner().map_err(|error| error.to_string())?;
+        let first = until - own.rows + 1;
+        pieces.send(input, until, own.rows, || {
+            write(&body).map_err(|words| format!("rows {first} to {until}: {words}"))
+        })
+    }
+}
+
+/// Imports a CSV file. Returns its rows.
+pub(super) fn import_csv(
+    client: &Client,
+    input: &Input,
+    to: &Destination<'_>,
+    columns: &[String],
+    pieces: &mut ImportedPieces<'_>,
+) -> Result<u64, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", input.path.display());
+    let mut file = File::open(&input.path).map_err(failed)?;
+    let mut records = Records::default();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut names = columns.to_vec();
+    let (mut read_bytes, mut at, done) = (0, 0, pieces.done_rows(input));
+    let mut body = Vec::new();
+    let mut in_body = 0;
+    loop {
+        let length = file.read(&mut buffer).map_err(failed)?;
+        records.push(&buffer[..length]);
+        read_bytes += length as u64;
+        while let Some(record) = records.next(length == 0) {
+            if names.is_empty() {
+                names = record.names().ok_or_else(|| {
+                    format!("{}: the first line has no names of columns: say --columns", input.path.display())
+                })?;
+                continue;
+            }
+            at += 1;
+            if at > done {
+                body.extend_from_slice(record.text);
+                in_body += 1;
+            }
+            if body.len() >= PIECE_BYTES {
+                send_csv(client, to, &names, input, at, &mut in_body, &mut body, pieces)?;
+            }
+        }
+        if length == 0 {
+            break;
+        }
+        records
+            .check()
+            .map_err(|words| format!("{}, behind line {}: {words}", input.path.display(), records.line()))?;
+        pieces.watch(read_bytes);
+    }
+    if in_body > 0 {
+        send_csv(client, to, &names, input, at, &mut in_body, &mut body, pieces)?;
+    }
+    Ok(at)
+}
+
+#[allow(clippy::too_many_arguments, reason = "the parts of a piece of a file, named at both calls")]
+fn send_csv(
+    client: &Client,
+    to: &Destination<'_>,
+    names: &[String],
+    input: &Input,
+    until: u64,
+    rows: &mut u64,
+    body: &mut Vec<u8>,
+    pieces: &mut ImportedPieces<'_>,
+) -> Result<(), String> {
+    let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    let statement = format!("COPY {} ({}) FROM STDIN (FORMAT csv)", to.table, names.join(", "));
+    let count = std::mem::take(rows);
+    let first = until - count + 1;
+    pieces.send(input, until, count, || {
+        client
+            .copy(&statement, to.database, "text/csv", body)
+            .map_err(|words| format!("rows {first} to {until} (lines are counted from row {first}): {words}"))
+    })?;
+    body.clear();
+    Ok(())
+}

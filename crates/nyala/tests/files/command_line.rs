@@ -1,0 +1,156 @@
+//! `nyala export` and `nyala import`, from a running server and from a data directory.
+
+use super::sql::{changed, done, lines, number};
+use super::{EVERY_TYPE, Fixture, names, rows, run, write_every_type};
+
+#[test]
+fn a_table_that_is_exported_and_imported_is_the_same() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    write_every_type(server, "t");
+    let expected = rows(server, "t");
+    for (form, file) in [("parquet", "t.parquet"), ("csv", "t.csv")] {
+        let printed = fixture.run(&["export"], &["--table", "t", file]).printed();
+        assert!(printed.starts_with("6 rows, ") && printed.contains(" bytes in 1 file in "), "{printed}");
+        let table = format!("from_{form}");
+        done(server, &format!("CREATE TABLE {table} {EVERY_TYPE}"));
+        let printed = fixture.run(&["import", form], &["--table", &table, file]).printed();
+        assert!(printed.starts_with("6 rows of 1 file in "), "{printed}");
+        assert!(printed.contains(&format!("\"{table}\" has 6 rows")), "{printed}");
+        assert_eq!(rows(server, &table), expected, "{form}");
+        // A second time the keys are there: nothing is written, and the message says what is wrong.
+        let again = fixture.run(&["import", form], &["--table", &table, file]);
+        assert_eq!(again.code, 1, "{again:?}");
+        assert!(again.errors.contains("23505") && again.errors.contains(file), "{again:?}");
+        assert_eq!(number(server, &format!("SELECT count(*) FROM {table}")), 6);
+        std::fs::remove_file(fixture.path("nyala-import.journal")).expect("it can go on");
+    }
+    // A file that is there is replaced only if that is asked for.
+    let refused = fixture.run(&["export"], &["--table", "t", "t.parquet"]);
+    assert!(refused.code == 1 && refused.errors.contains("--overwrite"), "{refused:?}");
+    let query = "SELECT id, name FROM t WHERE id < 3;";
+    let arguments = ["--sql", query, "--overwrite", "--compression", "none", "t.parquet"];
+    assert!(fixture.run(&["export"], &arguments).printed().starts_with("2 rows, "));
+    for (arguments, wanted) in [
+        (&["--sql", "SELECT nothing FROM t", "x.csv"][..], "42703"),
+        (&["--table", "t", "x.txt"], "--format"),
+        (&["--sql", "SELECT id, id FROM t", "x.parquet"], "name one with AS"),
+        (&["--table", "t", "/nonexistent/x.csv"], "/nonexistent"),
+        (&["--table", "t", "--partition-by", "number", "x"], "cannot be partitioned by number"),
+    ] {
+        let refused = fixture.run(&["export"], arguments);
+        assert!(refused.code == 1 && refused.errors.contains(wanted), "{arguments:?}: {refused:?}");
+    }
+    let left = names(fixture.path("").as_path());
+    assert!(!left.iter().any(|name| name.starts_with("x.") || name.contains(".tmp")), "{left:?}");
+}
+
+#[test]
+fn points_are_exported_by_day_and_imported_into_another_measurement() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    let mut text = String::new();
+    for hour in 0..72 {
+        let time = 1_767_225_600_000_000_000_i64 + hour * 3_600_000_000_000 + 7;
+        for host in ["a", "b c", "d=e,f", "g\\,h"] {
+            let host = host.replace(' ', "\\ ").replace('=', "\\=").replace(',', "\\,");
+            text.push_str(&format!(
+                "cpu\\ load,host={host} v={hour}.5,n=-{hour}i,big=18446744073709551615u,up=true,s=\"q\\\"\\\\{hour}\" {time}\n"
+            ));
+        }
+    }
+    text.push_str("cpu\\ load v=1 -9223372036854775806\ncpu\\ load,host=a s=\"end\" 9223372036854775806\n");
+    let written = server.write(&text);
+    assert_eq!(written.status, 204, "{}", String::from_utf8_lossy(&written.body));
+    let arguments = ["--table", "cpu load", "--partition-by", "host,day", "out"];
+    let printed = fixture.run(&["export"], &arguments).printed();
+    assert!(printed.starts_with("290 rows, ") && printed.contains("14 files"), "{printed}");
+    let files = names(&fixture.path("out"));
+    assert_eq!(files.len(), 14, "{files:?}");
+    assert!(files.contains(&"host=d%3De,f/day=2026-01-03/part-0.parquet".to_owned()), "{files:?}");
+    let arguments = ["--measurement", "copy", "--tags", "host", "--time", "time", "out"];
+    let printed = fixture.run(&["import", "parquet"], &arguments).printed();
+    assert!(printed.starts_with("290 rows of 14 files in "), "{printed}");
+    let of = |measurement: &str| {
+        let query =
+            format!("SELECT time_ns, host, v, n, big, up, s FROM \"{measurement}\" ORDER BY time_ns, host");
+        lines(server, &query)
+    };
+    assert_eq!(of("copy"), of("cpu load"));
+    let tags = server.query("SHOW TAG VALUES FROM copy WITH KEY = host").to_string();
+    assert!(tags.contains("b c") && tags.contains("d=e,f"), "{tags}");
+    // The same again are the same points.
+    let printed = fixture.run(&["import", "parquet"], &arguments).printed();
+    assert!(printed.contains("0 points are new"), "{printed}");
+    // As CSV, into a measurement whose types are known.
+    assert_eq!(fixture.run(&["export"], &["--table", "cpu load", "all.csv"]).code, 0);
+    assert_eq!(server.write("other,host=x v=0,n=0i,big=0u,up=false,s=\"\" 0").status, 204);
+    let printed = fixture.run(&["import", "csv"], &["--measurement", "other", "all.csv"]).printed();
+    assert!(printed.starts_with("290 rows of 1 file"), "{printed}");
+    assert_eq!(server.number("SELECT count(v) FROM other"), server.number("SELECT count(v) FROM copy") + 1);
+    let refused = fixture.run(&["import", "parquet"], &["--measurement", "x", "--time", "when", "out"]);
+    assert!(
+        refused.code == 1 && refused.errors.contains("there is no column when: it has time"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_data_directory_is_read_and_written_without_a_server() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    done(server, "CREATE TABLE t (id int PRIMARY KEY, name text)");
+    assert_eq!(changed(server, "INSERT INTO t VALUES (1, 'a'), (2, NULL), (3, '')"), 3);
+    let expected = rows(server, "t");
+    let Fixture { server, directory } = fixture;
+    assert!(server.stop().success());
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("UTF-8");
+    let options = ["--data-dir", data, "-d", "d", "--table", "t"];
+    run(directory.path(), &[&["export"], &options[..], &["t.csv"]].concat()).printed();
+    assert_eq!(
+        std::fs::read_to_string(directory.path().join("t.csv")).expect("a file"),
+        "id,name\n1,a\n2,\n3,\"\"\n"
+    );
+    let export = run(directory.path(), &[&["export"], &options[..], &["t.parquet"]].concat());
+    assert!(export.printed().starts_with("3 rows, "));
+    std::fs::write(directory.path().join("more.csv"), "4,\"d\ne\"\n5,\n").expect("a file");
+    let arguments = [&["import", "csv"], &options[..], &["--columns", "id,name", "more.csv"]].concat();
+    assert!(run(directory.path(), &arguments).printed().contains("\"t\" has 5 rows"));
+    let server = super::Process::start(std::path::Path::new(data), &[]);
+    let now = lines(&server, "SELECT * FROM t WHERE id < 4 ORDER BY id");
+    assert_eq!(now, expected);
+    assert_eq!(number(&server, "SELECT length(name) FROM t WHERE id = 4"), 3);
+}
+
+#[test]
+fn rows_that_do_not_fit_are_named() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    done(server, "CREATE TABLE t (id int PRIMARY KEY, n smallint)");
+    std::fs::write(fixture.path("t.csv"), "id,n\n1,1\n2,high\n").expect("a file");
+    let refused = fixture.run(&["import", "csv"], &["--table", "t", "t.csv"]);
+    assert!(
+        refused.code == 1 && refused.errors.contains("22P02") && refused.errors.contains("t.csv"),
+        "{refused:?}"
+    );
+    assert!(refused.errors.contains("COPY t, line 2, column n: \"high\""), "{refused:?}");
+    assert_eq!(number(server, "SELECT count(*) FROM t"), 0);
+    // It goes on with a file that was repaired.
+    std::fs::write(fixture.path("t.csv"), "id,n\n1,1\n2,2\n").expect("a file");
+    assert!(fixture.run(&["import", "csv"], &["--table", "t", "t.csv"]).printed().contains("has 2 rows"));
+    // An integer that is too large, and a column that is missing.
+    let export = ["--sql", "SELECT 3 AS id, 70000 AS n", "n.parquet"];
+    fixture.run(&["export"], &export).printed();
+    let refused = fixture.run(&["import", "parquet"], &["--table", "t", "n.parquet"]);
+    assert!(
+        refused.code == 1 && refused.errors.contains("22003") && refused.errors.contains("\"n\""),
+        "{refused:?}"
+    );
+    std::fs::remove_file(fixture.path("nyala-import.journal")).expect("it can go on");
+    let export = ["--sql", "SELECT 3 AS id, 7 AS m", "m.parquet"];
+    fixture.run(&["export"], &export).printed();
+    let refused = fixture.run(&["import", "parquet"], &["--table", "t", "m.parquet"]);
+    assert!(refused.code == 1 && refused.errors.contains("42703"), "{refused:?}");
+    assert_eq!(number(server, "SELECT count(*) FROM t"), 2);
+}
