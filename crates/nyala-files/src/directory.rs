@@ -139,8 +139,8 @@ pub enum FileKind {
     Folder,
 }
 
-/// The parts of a path. It has no `..`, and begins in the directory.
-fn components(path: &str) -> FileResult<Vec<String>> {
+/// The parts of a path. It has no `..`, and begins in the folder.
+pub(crate) fn components(path: &str) -> FileResult<Vec<String>> {
     if path.contains('\0') {
         return Err(forbidden(&path.replace('\0', "\\0"), "has a zero byte in it"));
     }

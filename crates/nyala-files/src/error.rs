@@ -44,15 +44,21 @@ impl FileError {
 
     /// An error of the system, about a file.
     pub fn io(path: &str) -> impl Fn(io::Error) -> Self {
-        move |error| {
-            let kind = match error.kind() {
-                io::ErrorKind::NotFound => FileErrorKind::Missing,
-                io::ErrorKind::AlreadyExists => FileErrorKind::Exists,
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FileErrorKind::DiskFull,
-                _ => FileErrorKind::Io,
-            };
-            Self::new(kind, format!("\"{path}\": {error}"))
+        move |error| Self::of_io(path, &error)
+    }
+
+    /// The same of an error that somebody else keeps. One of ours that went through [`io::Write`] is itself again.
+    pub(crate) fn of_io(path: &str, error: &io::Error) -> Self {
+        if let Some(own) = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
+            return own.clone();
         }
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound => FileErrorKind::Missing,
+            io::ErrorKind::AlreadyExists => FileErrorKind::Exists,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FileErrorKind::DiskFull,
+            _ => FileErrorKind::Io,
+        };
+        Self::new(kind, format!("\"{path}\": {error}"))
     }
 }
 

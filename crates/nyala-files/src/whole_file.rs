@@ -1,7 +1,10 @@
-//! A file that appears when all of it is on the disk: it is written under another name, synced, and renamed.
+//! A file that appears when all of it is there. On a disk it is written under another name, synced, and renamed; an object is
+//! put together from its parts at the end.
 
 use crate::directory::{Directory, Place};
 use crate::error::{FileError, FileResult};
+use crate::folder::Folder;
+use crate::upload::Upload;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +18,51 @@ const TRIES: usize = 64;
 #[derive(Debug)]
 pub struct WholeFile {
     path: String,
-    place: Place,
-    temporary: String,
-    /// `None`: it was published.
-    file: Option<File>,
+    target: Target,
     bytes: u64,
+    is_published: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    Disk { place: Place, temporary: String, file: File },
+    Object(Box<Upload>),
 }
 
 impl WholeFile {
-    /// Begins a file in a directory, and creates the folders before it.
-    pub fn create(directory: &Directory, path: &str) -> FileResult<Self> {
+    /// Begins a file in a folder, and creates the folders before it.
+    pub fn create(folder: &Folder, path: &str) -> FileResult<Self> {
+        let target = match folder {
+            Folder::Directory(directory) => Target::on_disk(directory, path)?,
+            Folder::Bucket(bucket) => Target::Object(Box::new(Upload::begin(bucket, path)?)),
+        };
+        Ok(Self { path: path.to_owned(), target, bytes: 0, is_published: false })
+    }
+
+    /// The memory that is held for what is not written yet.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.target {
+            Target::Disk { .. } => 0,
+            Target::Object(upload) => upload.memory_bytes(),
+        }
+    }
+
+    /// Makes it durable and gives it its name; what had that name before is replaced. Returns its length, bytes.
+    pub fn publish(mut self) -> FileResult<u64> {
+        match &mut self.target {
+            Target::Disk { place, temporary, file } => {
+                let published = file.sync_all().and_then(|()| place.publish(temporary));
+                published.map_err(FileError::io(&self.path))?;
+            }
+            Target::Object(upload) => upload.finish()?,
+        }
+        self.is_published = true;
+        Ok(self.bytes)
+    }
+}
+
+impl Target {
+    fn on_disk(directory: &Directory, path: &str) -> FileResult<Self> {
         let place = directory.place(path, true)?;
         let shown = FileError::io(path);
         for _ in 0..TRIES {
@@ -32,32 +70,21 @@ impl WholeFile {
             // Readers of folders leave out names that begin with a dot.
             let temporary = format!(".nyala-{}-{number}.tmp", std::process::id());
             match place.create(&temporary) {
-                Ok(file) => {
-                    return Ok(Self { path: path.to_owned(), place, temporary, file: Some(file), bytes: 0 });
-                }
+                Ok(file) => return Ok(Self::Disk { place, temporary, file }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(shown(error)),
             }
         }
         Err(shown(io::ErrorKind::AlreadyExists.into()))
     }
-
-    /// Syncs it and gives it its name; what had that name before is replaced. Returns its length, bytes.
-    pub fn publish(mut self) -> FileResult<u64> {
-        let shown = FileError::io(&self.path);
-        let file = self.file.take().expect("it is published once");
-        let published = file.sync_all().and_then(|()| self.place.publish(&self.temporary));
-        if published.is_err() {
-            self.file = Some(file);
-        }
-        published.map_err(shown)?;
-        Ok(self.bytes)
-    }
 }
 
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.as_mut().expect("it is not published yet").write(bytes)?;
+        let written = match &mut self.target {
+            Target::Disk { file, .. } => file.write(bytes)?,
+            Target::Object(upload) => upload.write(bytes)?,
+        };
         self.bytes += written as u64;
         Ok(written)
     }
@@ -69,9 +96,13 @@ impl Write for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
+        if self.is_published {
+            return;
+        }
+        match &mut self.target {
             // If it cannot be removed, its name says what it is.
-            drop(self.place.remove(&self.temporary));
+            Target::Disk { place, temporary, .. } => drop(place.remove(temporary)),
+            Target::Object(upload) => upload.abort(),
         }
     }
 }
@@ -99,6 +130,7 @@ mod tests {
         symlink("..", inside.join("up")).unwrap();
         symlink("folder", inside.join("sideways")).unwrap();
         let directory = Directory::open(&inside).unwrap();
+        let folder = Folder::Directory(directory.clone());
         let absolute = outside.path().join("secret").display().to_string();
         let paths = [
             "../secret",
@@ -115,12 +147,12 @@ mod tests {
             assert_eq!(kind(directory.read(path)), FileErrorKind::Forbidden, "{path}");
         }
         for path in ["../new", "up/new", "sideways/new", "folder/../../new"] {
-            assert_eq!(kind(WholeFile::create(&directory, path)), FileErrorKind::Forbidden, "{path}");
+            assert_eq!(kind(WholeFile::create(&folder, path)), FileErrorKind::Forbidden, "{path}");
         }
         assert_eq!(kind(directory.create_folder("up/new")), FileErrorKind::Forbidden);
         assert!(!outside.path().join("new").exists());
         // A link in the place of a new file is replaced, not followed.
-        let mut file = WholeFile::create(&directory, "link").unwrap();
+        let mut file = WholeFile::create(&folder, "link").unwrap();
         file.write_all(b"new").unwrap();
         file.publish().unwrap();
         assert_eq!(std::fs::read(outside.path().join("secret")).unwrap(), b"x");
@@ -148,12 +180,13 @@ mod tests {
     fn a_file_appears_whole_or_not_at_all() {
         let inside = tempfile::tempdir().unwrap();
         let directory = Directory::open(inside.path()).unwrap();
-        let mut given_up = WholeFile::create(&directory, "a/b").unwrap();
+        let folder = Folder::Directory(directory.clone());
+        let mut given_up = WholeFile::create(&folder, "a/b").unwrap();
         given_up.write_all(b"half").unwrap();
         assert_eq!(directory.kind("a/b"), Ok(None));
         drop(given_up);
         assert_eq!(directory.create_folder("a").unwrap().names().unwrap(), Vec::<String>::new());
-        let mut file = WholeFile::create(&directory, "a/b").unwrap();
+        let mut file = WholeFile::create(&folder, "a/b").unwrap();
         file.write_all(b"all").unwrap();
         assert_eq!(file.publish().unwrap(), 3);
         let mut text = String::new();

@@ -53,8 +53,8 @@ pub struct SqlServer {
     pub influxql: Arc<dyn InfluxqlQueries>,
     /// Plans that are used again.
     pub plans: PlanCache,
-    /// Where statements may write and read files; `None`: nowhere.
-    pub files: Option<nyala_files::Directory>,
+    /// Where statements may write and read files.
+    pub files: nyala_files::Folders,
     /// When it was started, ns since 1970.
     pub started_ns: i64,
     /// Logs changes of points, and of definitions of tables.

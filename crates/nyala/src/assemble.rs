@@ -109,7 +109,7 @@ impl Running {
         let audit: Arc<Audit> = Arc::default();
         let sources = metric_sources(&opened, &checks, &memory, &connections);
         #[cfg(feature = "sql")]
-        let files = exchange::directory(config)?;
+        let files = exchange::folders(config)?;
         // Made when the data directory is locked.
         #[cfg(feature = "sql")]
         let spill: Arc<OnceLock<Arc<SpillSpace>>> = Arc::default();

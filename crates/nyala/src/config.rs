@@ -222,6 +222,10 @@ settings! {
         files_dir: PathBuf = ("no files"), "DIRECTORY",
             "Directory in which administrators may write and read files by COPY of SQL; nothing outside it can be named";
         #[arg(value_delimiter = ',')]
+        files_s3: Vec<String> = (), "URL,…",
+            "Buckets, or prefixes in them, in which administrators may write and read objects by COPY of SQL: s3://bucket/prefix; \
+             the server and the credentials are those of the environment variables AWS_…";
+        #[arg(value_delimiter = ',')]
         allowed_hosts: Vec<String> =
             ("any with authentication, or if http-bind is not a loopback address; otherwise none, as a protection against \
               DNS rebinding"),

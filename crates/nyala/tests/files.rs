@@ -2,6 +2,8 @@
 //! use them.
 #![cfg(feature = "sql")]
 
+#[path = "files/buckets.rs"]
+mod buckets;
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
@@ -27,6 +29,7 @@ mod sql;
 use process::Process;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A server with a database `d` that may use files, and its directories.
 struct Fixture {
@@ -40,11 +43,16 @@ impl Fixture {
     }
 
     fn start_with(arguments: &[&str]) -> Self {
+        Self::start_in(arguments, &[])
+    }
+
+    fn start_in(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let files = directory.path().join("files");
         std::fs::create_dir(&files).expect("a directory");
         let arguments = [&["--files-dir", files.to_str().expect("UTF-8")], arguments].concat();
-        let server = Process::start(&directory.path().join("data"), &arguments);
+        let server = Process::spawn_in(&directory.path().join("data"), &arguments, variables);
+        server.wait_until_ready(Duration::from_secs(30));
         server.query("CREATE DATABASE d");
         Self { server, directory }
     }
@@ -84,7 +92,13 @@ impl Outcome {
 }
 
 fn run(directory: &Path, arguments: &[&str]) -> Outcome {
+    run_with(directory, arguments, &[])
+}
+
+/// The same with environment variables.
+fn run_with(directory: &Path, arguments: &[&str], variables: &[(String, String)]) -> Outcome {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nyala"));
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let ran = command.args(arguments).current_dir(directory).stdin(Stdio::null()).output().expect("it runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Outcome { code: ran.status.code().unwrap_or(-1), out: text(&ran.stdout), errors: text(&ran.stderr) }

@@ -77,6 +77,11 @@ impl<W: Write + Send> ParquetOutput<W> {
         self.writer.memory_size()
     }
 
+    /// What it is written to.
+    pub fn inner(&self) -> &W {
+        self.writer.inner()
+    }
+
     /// Writes what is left, and the footer. Returns what it was written to.
     pub fn finish(self) -> FileResult<W> {
         self.writer.into_inner().map_err(|error| failed(&self.path, error))
@@ -134,7 +139,7 @@ fn failed(path: &str, error: ParquetError) -> FileError {
         _ => None,
     };
     match (source, &error) {
-        (Some(source), _) => FileError::io(path)(std::io::Error::new(source.kind(), source.to_string())),
+        (Some(source), _) => FileError::of_io(path, source),
         (None, ParquetError::NYI(words)) => {
             FileError::new(FileErrorKind::Unsupported, format!("\"{path}\": {words}"))
         }

@@ -19,8 +19,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// What is wrong with the file, with the place in it, or with a row.
 pub async fn read_file(input: FileIn, session: &mut Session) -> Result<CommandTag, Failure> {
     before_long_work().await;
-    let FileIn { copy, directory, path } = input;
-    let file = directory.read(&path).map_err(SqlError::from)?;
+    let FileIn { copy, file, path } = input;
+    let file = file.open().map_err(SqlError::from)?;
     match copy.form().kind {
         CopyKind::Parquet => read_parquet(*copy, file, &path, session).await,
         _ => read_text(*copy, file, &path, session).await,

@@ -11,7 +11,7 @@ use arrow_schema::Schema;
 use nyala_core::before_long_work;
 use nyala_exec::Zone;
 use nyala_files::parquet::{ParquetOptions, ParquetOutput};
-use nyala_files::{Directory, WholeFile, partition};
+use nyala_files::{Folder, WholeFile, partition};
 use nyala_sql::{CommandTag, CopyForm, CopyKind, FileOut, SqlError};
 use std::io::Write;
 
@@ -42,9 +42,9 @@ impl RowFile {
     /// Begins a file.
     ///
     /// # Errors
-    /// What the directory does not allow, and what the form has no type for.
+    /// What the folder does not allow, and what the form has no type for.
     pub fn create(
-        directory: &Directory,
+        folder: &Folder,
         path: &str,
         schema: &Schema,
         form: &CopyForm,
@@ -56,7 +56,7 @@ impl RowFile {
             CopyKind::Parquet => Vec::new(),
             _ => schema.fields().iter().map(|field| ColumnType::of_field(field)).collect::<Result<_, _>>()?,
         };
-        let file = WholeFile::create(directory, path).map_err(SqlError::from)?;
+        let file = WholeFile::create(folder, path).map_err(SqlError::from)?;
         if form.kind == CopyKind::Parquet {
             let output = ParquetOutput::new(file, path, schema, parquet).map_err(SqlError::from)?;
             return Ok(Self(Kind::Parquet(Box::new(output))));
@@ -82,8 +82,8 @@ impl RowFile {
     /// The memory that is held for what is not written yet.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
-            Kind::Parquet(output) => output.memory_bytes(),
-            Kind::Text(text) => text.buffer.capacity(),
+            Kind::Parquet(output) => output.memory_bytes() + output.inner().memory_bytes(),
+            Kind::Text(text) => text.buffer.capacity() + text.file.memory_bytes(),
         }
     }
 
@@ -132,7 +132,7 @@ impl TextFile {
 /// What goes wrong with rows or files. Files that were begun are not there then; those of a folder that were ended are.
 pub async fn write_files(out: FileOut, zone: Zone) -> Result<CommandTag, Failure> {
     before_long_work().await;
-    let FileOut { mut rows, form, directory, path, parquet, partitions } = out;
+    let FileOut { mut rows, form, folder, path, parquet, partitions } = out;
     let mut held = rows.memory().map(nyala_exec::QueryMemory::hold);
     let mut hold = |file: &RowFile| -> Result<(), Failure> {
         let Some(held) = &mut held else { return Ok(()) };
@@ -146,7 +146,7 @@ pub async fn write_files(out: FileOut, zone: Zone) -> Result<CommandTag, Failure
     let schema = rows.schema();
     let mut written = 0;
     if partitions.is_empty() {
-        let mut file = RowFile::create(&directory, &path, &schema, &form, &parquet, zone)?;
+        let mut file = RowFile::create(&folder, &path, &schema, &form, &parquet, zone)?;
         while let Some(batch) = rows.next().await? {
             file.write(&batch)?;
             hold(&file)?;
@@ -155,8 +155,8 @@ pub async fn write_files(out: FileOut, zone: Zone) -> Result<CommandTag, Failure
         file.finish()?;
         return Ok(CommandTag { command: "COPY", rows: Some(written), change: None });
     }
-    let folder = directory.create_folder(&path).map_err(SqlError::from)?;
-    if !folder.names().map_err(SqlError::from)?.is_empty() {
+    let folder = folder.create_folder(&path).map_err(SqlError::from)?;
+    if !folder.is_empty().map_err(SqlError::from)? {
         let message = format!("the directory \"{path}\" is not empty");
         return Err(Failure::new("58P02", message).with_hint("Name another one."));
     }

@@ -40,16 +40,6 @@ pub(crate) enum CopyEnd {
     Program,
 }
 
-impl CopyEnd {
-    /// The path of a file.
-    pub(crate) fn path(&self) -> Option<&str> {
-        match self {
-            Self::File(path) => Some(path),
-            Self::Client | Self::Program => None,
-        }
-    }
-}
-
 /// An option as it is written.
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenOption {

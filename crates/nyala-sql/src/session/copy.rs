@@ -10,7 +10,9 @@ use crate::statement::{Copy, Statement};
 use crate::target::{Place, Target, folded, unknown_column};
 use arrow_schema::DataType;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use nyala_core::before_long_work;
 use nyala_db::users::Privilege;
+use std::sync::Arc;
 
 /// What days are called that rows are partitioned by, …
 const DAY: &str = "day";
@@ -20,13 +22,14 @@ const TIME: &str = "time";
 impl Session {
     pub(super) async fn prepare_copy(&mut self, copy: &Copy) -> SqlResult<CopyPlan> {
         let written = &copy.written;
-        let directory = self.files_of(written)?;
+        let place = self.file_of(written)?;
         let options = CopyOptions::of(&written.options, written.is_from, &written.end)?;
-        let file = directory.zip(written.end.path()).map(|(directory, path)| CopyFile {
-            directory,
-            path: path.to_owned(),
+        let file = place.map(|(folder, path)| CopyFile {
+            folder,
+            path,
             parquet: options.file().parquet,
             partitions: options.file().partition_by.clone(),
+            opened: Arc::default(),
         });
         match (&written.subject, &copy.query) {
             (CopySubject::Table { name, columns }, _) if written.is_from => {
@@ -36,6 +39,7 @@ impl Session {
                 }
                 let of_file = match &file {
                     Some(file) if columns.is_empty() && options.kind() == CopyKind::Parquet => {
+                        before_long_work().await;
                         file.columns()?
                     }
                     _ => Vec::new(),
@@ -200,9 +204,9 @@ impl Session {
                 let copy = Box::new(copy);
                 Ok(Some(match file {
                     None => Outcome::CopyIn(copy),
-                    Some(CopyFile { directory, path, .. }) => {
-                        let (directory, path) = (directory.clone(), path.clone());
-                        Outcome::FileIn(Box::new(FileIn { copy, directory, path }))
+                    Some(file) => {
+                        let path = file.path.clone();
+                        Outcome::FileIn(Box::new(FileIn { copy, file: file.clone(), path }))
                     }
                 }))
             }

@@ -4,6 +4,7 @@ use super::disk;
 use crate::config::{Config, StoreKind};
 use crate::server::metric::Metric;
 use nyala_sql::spill::{SpillSpace, remove_left_over};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Files of the store are not looked for in folders whose names begin with a dot.
@@ -11,7 +12,7 @@ const DIRECTORY: &str = ".spill";
 
 /// The space; none, with a warning, if it cannot be made.
 pub fn space(config: &Config, statement_bytes: usize) -> SpillSpace {
-    let directory = config.data_dir.join(DIRECTORY);
+    let directory = directory(config);
     // A store that is elsewhere does not lock the data directory: another server may use it.
     let is_locked = config.store == StoreKind::Embedded;
     let cleaned = if is_locked { remove_left_over(&directory) } else { Ok(()) };
@@ -26,6 +27,11 @@ pub fn space(config: &Config, statement_bytes: usize) -> SpillSpace {
         tracing::warn!(%error, directory = %directory.display(), "statements that need more than their memory will fail");
         SpillSpace::none()
     })
+}
+
+/// Its directory.
+pub fn directory(config: &Config) -> PathBuf {
+    config.data_dir.join(DIRECTORY)
 }
 
 /// How much of it is used; nothing before there is one.

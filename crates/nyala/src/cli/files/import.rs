@@ -1,7 +1,8 @@
 //! `nyala import parquet` and `nyala import csv`: files into a table or a measurement.
 
+use super::inputs::{Input, inputs_of};
 use super::journal::Journal;
-use super::pieces::{ImportedPieces, Input, inputs_of};
+use super::pieces::ImportedPieces;
 use super::query::{count_of, table_name};
 use super::source::SourceArgs;
 use super::table::{self, Destination};
@@ -27,7 +28,8 @@ Exit code: 0 everything was imported, 1 something was not (the message says what
 Examples:
   nyala import parquet -d shop --table orders orders.parquet
   nyala import parquet -d telegraf --measurement cpu --tags host,region --time time cpu.parquet
-  nyala import parquet -d telegraf --measurement cpu --tags host cpu/    what nyala export --partition-by has written";
+  nyala import parquet -d telegraf --measurement cpu --tags host cpu/    what nyala export --partition-by has written
+  nyala import parquet -d shop --table orders s3://archive/orders/       with the environment's AWS_ENDPOINT_URL, AWS_REGION, …";
 
 pub(in crate::cli) const CSV_EXAMPLES: &str = "\
 Values are read as COPY of PostgreSQL reads CSV: an empty value is NULL, an empty text is \"\". The first line has the names of
@@ -59,7 +61,7 @@ pub(in crate::cli) struct ImportArgs {
     /// Where it is noted how far the import has come
     #[arg(long, value_name = "FILE", default_value = "nyala-import.journal")]
     journal: PathBuf,
-    /// Files, or directories of them
+    /// Files, or directories of them, or s3:// and a bucket with a name in it
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }

@@ -1,12 +1,13 @@
-//! `nyala export`, and `nyala import` of Parquet and CSV: rows between a server and files of this machine.
+//! `nyala export`, and `nyala import` of Parquet and CSV: rows between a server and files of this machine, or objects of S3.
 //!
 //! Both ask a server over HTTP ([`source`]: one that runs, or one that this process is for a data directory), and rows come
-//! and go as Arrow IPC. [`export`] writes one file ([`written`]), or with [`parts`] a folder of them. [`import`] reads files, for a
+//! and go as Arrow IPC. [`export`] writes one file ([`written`]), or with [`parts`] a folder of them. [`import`] reads files ([`inputs`]), for a
 //! table ([`table`]) or a measurement ([`points`]), which are sent in [`pieces`]. A [`journal`] says how far an interrupted command came.
 
 mod csv;
 pub(super) mod export;
 pub(super) mod import;
+mod inputs;
 mod journal;
 mod parts;
 mod pieces;
@@ -16,19 +17,35 @@ mod source;
 mod table;
 mod written;
 
+use nyala_files::{Bucket, Directory, Folder};
 use std::path::Path;
 use std::time::Instant;
 
 /// The folder and the name of a file that the user named: on the own machine, links are the user's own.
-fn folder_and_name(path: &Path) -> Result<(nyala_files::Directory, String), String> {
+fn folder_and_name(path: &Path) -> Result<(Folder, String), String> {
+    if let Some(url) = path.to_str().filter(|text| Bucket::is_url(text)) {
+        let (bucket, name) = bucket_and_name(url)?;
+        return Ok((Folder::Bucket(bucket), name));
+    }
     let name = path.file_name().ok_or_else(|| format!("{} names no file", path.display()))?;
     let name = name.to_str().ok_or_else(|| format!("{} is not UTF-8", path.display()))?;
     let folder = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    let directory = nyala_files::Directory::open(folder).map_err(|error| error.to_string())?;
-    Ok((directory, name.to_owned()))
+    let directory = Directory::open(folder).map_err(|error| error.to_string())?;
+    Ok((Folder::Directory(directory), name.to_owned()))
+}
+
+/// The place in a bucket and the name there that a URL stands for. What is read goes to the system's directory for such files.
+fn bucket_and_name(url: &str) -> Result<(Bucket, String), String> {
+    let url = url.trim_end_matches('/');
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    let (place, name) = url[begin..]
+        .rsplit_once('/')
+        .map_or((url, ""), |(before, name)| (&url[..begin + before.len()], name));
+    let bucket = Bucket::open(place, &std::env::temp_dir()).map_err(|error| error.to_string())?;
+    Ok((bucket, name.to_owned()))
 }
 
 /// A number with its thousands apart.

@@ -3,20 +3,22 @@
 use super::journal::Journal;
 use super::note;
 use super::query::{Collected, columns_of, quoted, rows_of, text};
-use super::written::{Done, Written, open_folder, write_file};
+use super::written::{Done, Written, write_file};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use nyala_bench::report::progress::Progress;
-use nyala_files::partition;
+use nyala_files::{Bucket, Directory, Folder, partition};
 use nyala_shell::Client;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Readers of folders leave out names that begin with a dot.
+/// The journal in a folder: readers leave out names that begin with a dot.
 const JOURNAL: &str = ".nyala-export.journal";
+/// That of an export to a bucket, in the current directory.
+const JOURNAL_OF_OBJECTS: &str = "nyala-export.journal";
 /// What days are called, if no column is.
 const DAY: &str = "day";
 const TIME: &str = "time";
@@ -64,18 +66,17 @@ pub(super) fn export(
     let begun = Instant::now();
     let schema = columns_of(client, query, database)?;
     let parts = parts_of(client, query, database, by, &schema)?;
-    let folder = open_folder(output)?;
-    let names = folder.names().map_err(|error| error.to_string())?;
-    if !names.is_empty() && !names.iter().any(|name| name == JOURNAL) {
+    let (folder, journal) = open_folder(output)?;
+    if !journal.exists() && !folder.is_empty().map_err(|error| error.to_string())? {
         return Err(format!("{} is not empty, and holds no export that was interrupted", output.display()));
     }
     let header = Header {
         database: database.to_owned(),
         query: query.to_owned(),
         partition_by: by.to_vec(),
-        form: format!("{:?} {:?}", written.form.kind, written.parquet),
+        form: format!("{:?} {:?} {}", written.form.kind, written.parquet, output.display()),
     };
-    let (mut journal, lines) = Journal::<Line>::open(&output.join(JOURNAL), &header)?;
+    let (mut journal, lines) = Journal::<Line>::open(&journal, &header)?;
     let known: HashMap<String, Done> =
         lines.into_iter().map(|line| (line.folder, Done { rows: line.rows, bytes: line.bytes })).collect();
     let others = schema.fields().iter().map(|field| field.name()).filter(|name| !by.contains(name));
@@ -109,6 +110,17 @@ pub(super) fn export(
     progress.clear();
     journal.remove()?;
     Ok((rows, bytes, parts.len()))
+}
+
+/// The folder, which is created if it is missing, and where its journal is.
+fn open_folder(path: &Path) -> Result<(Folder, PathBuf), String> {
+    if let Some(url) = path.to_str().filter(|text| Bucket::is_url(text)) {
+        let bucket = Bucket::open(url, &std::env::temp_dir()).map_err(|error| error.to_string())?;
+        return Ok((Folder::Bucket(bucket), JOURNAL_OF_OBJECTS.into()));
+    }
+    std::fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let directory = Directory::open(path).map_err(|error| error.to_string())?;
+    Ok((Folder::Directory(directory), path.join(JOURNAL)))
 }
 
 /// The files that there will be, from the different values of the columns.

@@ -1,18 +1,12 @@
 //! Pieces of files that are sent one after the other, and how many of them are written.
 
+use super::inputs::Input;
 use super::journal::Journal;
 use nyala_bench::report::progress::Progress;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::time::{Instant, UNIX_EPOCH};
-
-/// A file that is to be imported.
-pub(super) struct Input {
-    pub(super) path: PathBuf,
-    /// Its path below the folder that was named.
-    pub(super) below: String,
-}
+use std::path::Path;
+use std::time::Instant;
 
 /// A step of the import.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -44,7 +38,7 @@ pub(super) struct ImportedPieces<'a> {
 impl<'a> ImportedPieces<'a> {
     /// The pieces of some files. `path` is that of the journal.
     pub(super) fn of(journal: Journal<Line>, path: &'a Path, inputs: &[Input], is_table: bool) -> Self {
-        let bytes = inputs.iter().map(bytes_of).sum();
+        let bytes = inputs.iter().map(|input| input.bytes).sum();
         Self {
             journal,
             done: HashMap::new(),
@@ -59,7 +53,7 @@ impl<'a> ImportedPieces<'a> {
 
     /// A file is read to its end.
     pub(super) fn end_file(&mut self, input: &Input) {
-        self.bytes.1 += bytes_of(input);
+        self.bytes.1 += input.bytes;
     }
 
     /// Learns what an earlier run has done. Returns how many rows the table had before it.
@@ -102,7 +96,7 @@ impl<'a> ImportedPieces<'a> {
 
     /// How many rows of a file are written.
     pub(super) fn done_rows(&self, input: &Input) -> u64 {
-        self.done.get(&key(input)).copied().unwrap_or(0)
+        self.done.get(&input.key()).copied().unwrap_or(0)
     }
 
     /// Writes a piece, which ends behind so many rows of the file.
@@ -113,12 +107,12 @@ impl<'a> ImportedPieces<'a> {
         rows: u64,
         write: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
-        let (file, fingerprint) = key(input);
+        let (file, fingerprint) = input.key();
         self.journal.add(&Line::PieceBegun { file, fingerprint, until, rows })?;
         write().map_err(|words| {
             format!(
                 "{}: {words}\nRows before are written: start the same command again to go on",
-                input.path.display()
+                input.shown
             )
         })?;
         self.journal.add(&Line::PieceDone)?;
@@ -132,60 +126,4 @@ impl<'a> ImportedPieces<'a> {
         let (rows, begun) = (self.rows, self.begun);
         self.progress.update(share, || super::note(rows, begun));
     }
-}
-
-/// The length of a file; 0 if it is gone.
-pub(super) fn bytes_of(input: &Input) -> u64 {
-    std::fs::metadata(&input.path).map_or(0, |own| own.len())
-}
-
-/// Which file it is, and whether it is still the same.
-fn key(input: &Input) -> (String, String) {
-    let metadata = std::fs::metadata(&input.path).ok();
-    let modified = metadata.as_ref().and_then(|own| own.modified().ok());
-    let modified =
-        modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |age| age.as_nanos());
-    let bytes = metadata.map_or(0, |own| own.len());
-    let path = std::fs::canonicalize(&input.path).unwrap_or_else(|_| input.path.clone());
-    (path.display().to_string(), format!("{bytes} {modified}"))
-}
-
-/// The files that the user named, and those in folders.
-pub(super) fn inputs_of(named: &[PathBuf], extension: &str) -> Result<Vec<Input>, String> {
-    let mut inputs = Vec::new();
-    for path in named {
-        let metadata = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        if metadata.is_dir() {
-            let before = inputs.len();
-            collect(path, "", extension, &mut inputs)?;
-            if inputs.len() == before {
-                return Err(format!("{} has no file that ends in .{extension}", path.display()));
-            }
-        } else {
-            inputs.push(Input { path: path.clone(), below: String::new() });
-        }
-    }
-    Ok(inputs)
-}
-
-fn collect(folder: &Path, below: &str, extension: &str, inputs: &mut Vec<Input>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let entries = std::fs::read_dir(folder).map_err(failed)?;
-    let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // Hidden ones are not finished, those with a line before them say something about the others.
-        if name.starts_with(['.', '_']) {
-            continue;
-        }
-        let inner = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        let kind = entry.file_type().map_err(failed)?;
-        if kind.is_dir() {
-            collect(&entry.path(), &inner, extension, inputs)?;
-        } else if name.ends_with(&format!(".{extension}")) {
-            inputs.push(Input { path: entry.path(), below: inner });
-        }
-    }
-    Ok(())
 }

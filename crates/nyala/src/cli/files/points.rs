@@ -1,7 +1,8 @@
 //! Rows of Parquet files on their way into a measurement, as line protocol: it creates what is missing, and points that are
 //! sent again are the same points.
 
-use super::pieces::{ImportedPieces, Input, bytes_of};
+use super::inputs::Input;
+use super::pieces::ImportedPieces;
 use super::table::ParquetRows;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt64Type};
@@ -37,10 +38,9 @@ pub(super) fn import(
 ) -> Result<u64, String> {
     let (policy, measurement) = target.measurement.split_once('.').unwrap_or(("", target.measurement));
     let mut file = ParquetRows::open(input, |name| target.tags.iter().any(|tag| tag == name))?;
-    let columns =
-        Columns::of(&file.schema, target).map_err(|words| format!("{}: {words}", input.path.display()))?;
+    let columns = Columns::of(&file.schema, target).map_err(|words| format!("{}: {words}", input.shown))?;
     let total = file.rows();
-    let (done, bytes) = (pieces.done_rows(input), bytes_of(input));
+    let (done, bytes) = (pieces.done_rows(input), input.bytes);
     let mut lines = String::new();
     let (mut at, mut first) = (0, 0);
     let head = escaped(measurement, &[',', ' ']);
@@ -50,10 +50,10 @@ pub(super) fn import(
         if at > done {
             let skipped = done.saturating_sub(begin) as usize;
             let values = Values::of(&rows.slice(skipped, rows.num_rows() - skipped), &columns);
-            let values = values.map_err(|words| format!("{}: {words}", input.path.display()))?;
+            let values = values.map_err(|words| format!("{}: {words}", input.shown))?;
             for row in 0..values.rows {
                 values.line(&head, row, &mut lines).map_err(|words| {
-                    format!("{}, row {}: {words}", input.path.display(), begin + (skipped + row) as u64 + 1)
+                    format!("{}, row {}: {words}", input.shown, begin + (skipped + row) as u64 + 1)
                 })?;
                 if lines.len() >= PIECE_BYTES {
                     let until = begin + (skipped + row) as u64 + 1;

@@ -1,7 +1,8 @@
 //! Rows of files on their way into a table: batches as Arrow IPC, or pieces of CSV, each for a COPY of its own.
 
 use super::csv::Records;
-use super::pieces::{ImportedPieces, Input, bytes_of};
+use super::inputs::Input;
+use super::pieces::ImportedPieces;
 use super::query::{columns_of, quoted};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_ipc::writer::StreamWriter;
@@ -9,7 +10,6 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use nyala_files::parquet::ParquetInput;
 use nyala_files::partition;
 use nyala_shell::Client;
-use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ pub(super) struct ParquetRows {
 
 impl ParquetRows {
     pub(super) fn open(input: &Input, is_wanted: impl Fn(&str) -> bool) -> Result<Self, String> {
-        let shown = input.path.display().to_string();
-        let file = File::open(&input.path).map_err(|error| format!("{shown}: {error}"))?;
+        let shown = input.shown.clone();
+        let file = input.open()?;
         let opened = ParquetInput::open(file, &shown).map_err(|error| error.to_string())?;
         let own = opened.schema().clone();
         let folders = partition::values_of(&input.below).into_iter();
@@ -79,7 +79,7 @@ pub(super) fn import_parquet(
     let columns = columns_of(client, &all, to.database)?;
     let mut file = ParquetRows::open(input, |name| columns.field_with_name(name).is_ok())?;
     let total = file.rows();
-    let (done, bytes) = (pieces.done_rows(input), bytes_of(input));
+    let (done, bytes) = (pieces.done_rows(input), input.bytes);
     let names: Vec<String> = file.schema.fields().iter().map(|field| quoted(field.name())).collect();
     let statement = format!("COPY {} ({}) FROM STDIN (FORMAT arrow)", to.table, names.join(", "));
     let mut piece = Piece::new(&file.schema)?;
@@ -165,8 +165,8 @@ pub(super) fn import_csv(
     columns: &[String],
     pieces: &mut ImportedPieces<'_>,
 ) -> Result<u64, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", input.path.display());
-    let mut file = File::open(&input.path).map_err(failed)?;
+    let failed = |error: std::io::Error| format!("{}: {error}", input.shown);
+    let mut file = input.open()?;
     let mut records = Records::default();
     let mut buffer = vec![0; READ_BYTES];
     let mut names = columns.to_vec();
@@ -180,7 +180,7 @@ pub(super) fn import_csv(
         while let Some(record) = records.next(length == 0) {
             if names.is_empty() {
                 names = record.names().ok_or_else(|| {
-                    format!("{}: the first line has no names of columns: say --columns", input.path.display())
+                    format!("{}: the first line has no names of columns: say --columns", input.shown)
                 })?;
                 continue;
             }
@@ -198,7 +198,7 @@ pub(super) fn import_csv(
         }
         records
             .check()
-            .map_err(|words| format!("{}, behind line {}: {words}", input.path.display(), records.line()))?;
+            .map_err(|words| format!("{}, behind line {}: {words}", input.shown, records.line()))?;
         pieces.watch(read_bytes);
     }
     if in_body > 0 {

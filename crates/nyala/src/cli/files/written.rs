@@ -4,12 +4,11 @@ use super::query::{TakeRows, rows_of};
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use nyala_exec::Zone;
-use nyala_files::Directory;
+use nyala_files::Folder;
 use nyala_files::parquet::ParquetOptions;
 use nyala_postgres::copy::RowFile;
 use nyala_shell::Client;
 use nyala_sql::CopyForm;
-use std::path::Path;
 
 /// What files look like.
 #[derive(Clone)]
@@ -31,7 +30,7 @@ pub(super) fn write_file(
     client: &Client,
     query: &str,
     database: &str,
-    folder: &Directory,
+    folder: &Folder,
     path: &str,
     written: &Written,
     watch: &mut dyn FnMut(u64),
@@ -46,7 +45,7 @@ pub(super) fn write_file(
 
 /// A file that is being filled.
 struct Filling<'a> {
-    folder: &'a Directory,
+    folder: &'a Folder,
     path: &'a str,
     written: &'a Written,
     file: Option<RowFile>,
@@ -71,10 +70,4 @@ impl TakeRows for Filling<'_> {
         (self.watch)(self.rows);
         Ok(())
     }
-}
-
-/// The folder of a partitioned export, which is created if it is missing.
-pub(super) fn open_folder(path: &Path) -> Result<Directory, String> {
-    std::fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Directory::open(path).map_err(|error| error.to_string())
 }
