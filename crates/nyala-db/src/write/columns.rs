@@ -1,13 +1,14 @@
-//! Writing columns of points that were read from the files of another database, without lines in between.
+//! Writing points that come as columns, from the files of another database or from a statement, without lines in between.
 //!
 //! The rules are the same as for lines, and so is the way from the parsed batch on. Nobody else removes series meanwhile,
 //! so locks are held from the start of each batch to its end.
 
+use super::whole::{TRIES, WholeWrite};
 use super::{BatchWrite, Form, LineWriter, NewNames, WriteReport, reload_evicted};
-use crate::catalog::{Measurement, TableLocks};
+use crate::catalog::{Database, Measurement, RetentionPolicy, TableLocks};
 use crate::ingest::{ColumnRows, FieldSlice, ParsedBatch, SeriesCache, SeriesCacheLimits};
 use nyala_core::store::Feature;
-use nyala_core::{Error, Result};
+use nyala_core::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -68,6 +69,10 @@ pub struct ColumnReport {
     pub values: BTreeMap<String, u64>,
 }
 
+/// Batches of a write, from the first one on each time.
+pub type ColumnBatches<'a> =
+    dyn Fn() -> Box<dyn Iterator<Item = Result<ColumnBatch>> + Send + 'a> + Sync + 'a;
+
 impl LineWriter {
     /// Writes columns as one batch, which is empty afterwards.
     pub async fn write_columns(
@@ -77,35 +82,130 @@ impl LineWriter {
         now_ns: i64,
         columns: &mut ColumnBatch,
     ) -> Result<ColumnReport> {
-        if self.catalog.is_shared() {
-            return Err(Feature::StagedWrites
-                .refused()
-                .context("columns are written to a store of one server only"));
-        }
-        let ColumnBatch { mut cache, mut batch, rows } = std::mem::take(columns);
+        self.refuse_shared()?;
+        let columns = std::mem::take(columns);
         let (_, policy) = self.policy(database, policy)?;
-        let batch_write = BatchWrite {
-            catalog: &self.catalog,
-            database,
-            policy: &policy,
-            now_ns,
-            series_limit_bytes: self.series_limit_bytes,
-            form: Form::Lines,
-        };
         let mut report = WriteReport { values: Some(BTreeMap::new()), ..WriteReport::default() };
-        let mut names = NewNames::default();
-        let measurements = batch_write.measurements_of(&batch, &mut names).await?;
+        let batch_write = self.batch_write(database, &policy, now_ns);
+        let (mut locks, mut names) = (TableLocks::default(), NewNames::default());
+        batch_write.write_columns(columns, &mut locks, &mut names, &mut report, None).await?;
+        let values = report.values.take().unwrap_or_default();
+        Ok(ColumnReport { points: report, values })
+    }
+
+    /// Whether points of a policy may come as columns: subscribers want lines, and so does a store of several servers.
+    pub fn takes_columns(&self, database: &str, policy: &str) -> bool {
+        let has_subscribers = |database: Arc<Database>| {
+            database.subscriptions.iter().any(|subscription| subscription.policy == policy)
+        };
+        !self.catalog.is_shared() && !self.catalog.database(database).is_some_and(has_subscribers)
+    }
+
+    /// Writes all points of some batches, which become visible at once; or none, if one of them is not stored: then the report
+    /// says why. Subscribers do not hear of them.
+    ///
+    /// # Errors
+    /// Unsupported, if several servers share the store, or if there are several batches and the store has no stages. Conflict,
+    /// if others write the same points again and again.
+    pub async fn write_columns_whole(
+        &self,
+        database: &str,
+        policy: &str,
+        now_ns: i64,
+        batches: &ColumnBatches<'_>,
+    ) -> Result<WriteReport> {
+        self.refuse_shared()?;
+        let mut tries = 0;
+        loop {
+            let result = self.try_columns_whole(database, policy, now_ns, batches).await;
+            match result {
+                Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => tries += 1,
+                result => {
+                    self.counts.note(&result);
+                    return result;
+                }
+            }
+        }
+    }
+
+    async fn try_columns_whole(
+        &self,
+        database: &str,
+        policy: &str,
+        now_ns: i64,
+        batches: &ColumnBatches<'_>,
+    ) -> Result<WriteReport> {
+        let (_, policy) = self.policy(database, policy)?;
+        let batch_write = self.batch_write(database, &policy, now_ns);
+        let (mut locks, mut names) = (TableLocks::default(), NewNames::default());
+        let (mut report, mut whole) = (WriteReport::default(), WholeWrite::default());
+        let mut batches = batches();
+        let mut next = batches.next().transpose()?;
+        while let Some(columns) = next {
+            next = batches.next().transpose()?;
+            let whole_write = Some((&mut whole, next.is_some()));
+            batch_write.write_columns(columns, &mut locks, &mut names, &mut report, whole_write).await?;
+            if report.complaint().is_some() {
+                drop(locks);
+                return whole.give_up(&self.catalog, report).await;
+            }
+        }
+        whole.commit().await?;
+        Ok(report)
+    }
+
+    fn refuse_shared(&self) -> Result<()> {
+        match self.catalog.is_shared() {
+            true => Err(Feature::StagedWrites
+                .refused()
+                .context("columns are written to a store of one server only")),
+            false => Ok(()),
+        }
+    }
+
+    fn batch_write<'a>(
+        &'a self,
+        database: &'a str,
+        policy: &'a RetentionPolicy,
+        now_ns: i64,
+    ) -> BatchWrite<'a> {
+        let (catalog, series_limit_bytes) = (&self.catalog, self.series_limit_bytes);
+        BatchWrite { catalog, database, policy, now_ns, series_limit_bytes, form: Form::Lines }
+    }
+}
+
+impl BatchWrite<'_> {
+    /// Writes a batch of columns; as a part of a larger write, others of which follow or not, or for itself.
+    async fn write_columns(
+        &self,
+        columns: ColumnBatch,
+        locks: &mut TableLocks,
+        names: &mut NewNames,
+        report: &mut WriteReport,
+        whole: Option<(&mut WholeWrite, bool)>,
+    ) -> Result<()> {
+        let ColumnBatch { mut cache, mut batch, rows } = columns;
+        let measurements = self.measurements_of(&batch, names).await?;
         let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
-        let locks = TableLocks::lock(&existing).await;
+        if !locks.cover(&existing) {
+            // Released before others are locked.
+            *locks = TableLocks::default();
+            *locks = TableLocks::lock(&existing).await;
+        }
         if !locks.cover(&existing) {
             return Err(Error::retry("a measurement was dropped meanwhile"));
         }
-        let was_full = batch_write.is_memory_full();
+        let was_full = self.is_memory_full();
         reload_evicted(&cache, &batch, &measurements, was_full).await?;
-        let no_series_reason = batch_write.resolve_series(&mut cache, &mut batch, &measurements, was_full);
+        let no_series_reason = self.resolve_series(&mut cache, &mut batch, &measurements, was_full);
         rows.resolve(&cache, &mut batch);
-        batch_write.write(&mut batch, &measurements, no_series_reason, &mut names, &mut report, None).await?;
-        let values = report.values.take().unwrap_or_default();
-        Ok(ColumnReport { points: report, values })
+        let whole = match whole {
+            None => None,
+            Some((whole, has_more)) => {
+                whole.begin_batch(self.catalog, &batch, &measurements, has_more).await?;
+                Some(whole)
+            }
+        };
+        self.write(&mut batch, &measurements, no_series_reason, names, report, whole).await.map(drop)
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a body is written again because somebody else has written one of its points meanwhile.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 8;
 
 /// A body that is written as a whole.
 #[derive(Default)]

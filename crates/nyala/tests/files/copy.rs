@@ -39,6 +39,72 @@ fn every_value_is_the_same_when_it_comes_back() {
 }
 
 #[test]
+fn points_of_many_series_come_back_as_they_were() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    let mut lines = String::new();
+    for number in 0..3000_u32 {
+        let tags = [
+            format!(",host=h{}", number * 7919 % 17),
+            format!(",zone=z\\ {}", number % 3),
+            ",odd=\\=\\,ä".to_owned(),
+        ];
+        // Each combination of tags and of fields occurs.
+        let own: String = tags
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| number >> bit & 1 == 1)
+            .map(|(_, tag)| &**tag)
+            .collect();
+        let fields = [
+            format!("f={}", f64::from(number) / 7.0),
+            format!("i=-{number}i"),
+            "u=18446744073709551615u".to_owned(),
+            format!("b={}", number % 2 == 0),
+            format!("s=\"{}\"", ["", "x", "ä\\\"\n,"][number as usize % 3]),
+        ];
+        let bits = 1 + number / 8 % 31;
+        let own_fields: Vec<&str> = fields
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| bits >> bit & 1 == 1)
+            .map(|(_, field)| &**field)
+            .collect();
+        lines += &format!(
+            "m{own} {} {}\n",
+            own_fields.join(","),
+            1_767_225_600_000_000_000 + u64::from(number / 5)
+        );
+    }
+    // COPY needs all tags and fields to be known.
+    lines += "m,host=a,zone=a,odd=a f=1,i=1i,u=1u,b=true,s=\"x\" 1\n";
+    assert_eq!(server.write(&lines).status, 204);
+    server.query("SELECT * INTO back FROM m GROUP BY *");
+    let all = |name: &str| {
+        super::sql::lines(server, &format!("SELECT * FROM {name} ORDER BY time, host, zone, odd, i, f"))
+    };
+    let expected = all("m");
+    assert!(expected.len() > 1000, "{}", expected.len());
+    let count = number(server, "SELECT count(*) FROM m") as u64;
+    for (options, rows) in [("(FORMAT parquet, ROW_GROUP_SIZE 100)", "q"), ("(FORMAT csv)", "c")] {
+        assert_eq!(changed(server, &format!("COPY m TO '{rows}' {options}")), count);
+        changed(server, "DELETE FROM back WHERE time > '2000-01-01'");
+        let from = options.replace(", ROW_GROUP_SIZE 100", "");
+        assert_eq!(changed(server, &format!("COPY back FROM '{rows}' {from}")), count, "{options}");
+        assert_eq!(all("back"), expected, "{options}");
+    }
+    changed(server, "DELETE FROM back WHERE time > '2000-01-01'");
+    assert_eq!(
+        changed(
+            server,
+            "INSERT INTO back (time, f, i, u, b, s, host, zone, odd) SELECT time, f, i, u, b, s, host, zone, odd FROM m"
+        ),
+        count
+    );
+    assert_eq!(all("back"), expected);
+}
+
+#[test]
 fn the_binary_form_keeps_microseconds() {
     let fixture = Fixture::start();
     let server = &fixture.server;

@@ -91,7 +91,7 @@ fn psql_copies_files_both_ways() {
     );
     assert_eq!(server.process.number("SELECT count(usage) FROM cpu"), 5, "InfluxQL sees them, too");
     for (statement, hint) in [
-        ("COPY room FROM '/etc/passwd'", "COPY FROM a file of the server is not allowed here"),
+        ("COPY room FROM '/etc/passwd'", "is not allowed here"),
         ("COPY room TO PROGRAM 'cat'", "COPY TO PROGRAM is not supported"),
     ] {
         let answer = ask(&[statement]);

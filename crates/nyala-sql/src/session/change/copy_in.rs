@@ -193,10 +193,14 @@ impl CopyIn {
     /// PostgreSQL's, if the table cannot have a row, or a column cannot have such values.
     pub async fn write_columns(&mut self, columns: &[ArrayRef], count: usize, first: u64) -> SqlResult<()> {
         let fields = self.schema.fields();
-        let declared =
-            columns.iter().zip(fields).zip(&self.types).map(|((values, field), declared)| {
-                as_declared(values, field.name(), *declared, &self.around)
-            });
+        let columns = columns.iter().zip(fields).zip(&self.types).enumerate();
+        let declared = columns.map(|(place, ((values, field), declared))| {
+            let tags = match &self.kind {
+                Kind::Points(own) => own.tags(place, values),
+                Kind::Rows(_) => None,
+            };
+            tags.unwrap_or_else(|| as_declared(values, field.name(), *declared, &self.around))
+        });
         let mut copied = CopiedRows::numbered(count, first);
         let declared = declared.collect::<SqlResult<Vec<_>>>();
         copied.columns = declared.map_err(|error| self.located(error, &copied))?;

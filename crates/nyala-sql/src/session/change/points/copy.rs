@@ -1,16 +1,19 @@
 //! COPY into a measurement: rows of a client become points.
 
-use super::insert::{InsertedColumn, Lines, declared_of, inserted_columns, write_lines};
+use super::columns::as_tags;
+use super::insert::{Collected, InsertedColumn, declared_of, inserted_columns};
 use super::source_of;
 use super::value::FieldRules;
 use crate::copy::CopiedRows;
 use crate::error::{SqlError, SqlResult};
-use crate::measurement::MeasurementTable;
+use crate::measurement::{MeasurementTable, Source};
 use crate::relation::columns::data_type;
 use crate::relation::input::Surroundings;
 use crate::relation::shown_as;
 use crate::session::{Run, Session};
 use crate::target::Place;
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
 use arrow_schema::{Field, Schema, SchemaRef};
 use nyala_db::relations::DeclaredType;
 use nyala_exec::memory::MemoryCharge;
@@ -31,7 +34,7 @@ pub(in crate::session::change) struct PointsIn {
     policy: String,
     columns: Arc<Vec<InsertedColumn>>,
     rules: FieldRules,
-    lines: Lines,
+    collected: Collected,
     held: MemoryCharge,
 }
 
@@ -104,8 +107,9 @@ impl Session {
             accepts_all_floats: measurement.is_member(),
         };
         let (place, policy, columns) = (place.clone(), policy.clone(), columns.clone());
-        let (lines, held) = (Lines::default(), run.memory().hold());
-        Ok(Some(PointsIn { place, policy, columns, rules, lines, held }))
+        let collected = Collected::of(self, &place, &policy, &rules);
+        let held = run.memory().hold();
+        Ok(Some(PointsIn { place, policy, columns, rules, collected, held }))
     }
 }
 
@@ -113,18 +117,34 @@ impl PointsIn {
     /// Collects rows.
     pub(in crate::session::change) fn write(&mut self, copied: &CopiedRows) -> SqlResult<()> {
         let stored = self.columns.iter().zip(&copied.columns).map(|(own, values)| {
+            if is_tag(own) && values.as_any_dictionary_opt().is_some() {
+                return Ok((own, values.clone()));
+            }
             let values = shown_as(values, &data_type(declared_of(&own.source)))?;
             Ok((own, own.stored(&values, &self.rules)?))
         });
         let stored = stored.collect::<SqlResult<_>>()?;
-        let before = self.lines.text.capacity();
-        self.lines.add(&self.place.name, stored, copied.count())?;
-        self.held.charge(self.lines.text.capacity() - before)?;
+        let bytes = self.collected.add(&self.place.name, stored, copied.count())?;
+        self.held.charge(bytes)?;
         Ok(())
     }
 
     /// Writes all of them, and says how many.
     pub(in crate::session::change) async fn finish(&mut self, session: &Session) -> SqlResult<u64> {
-        write_lines(session, &self.place.database, &self.policy, &self.lines, self.rules.around.now_ns).await
+        self.collected.write(session, &self.place.database, &self.policy, self.rules.around.now_ns).await
     }
+
+    /// A column that is a tag and came as a dictionary stays one; `None`: it is another one.
+    pub(in crate::session::change) fn tags(
+        &self,
+        column: usize,
+        values: &ArrayRef,
+    ) -> Option<SqlResult<ArrayRef>> {
+        let takes_them = self.collected.takes_dictionaries() && is_tag(self.columns.get(column)?);
+        (takes_them && values.as_any_dictionary_opt().is_some()).then(|| as_tags(values))
+    }
+}
+
+fn is_tag(column: &InsertedColumn) -> bool {
+    matches!(column.source, Source::Tag(_))
 }

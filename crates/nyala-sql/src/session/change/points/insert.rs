@@ -1,6 +1,7 @@
-//! INSERT of points: the rows are written as line protocol, so that names, types, retention and limits are checked as for
-//! every writer. A point that is there already gets the fields of the inserted one.
+//! INSERT of points: names, types, retention and limits are checked as for every writer. A point that is there already gets
+//! the fields of the inserted one. Rows of literals are written as line protocol, others as columns if possible.
 
+use super::columns::PointColumns;
 use super::value::{FieldRules, declared};
 use super::{PointChange, Preparing, source_of};
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -179,57 +180,107 @@ impl Session {
         rules: &FieldRules,
         values: Vec<ScalarValue>,
     ) -> SqlResult<u64> {
-        let (mut lines, mut held) = (Lines::default(), run.memory().hold());
+        let (place, policy, now_ns) = (&change.place, &change.policy, rules.around.now_ns);
+        let mut held = run.memory().hold();
         // All of them are known to be right before the first is written.
         match &insert.rows {
             Rows::Literals(cells) => {
                 let column =
-                    |(place, own): (usize, &InsertedColumn)| own.literals(cells, place, &values, rules);
+                    |(number, own): (usize, &InsertedColumn)| own.literals(cells, number, &values, rules);
                 let columns = insert.columns.iter().enumerate().map(column).collect::<SqlResult<Vec<_>>>()?;
-                lines.add(&change.place.name, insert.columns.iter().zip(columns).collect(), cells.len())?;
-                held.charge(lines.text.capacity())?;
+                let mut lines = Collected::Lines(Lines::default());
+                let columns = insert.columns.iter().zip(columns).collect();
+                held.charge(lines.add(&place.name, columns, cells.len())?)?;
+                lines.write(self, &place.database, policy, now_ns).await
             }
             Rows::Query(selection) => {
                 let planning = Planning::Needed(selection.to_plan());
                 let stream = self.stream(run, run.execution.clone(), planning, values).await?;
                 let mut chunks = Chunks::of(stream, run, false);
+                let mut collected = Collected::of(self, place, policy, rules);
                 loop {
                     let batches = chunks.next().await?;
                     if batches.is_empty() {
                         break;
                     }
-                    let before = lines.text.capacity();
                     for batch in &batches {
                         let columns = insert.columns.iter().zip(batch.columns());
                         let stored = columns.map(|(own, values)| Ok((own, own.stored(values, rules)?)));
-                        lines.add(&change.place.name, stored.collect::<SqlResult<_>>()?, batch.num_rows())?;
+                        let stored = stored.collect::<SqlResult<_>>()?;
+                        held.charge(collected.add(&place.name, stored, batch.num_rows())?)?;
                     }
-                    held.charge(lines.text.capacity() - before)?;
                 }
+                collected.write(self, &place.database, policy, now_ns).await
             }
         }
-        write_lines(self, &change.place.database, &change.policy, &lines, rules.around.now_ns).await
     }
 }
 
-/// Writes points, and says how many.
-pub(super) async fn write_lines(
-    session: &Session,
-    database: &str,
-    policy: &str,
-    lines: &Lines,
-    now_ns: i64,
-) -> SqlResult<u64> {
-    if lines.count == 0 {
-        return Ok(0);
+/// Points that are collected until all of them are known to be right.
+pub(super) enum Collected {
+    Lines(Lines),
+    Columns(PointColumns),
+}
+
+impl Collected {
+    /// Nothing yet.
+    pub(super) fn of(session: &Session, place: &Place, policy: &str, rules: &FieldRules) -> Self {
+        // Metrics of Prometheus, which have any floats, share a table.
+        let takes_columns = session.server.writer.takes_columns(&place.database, policy);
+        match takes_columns && !rules.accepts_all_floats {
+            true => Self::Columns(PointColumns::new(&place.name, rules.around.now_ns)),
+            false => Self::Lines(Lines::default()),
+        }
     }
-    let options = ParseOptions { precision: Precision::Nanosecond, now_ns, limits: LineLimits::default() };
-    let report = session.server.writer.write_whole(database, policy, options, lines.text.as_bytes()).await?;
-    match report.complaint() {
-        None => Ok(report.written),
-        Some(complaint) => {
-            Err(SqlError::new(SqlState::DATA_EXCEPTION, complaint)
-                .with_detail("None of the points was written."))
+
+    /// Whether tags may be dictionaries.
+    pub(super) fn takes_dictionaries(&self) -> bool {
+        matches!(self, Self::Columns(_))
+    }
+
+    /// Adds points, whose columns have the types of fields. Says what more memory they hold.
+    pub(super) fn add(
+        &mut self,
+        measurement: &str,
+        stored: Vec<(&InsertedColumn, ArrayRef)>,
+        rows: usize,
+    ) -> SqlResult<usize> {
+        match self {
+            Self::Columns(columns) => columns.add(stored, rows),
+            Self::Lines(lines) => {
+                let before = lines.text.capacity();
+                lines.add(measurement, stored, rows)?;
+                Ok(lines.text.capacity() - before)
+            }
+        }
+    }
+
+    /// Writes all of them, and says how many.
+    pub(super) async fn write(
+        &self,
+        session: &Session,
+        database: &str,
+        policy: &str,
+        now_ns: i64,
+    ) -> SqlResult<u64> {
+        let writer = &session.server.writer;
+        let report = match self {
+            Self::Lines(lines) if lines.count == 0 => return Ok(0),
+            Self::Columns(columns) if columns.rows() == 0 => return Ok(0),
+            Self::Lines(lines) => {
+                let options =
+                    ParseOptions { precision: Precision::Nanosecond, now_ns, limits: LineLimits::default() };
+                writer.write_whole(database, policy, options, lines.text.as_bytes()).await?
+            }
+            Self::Columns(columns) => {
+                let batches = || Box::new(columns.batches()) as Box<_>;
+                writer.write_columns_whole(database, policy, now_ns, &batches).await?
+            }
+        };
+        match report.complaint() {
+            None => Ok(report.written),
+            Some(complaint) => Err(SqlError::new(SqlState::DATA_EXCEPTION, complaint)
+                .with_detail("None of the points was written.")),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A point is what its tags and its time are: its fields can be given other values ([`correct`]), and it can be deleted. An
 //! inserted point is written as line protocol ([`insert`], [`copy`]), with the rules that every writer has.
 
+mod columns;
 mod copy;
 mod correct;
 mod insert;
