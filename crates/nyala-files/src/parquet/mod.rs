@@ -48,6 +48,33 @@ impl FromStr for Compression {
     }
 }
 
+/// The unit of moments in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeUnit {
+    /// As the store has them.
+    #[default]
+    Nanosecond,
+    /// For readers that know no nanoseconds, such as Spark.
+    Microsecond,
+}
+
+impl TimeUnit {
+    /// The words that name one.
+    pub const WORDS: &str = "ns or us";
+}
+
+impl FromStr for TimeUnit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match &*text.to_ascii_lowercase() {
+            "ns" => Ok(Self::Nanosecond),
+            "us" | "µs" => Ok(Self::Microsecond),
+            _ => Err(format!("\"{text}\" is no unit of times: {}", Self::WORDS)),
+        }
+    }
+}
+
 /// The most rows of a group that can be asked for.
 pub const ROW_GROUP_ROWS_MAX: usize = 16 << 20;
 
@@ -60,10 +87,13 @@ pub struct ParquetOptions {
     pub row_group_rows: usize,
     /// A row group ends, too, when it takes about so many bytes: it is in memory until then.
     pub row_group_bytes: usize,
+    /// The unit of moments. A moment that has more digits is an error.
+    pub time_unit: TimeUnit,
 }
 
 impl Default for ParquetOptions {
     fn default() -> Self {
-        Self { compression: Compression::default(), row_group_rows: 1 << 20, row_group_bytes: 64 << 20 }
+        let (compression, time_unit) = (Compression::default(), TimeUnit::default());
+        Self { compression, row_group_rows: 1 << 20, row_group_bytes: 64 << 20, time_unit }
     }
 }

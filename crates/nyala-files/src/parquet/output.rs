@@ -3,12 +3,12 @@
 //! A column keeps its type: dictionaries of texts stay dictionaries for readers that know Arrow, moments are UTC with
 //! nanoseconds. What Parquet cannot say is refused before anything is written.
 
-use super::{Compression, ParquetOptions};
+use super::{Compression, ParquetOptions, TimeUnit};
 use crate::error::{FileError, FileErrorKind, FileResult};
 use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_array::types::{TimestampMicrosecondType, TimestampNanosecondType};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit as ArrowUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic;
 use parquet::errors::ParquetError;
@@ -37,7 +37,7 @@ impl<W: Write + Send> ParquetOutput<W> {
     /// # Errors
     /// Unsupported, if Parquet has no type for a column, or two columns have one name.
     pub fn new(out: W, path: &str, schema: &Schema, options: &ParquetOptions) -> FileResult<Self> {
-        let schema = written_schema(schema)?;
+        let schema = written_schema(schema, options.time_unit)?;
         let compression = match options.compression {
             Compression::Zstd => basic::Compression::ZSTD(basic::ZstdLevel::default()),
             Compression::Snappy => basic::Compression::SNAPPY,
@@ -60,7 +60,8 @@ impl<W: Write + Send> ParquetOutput<W> {
     /// Writes rows.
     pub fn write(&mut self, rows: &RecordBatch) -> FileResult<()> {
         let columns = rows.columns().iter().zip(self.schema.fields()).map(|(array, own)| written(array, own));
-        let rows = RecordBatch::try_new(self.schema.clone(), columns.collect());
+        let columns = columns.collect::<FileResult<Vec<_>>>()?;
+        let rows = RecordBatch::try_new(self.schema.clone(), columns);
         let rows = rows.map_err(|error| failed(&self.path, error.into()))?;
         self.writer.write(&rows).map_err(|error| failed(&self.path, error))?;
         self.rows += rows.num_rows() as u64;
@@ -89,7 +90,7 @@ impl<W: Write + Send> ParquetOutput<W> {
 }
 
 /// The columns as they are written.
-fn written_schema(schema: &Schema) -> FileResult<SchemaRef> {
+fn written_schema(schema: &Schema, time_unit: TimeUnit) -> FileResult<SchemaRef> {
     let mut names = HashSet::new();
     let unsupported = |message: String| FileError::new(FileErrorKind::Unsupported, message);
     let fields = schema.fields().iter().map(|field| {
@@ -98,8 +99,13 @@ fn written_schema(schema: &Schema) -> FileResult<SchemaRef> {
             return Err(unsupported(message));
         }
         let data_type = match field.data_type() {
-            DataType::Timestamp(TimeUnit::Nanosecond, Some(zone)) if is_utc(zone) => {
-                DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into()))
+            DataType::Timestamp(ArrowUnit::Nanosecond, zone) => {
+                let unit = match time_unit {
+                    TimeUnit::Nanosecond => ArrowUnit::Nanosecond,
+                    TimeUnit::Microsecond => ArrowUnit::Microsecond,
+                };
+                let zone = zone.as_ref().map(|zone| if is_utc(zone) { UTC.into() } else { zone.clone() });
+                DataType::Timestamp(unit, zone)
             }
             DataType::Interval(_) | DataType::Duration(_) => {
                 return Err(unsupported(format!(
@@ -122,15 +128,24 @@ fn is_utc(zone: &str) -> bool {
 }
 
 /// The same values, with the type that is written.
-fn written(array: &ArrayRef, field: &Field) -> ArrayRef {
-    match (array.data_type(), field.data_type()) {
-        (own, wanted) if own == wanted => array.clone(),
-        (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
-            let times = array.as_primitive::<TimestampNanosecondType>().clone();
-            Arc::new(times.with_timezone_opt(zone.clone()))
-        }
-        _ => array.clone(),
+fn written(array: &ArrayRef, field: &Field) -> FileResult<ArrayRef> {
+    let DataType::Timestamp(unit, zone) = field.data_type() else { return Ok(array.clone()) };
+    let Some(times) = array.as_primitive_opt::<TimestampNanosecondType>() else { return Ok(array.clone()) };
+    if *unit == ArrowUnit::Nanosecond {
+        return Ok(Arc::new(times.clone().with_timezone_opt(zone.clone())));
     }
+    let microseconds = times.try_unary::<_, TimestampMicrosecondType, _>(|time_ns| match time_ns % 1000 {
+        0 => Ok(time_ns / 1000),
+        _ => {
+            let message = format!(
+                "column \"{}\" has a time with nanoseconds, {time_ns} of them since 1970, which microseconds cannot say: \
+                 truncate it by date_trunc('microseconds', …), or write nanoseconds",
+                field.name()
+            );
+            Err(FileError::new(FileErrorKind::Unsupported, message))
+        }
+    })?;
+    Ok(Arc::new(microseconds.with_timezone_opt(zone.clone())))
 }
 
 fn failed(path: &str, error: ParquetError) -> FileError {

@@ -2,7 +2,7 @@
 
 use super::statement::{CopyEnd, OptionValue, WrittenOption};
 use crate::error::{SqlError, SqlResult, SqlState};
-use nyala_files::parquet::{Compression, ParquetOptions, ROW_GROUP_ROWS_MAX};
+use nyala_files::parquet::{Compression, ParquetOptions, ROW_GROUP_ROWS_MAX, TimeUnit};
 use std::fmt::Display;
 
 /// The form of the rows that a client sends or gets.
@@ -97,6 +97,7 @@ struct Given {
     encoding: Option<String>,
     compression: Option<Compression>,
     row_group_rows: Option<usize>,
+    time_unit: Option<TimeUnit>,
     partition_by: Option<Vec<String>>,
 }
 
@@ -189,6 +190,11 @@ impl Given {
                     }
                 };
                 self.format.replace(kind).is_none()
+            }
+            "time_unit" => {
+                let unit = text(name, value)?.parse();
+                let unit = unit.map_err(|words| placed(SqlState::INVALID_PARAMETER, words))?;
+                self.time_unit.replace(unit).is_none()
             }
             "compression" => {
                 let compression = text(name, value)?.parse();
@@ -289,6 +295,7 @@ impl Given {
         for (is_given, is_known, name) in [
             (self.compression.is_some(), is_written && kind == CopyKind::Parquet, "COMPRESSION"),
             (self.row_group_rows.is_some(), is_written && kind == CopyKind::Parquet, "ROW_GROUP_SIZE"),
+            (self.time_unit.is_some(), is_written && kind == CopyKind::Parquet, "TIME_UNIT"),
             (self.partition_by.is_some(), is_written && kind != CopyKind::Binary, "PARTITION_BY"),
         ] {
             if is_given && !is_known {
@@ -315,6 +322,7 @@ impl Given {
         }
         let mut parquet = ParquetOptions::default();
         parquet.compression = self.compression.unwrap_or(parquet.compression);
+        parquet.time_unit = self.time_unit.unwrap_or(parquet.time_unit);
         parquet.row_group_rows = self.row_group_rows.unwrap_or(parquet.row_group_rows);
         Ok(FileOptions { parquet, partition_by: self.partition_by.clone().unwrap_or_default() })
     }

@@ -105,6 +105,26 @@ fn points_of_many_series_come_back_as_they_were() {
 }
 
 #[test]
+fn times_in_microseconds_lose_nothing() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    done(server, "CREATE TABLE t (id int PRIMARY KEY, moment timestamptz, local timestamp)");
+    let insert = "INSERT INTO t VALUES (1, '1677-09-21 00:12:43.145225Z', NULL), (2, NULL, '2262-04-11 23:47:16.854775')";
+    assert_eq!(changed(server, insert), 2);
+    assert_eq!(changed(server, "COPY t TO 't.parquet' (TIME_UNIT us)"), 2);
+    done(server, "CREATE TABLE back (id int PRIMARY KEY, moment timestamptz, local timestamp)");
+    assert_eq!(changed(server, "COPY back FROM 't.parquet'"), 2);
+    assert_eq!(rows(server, "back"), rows(server, "t"));
+    assert_eq!(changed(server, "INSERT INTO t VALUES (3, '2026-01-01 00:00:00.000000001Z', NULL)"), 1);
+    let refused = answer(server, "COPY t TO 't.parquet' (TIME_UNIT us)");
+    assert!(refused["code"] == "0A000" && refused.to_string().contains("moment"), "{refused}");
+    assert_eq!(changed(server, "DELETE FROM back"), 2);
+    assert_eq!(changed(server, "COPY back FROM 't.parquet'"), 2, "the file is as it was");
+    assert_eq!(code(server, "COPY t TO 't.parquet' (TIME_UNIT ms)"), "22023");
+    assert_eq!(code(server, "COPY t TO 't.csv' (FORMAT csv, TIME_UNIT us)"), "0A000");
+}
+
+#[test]
 fn the_binary_form_keeps_microseconds() {
     let fixture = Fixture::start();
     let server = &fixture.server;

@@ -9,7 +9,7 @@ use crate::cli::log;
 use arrow_schema::DataType;
 use clap::{Args, ValueEnum};
 use nyala_bench::report::progress::Progress;
-use nyala_files::parquet::{Compression, ParquetOptions, ROW_GROUP_ROWS_MAX};
+use nyala_files::parquet::{Compression, ParquetOptions, ROW_GROUP_ROWS_MAX, TimeUnit};
 use nyala_shell::Client;
 use nyala_sql::{CopyForm, CopyHeader, CopyKind};
 use std::io::Write;
@@ -50,6 +50,9 @@ pub(in crate::cli) struct ExportArgs {
     #[arg(long, value_name = "ROWS", default_value_t = ParquetOptions::default().row_group_rows as u64,
           value_parser = clap::value_parser!(u64).range(1..=ROW_GROUP_ROWS_MAX as u64))]
     row_group_size: u64,
+    /// The unit of times in Parquet: ns, or us for readers that know no nanoseconds, such as Spark
+    #[arg(long, value_name = "UNIT", default_value = "ns")]
+    time_unit: TimeUnit,
     /// Write a directory, with a file for each combination of values of these columns; day: the day of the column time, in UTC
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     partition_by: Vec<String>,
@@ -136,6 +139,7 @@ impl ExportArgs {
         let parquet = ParquetOptions {
             compression: self.compression,
             row_group_rows: self.row_group_size as usize,
+            time_unit: self.time_unit,
             ..ParquetOptions::default()
         };
         let csv = CopyForm {
