@@ -2,8 +2,10 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Prepared;
+use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
+use datafusion::error::DataFusionError;
 use serde::Deserialize;
 
 /// A value of a parameter, as JSON has it.
@@ -34,6 +36,23 @@ impl Prepared {
         let typed = parameters.iter().zip(&self.parameters).zip(1..);
         typed.map(|((parameter, data_type), number)| parameter.typed(data_type, number)).collect()
     }
+
+    /// The values of parameters that are a row of columns.
+    ///
+    /// # Errors
+    /// If there are too many or too few, or one is no value of its type.
+    pub fn values_of_row(&self, columns: &[ArrayRef], row: usize) -> SqlResult<Vec<ScalarValue>> {
+        self.check_count(columns.len())?;
+        let values = columns.iter().zip(&self.parameters).zip(1..).map(|((values, data_type), number)| {
+            let value = ScalarValue::try_from_array(values, row)?;
+            // A text of a time is read when it is known in which zone.
+            match (&value, data_type) {
+                (ScalarValue::Utf8(_), DataType::Timestamp(..)) => Ok(value),
+                _ => value.cast_to(data_type).map_err(|error| of_parameter(error, number)),
+            }
+        });
+        values.collect()
+    }
 }
 
 impl Parameter {
@@ -46,9 +65,11 @@ impl Parameter {
             Parameter::Number(value) => ScalarValue::Float64(Some(*value)),
             Parameter::Text(text) => ScalarValue::Utf8(Some(text.clone())),
         };
-        value.cast_to(data_type).map_err(|error| {
-            let error = SqlError::from(error);
-            SqlError::new(SqlState::INVALID_TEXT, format!("parameter ${number}: {}", error.message))
-        })
+        value.cast_to(data_type).map_err(|error| of_parameter(error, number))
     }
+}
+
+fn of_parameter(error: DataFusionError, number: usize) -> SqlError {
+    let error = SqlError::from(error);
+    SqlError::new(SqlState::INVALID_TEXT, format!("parameter ${number}: {}", error.message))
 }

@@ -6,6 +6,8 @@ use crate::lead::Lead;
 use crate::resident_memory;
 use crate::server::audit::Audit;
 use crate::server::connection_threads::STACK_BYTES;
+#[cfg(feature = "sql")]
+use crate::server::flight::{self, Flight};
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
 use crate::server::http::buffer_pool::BufferPool;
@@ -75,6 +77,8 @@ pub struct Running {
     pub server: Server,
     #[cfg(feature = "sql")]
     pub postgres: Option<Postgres>,
+    #[cfg(feature = "sql")]
+    pub flight: Option<Flight>,
     work: tokio::runtime::Runtime,
     storage: Arc<dyn Storage>,
     context: Arc<Context>,
@@ -100,9 +104,10 @@ impl Running {
         let memory_bytes = data_memory_bytes(config);
         let most = descriptors::connections_max();
         #[cfg(feature = "sql")]
-        let (most, postgres_most) = {
+        let (most, postgres_most, flight_most) = {
             let postgres_most = postgres::connections_max(memory_bytes, most);
-            (most - postgres_most, postgres_most)
+            let flight_most = flight::connections_max(memory_bytes, most);
+            (most - postgres_most - flight_most, postgres_most, flight_most)
         };
         let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
@@ -114,7 +119,7 @@ impl Running {
         #[cfg(feature = "sql")]
         let spill: Arc<OnceLock<Arc<SpillSpace>>> = Arc::default();
         #[cfg(feature = "sql")]
-        let (sources, postgres) = {
+        let (sources, postgres, flight) = {
             let mut sources = sources;
             let measured = spill.clone();
             sources.push(Box::new(move || spill::metric(measured.get()).into_iter().collect()));
@@ -131,7 +136,20 @@ impl Running {
             };
             let postgres = listen_for_postgres(config, options, &work)?;
             sources.extend(postgres.iter().map(|postgres| Box::new(postgres.metrics()) as MetricSource));
-            (sources, postgres)
+            let options = |bind| flight::Options {
+                bind,
+                message_bytes_max: config.max_body_size.0,
+                connections_max: flight_most,
+                cores,
+                keep_alive_timeout: config.keep_alive_timeout.0,
+                shutdown_timeout: config.shutdown_timeout.0,
+                certificates: certificates.clone(),
+                audit: audit.clone(),
+                memory: memory.clone(),
+            };
+            let flight = listen_for_flight(config, options, &work)?;
+            sources.extend(flight.iter().map(|flight| Box::new(flight.metrics()) as MetricSource));
+            (sources, postgres, flight)
         };
         let metrics = Arc::new(Metrics::new(sources));
         let continuous: Arc<ContinuousCounts> = Arc::default();
@@ -227,6 +245,10 @@ impl Running {
         if let Some(postgres) = &postgres {
             postgres.ready(sql.clone());
         }
+        #[cfg(feature = "sql")]
+        if let Some(flight) = &flight {
+            flight.ready(sql.clone(), context.clone());
+        }
         let databases = Databases {
             catalog,
             writer,
@@ -244,6 +266,8 @@ impl Running {
             server,
             #[cfg(feature = "sql")]
             postgres,
+            #[cfg(feature = "sql")]
+            flight,
             work,
             storage,
             context,
@@ -258,10 +282,16 @@ impl Running {
         self.context.lifecycle.stopping();
         #[cfg(feature = "sql")]
         self.postgres.iter().for_each(Postgres::stopping);
+        #[cfg(feature = "sql")]
+        self.flight.iter().for_each(Flight::stopping);
         self.server.stop();
         #[cfg(feature = "sql")]
         if let Some(postgres) = self.postgres {
             postgres.stop();
+        }
+        #[cfg(feature = "sql")]
+        if let Some(flight) = self.flight {
+            flight.stop();
         }
         self.lead_kept.abort();
         self.work.block_on(self.lead.leave());
@@ -286,6 +316,26 @@ fn listen_for_postgres(
         }
         Err(error) => {
             tracing::warn!(%error, %address, "no clients of PostgreSQL are served: say another --postgres-bind");
+            Ok(None)
+        }
+    }
+}
+
+/// The same for clients of Arrow Flight SQL.
+#[cfg(feature = "sql")]
+fn listen_for_flight(
+    config: &Config,
+    options: impl FnOnce(SocketAddr) -> flight::Options,
+    work: &tokio::runtime::Runtime,
+) -> Result<Option<Flight>> {
+    let Some((address, is_asked_for)) = config.flight_address() else { return Ok(None) };
+    match Flight::start(options(address.0), work.handle()) {
+        Ok(flight) => Ok(Some(flight)),
+        Err(error) if is_asked_for => {
+            Err(Error::from(error).context(format!("listening on {address} (flight-bind)")))
+        }
+        Err(error) => {
+            tracing::warn!(%error, %address, "no clients of Arrow Flight SQL are served: say another --flight-bind");
             Ok(None)
         }
     }

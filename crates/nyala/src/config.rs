@@ -133,6 +133,8 @@ macro_rules! variable {
 
 /// Beside PostgreSQL's own port, which may be taken.
 const DEFAULT_POSTGRES_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5433);
+/// Beside that of HTTP.
+const DEFAULT_FLIGHT_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8087);
 
 settings! {
     "Storage" {
@@ -194,6 +196,11 @@ settings! {
         scram_iterations: u32 = "0", "NUMBER",
             "Store a SCRAM-SHA-256 verifier with so many iterations when a password is set, from 4096 to 100000, so that its \
              user can log in to postgres-bind without TLS; it is easier to guess passwords by than the Argon2id hash; 0: none";
+    }
+    "Arrow Flight SQL" {
+        flight_bind: OptionalBind = ("127.0.0.1:8087, unless something else listens there"), "ADDRESS:PORT",
+            "Address and port to listen on for clients of Arrow Flight SQL, with the certificate of HTTPS if there is one; none: \
+             not at all; other than loopback addresses need auth-enabled or allow-unauthenticated";
     }
     "Queries" {
         max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";
@@ -295,6 +302,15 @@ impl Config {
         }
     }
 
+    /// The same for clients of Arrow Flight SQL.
+    pub fn flight_address(&self) -> Option<(BindAddress, bool)> {
+        match self.flight_bind {
+            None => Some((BindAddress(DEFAULT_FLIGHT_BIND), false)),
+            Some(OptionalBind::None) => None,
+            Some(OptionalBind::At(address)) => Some((address, true)),
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
         self.allowed_sites()?;
         let is_public = !self.http_bind.0.ip().is_loopback();
@@ -302,12 +318,13 @@ impl Config {
             "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
             self.http_bind
         );
-        let postgres = self.postgres_address().map(|(address, _)| address);
-        let is_postgres_public = postgres.is_some_and(|address| !address.0.ip().is_loopback());
-        let postgres_open_to_all = format!(
-            "postgres-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",
-            postgres.map_or(String::new(), |address| address.to_string())
-        );
+        let others = [("postgres-bind", self.postgres_address()), ("flight-bind", self.flight_address())];
+        let other_public = others.into_iter().find_map(|(name, listening)| {
+            let (address, _) = listening.filter(|(address, _)| !address.0.ip().is_loopback())?;
+            Some(format!(
+                "{name} {address} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted"
+            ))
+        });
         let weak_secret = self.shared_secret.as_ref().and_then(|secret| secret.check().err());
         let little_memory = format!("memory-limit {} is less than 64MiB", self.memory_limit);
         let short_log = format!("wal-limit {} is less than 1MiB", self.wal_limit);
@@ -315,7 +332,10 @@ impl Config {
         let has_token = self.kudu_token_file.is_some();
         let wrong = [
             (is_public && !self.auth_enabled && !self.allow_unauthenticated, &*open_to_all),
-            (is_postgres_public && !self.auth_enabled && !self.allow_unauthenticated, &*postgres_open_to_all),
+            (
+                other_public.is_some() && !self.auth_enabled && !self.allow_unauthenticated,
+                other_public.as_deref().unwrap_or_default(),
+            ),
             (
                 self.scram_iterations != 0 && !(4096..=100_000).contains(&self.scram_iterations),
                 "scram-iterations must be 0, or from 4096 to 100000, beyond which clients refuse",

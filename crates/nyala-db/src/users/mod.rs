@@ -101,6 +101,11 @@ impl User {
         &self.grants
     }
 
+    /// What changes whenever its password is set, so that what is signed with it holds until then. It is for no eyes.
+    pub fn password_mark(&self) -> &[u8] {
+        self.password_hash.as_bytes()
+    }
+
     /// Whether it has a privilege on a database.
     pub fn may(&self, privilege: Privilege, database: &str) -> bool {
         self.admin || self.grants.get(database).copied().unwrap_or(Privilege::None).allows(privilege)

@@ -76,6 +76,10 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     if let Some(postgres) = &running.postgres {
         tracing::info!(address = %postgres.address, "PostgreSQL's clients are served");
     }
+    #[cfg(feature = "sql")]
+    if let Some(flight) = &running.flight {
+        tracing::info!(address = %flight.address, "clients of Arrow Flight SQL are served");
+    }
     tracing::info!(address = %running.server.address, "ready");
     signals.wait_for_stop();
     running.stop().map_err(|error| format!("stopping: {error}"))?;

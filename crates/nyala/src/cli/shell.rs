@@ -44,6 +44,7 @@ pub(super) fn serve(data_dir: &Path) -> Result<Running, String> {
         data_dir: Some(data_dir.to_owned()),
         http_bind: Some("127.0.0.1:0".parse().expect("it is an address")),
         postgres_bind: Some("none".parse().expect("it is a word for no address")),
+        flight_bind: Some("none".parse().expect("it is a word for no address")),
         ..GivenConfig::default()
     };
     let config = given.resolve(None)?;

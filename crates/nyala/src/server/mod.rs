@@ -4,6 +4,8 @@
 pub mod audit;
 pub mod connection_limit;
 pub(crate) mod connection_threads;
+#[cfg(feature = "sql")]
+pub mod flight;
 pub mod format;
 pub mod health;
 pub mod http;

@@ -17,6 +17,8 @@ struct Acceptors {
     http: TlsAcceptor,
     #[cfg(feature = "sql")]
     postgres: TlsAcceptor,
+    #[cfg(feature = "sql")]
+    flight: TlsAcceptor,
 }
 
 /// The certificate in use, and the files it was read from.
@@ -54,6 +56,12 @@ impl Certificates {
     pub(super) fn postgres_acceptor(&self) -> TlsAcceptor {
         self.current().postgres
     }
+
+    /// The acceptor for new connections of Arrow Flight, which is gRPC and so HTTP/2.
+    #[cfg(feature = "sql")]
+    pub(super) fn flight_acceptor(&self) -> TlsAcceptor {
+        self.current().flight
+    }
 }
 
 fn acceptors(certificate: &Path, key: &Path) -> Result<Acceptors, String> {
@@ -78,5 +86,7 @@ fn acceptors(certificate: &Path, key: &Path) -> Result<Acceptors, String> {
         http: speaking(b"http/1.1"),
         #[cfg(feature = "sql")]
         postgres: speaking(b"postgresql"),
+        #[cfg(feature = "sql")]
+        flight: speaking(b"h2"),
     })
 }

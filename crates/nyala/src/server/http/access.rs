@@ -16,7 +16,8 @@ use base64ct::{Base64, Base64Unpadded, Encoding};
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
-use nyala_db::users::{Principal, Privilege};
+use nyala_core::Error;
+use nyala_db::users::{Principal, Privilege, Users};
 
 /// Whether clients must log in, and how.
 #[derive(Debug, Clone)]
@@ -36,25 +37,56 @@ enum Credentials {
     Bearer(String),
 }
 
+/// Why a sender is not who it says: words, and the status of an answer with them.
+pub(in crate::server) struct Refusal {
+    pub(in crate::server) status: StatusCode,
+    pub(in crate::server) words: String,
+}
+
 /// The sender of a request, or 401.
 pub(super) async fn authenticate(
     context: &Context,
     of_url: &Params,
     headers: &HeaderMap,
 ) -> Result<Principal, Failure> {
-    let Access::Users { secret } = &context.access else { return Ok(Principal::Open) };
+    let Access::Users { .. } = &context.access else { return Ok(Principal::Open) };
     let users = context.databases()?.catalog.users();
+    let found = principal(context, users, credentials(of_url, headers)).await;
+    found.map_err(|refusal| failure(refusal.status, refusal.words))
+}
+
+/// The sender of a call of another protocol, by the same header.
+#[cfg(feature = "sql")]
+pub(in crate::server) async fn authenticate_call(
+    context: &Context,
+    users: &Users,
+    headers: &HeaderMap,
+) -> Result<Principal, Refusal> {
+    principal(context, users, credentials(&Params::default(), headers)).await
+}
+
+/// The user that a call of another protocol names.
+#[cfg(feature = "sql")]
+pub(in crate::server) fn claimed_by_call(headers: &HeaderMap) -> Option<String> {
+    credentials(&Params::default(), headers).map(name_of)
+}
+
+async fn principal(
+    context: &Context,
+    users: &Users,
+    given: Option<Credentials>,
+) -> Result<Principal, Refusal> {
+    let Access::Users { secret } = &context.access else { return Ok(Principal::Open) };
     if !users.has_admin() {
         return Ok(Principal::FirstAdmin);
     }
-    let found =
-        credentials(of_url, headers).ok_or_else(|| refused("unable to parse authentication credentials"))?;
-    let user = match found {
+    let user = match given.ok_or_else(|| refused("unable to parse authentication credentials"))? {
         Credentials::Password { name, .. } if name.is_empty() => return Err(refused("username required")),
         Credentials::Password { name, password } => {
             let user = users.authenticate(&name, &password).await;
-            let user = user.map_err(|error| failure(status_of(&error), error.message()))?;
-            user.ok_or_else(|| refused("authorization failed"))?
+            let failed =
+                |error: Error| Refusal { status: status_of(&error), words: error.message().to_owned() };
+            user.map_err(failed)?.ok_or_else(|| refused("authorization failed"))?
         }
         Credentials::Bearer(token) => {
             let secret = secret.as_ref().ok_or_else(|| refused("bearer auth disabled"))?;
@@ -109,14 +141,18 @@ fn check(principal: &Principal, privilege: Privilege, verb: &str, database: &str
 /// The user that a request names in its credentials, for the log.
 pub(super) fn claimed(head: &Parts) -> Option<String> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
-    Some(match credentials(&of_url, &head.headers)? {
-        Credentials::Password { name, .. } => name,
-        Credentials::Bearer(_) => "the user of a bearer token".to_owned(),
-    })
+    credentials(&of_url, &head.headers).map(name_of)
 }
 
-fn refused(words: impl AsRef<str>) -> Failure {
-    failure(StatusCode::UNAUTHORIZED, words)
+fn name_of(given: Credentials) -> String {
+    match given {
+        Credentials::Password { name, .. } => name,
+        Credentials::Bearer(_) => "the user of a bearer token".to_owned(),
+    }
+}
+
+fn refused(words: impl Into<String>) -> Refusal {
+    Refusal { status: StatusCode::UNAUTHORIZED, words: words.into() }
 }
 
 fn credentials(of_url: &Params, headers: &HeaderMap) -> Option<Credentials> {

@@ -1,0 +1,54 @@
+//! Who sends a call, and which database it is about.
+
+use crate::shared::Server;
+use hyper::header::HeaderMap;
+use nyala_db::users::Principal;
+use nyala_sql::Session;
+use std::sync::Arc;
+use tonic::{Request, Status};
+
+/// The headers that name a database, in the order in which they count: that of most clients, and the one that Grafana
+/// sends beside it.
+const DATABASE_HEADERS: [&str; 2] = ["database", "bucket-name"];
+
+/// The sender of a call.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) principal: Principal,
+    /// The database that names without one belong to; empty if the client names none.
+    pub(crate) database: String,
+}
+
+impl Caller {
+    /// The sender, who has been authenticated, of a call with these headers.
+    pub(crate) fn of(principal: Principal, headers: &HeaderMap) -> Result<Self, Status> {
+        let mut named = DATABASE_HEADERS.iter().filter_map(|name| headers.get(*name));
+        let database = match named.next() {
+            Some(value) => std::str::from_utf8(value.as_bytes())
+                .map_err(|_| Status::invalid_argument("the header \"database\" is not UTF-8"))?,
+            None => "",
+        };
+        Ok(Self { principal, database: database.to_owned() })
+    }
+
+    /// The sender of a request that [`crate::connection`] has let in.
+    pub(crate) fn of_request<T>(request: &Request<T>) -> Result<Self, Status> {
+        let found = request.extensions().get::<Self>().cloned();
+        found.ok_or_else(|| Status::unauthenticated("log in first"))
+    }
+
+    /// A session of its own for a call.
+    pub(crate) fn session(&self, server: &Server) -> Result<Session, Status> {
+        self.session_in(server, &self.database)
+    }
+
+    /// The same in another database.
+    pub(crate) fn session_in(&self, server: &Server, database: &str) -> Result<Session, Status> {
+        Ok(Session::open(Arc::clone(&server.is_ready()?.sql), self.principal.clone(), database))
+    }
+
+    /// Whose prepared statements and transactions it may use: those of the same name.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.principal.user_name()
+    }
+}
