@@ -7,7 +7,7 @@ use crate::{circles, coverage, documents, replaced};
 use std::path::Path;
 
 /// Which crates of ours each crate may use.
-const EDGES: [(&str, &[&str]); 17] = [
+const EDGES: [(&str, &[&str]); 18] = [
     ("nyala-column", &[]),
     ("nyala-core", &[]),
     ("nyala-engine", &["nyala-column", "nyala-core"]),
@@ -18,6 +18,7 @@ const EDGES: [(&str, &[&str]); 17] = [
     ("nyala-query", &["nyala-column", "nyala-core", "nyala-db", "nyala-exec"]),
     ("nyala-sql", &["nyala-core", "nyala-db", "nyala-exec", "nyala-files"]),
     ("nyala-postgres", &["nyala-core", "nyala-db", "nyala-exec", "nyala-files", "nyala-sql"]),
+    ("nyala-flight", &["nyala-core", "nyala-db", "nyala-exec", "nyala-sql"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
     ("nyala-influxdb", &[]),
     ("nyala-client", &[]),
@@ -33,6 +34,7 @@ const EDGES: [(&str, &[&str]); 17] = [
             "nyala-engine",
             "nyala-exec",
             "nyala-files",
+            "nyala-flight",
             "nyala-influxdb",
             "nyala-kudu",
             "nyala-postgres",

@@ -73,7 +73,7 @@ impl Server {
     }
 
     async fn principal(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Result<Principal, Status> {
-        let ready = self.is_ready()?;
+        let ready = self.opened()?;
         if let Some(token) = bearer(headers).filter(|token| ready.needs_log_in && token.starts_with(PREFIX)) {
             let find = |name: &str| ready.sql.catalog.users().existing(name).ok();
             return match self.tokens.user(token, ready.sql.clock.now_ns(), find) {
@@ -103,7 +103,7 @@ impl Server {
     /// Without authentication the token says nothing, but clients expect one.
     pub(crate) async fn log_in(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Result<String, Status> {
         let principal = self.principal(headers, client).await?;
-        let Ready { sql, .. } = self.is_ready()?;
+        let Ready { sql, .. } = self.opened()?;
         Ok(match &principal {
             Principal::User(user) => self.tokens.token(user, sql.clock.now_ns()),
             Principal::Open | Principal::FirstAdmin => "nyala".to_owned(),

@@ -7,9 +7,8 @@ use nyala_sql::Session;
 use std::sync::Arc;
 use tonic::{Request, Status};
 
-/// The headers that name a database, in the order in which they count: that of most clients, and the one that Grafana
-/// sends beside it.
-const DATABASE_HEADERS: [&str; 2] = ["database", "bucket-name"];
+/// The header that names a database, as other databases behind Grafana have it.
+const DATABASE_HEADER: &str = "database";
 
 /// The sender of a call.
 #[derive(Clone)]
@@ -22,8 +21,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// The sender, who has been authenticated, of a call with these headers.
     pub(crate) fn of(principal: Principal, headers: &HeaderMap) -> Result<Self, Status> {
-        let mut named = DATABASE_HEADERS.iter().filter_map(|name| headers.get(*name));
-        let database = match named.next() {
+        let database = match headers.get(DATABASE_HEADER) {
             Some(value) => std::str::from_utf8(value.as_bytes())
                 .map_err(|_| Status::invalid_argument("the header \"database\" is not UTF-8"))?,
             None => "",
@@ -44,7 +42,7 @@ impl Caller {
 
     /// The same in another database.
     pub(crate) fn session_in(&self, server: &Server, database: &str) -> Result<Session, Status> {
-        Ok(Session::open(Arc::clone(&server.is_ready()?.sql), self.principal.clone(), database))
+        Ok(Session::open(Arc::clone(&server.opened()?.sql), self.principal.clone(), database))
     }
 
     /// Whose prepared statements and transactions it may use: those of the same name.

@@ -15,6 +15,7 @@ mod error;
 mod ingest;
 mod input;
 mod kept;
+mod placeholder;
 mod prepared;
 mod service;
 mod shared;

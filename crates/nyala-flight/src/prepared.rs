@@ -7,6 +7,7 @@ use crate::caller::Caller;
 use crate::error::{internal, status_of};
 use crate::input::Input;
 use crate::kept::Id;
+use crate::placeholder::numbered;
 use crate::shared::Server;
 use crate::statement::{Done, changed, info_of_change, info_of_rows, one, unless_cancelled};
 use crate::ticket::Handle;
@@ -91,7 +92,7 @@ impl Server {
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
         let using = self.using(caller, request.transaction_id.as_deref())?;
         let mut session = using.lock().await?;
-        let prepared = session.prepare(one(&request.query)?, &[]).await;
+        let prepared = session.prepare(one(&numbered(&request.query))?, &[]).await;
         let prepared = prepared.map_err(|error| status_of(&error)).inspect_err(|_| self.counts.failed())?;
         session.done();
         let parameters = prepared.parameters.iter().zip(1..);
@@ -137,7 +138,8 @@ impl Server {
             rows.push(own);
         }
         *statement.bound.lock() = Bound { rows: Arc::new(rows), _charge: charge };
-        Ok(DoPutPreparedStatementResult { prepared_statement_handle: None })
+        // The JDBC driver takes whatever comes for a new handle, also nothing.
+        Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(Bytes::copy_from_slice(handle)) })
     }
 
     /// What it gives; if that is no rows, it is executed.
@@ -271,7 +273,7 @@ impl Server {
 /// Executions of a statement that belong together: they are one transaction, if the statement changes rows of tables.
 struct Series {
     is_open: bool,
-    changed: Option<i64>,
+    changed: i64,
 }
 
 impl Series {
@@ -280,7 +282,7 @@ impl Series {
         if is_open {
             session.begin_series();
         }
-        Self { is_open, changed: Some(0) }
+        Self { is_open, changed: 0 }
     }
 
     /// Counts what an execution has changed. If it has failed, so has the series.
@@ -291,7 +293,7 @@ impl Series {
         };
         match counted {
             Ok(rows) => {
-                self.changed = self.changed.filter(|_| rows >= 0).map(|all| all.saturating_add(rows));
+                self.changed = self.changed.saturating_add(rows);
                 Ok(())
             }
             Err(status) => Err(self.fail(session, status).await),
@@ -311,7 +313,7 @@ impl Series {
         if self.is_open {
             session.end_series().await.map_err(|error| status_of(&error))?;
         }
-        Ok(self.changed.unwrap_or(-1))
+        Ok(self.changed)
     }
 }
 

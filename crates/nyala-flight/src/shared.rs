@@ -120,7 +120,7 @@ impl Server {
         drop(self.ready.set(ready));
     }
 
-    pub(crate) fn is_ready(&self) -> Result<&Ready, Status> {
+    pub(crate) fn opened(&self) -> Result<&Ready, Status> {
         self.ready.get().ok_or_else(starting)
     }
 

@@ -110,9 +110,10 @@ pub(crate) fn info_of_change(changed: Option<u64>) -> Result<FlightInfo, Status>
     Ok(info.with_total_records(count_of(changed)))
 }
 
-/// A count as the protocol has it.
+/// A count as the protocol has it. What does not count has changed no row: the JDBC driver takes -1 for a query, and executes
+/// the statement a second time.
 pub(crate) fn count_of(changed: Option<u64>) -> i64 {
-    changed.map_or(-1, |rows| i64::try_from(rows).unwrap_or(i64::MAX))
+    changed.map_or(0, |rows| i64::try_from(rows).unwrap_or(i64::MAX))
 }
 
 impl Server {
@@ -205,7 +206,7 @@ pub(crate) async fn changed(done: Done) -> Result<i64, Status> {
             Some(changed) => Ok(count_of(changed)),
             None => {
                 while rows.next().await.map_err(|error| status_of(&error))?.is_some() {}
-                Ok(-1)
+                Ok(0)
             }
         },
     }

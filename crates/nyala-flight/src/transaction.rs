@@ -71,7 +71,7 @@ impl Using {
                 session.fail_transaction();
             }
             if session.transaction() == TransactionStatus::Idle {
-                return Err(Status::failed_precondition("the transaction has ended"));
+                return Err(has_ended());
             }
         }
         Ok(Locked { session, transaction: self.transaction.clone(), is_done: false })
@@ -149,15 +149,20 @@ impl Server {
             _ => return Err(Status::invalid_argument("a transaction ends by COMMIT or by ROLLBACK")),
         };
         let using = self.using_transaction(caller, &request.transaction_id)?;
-        let mut session = using.lock().await?;
-        // Whatever happens from here, it has ended.
-        self.kept.transactions.remove(&request.transaction_id, caller.owner())?;
-        let ended = execute(&mut session, statement).await?;
-        if ended != statement {
+        let mut session = using.lock_failed_or_not().await;
+        let forget = || self.kept.transactions.remove(&request.transaction_id, caller.owner()).map(drop);
+        if session.transaction() == TransactionStatus::Idle {
+            // Drivers take a transaction back whose COMMIT has failed.
+            return match statement {
+                "ROLLBACK" => forget(),
+                _ => Err(has_ended()),
+            };
+        }
+        if execute(&mut session, statement).await? != statement {
             let words = "a statement of the transaction had failed, so it was rolled back (SQLSTATE 25P02)";
             return Err(Status::aborted(words));
         }
-        Ok(())
+        forget()
     }
 
     /// Makes a savepoint. Its handle is the transaction's, and its name.
@@ -213,6 +218,12 @@ impl Using {
         }
         session
     }
+}
+
+fn has_ended() -> Status {
+    Status::failed_precondition(
+        "the transaction has ended: a statement that was prepared in it must be prepared again",
+    )
 }
 
 /// Executes a statement of transactions; what was done.

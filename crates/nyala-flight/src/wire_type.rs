@@ -1,7 +1,7 @@
 //! Types of columns as clients get them.
 //!
-//! Dictionaries become plain values and views plain arrays: not every client reads the others (Grafana reads no dictionary,
-//! and the JDBC driver no view).
+//! Dictionaries become plain values and views plain arrays, because not every client reads the others: Grafana shows nothing
+//! for a column of either kind.
 
 use crate::error::internal;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};

@@ -76,6 +76,7 @@ fn start(directory: &Path, data_dir: &PathBuf, addresses: Addresses) -> Result<C
         .arg(data_dir)
         .args(["--http-bind", &addresses.http.to_string()])
         .args(["--postgres-bind", &addresses.postgres.to_string()])
+        .args(["--flight-bind", "none"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

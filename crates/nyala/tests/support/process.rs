@@ -42,6 +42,7 @@ impl Process {
             .args(arguments)
             // Only one of the servers of parallel tests would get the usual port.
             .env("NYALA_POSTGRES_BIND", "none")
+            .env("NYALA_FLIGHT_BIND", "none")
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stderr(File::options().create(true).write(true).truncate(true).open(&log).expect("a log"))
