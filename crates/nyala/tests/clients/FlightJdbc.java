@@ -14,6 +14,7 @@ public class FlightJdbc {
                 all.append(rows.getString(column)).append(column == count ? ";" : ",");
             }
         }
+        rows.close();
         return all.toString();
     }
 
@@ -45,6 +46,7 @@ public class FlightJdbc {
     static String names(ResultSet rows, String column) throws SQLException {
         List<String> all = new ArrayList<>();
         while (rows.next()) all.add(rows.getString(column));
+        rows.close();
         return String.join(",", all);
     }
 
@@ -76,9 +78,11 @@ public class FlightJdbc {
             ResultSet times = statement.executeQuery("SELECT time FROM cpu ORDER BY time LIMIT 1");
             check(true, times.next());
             check(1000L, times.getTimestamp(1).getTime());
+            times.close();
             ResultSet many = statement.executeQuery("SELECT n FROM generate_series(1, 200000) AS s(n)");
             long sum = 0;
             while (many.next()) sum += many.getLong(1);
+            many.close();
             check(200000L * 200001 / 2, sum);
             check(false, statement.execute("CREATE TABLE j (id bigint PRIMARY KEY, words text, amount numeric(10, 2), day date)"));
             check(2, statement.executeUpdate("INSERT INTO j (id, words) VALUES (1, 'one'), (2, 'two')"));
