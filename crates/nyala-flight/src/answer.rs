@@ -3,11 +3,10 @@
 //! They are computed in the thread pool, a few messages ahead of what the client takes. What waits is charged to the
 //! statement. A client that takes nothing for a while, or leaves, ends its query.
 
-use crate::error::{internal, panicked, status_of};
-use crate::kept::ListedQuery;
+use crate::error::{cancelled, internal, panicked, status_of};
+use crate::running::ListedQuery;
+use crate::sessions::{OpenTransaction, Using};
 use crate::shared::Server;
-use crate::statement::cancelled;
-use crate::transaction::{OpenTransaction, Using};
 use crate::wire_type::{on_wire, wire_schema};
 use arrow_array::RecordBatch;
 use arrow_flight::FlightData;

@@ -68,6 +68,11 @@ pub(crate) fn internal(error: impl std::fmt::Display) -> Status {
     Status::internal(error.to_string())
 }
 
+/// What the client of a query is told that somebody has cancelled.
+pub(crate) fn cancelled() -> Status {
+    status_of(&SqlError::new(SqlState::CANCELLED, "canceling statement due to user request"))
+}
+
 /// The store is not open yet.
 pub(crate) fn starting() -> Status {
     Status::unavailable("the server is starting up")

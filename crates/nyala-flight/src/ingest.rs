@@ -6,9 +6,10 @@
 use crate::caller::Caller;
 use crate::error::status_of;
 use crate::input::Input;
+use crate::names::quoted;
+use crate::sessions::Locked;
 use crate::shared::Server;
 use crate::statement::{count_of, one};
-use crate::transaction::{Locked, quoted};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};

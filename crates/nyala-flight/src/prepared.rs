@@ -6,12 +6,13 @@ use crate::answer::{Answer, batches_of};
 use crate::caller::Caller;
 use crate::error::{internal, status_of};
 use crate::input::Input;
-use crate::kept::Id;
 use crate::placeholder::numbered;
+use crate::prepared_statement::{Bound, PreparedStatement};
+use crate::registry::Id;
+use crate::sessions::Locked;
 use crate::shared::Server;
 use crate::statement::{Done, changed, info_of_change, info_of_rows, one, unless_cancelled};
 use crate::ticket::Handle;
-use crate::transaction::{Locked, Using};
 use crate::wire_type::{wire_schema, wire_type};
 use arrow_array::RecordBatch;
 use arrow_flight::sql::{
@@ -21,7 +22,7 @@ use arrow_flight::{FlightInfo, IpcMessage, SchemaAsIpc};
 use arrow_ipc::writer::IpcWriteOptions;
 use arrow_schema::{Field, Schema, SchemaRef};
 use futures::{StreamExt, TryStreamExt, stream};
-use nyala_core::memory::{Charge, Component};
+use nyala_core::memory::Component;
 use nyala_sql::Prepared;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -32,56 +33,6 @@ use tonic::codegen::Bytes;
 const STATEMENT_BYTES: usize = 16 << 10;
 /// How often the text of a statement is kept in one form or another.
 const TEXT_COPIES: usize = 4;
-
-/// A prepared statement.
-pub(crate) struct PreparedStatement {
-    using: Using,
-    prepared: Prepared,
-    bound: Mutex<Bound>,
-}
-
-/// Rows of parameters.
-struct Bound {
-    rows: Arc<Vec<RecordBatch>>,
-    _charge: Charge,
-}
-
-impl PreparedStatement {
-    /// The rows of parameters, or that there need not be any.
-    fn bound(&self) -> Result<Parameters, Status> {
-        if self.prepared.parameters.is_empty() {
-            return Ok(Parameters { rows: Arc::default(), is_once: true });
-        }
-        let rows = self.bound.lock().rows.clone();
-        if rows.iter().all(|rows| rows.num_rows() == 0) {
-            let count = self.prepared.parameters.len();
-            let words =
-                format!("the statement has {count} parameters, and no values are bound (SQLSTATE 42P02)");
-            return Err(Status::invalid_argument(words));
-        }
-        Ok(Parameters { rows, is_once: false })
-    }
-}
-
-/// With what a statement is executed.
-struct Parameters {
-    rows: Arc<Vec<RecordBatch>>,
-    /// It has no parameters, and is executed once.
-    is_once: bool,
-}
-
-impl Parameters {
-    fn next(&self, (batch, row): (usize, usize)) -> Option<(Option<(&RecordBatch, usize)>, (usize, usize))> {
-        if self.is_once {
-            return (batch == 0).then_some((None, (1, 0)));
-        }
-        let rows = self.rows.get(batch)?;
-        match row < rows.num_rows() {
-            true => Some((Some((rows, row)), (batch, row + 1))),
-            false => self.next((batch + 1, 0)),
-        }
-    }
-}
 
 impl Server {
     /// Prepares a statement.
@@ -184,7 +135,7 @@ impl Server {
     ) -> Result<Answer, Status> {
         let statement = self.kept.statements.get(handle, caller.owner())?;
         let parameters = statement.bound()?;
-        let listed = self.list(number, caller.owner(), statement.using.cancel_handle());
+        let listed = self.kept.running.list(number, caller.owner(), statement.using.cancel_handle());
         let Some((row, next)) = parameters.next((0, 0)) else { return Ok(Answer::empty()) };
         let done = unless_cancelled(&listed, self.prepared_done(&statement, row)).await?;
         let Done::Rows(rows) = done else { return Ok(Answer::empty()) };

@@ -7,7 +7,7 @@ use crate::caller::Caller;
 use crate::catalogue;
 use crate::error::{internal, malformed};
 use crate::input::Input;
-use crate::kept::Id;
+use crate::registry::Id;
 use crate::shared::Server;
 use crate::ticket::Handle;
 use crate::work::in_pool;
@@ -338,7 +338,7 @@ fn cancel(server: &Server, caller: &Caller, info: &FlightInfo) -> Result<(), Sta
         if let Some(Ok(any)) = any
             && let Command::TicketStatementQuery(ticket) = command(any)?
         {
-            is_found |= server.kept.cancel(Handle::of(&ticket)?.id()?, caller.owner());
+            is_found |= server.kept.running.cancel(Handle::of(&ticket)?.id()?, caller.owner());
         }
     }
     match is_found {

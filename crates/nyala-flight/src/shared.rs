@@ -1,8 +1,8 @@
 //! What all connections share: settings, surroundings, counts, and what outlives a call.
 
-use crate::authentication::Tokens;
 use crate::error::starting;
 use crate::kept::Kept;
+use crate::tokens::Tokens;
 use futures::future::BoxFuture;
 use hyper::header::HeaderMap;
 use nyala_core::memory::MemoryBudget;
@@ -70,7 +70,7 @@ pub struct Server {
     pub(crate) settings: Settings,
     pub(crate) surroundings: Surroundings,
     pub(crate) tokens: Tokens,
-    pub(crate) kept: Kept,
+    pub(crate) kept: Arc<Kept>,
     ready: OnceLock<Ready>,
     /// How much was done since the start.
     pub counts: Counts,
@@ -109,7 +109,7 @@ impl Server {
             ready: OnceLock::new(),
             counts: Counts::default(),
         });
-        let sweeper = crate::kept::sweep(Arc::downgrade(&server));
+        let sweeper = crate::kept::sweep(Arc::downgrade(&server.kept));
         server.surroundings.work.spawn(sweeper);
         Ok(server)
     }

@@ -6,16 +6,17 @@
 
 use crate::answer::Answer;
 use crate::caller::Caller;
-use crate::error::{internal, status_of};
-use crate::kept::{Id, ListedQuery};
+use crate::error::{cancelled, internal, status_of};
+use crate::registry::Id;
+use crate::running::ListedQuery;
+use crate::sessions::Locked;
 use crate::shared::Server;
 use crate::ticket::Handle;
-use crate::transaction::Locked;
 use crate::wire_type::wire_schema;
 use arrow_array::RecordBatch;
 use arrow_flight::{FlightEndpoint, FlightInfo};
 use arrow_schema::Schema;
-use nyala_sql::{Outcome, Prepared, Rows, SqlError, SqlState, Statement};
+use nyala_sql::{Outcome, Prepared, Rows, SqlError, Statement};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tonic::Status;
@@ -95,6 +96,10 @@ fn done_of(session: &Locked, outcome: Outcome) -> Result<Done, SqlError> {
             let error = SqlError::unsupported("COPY over Flight SQL");
             Err(error.with_hint("Rows come and go as Arrow already: SELECT them, or ingest them in bulk."))
         }
+        Outcome::FileOut(_) | Outcome::FileIn(_) => {
+            let error = SqlError::unsupported("COPY of files of the server over Flight SQL");
+            Err(error.with_hint("Send the statement by PostgreSQL's protocol, or to /api/sql."))
+        }
     }
 }
 
@@ -167,7 +172,7 @@ impl Server {
     ) -> Result<Answer, Status> {
         caller.database.clone_from(&handle.database);
         let using = self.using(&caller, handle.transaction.as_deref())?;
-        let listed = self.list(handle.id()?, caller.owner(), using.cancel_handle());
+        let listed = self.kept.running.list(handle.id()?, caller.owner(), using.cancel_handle());
         let work = async {
             let mut session = using.lock().await?;
             let prepared = prepare(&mut session, &handle.text).await?;
@@ -222,9 +227,4 @@ pub(crate) async fn unless_cancelled<T>(
         () = listed.cancelled() => Err(cancelled()),
         done = work => done,
     }
-}
-
-/// What the client of a query is told that somebody has cancelled.
-pub(crate) fn cancelled() -> Status {
-    status_of(&SqlError::new(SqlState::CANCELLED, "canceling statement due to user request"))
 }

@@ -4,7 +4,7 @@
 //! is how the client names the query when it wants to cancel it.
 
 use crate::error::malformed;
-use crate::kept::Id;
+use crate::registry::Id;
 use arrow_flight::Ticket;
 use arrow_flight::sql::{ProstMessageExt, TicketStatementQuery};
 use prost::Message;

@@ -3,9 +3,9 @@
 use crate::answer::batches_of;
 use crate::caller::Caller;
 use crate::error::{internal, status_of};
+use crate::names::quoted;
 use crate::shared::Server;
 use crate::statement::one;
-use crate::transaction::quoted;
 use crate::wire_type::wire_schema;
 use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, StringArray};
