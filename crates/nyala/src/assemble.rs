@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::descriptors;
 use crate::lead::Lead;
+use crate::process_metrics;
 use crate::resident_memory;
 use crate::server::audit::Audit;
 use crate::server::connection_threads::STACK_BYTES;
@@ -112,15 +113,17 @@ impl Running {
         let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
         let audit: Arc<Audit> = Arc::default();
-        let sources = metric_sources(&opened, &checks, &memory, &connections);
+        let started_ns = clock.now_ns();
+        let mut sources = metric_sources(&opened, &checks, &memory, &connections, started_ns);
+        let measured = certificates.clone();
+        sources.push(Box::new(move || measured.iter().filter_map(|own| own.metric()).collect()));
         #[cfg(feature = "sql")]
         let files = exchange::folders(config)?;
         // Made when the data directory is locked.
         #[cfg(feature = "sql")]
         let spill: Arc<OnceLock<Arc<SpillSpace>>> = Arc::default();
         #[cfg(feature = "sql")]
-        let (sources, postgres, flight) = {
-            let mut sources = sources;
+        let (postgres, flight) = {
             let measured = spill.clone();
             sources.push(Box::new(move || spill::metric(measured.get()).into_iter().collect()));
             let options = |bind| postgres::Options {
@@ -149,12 +152,11 @@ impl Running {
             };
             let flight = listen_for_flight(config, options, &work)?;
             sources.extend(flight.iter().map(|flight| Box::new(flight.metrics()) as MetricSource));
-            (sources, postgres, flight)
+            (postgres, flight)
         };
         let metrics = Arc::new(Metrics::new(sources));
         let continuous: Arc<ContinuousCounts> = Arc::default();
         let subscriptions: Arc<OnceLock<Arc<Subscriptions>>> = Arc::default();
-        let started_ns = clock.now_ns();
         let context = Arc::new(Context {
             databases: OnceLock::new(),
             started_ns,
@@ -558,6 +560,7 @@ fn metric_sources(
     checks: &Checks,
     memory: &Arc<MemoryBudget>,
     connections: &Arc<Connections>,
+    started_ns: i64,
 ) -> Vec<MetricSource> {
     let (opened, checks) = (opened.clone(), checks.clone());
     let (memory, connections) = (memory.clone(), connections.clone());
@@ -577,6 +580,7 @@ fn metric_sources(
     vec![
         Box::new(of_storage),
         Box::new(|| resident_memory::metric().into_iter().collect()),
+        Box::new(move || process_metrics::metrics(started_ns)),
         Box::new(move || connections.metrics()),
     ]
 }

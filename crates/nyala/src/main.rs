@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod descriptors;
 mod lead;
+mod process_metrics;
 mod resident_memory;
 mod server;
 mod storage;

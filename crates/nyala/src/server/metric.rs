@@ -36,6 +36,11 @@ impl Metric {
         Self { name, kind: Kind::Counter, help, statistic: None, values: vec![(String::new(), value as f64)] }
     }
 
+    /// Time that was used since the start, in seconds.
+    pub fn seconds(name: &'static str, help: &'static str, used: Duration) -> Self {
+        Self { values: vec![(String::new(), used.as_secs_f64())], ..Self::counter(name, help, 0) }
+    }
+
     /// What there is now.
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
         Self { kind: Kind::Gauge, ..Self::counter(name, help, value) }

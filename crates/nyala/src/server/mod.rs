@@ -2,6 +2,7 @@
 //! pool does what takes long or waits for the disk.
 
 pub mod audit;
+pub mod certificate;
 pub mod connection_limit;
 pub(crate) mod connection_threads;
 #[cfg(feature = "sql")]

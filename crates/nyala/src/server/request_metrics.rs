@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Paths that are counted apart. Those of writes and queries come first, and their latencies are measured.
-const KNOWN_PATHS: [&str; 10] = [
+const KNOWN_PATHS: [&str; 11] = [
     "/write",
     "/query",
+    "/api/sql",
     "/api/v2/write",
     "/api/v1/prom/write",
     "/api/v1/prom/read",
@@ -27,7 +28,7 @@ const KNOWN_PATHS: [&str; 10] = [
     "/status",
 ];
 /// How many of these paths are writes and queries.
-const MEASURED_PATHS: usize = 5;
+const MEASURED_PATHS: usize = 6;
 
 /// Upper bounds of latencies, seconds: from light requests, which take a tenth of a millisecond, to heavy queries.
 const DURATION_BOUNDS: [f64; 16] =

@@ -3,6 +3,8 @@
 //! A connection keeps the certificate that it began with. TLS sessions are not resumed across a change, because each
 //! certificate has its own session cache.
 
+use super::certificate;
+use super::metric::Metric;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -19,6 +21,8 @@ struct Acceptors {
     postgres: TlsAcceptor,
     #[cfg(feature = "sql")]
     flight: TlsAcceptor,
+    /// When the certificate ceases to be valid, in seconds since 1970.
+    not_after_s: Option<i64>,
 }
 
 /// The certificate in use, and the files it was read from.
@@ -44,6 +48,18 @@ impl Certificates {
 
     fn current(&self) -> Acceptors {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// When the certificate in use ceases to be valid, in seconds since 1970, if that can be read.
+    pub fn not_after_s(&self) -> Option<i64> {
+        self.current().not_after_s
+    }
+
+    /// The same for `/metrics`.
+    pub fn metric(&self) -> Option<Metric> {
+        let help = "When the certificate in use ceases to be valid, in seconds since 1970.";
+        let not_after_s = u64::try_from(self.not_after_s()?).unwrap_or(0);
+        Some(Metric::gauge("nyala_certificate_not_after_seconds", help, not_after_s))
     }
 
     /// The acceptor for new connections of HTTP.
@@ -72,6 +88,7 @@ fn acceptors(certificate: &Path, key: &Path) -> Result<Acceptors, String> {
     if chain.is_empty() {
         return Err(wrong(certificate, &"it holds no certificate in PEM"));
     }
+    let not_after_s = chain.first().and_then(|own| certificate::not_after(own));
     // Errors of reading a key do not quote it.
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -88,5 +105,6 @@ fn acceptors(certificate: &Path, key: &Path) -> Result<Acceptors, String> {
         postgres: speaking(b"postgresql"),
         #[cfg(feature = "sql")]
         flight: speaking(b"h2"),
+        not_after_s,
     })
 }
