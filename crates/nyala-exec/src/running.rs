@@ -34,6 +34,16 @@ pub struct RunningQueries {
     pub limits: QueryLimits,
     queries: Mutex<BTreeMap<u64, Arc<Query>>>,
     last: AtomicU64,
+    ended: Option<Ended>,
+}
+
+/// Is told of each query that has ended.
+struct Ended(Box<dyn Fn(&Query) + Send + Sync>);
+
+impl fmt::Debug for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ended")
+    }
 }
 
 /// Writes the text of a query, without passwords.
@@ -71,6 +81,12 @@ impl RunningQueries {
     /// An empty list with these limits.
     pub fn new(limits: QueryLimits) -> Self {
         Self { limits, ..Self::default() }
+    }
+
+    /// The same; `ended` is told of each query that has ended, whether it succeeded or not.
+    #[must_use]
+    pub fn telling(self, ended: impl Fn(&Query) + Send + Sync + 'static) -> Self {
+        Self { ended: Some(Ended(Box::new(ended))), ..self }
     }
 
     /// Enters a query into the list, unless too many are running. `write_text` writes its text, without passwords; it is
@@ -228,6 +244,9 @@ impl QueryGuard {
 impl Drop for QueryGuard {
     fn drop(&mut self) {
         self.list.lock().remove(&self.query.number);
+        if let Some(Ended(ended)) = &self.list.ended {
+            ended(&self.query);
+        }
     }
 }
 
@@ -243,6 +262,7 @@ mod tests {
         let (first, second) = (enter().unwrap(), enter().unwrap());
         assert_eq!(enter().unwrap_err().message(), "max-concurrent-queries limit exceeded(2, 2)");
         drop(second);
+        assert_eq!(running.all().len(), 1);
         let third = enter().unwrap();
         assert_eq!(running.all().iter().map(|query| query.number()).collect::<Vec<_>>(), [1, 3]);
         assert_eq!(third.query().text(), "SHOW QUERIES");
@@ -255,6 +275,20 @@ mod tests {
         assert_eq!(first.query().stopped().await.message(), "query interrupted", "afterwards too");
         assert_eq!(first.query().check().unwrap_err().message(), "query interrupted");
         assert!(running.kill(1).is_err() && running.kill(2).is_err());
+    }
+
+    #[test]
+    fn each_query_that_ends_is_told_of_once() {
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = told.clone();
+        let tell = move |query: &Query| heard.lock().unwrap().push(query.text());
+        let running = Arc::new(RunningQueries::default().telling(tell));
+        let enter =
+            |text: &'static str| running.enter(move || text.to_owned(), "x", &Principal::Open).unwrap();
+        let (first, second) = (enter("first"), enter("second"));
+        drop(second);
+        drop(first);
+        assert_eq!(*told.lock().unwrap(), ["second", "first"]);
     }
 
     #[tokio::test]

@@ -20,8 +20,9 @@ use crate::server::metric::{self, Metric};
 use crate::server::metrics::{MetricSource, Metrics};
 #[cfg(feature = "sql")]
 use crate::server::postgres::{self, Postgres};
+use crate::server::slow_queries::SlowQueries;
 use crate::server::statistics::{self, ContinuousCounts};
-use crate::server::tls::Certificates;
+use crate::server::tls;
 use crate::server::{ConnectionLimits, Connections, Server};
 use crate::storage::{self, Storage};
 #[cfg(feature = "sql")]
@@ -50,7 +51,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// The memory of the process before it holds any data: code, stacks, the allocator's own.
 const PROCESS_BYTES: usize = 26 << 20;
@@ -119,6 +119,7 @@ impl Running {
         sources.push(Box::new(move || measured.iter().filter_map(|own| own.metric()).collect()));
         #[cfg(feature = "sql")]
         let files = exchange::folders(config)?;
+        let running = running_queries(config, &mut sources);
         // Made when the data directory is locked.
         #[cfg(feature = "sql")]
         let spill: Arc<OnceLock<Arc<SpillSpace>>> = Arc::default();
@@ -167,7 +168,7 @@ impl Running {
                 query_bytes: data_memory_bytes(config) / 4,
                 rows: config.max_row_limit,
             },
-            running: Arc::new(RunningQueries::new(config.query_limits())),
+            running: Arc::new(running),
             access: match config.auth_enabled {
                 true => Access::Users { secret: config.shared_secret.clone() },
                 false => Access::Open,
@@ -182,7 +183,7 @@ impl Running {
             requests: AtomicU64::new(0),
         });
         // The server listens before it recovers, so that clients are told to wait.
-        work.spawn(renew_certificates(certificates.clone()));
+        work.spawn(tls::renew_at_hangups(certificates.clone()));
         let shutdown_timeout = config.shutdown_timeout.0;
         let limits = ConnectionLimits { keep_alive_timeout: config.keep_alive_timeout.0, shutdown_timeout };
         let server = Server::start(
@@ -378,6 +379,15 @@ fn open_databases(
     Ok(Opened { storage, catalog, lead, damaged_places })
 }
 
+/// The list of running queries, which tells of slow ones if they are asked for.
+fn running_queries(config: &Config, sources: &mut Vec<MetricSource>) -> RunningQueries {
+    let running = RunningQueries::new(config.query_limits());
+    let Some(slow) = SlowQueries::new(config.slow_query_threshold.0).map(Arc::new) else { return running };
+    let counted = slow.clone();
+    sources.push(Box::new(move || vec![counted.metric()]));
+    running.telling(move |query| slow.ended(query))
+}
+
 /// The memory limit without the process's own memory.
 fn data_memory_bytes(config: &Config) -> usize {
     config.memory_limit.0.saturating_sub(PROCESS_BYTES)
@@ -484,26 +494,6 @@ async fn watch_health(storage: Arc<dyn Storage>, checks: Checks) {
             log.update(&checks());
         });
         let _ = done.await;
-    }
-}
-
-/// Reads certificates again at every SIGHUP.
-async fn renew_certificates(certificates: Option<Arc<Certificates>>) {
-    let mut hangups = match signal(SignalKind::hangup()) {
-        Ok(hangups) => hangups,
-        Err(error) => return tracing::error!(%error, "certificates are not renewed at SIGHUP"),
-    };
-    while hangups.recv().await.is_some() {
-        let Some(certificates) = &certificates else {
-            tracing::info!("SIGHUP: there is no certificate to read again");
-            continue;
-        };
-        match certificates.read_again() {
-            Ok(()) => tracing::info!("new connections use the certificate that was read now"),
-            Err(error) => {
-                tracing::error!(%error, "cannot read the certificate: the previous one stays in use")
-            }
-        }
     }
 }
 

@@ -16,7 +16,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use page::markdown;
-pub use value::{BindAddress, ByteSize, Encoding, OptionalBind, StoreKind, Time, WalSync};
+pub use value::{
+    BindAddress, ByteSize, Encoding, LogFormat, LogLevel, OptionalBind, StoreKind, Time, WalSync,
+};
 
 /// A setting, for its page.
 struct Setting {
@@ -213,6 +215,15 @@ settings! {
         max_select_series: usize = "0", "NUMBER", "Most series of one measurement in a SELECT; 0: no limit";
         max_select_buckets: usize = "0", "NUMBER", "Most GROUP BY time() windows of a SELECT; 0: no limit";
         max_select_point: usize = "0", "NUMBER", "Most points that a SELECT may read; 0: no limit";
+    }
+    "Log" {
+        log_level: LogLevel = "info", "LEVEL",
+            "What is logged: error, warn, info, debug, trace, off, or levels of parts such as nyala=debug,info; read again at \
+             SIGHUP; the variable NYALA_LOG overrides it";
+        log_format: LogFormat = "text", "FORM",
+            "The form of the log: text (for people), logfmt (name=value) or json (an object per line)";
+        slow_query_threshold: Time = "0s", "DURATION",
+            "Log statements that take at least this long, with their text, without passwords; 0s: none";
     }
     "Access" {
         #[arg(num_args = 0..=1, default_missing_value = "true")]

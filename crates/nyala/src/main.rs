@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod descriptors;
 mod lead;
+mod log_filter;
 mod process_metrics;
 mod resident_memory;
 mod server;

@@ -61,7 +61,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
             settings.database
         );
         out.write_all(invitation.as_bytes()).map_err(|error| error.to_string())?;
-        Signals::listen()?.wait_for_stop();
+        Signals::listen(|| {})?.wait_for_stop();
     }
     running.stop().map_err(|error| error.to_string())
 }

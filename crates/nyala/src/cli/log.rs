@@ -1,24 +1,58 @@
-//! The log on standard error: one line per event, without colours unless it is a terminal.
+//! The log on standard error: one line per event, in one of three forms (`logfmt`, or tracing's text and JSON), without
+//! colours unless it is a terminal.
 //!
 //! When the log cannot be written, the event is lost and the server continues. An event is always one line, so that no
 //! name that a client chose can look like another event.
 
+mod logfmt;
+
+use crate::config::LogFormat;
+use crate::log_filter;
+use logfmt::Logfmt;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Result, Write, stderr};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt, registry, reload};
 
-/// Logs what `NYALA_LOG` selects, or else `level` and above.
+/// Logs as text what `NYALA_LOG` selects, or else `level` and above.
 pub(super) fn to_standard_error(level: &str) {
-    let filter = EnvFilter::try_from_env("NYALA_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    start(level, LogFormat::Text);
+}
+
+/// The same in any form. The level can be changed later by `log_filter`.
+pub(super) fn start(level: &str, format: LogFormat) {
+    let given = chosen().unwrap_or_else(|| level.to_owned());
+    let (text, filter) = match log_filter::parse(&given) {
+        Ok(filter) => (given, filter),
+        // As before there were settings: a broken variable does not keep a server from starting.
+        Err(message) => {
+            print_error(&format!("NYALA_LOG: {message}"));
+            (level.to_owned(), log_filter::parse(level).unwrap_or_default())
+        }
+    };
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colours = !plain && stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colours)
-        // Otherwise it would write errors of its own to standard error, and panic when that fails.
-        .log_internal_errors(false)
-        .with_writer(move || Events { colours })
-        .init();
+    let colours = format == LogFormat::Text && !plain && stderr().is_terminal();
+    let events = Events { colours, format };
+    // Otherwise it would write errors of its own to standard error, and panic when that fails.
+    let layer = fmt::layer().log_internal_errors(false).with_ansi(colours).with_writer(events);
+    let layer = match format {
+        LogFormat::Text => layer.boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+        LogFormat::Logfmt => layer.event_format(Logfmt).boxed(),
+    };
+    let (filter, handle) = reload::Layer::new(filter);
+    registry().with(filter).with(layer).init();
+    log_filter::install(
+        &text,
+        Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())),
+    );
+}
+
+/// What `NYALA_LOG` selects.
+pub(super) fn chosen() -> Option<String> {
+    std::env::var("NYALA_LOG").ok().filter(|text| !text.is_empty())
 }
 
 /// Prints an error for a person, if standard error can be written.
@@ -27,15 +61,25 @@ pub(super) fn print_error(message: &str) {
 }
 
 /// Standard error; each write is one event.
+#[derive(Clone, Copy)]
 struct Events {
     colours: bool,
+    format: LogFormat,
+}
+
+impl MakeWriter<'_> for Events {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        *self
+    }
 }
 
 impl Write for Events {
     fn write(&mut self, event: &[u8]) -> Result<usize> {
         let line = event.strip_suffix(b"\n").unwrap_or(event);
         // There is nowhere to report an error.
-        let _ = match one_line(line, self.colours) {
+        let _ = match one_line(line, self.colours, self.format) {
             None => stderr().write_all(event),
             Some(line) => stderr().write_all(line.as_bytes()),
         };
@@ -48,8 +92,9 @@ impl Write for Events {
 }
 
 /// The line with its control characters escaped, and a line end; `None` if it has no control characters. With colours,
-/// the escape character stays, because escape characters in values were escaped before.
-fn one_line(line: &[u8], colours: bool) -> Option<String> {
+/// the escape character stays, because escape characters in values were escaped before. Those that are left in JSON are
+/// within its strings.
+fn one_line(line: &[u8], colours: bool, format: LogFormat) -> Option<String> {
     let is_escaped = |letter: char| letter.is_control() && !(colours && letter == '\x1b');
     let line = String::from_utf8_lossy(line);
     if !line.contains(is_escaped) {
@@ -57,10 +102,15 @@ fn one_line(line: &[u8], colours: bool) -> Option<String> {
     }
     let mut escaped = String::with_capacity(line.len() + 16);
     for letter in line.chars() {
-        match is_escaped(letter) {
-            true => write!(escaped, "{}", letter.escape_default()).expect("writing to memory does not fail"),
-            false => escaped.push(letter),
+        match (is_escaped(letter), format) {
+            (false, _) => {
+                escaped.push(letter);
+                Ok(())
+            }
+            (true, LogFormat::Json) => write!(escaped, "\\u{:04x}", u32::from(letter)),
+            (true, LogFormat::Text | LogFormat::Logfmt) => write!(escaped, "{}", letter.escape_default()),
         }
+        .expect("writing to memory does not fail");
     }
     escaped.push('\n');
     Some(escaped)
@@ -72,10 +122,14 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line() {
-        let one = |line: &str, colours| one_line(line.as_bytes(), colours);
+        let one = |line: &str, colours| one_line(line.as_bytes(), colours, LogFormat::Text);
         assert_eq!(one("a plain line, in UTF-8: ä", false), None);
         assert_eq!(one("a\n2026 ERROR b\r\u{85}", false).unwrap(), "a\\n2026 ERROR b\\r\\u{85}\n");
         assert_eq!(one("\x1b[31ma", false).unwrap(), "\\u{1b}[31ma\n");
         assert_eq!(one("\x1b[31ma", true), None);
+        let json = one_line("{\"a\":\"\u{85}\u{7f}\"}".as_bytes(), false, LogFormat::Json).unwrap();
+        assert_eq!(json, "{\"a\":\"\\u0085\\u007f\"}\n");
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(read["a"], "\u{85}\u{7f}");
     }
 }

@@ -5,6 +5,7 @@ use super::signals::Signals;
 use crate::allocator;
 use crate::assemble::Running;
 use crate::config::{Config, GivenConfig, markdown};
+use crate::log_filter;
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ Examples:
 const SMALL_MEMORY_BYTES: usize = 256 << 20;
 
 /// Settings of the server.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct ServeArgs {
     /// A TOML file with settings of the same names
     #[arg(long, env = "NYALA_CONFIG", value_name = "FILE")]
@@ -62,14 +63,14 @@ pub(super) fn print_config(args: ConfigArgs) -> Result<(), String> {
 }
 
 pub(super) fn run(args: ServeArgs) -> Result<(), String> {
-    let config = args.resolve()?;
+    let config = args.clone().resolve()?;
     allocator::keep_freed_memory(freed_memory_kept_ms(&config));
     let huge_pages_refused = allocator::refuse_huge_pages();
-    log::to_standard_error("info");
+    log::start(&config.log_level.0, config.log_format);
     if let Err(error) = huge_pages_refused {
         tracing::warn!(%error, "cannot switch huge pages off: they may take memory beyond the limit");
     }
-    let signals = Signals::listen()?;
+    let signals = Signals::listen(move || read_log_level_again(args.clone()))?;
     log_settings(&config);
     let running = Running::start(&config).map_err(|error| error.to_string())?;
     #[cfg(feature = "sql")]
@@ -85,6 +86,22 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     running.stop().map_err(|error| format!("stopping: {error}"))?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Reads the level of the log again, after a SIGHUP.
+fn read_log_level_again(args: ServeArgs) {
+    if let Some(chosen) = log::chosen() {
+        tracing::info!(level = chosen, "the level of the log stays: NYALA_LOG overrides log-level");
+        return;
+    }
+    let again = args.resolve().and_then(|config| {
+        log_filter::set(&config.log_level.0)?;
+        Ok(config.log_level)
+    });
+    match again {
+        Ok(level) => tracing::info!(%level, "the level of the log was read again"),
+        Err(error) => tracing::error!(%error, "cannot read the level of the log again: it stays"),
+    }
 }
 
 /// Logs version, limits and access settings: what a reader of the log needs to know first.

@@ -20,14 +20,16 @@ pub(super) struct Signals {
 impl Signals {
     /// Installs the handlers. Before [`Signals::wait_for_stop`] is called, the first SIGTERM or SIGINT ends the
     /// process: what was acknowledged is on disk, and a recovery only reads.
-    pub(super) fn listen() -> Result<Self, String> {
+    ///
+    /// `hung_up` is called at each SIGHUP.
+    pub(super) fn listen(hung_up: impl Fn() + Send + 'static) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("waiting for signals: {error}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handled = runtime.block_on(async { Handled::new() }).map_err(failed)?;
         let (stop, stops) = sync_channel(1);
         let ready = Arc::new(AtomicBool::new(false));
         let seen = ready.clone();
-        let body = move || runtime.block_on(handled.answer(&stop, &seen));
+        let body = move || runtime.block_on(handled.answer(&stop, &seen, hung_up));
         std::thread::Builder::new().name("signals".into()).spawn(body).map_err(failed)?;
         Ok(Self { stops, ready })
     }
@@ -44,7 +46,7 @@ impl Signals {
 struct Handled {
     terminate: Signal,
     interrupt: Signal,
-    /// Ignored here; certificates are read again by a task that handles it as well.
+    /// Certificates are read again by a task that handles it as well.
     hangup: Signal,
     ignored: [Signal; 4],
 }
@@ -64,14 +66,17 @@ impl Handled {
         })
     }
 
-    async fn answer(mut self, stop: &SyncSender<()>, ready: &AtomicBool) {
+    async fn answer(mut self, stop: &SyncSender<()>, ready: &AtomicBool, hung_up: impl Fn()) {
         let mut first: Option<Instant> = None;
         let [usr1, usr2, alarm, io] = &mut self.ignored;
         loop {
             let name = tokio::select! {
                 _ = self.terminate.recv() => "SIGTERM",
                 _ = self.interrupt.recv() => "SIGINT",
-                _ = self.hangup.recv() => continue,
+                _ = self.hangup.recv() => {
+                    hung_up();
+                    continue;
+                }
                 _ = usr1.recv() => "SIGUSR1",
                 _ = usr2.recv() => "SIGUSR2",
                 _ = alarm.recv() => "SIGALRM",

@@ -17,12 +17,12 @@ file, and the file overrides the default.
     --memory-limit 2GiB               # as a flag
 
 `nyala config` prints the settings in force as such a file; `nyala config --config FILE` checks a file. An unknown key is
-an error. Settings are read at the start; only the certificate and its key are read again, at SIGHUP.
+an error. Settings are read at the start; only the certificate, its key and `log-level` are read again, at SIGHUP.
 
 A SIZE is a number with `KiB`, `MiB`, `GiB`, `KB`, `MB`, `GB` or nothing for bytes. A DURATION is a number with `ms`, `s`,
 `m`, `h`, `d` or `w`, or several of them: `1h30m`. Lists are arrays in the file and separated by commas elsewhere.
 
-`NYALA_LOG` is no setting of this kind: it chooses what is logged, such as `debug` or `nyala=debug,warn` (default: `info`).
+The variable `NYALA_LOG` is older than `log-level` and overrides it, for all commands: `debug` or `nyala=debug,warn`.
 ";
 
 /// The page.

@@ -48,6 +48,44 @@ impl FromStr for StoreKind {
     }
 }
 
+/// The form of the server's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// `name=value`.
+    Logfmt,
+    /// An object per line.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        <Self as ValueEnum>::from_str(text, false)
+    }
+}
+
+/// What is logged: a level, or levels of parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLevel(pub String);
+
+impl FromStr for LogLevel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        crate::log_filter::parse(text).map(|_| LogLevel(text.to_owned()))
+    }
+}
+
+impl fmt::Display for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// When the log is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalSync {
@@ -224,6 +262,7 @@ macro_rules! serde_as_text {
 }
 
 serde_as_text!(ByteSize);
+serde_as_text!(LogLevel);
 serde_as_text!(WalSync);
 serde_as_text!(Time);
 serde_as_text!(BindAddress);

@@ -117,7 +117,8 @@ fn is_logged(statement: &Statement) -> bool {
     )
 }
 
-fn shown(text: &str) -> String {
+/// A text that a client chose, cut if it is long.
+pub(super) fn shown(text: &str) -> String {
     let mut letters = text.chars();
     let shown: String = letters.by_ref().take(SHOWN_LETTERS).collect();
     if letters.next().is_some() { shown + "…" } else { shown }

@@ -18,6 +18,7 @@ pub mod metrics;
 #[cfg(feature = "sql")]
 pub mod postgres;
 pub mod request_metrics;
+pub mod slow_queries;
 mod socket;
 pub mod statistics;
 mod timeouts;

@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 
 /// What accepts connections, by the protocol inside: clients name it in the handshake, and leave if it is another.
@@ -77,6 +78,26 @@ impl Certificates {
     #[cfg(feature = "sql")]
     pub(super) fn flight_acceptor(&self) -> TlsAcceptor {
         self.current().flight
+    }
+}
+
+/// Reads certificates again at every SIGHUP.
+pub async fn renew_at_hangups(certificates: Option<Arc<Certificates>>) {
+    let mut hangups = match signal(SignalKind::hangup()) {
+        Ok(hangups) => hangups,
+        Err(error) => return tracing::error!(%error, "certificates are not renewed at SIGHUP"),
+    };
+    while hangups.recv().await.is_some() {
+        let Some(certificates) = &certificates else {
+            tracing::info!("SIGHUP: there is no certificate to read again");
+            continue;
+        };
+        match certificates.read_again() {
+            Ok(()) => tracing::info!("new connections use the certificate that was read now"),
+            Err(error) => {
+                tracing::error!(%error, "cannot read the certificate: the previous one stays in use")
+            }
+        }
     }
 }
 

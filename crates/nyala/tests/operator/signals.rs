@@ -41,6 +41,7 @@ fn other_signals_are_ignored() {
     let server = Process::start(&directory.path().join("data"), &[]);
     for (signal, told) in [
         ("HUP", "no certificate to read again"),
+        ("HUP", "the level of the log was read again"),
         ("USR1", "SIGUSR1"),
         ("USR2", "SIGUSR2"),
         ("ALRM", "SIGALRM"),

@@ -1,11 +1,12 @@
-//! `GET /debug/vars`: the counts of SHOW STATS, for people and for Telegraf's input. `/debug/pprof`: an error that
-//! names another profiler.
+//! `GET /debug/vars`: the counts of SHOW STATS, for people and for Telegraf's input. `/debug/log`: what is logged.
+//! `/debug/pprof`: an error that names another profiler.
 
 use super::response::{Answer, Failure, failure, with_body};
-use super::{Context, access};
+use super::{Context, access, params::Params};
+use crate::log_filter;
 use crate::server::statistics::shown;
 use hyper::http::request::Parts;
-use hyper::{Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use nyala_db::users::Principal;
 use nyala_query::report::{Datum, Report};
 use nyala_query::statement;
@@ -33,6 +34,19 @@ pub(super) async fn vars(context: &Context, head: &Parts) -> Result<Response<Ans
     let query = context.query(databases, String::new(), String::new(), Principal::Open);
     vars.extend(statement::statistics(&query).await.iter().map(|report| (key(report), statistic(report))));
     let body = Value::Object(vars).to_string() + "\n";
+    Ok(with_body(StatusCode::OK, "application/json; charset=utf-8", body))
+}
+
+/// `/debug/log`: what is logged. `POST` changes that, until the next change, SIGHUP or start.
+pub(super) async fn log(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
+    access::check_admin(context, head).await?;
+    if head.method == Method::POST {
+        let params = Params::parse(head.uri.query().unwrap_or(""));
+        let level = params.get("level");
+        log_filter::set(level).map_err(|message| failure(StatusCode::BAD_REQUEST, message))?;
+        tracing::info!(level, "the level of the log was changed");
+    }
+    let body = json!({"level": log_filter::current()}).to_string() + "\n";
     Ok(with_body(StatusCode::OK, "application/json; charset=utf-8", body))
 }
 

@@ -266,6 +266,7 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/" | "/ping" | "/status" | "/ready" => Some("GET, HEAD"),
         "/health" | "/metrics" => Some("GET"),
         "/debug/vars" | "/debug/requests" => Some("GET, HEAD"),
+        "/debug/log" => Some("GET, HEAD, POST"),
         "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" | "/api/v1/prom/write" | "/api/v1/prom/read" => {
             Some("POST")
         }
@@ -316,6 +317,7 @@ async fn route(
         "/health" => Ok(health(context, &(context.checks)())),
         "/ready" => Ok(health(context, &[])),
         "/debug/vars" => debug::vars(context, head).await,
+        "/debug/log" => debug::log(context, head).await,
         "/debug/requests" => request_watch::handle(context, head).await,
         path if is_profile(path) => debug::profile(context, head).await,
         "/metrics" => {
