@@ -19,13 +19,15 @@ mod peers;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
+#[path = "support/prometheus_server.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod prometheus_server;
 
-use client::{Request, percent_encode};
+use client::percent_encode;
 use process::Process;
-use std::fs::File;
-use std::net::SocketAddr;
+use prometheus_server::PrometheusServer;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// The program of a client, if it runs with the arguments `check`.
@@ -112,51 +114,13 @@ fn telegrafs_output_writes_and_makes_its_databases() {
     }
 }
 
-/// A running Prometheus; killed when dropped.
-struct Prometheus {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Prometheus {
-    /// Starts it with its own data. Without scraping, all its data comes from the server.
-    fn start(program: &str, directory: &Path, server: &Process, scrapes: bool) -> Self {
-        let address = client::free_address();
-        let settings = std::fs::read_to_string(clients().join("prometheus.yml")).expect("readable");
-        let settings = settings.replace("ADDRESS", &server.address.to_string());
-        let targets = if scrapes { address.to_string() } else { String::new() };
-        std::fs::create_dir(directory).expect("a directory");
-        let file = directory.join("prometheus.yml");
-        std::fs::write(&file, settings.replace("OWN", &targets)).expect("writable");
-        let child = Command::new(program)
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
-            .arg(format!("--web.listen-address={address}"))
-            .stderr(File::create(directory.join("log")).expect("a log"))
-            .spawn()
-            .expect("it starts");
-        Self { child, address }
-    }
-
-    /// The current value of an expression.
-    fn ask(&self, expression: &str) -> String {
-        let request = Request {
-            method: "GET".to_owned(),
-            target: format!("/api/v1/query?query={}", percent_encode(expression)),
-            headers: Vec::new(),
-            body: Vec::new(),
-        };
-        let answer = client::send(self.address, &request);
-        answer.map_or_else(|error| error, |answer| String::from_utf8_lossy(&answer.body).into_owned())
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // Already gone is fine.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts Prometheus with its own data. Without scraping, all its data comes from the server.
+fn start_prometheus(program: &str, directory: &Path, server: &Process, scrapes: bool) -> PrometheusServer {
+    let settings = std::fs::read_to_string(clients().join("prometheus.yml")).expect("readable");
+    let settings = settings.replace("ADDRESS", &server.address.to_string());
+    PrometheusServer::start(program, directory, |own| {
+        settings.replace("OWN", &if scrapes { own.to_string() } else { String::new() })
+    })
 }
 
 /// Waits until an answer holds some text.
@@ -180,7 +144,7 @@ fn prometheus_writes_and_reads() {
     let query = |text: &str| ask(&server, text);
     query("CREATE USER ann WITH PASSWORD 'secret' WITH ALL PRIVILEGES");
     query("CREATE DATABASE d");
-    let writer = Prometheus::start(&program, &directory.path().join("writer"), &server, true);
+    let writer = start_prometheus(&program, &directory.path().join("writer"), &server, true);
     // A counter with several samples, so that rates can be computed.
     wait_for("\"values\"", || {
         query("SELECT value FROM up WHERE job = 'self' AND value = 1 LIMIT 1 OFFSET 2")
@@ -188,7 +152,7 @@ fn prometheus_writes_and_reads() {
     let version = query("SHOW TAG VALUES FROM prometheus_build_info WITH KEY = version");
     assert!(version.contains("\"version\""), "{version}");
     drop(writer);
-    let reader = Prometheus::start(&program, &directory.path().join("reader"), &server, false);
+    let reader = start_prometheus(&program, &directory.path().join("reader"), &server, false);
     wait_for("\"job\":\"self\"", || reader.ask("count_over_time(up[5m])"));
     let matched = reader.ask("prometheus_http_requests_total{handler=~\"/met.+\",code!=\"404\"}");
     assert!(matched.contains("/metrics") && !matched.contains("/api/v1/query\""), "{matched}");

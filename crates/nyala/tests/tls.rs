@@ -1,6 +1,8 @@
 //! HTTPS, and a certificate that is renewed while the server runs. openssl makes the certificates and is the client;
 //! without it these tests are skipped (`support/peers.rs`).
 
+#[path = "support/certificate.rs"]
+mod certificate;
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
@@ -10,31 +12,12 @@ mod peers;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
 
+use certificate::{has_openssl, make};
 use process::Process;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-fn has_openssl() -> bool {
-    let found = peers::works("openssl", &["version"]).then_some(());
-    peers::require("openssl", "install openssl", found).is_some()
-}
-
-/// Writes a self-signed certificate and its key.
-fn make(certificate: &Path, key: &Path) {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .arg("-keyout")
-        .arg(key)
-        .arg("-out")
-        .arg(certificate)
-        .output()
-        .expect("it runs");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-}
 
 /// The answer to a client that trusts one certificate; empty if it does not trust the server.
 fn ping(server: &Process, trusted: &Path) -> String {
