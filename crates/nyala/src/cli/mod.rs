@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod demo;
+mod doctor;
 #[cfg(feature = "sql")]
 mod files;
 mod import;
@@ -33,6 +34,7 @@ Examples:
   nyala config --memory-limit 2GiB            print the settings in force
   nyala check ./nyala-data                    search the data of a stopped server for damage
   nyala export -d db --table t t.parquet      write a table to a file; nyala import parquet reads it
+  nyala doctor --config nyala.toml            what should be changed
   nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
   nyala bench tsbs --scale 100 --duration 6h  run a benchmark";
 
@@ -57,6 +59,9 @@ enum Command {
     #[cfg(feature = "sql")]
     #[command(after_help = files::export::EXAMPLES)]
     Export(files::export::ExportArgs),
+    /// Look at machine, settings, data directory and server, and say what to change
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(Box<doctor::DoctorArgs>),
     /// Import files, or what another database has stored
     #[command(subcommand)]
     Import(import::ImportCommand),
@@ -74,6 +79,7 @@ pub fn run() -> ExitCode {
         Command::Check(args) => return check::run(&args),
         #[cfg(feature = "sql")]
         Command::Export(args) => return files::export::run(&args),
+        Command::Doctor(args) => return doctor::run(*args),
         Command::Import(command) => return import::run(command),
         Command::Shell(args) => return shell::run(&args),
         Command::Bench(command) => bench::run(&command),

@@ -8,7 +8,7 @@ use crate::config::{Config, GivenConfig, markdown};
 use crate::log_filter;
 use clap::Args;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +39,12 @@ pub(super) struct ServeArgs {
 }
 
 impl ServeArgs {
-    fn resolve(self) -> Result<Config, String> {
+    /// The file with settings, if one was named.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    pub(super) fn resolve(self) -> Result<Config, String> {
         self.given.resolve(self.config.as_deref())
     }
 }

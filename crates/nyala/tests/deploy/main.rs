@@ -15,6 +15,7 @@ mod prometheus_server;
 
 mod alerts;
 mod dashboards;
+mod doctor;
 mod monitored;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,65 @@
+//! What a check has found.
+
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// How much it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Grade {
+    /// Nothing has to be done.
+    Ok,
+    /// It should be changed.
+    Warning,
+    /// It must be changed.
+    Problem,
+}
+
+/// One fact about the machine, the settings or the server, and what follows from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    /// The check, always the same word.
+    pub(super) check: &'static str,
+    pub(super) grade: Grade,
+    /// What was seen.
+    pub(super) found: String,
+    /// Why it matters; empty if nothing has to be done.
+    pub(super) why: Cow<'static, str>,
+    /// What to do; empty if nothing has to be done.
+    pub(super) advice: Cow<'static, str>,
+}
+
+impl Finding {
+    /// All is well.
+    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, grade: Grade::Ok, found: found.into(), why: "".into(), advice: "".into() }
+    }
+
+    /// Something should be changed.
+    pub(super) fn warning(
+        check: &'static str,
+        found: impl Into<String>,
+        why: impl Into<Cow<'static, str>>,
+        advice: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { check, grade: Grade::Warning, found: found.into(), why: why.into(), advice: advice.into() }
+    }
+
+    /// Something must be changed.
+    pub(super) fn problem(
+        check: &'static str,
+        found: impl Into<String>,
+        why: impl Into<Cow<'static, str>>,
+        advice: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { grade: Grade::Problem, ..Self::warning(check, found, why, advice) }
+    }
+}
+
+/// A number of bytes for a person.
+pub(super) fn shown_bytes(bytes: u64) -> String {
+    match bytes {
+        0..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
+}
