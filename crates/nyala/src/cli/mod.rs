@@ -6,13 +6,14 @@ mod demo;
 mod doctor;
 #[cfg(feature = "sql")]
 mod files;
+mod generate;
 mod import;
 mod log;
 mod serve;
 mod shell;
 mod signals;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A time-series database that takes the place of InfluxDB 1.x.
@@ -68,6 +69,12 @@ enum Command {
     /// Benchmark nyala or another server
     #[command(subcommand)]
     Bench(nyala_bench::BenchCommand),
+    /// Print the completions of a shell
+    #[command(after_help = generate::COMPLETION_EXAMPLES)]
+    Completions(generate::CompletionsArgs),
+    /// Write the manual pages of all commands
+    #[command(after_help = generate::MAN_EXAMPLES)]
+    Man(generate::ManArgs),
 }
 
 /// Runs the program.
@@ -83,6 +90,8 @@ pub fn run() -> ExitCode {
         Command::Import(command) => return import::run(command),
         Command::Shell(args) => return shell::run(&args),
         Command::Bench(command) => bench::run(&command),
+        Command::Completions(args) => generate::completions(&args, Cli::command()),
+        Command::Man(args) => generate::man(&args, Cli::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
