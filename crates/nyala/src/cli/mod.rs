@@ -9,6 +9,7 @@ mod files;
 mod generate;
 mod import;
 mod log;
+mod notify;
 mod serve;
 mod shell;
 mod signals;

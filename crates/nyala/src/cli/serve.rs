@@ -1,6 +1,7 @@
 //! `nyala serve` and `nyala config`.
 
 use super::log;
+use super::notify;
 use super::signals::Signals;
 use crate::allocator;
 use crate::assemble::Running;
@@ -87,7 +88,9 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
         tracing::info!(address = %flight.address, "clients of Arrow Flight SQL are served");
     }
     tracing::info!(address = %running.server.address, "ready");
+    notify::ready();
     signals.wait_for_stop();
+    notify::stopping();
     running.stop().map_err(|error| format!("stopping: {error}"))?;
     tracing::info!("stopped");
     Ok(())

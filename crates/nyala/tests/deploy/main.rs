@@ -18,6 +18,8 @@ mod command_line;
 mod dashboards;
 mod doctor;
 mod monitored;
+mod package;
+mod service;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
