@@ -2,7 +2,7 @@
 # Makes a Debian package out of a built program: deploy/deb/build.sh target/release/nyala DIRECTORY
 #
 # It needs dpkg-dev and binutils, and no network. The same program and commit give the same package. NYALA_DEB_COMPRESSION
-# (xz unless it says gzip or zstd) is for those who cannot wait.
+# (xz unless it says gzip, zstd or none) is for those who cannot wait.
 set -euo pipefail
 
 if [ $# -ne 2 ]; then

@@ -14,7 +14,7 @@ fn build(program: &Path, into: &Path) -> PathBuf {
         Command::new(root().join("deploy/deb/build.sh"))
             .arg(program)
             .arg(into)
-            .env("NYALA_DEB_COMPRESSION", "gzip"),
+            .env("NYALA_DEB_COMPRESSION", "none"),
     );
     PathBuf::from(built.trim().lines().last().expect("it says where"))
 }
