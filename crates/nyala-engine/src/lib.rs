@@ -11,13 +11,15 @@
 //! 6. `writing`: batches, conditional writes, deletes and updates,
 //! 7. `maintenance`: flushes and compactions in the background,
 //! 8. `staging`: stages,
-//! 9. `engine`: opening, closing, tables, and the contract; `damage` checks and repairs directories that are closed.
+//! 9. `engine`: opening, closing, tables, and the contract; `damage` checks and repairs directories that are closed; `copy`
+//!    makes copies, which backups are made of.
 //!
 //! A batch is written: `writing/write` → `files/log_record` → `files/wal` → `memory/memtable` → `memory/watermark`. It
 //! becomes durable columns: `maintenance/flush` → `files/rowset` → `files/catalog`. Rows are read: `reading/snapshot` →
 //! `reading/scan` → `rows/merge` over memtables and rowsets. The engine knows no query language and no protocol.
 
 mod collections;
+mod copy;
 mod damage;
 mod engine;
 mod failure;
@@ -33,6 +35,7 @@ mod stats;
 mod write_hook;
 mod writing;
 
+pub use copy::{StoreCopy, copy_closed};
 pub use damage::check::{CheckProgress, CheckReport, check};
 pub use damage::repair::{RepairReport, accept, repair};
 pub use engine::Engine;

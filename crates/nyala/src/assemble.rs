@@ -9,6 +9,7 @@ use crate::server::audit::Audit;
 use crate::server::connection_threads::STACK_BYTES;
 #[cfg(feature = "sql")]
 use crate::server::flight::{self, Flight};
+use crate::server::copies::Copies;
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
 use crate::server::http::buffer_pool::BufferPool;
@@ -203,7 +204,7 @@ impl Running {
                 return Err(error);
             }
         };
-        let Opened { storage, catalog, lead, .. } = now_open.clone();
+        let Opened { storage, catalog, lead, copies, .. } = now_open.clone();
         // The cell was empty.
         let _ = opened.set(now_open);
         let upkeep_interval = match config.series_idle_after.0 {
@@ -215,6 +216,7 @@ impl Running {
         work.spawn(follow_others(catalog.clone()));
         work.spawn(upkeep(catalog.clone(), lead.clone(), memory.clone(), clock, upkeep_interval));
         work.spawn(watch_health(storage.clone(), checks));
+        work.spawn(remove_unread_copies(copies.clone()));
         let (feed, written) = Feed::new(memory.clone());
         let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), memory.clone());
         let all = Arc::new(all);
@@ -257,6 +259,7 @@ impl Running {
             writer,
             #[cfg(feature = "sql")]
             sql,
+            copies,
             memory,
             answer_buffers,
             body_buffers,
@@ -376,7 +379,8 @@ fn open_databases(
     }
     let damaged_places = losses.len() as u64 + u64::from(catalog.damage().is_some());
     let lead = Arc::new(work.block_on(Lead::open(catalog.store(), config, context.started_ns))?);
-    Ok(Opened { storage, catalog, lead, damaged_places })
+    let copies = Arc::new(Copies::new(config.data_dir.clone(), storage.clone(), context.clock.clone()));
+    Ok(Opened { storage, catalog, lead, copies, damaged_places })
 }
 
 /// The list of running queries, which tells of slow ones if they are asked for.
@@ -459,6 +463,7 @@ struct Opened {
     storage: Arc<dyn Storage>,
     catalog: Arc<Catalog>,
     lead: Arc<Lead>,
+    copies: Arc<Copies>,
     /// How many places of the store are damaged or lost.
     damaged_places: u64,
 }
@@ -494,6 +499,20 @@ async fn watch_health(storage: Arc<dyn Storage>, checks: Checks) {
             log.update(&checks());
         });
         let _ = done.await;
+    }
+}
+
+/// Removes copies of the store whose readers were killed.
+async fn remove_unread_copies(copies: Arc<Copies>) {
+    let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let copies = copies.clone();
+        // A panic is logged by the panic itself.
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || copies.remove_unread()).await {
+            tracing::warn!(%error, "cannot remove a copy that was made for a backup: it keeps space");
+        }
     }
 }
 
@@ -555,12 +574,13 @@ fn metric_sources(
     let (opened, checks) = (opened.clone(), checks.clone());
     let (memory, connections) = (memory.clone(), connections.clone());
     let of_storage = move || {
-        let Some(Opened { storage, catalog, lead, damaged_places }) = opened.get() else {
+        let Some(Opened { storage, catalog, lead, copies, damaged_places }) = opened.get() else {
             return Vec::new();
         };
         let mut metrics = storage.metrics();
         metrics.extend(series_metrics(catalog));
         metrics.extend(lead.metrics());
+        metrics.extend(copies.metrics());
         metrics.extend(memory_metrics(&memory));
         let damaged = "What is damaged or lost, and not accepted yet.";
         metrics.push(Metric::gauge("nyala_recovery_damaged_places", damaged, *damaged_places));

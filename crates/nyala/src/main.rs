@@ -2,6 +2,7 @@
 
 mod allocator;
 mod assemble;
+mod backup;
 mod cli;
 mod config;
 mod descriptors;

@@ -23,7 +23,7 @@ use nyala_core::memory::{Component, MemoryBudget};
 use nyala_core::{Error, Result};
 use orphans::Orphans;
 use output::RowsetOutput;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -117,6 +117,11 @@ impl Maintenance {
     fn refill_reserve(&self) {
         let manifest_bytes = self.versions.catalog.lock().log.length;
         self.writer.reserve.refill(manifest_bytes);
+    }
+
+    /// While this is held nothing is flushed, so the log gives up no record.
+    pub(crate) fn hold_flushes(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock()
     }
 
     /// Rowsets worth merging now, best first.

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod backup;
 mod bench;
 mod check;
 mod demo;
@@ -10,6 +11,7 @@ mod generate;
 mod import;
 mod log;
 mod notify;
+mod restore;
 mod serve;
 mod shell;
 mod signals;
@@ -37,6 +39,8 @@ Examples:
   nyala check ./nyala-data                    search the data of a stopped server for damage
   nyala export -d db --table t t.parquet      write a table to a file; nyala import parquet reads it
   nyala doctor --config nyala.toml            what should be changed
+  nyala backup /backup/nyala                  back up the running server, after the first time only what is new
+  nyala restore /backup/nyala --data-dir DIR  make a data directory of the newest backup
   nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
   nyala bench tsbs --scale 100 --duration 6h  run a benchmark";
 
@@ -64,6 +68,12 @@ enum Command {
     /// Look at machine, settings, data directory and server, and say what to change
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(Box<doctor::DoctorArgs>),
+    /// Back up a running server, or look after backups
+    #[command(after_help = backup::EXAMPLES, args_conflicts_with_subcommands = true)]
+    Backup(backup::BackupArgs),
+    /// Make a data directory of a backup
+    #[command(after_help = restore::EXAMPLES)]
+    Restore(restore::RestoreArgs),
     /// Import files, or what another database has stored
     #[command(subcommand)]
     Import(import::ImportCommand),
@@ -88,6 +98,8 @@ pub fn run() -> ExitCode {
         #[cfg(feature = "sql")]
         Command::Export(args) => return files::export::run(&args),
         Command::Doctor(args) => return doctor::run(*args),
+        Command::Backup(args) => return backup::run(args),
+        Command::Restore(args) => return restore::run(&args),
         Command::Import(command) => return import::run(command),
         Command::Shell(args) => return shell::run(&args),
         Command::Bench(command) => bench::run(&command),

@@ -78,6 +78,14 @@ impl Audit {
         }
     }
 
+    /// A backup was begun, finished or given up.
+    pub(super) fn backup(&self, what: &str, name: &str, user: Option<&str>, client: Option<IpAddr>) {
+        if let Some(left_out) = self.changes.next() {
+            let (name, user, client) = (shown(name), user.map(shown), client.map(tracing::field::display));
+            tracing::info!(what, name, user, client, left_out, "backup");
+        }
+    }
+
     /// A host name or web page was rejected.
     pub(super) fn refused(&self, who: &str, client: Option<IpAddr>) {
         if let Some(left_out) = self.rejected.next() {

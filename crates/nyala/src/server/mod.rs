@@ -7,6 +7,7 @@ pub mod connection_limit;
 pub(crate) mod connection_threads;
 #[cfg(feature = "sql")]
 pub mod flight;
+pub mod copies;
 pub mod format;
 pub mod health;
 pub mod http;

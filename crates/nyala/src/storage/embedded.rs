@@ -1,7 +1,7 @@
 //! The embedded engine as the store.
 
-use super::Storage;
 use super::disk::Disk;
+use super::{CopiedStore, Storage};
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::health::Check;
 use crate::server::metric::Metric;
@@ -9,9 +9,9 @@ use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
 use nyala_engine::wal::{SyncPolicy, WalStats};
-use nyala_engine::{Engine, EngineOptions, EngineStats, Preference};
+use nyala_engine::{Engine, EngineOptions, EngineStats, Preference, StoreCopy};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +79,10 @@ impl Storage for Embedded {
         self.engine.retry_failed();
     }
 
+    fn copy_to(&self, dir: &Path) -> Result<CopiedStore> {
+        self.engine.copy_to(dir).map(copied)
+    }
+
     fn metrics(&self) -> Vec<Metric> {
         let stats = self.engine.stats();
         let mut metrics = metrics_of(&stats);
@@ -97,6 +101,16 @@ impl Storage for Embedded {
     fn stop(&self) -> Result<()> {
         self.engine.close()
     }
+}
+
+/// Makes a copy of a store that no process has open. Nothing in its directory is changed.
+pub fn copy_closed(data_dir: &Path, dir: &Path, time_ns: i64) -> Result<CopiedStore> {
+    nyala_engine::copy_closed(data_dir, dir, time_ns).map(copied)
+}
+
+fn copied(copy: StoreCopy) -> CopiedStore {
+    let StoreCopy { time_ns, sequence, rowsets, rowset_bytes, log_bytes } = copy;
+    CopiedStore { time_ns, sequence, rowsets, bytes: rowset_bytes + log_bytes }
 }
 
 fn options(config: &Config, memory: Arc<MemoryBudget>) -> EngineOptions {

@@ -1,6 +1,6 @@
 //! An Apache Kudu cluster as the store.
 
-use super::Storage;
+use super::{CopiedStore, Storage};
 use crate::config::Config;
 use crate::server::health::Check;
 use crate::server::metric::Metric;
@@ -82,6 +82,12 @@ impl Storage for Kudu {
         let answer = self.work.block_on(self.store.is_reachable());
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) =
             answer.err().map(|error| error.to_string());
+    }
+
+    fn copy_to(&self, _dir: &Path) -> Result<CopiedStore> {
+        Err(Error::unsupported(
+            "backup: the rows of this server are in Apache Kudu, which has tools of its own for backups (KuduBackup)",
+        ))
     }
 
     fn metrics(&self) -> Vec<Metric> {

@@ -14,6 +14,7 @@ use crate::server::metric::Metric;
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -31,12 +32,31 @@ pub trait Storage: Send + Sync + 'static {
     /// Checks the disk, and tries failed background work again that no request may trigger soon. Blocks.
     fn maintain(&self);
 
+    /// Makes a copy of everything as it is now in a directory of its disk, which is empty or not there; unsupported if a
+    /// store keeps its data elsewhere. Blocks.
+    fn copy_to(&self, dir: &Path) -> Result<CopiedStore>;
+
     /// What it did and holds.
     fn metrics(&self) -> Vec<Metric>;
 
     /// Makes everything durable and closes the store. Blocks.
     fn stop(&self) -> Result<()>;
 }
+
+/// A copy of a store, which is a data directory.
+#[derive(Debug, Clone, Copy)]
+pub struct CopiedStore {
+    /// The moment: what was acknowledged before is in it.
+    pub time_ns: i64,
+    /// The last batch in it.
+    pub sequence: u64,
+    /// Files of rowsets.
+    pub rowsets: u64,
+    /// Bytes of these and of the log.
+    pub bytes: u64,
+}
+
+pub use embedded::copy_closed;
 
 /// Opens the configured store, and tells `on_replay` how many bytes of its log were replayed so far. Blocks.
 pub fn open(

@@ -86,6 +86,11 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
             Work::Rest { small_bytes, mut promise } => {
                 promise.keep(writer.rest(small_bytes));
             }
+            Work::CloseSegment(mut promise) => {
+                let outcome = writer.close_segment();
+                queue.counters.last_failure.note(&outcome);
+                promise.keep(outcome);
+            }
             Work::Timeout => {
                 // No ticket waits for this sync. A failure is counted, and the next write begins a new segment.
                 queue.counters.last_failure.note(&writer.sync());

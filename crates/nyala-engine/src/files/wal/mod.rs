@@ -17,6 +17,7 @@
 //! Next stops: `queue.rs` for what waits, `group_commit.rs` for the thread that writes it, `writer.rs` for what happens on
 //! disk, `replay.rs` for reading. The bytes are drawn in `docs/format/wal.md`.
 
+mod copy;
 mod group_commit;
 mod queue;
 mod replay;
@@ -24,6 +25,7 @@ mod segment;
 mod stats;
 mod writer;
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +36,7 @@ use bytes::Bytes;
 use nyala_core::{Error, Result};
 use parking_lot::Mutex;
 
+pub(crate) use copy::CopiedLog;
 pub use queue::Ticket;
 pub(crate) use replay::headers;
 pub use replay::{Record, ReplayReport, decode, first_sequence, replay, verify};
@@ -185,6 +188,19 @@ impl Wal {
     /// next write does the same; this is for trying before one comes.
     pub fn reopen(&self) -> Result<()> {
         self.queue.request_reopen()?.wait().map(|_| ())
+    }
+
+    /// Writes a log of the records from one sequence to another to a directory that has none. The caller makes sure that
+    /// all of them were acknowledged, and that none is given up meanwhile.
+    pub(crate) fn copy(
+        &self,
+        new_dir: &Path,
+        sequences: RangeInclusive<u64>,
+        revision: u64,
+    ) -> Result<CopiedLog> {
+        self.queue.request_closed_segment()?.wait()?;
+        let (fs, dir, closed) = self.segments.lock().closed();
+        copy::copy(&fs, (&dir, &closed), new_dir, sequences, revision)
     }
 
     /// Gives up the segments that hold only records with sequences below `sequence`.

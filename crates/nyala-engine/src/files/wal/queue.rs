@@ -60,6 +60,7 @@ enum Item {
     Sync(Promise),
     Reopen(Promise),
     Rest { small_bytes: u64, promise: Promise },
+    CloseSegment(Promise),
 }
 
 #[derive(Debug)]
@@ -94,6 +95,7 @@ pub(super) enum Work {
         small_bytes: u64,
         promise: Promise,
     },
+    CloseSegment(Promise),
     Timeout,
     Close,
 }
@@ -222,6 +224,12 @@ impl Queue {
         Ok(ticket)
     }
 
+    pub(super) fn request_closed_segment(&self) -> Result<Ticket> {
+        let (promise, ticket) = Promise::pair(0);
+        self.push(&mut self.state.lock(), Item::CloseSegment(promise))?;
+        Ok(ticket)
+    }
+
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.work.notify_one();
@@ -257,6 +265,7 @@ impl Queue {
                 Some(Item::Sync(promise)) => return Work::Sync(promise),
                 Some(Item::Reopen(promise)) => return Work::Reopen(promise),
                 Some(Item::Rest { small_bytes, promise }) => return Work::Rest { small_bytes, promise },
+                Some(Item::CloseSegment(promise)) => return Work::CloseSegment(promise),
                 None if state.closed => return Work::Close,
                 None => {}
             }

@@ -145,6 +145,11 @@ impl Segments {
         Ok(())
     }
 
+    /// Where the files are, and those that are no longer written, in order.
+    pub(super) fn closed(&self) -> (FsRef, PathBuf, Vec<Closed>) {
+        (self.fs.clone(), self.dir.clone(), self.closed.iter().cloned().collect())
+    }
+
     pub(super) fn close(&mut self, closed: Closed) {
         self.closed.push_back(closed);
         self.active_bytes = 0;

@@ -154,6 +154,19 @@ impl Writer {
         self.begin_next(next_sequence, 0)
     }
 
+    /// Begins a new segment unless nothing is in the active one. What was written before is in closed segments then.
+    pub(super) fn close_segment(&mut self) -> Result<()> {
+        let Some(active) = &self.active else { return Ok(()) };
+        if self.usable && active.length == FILE_HEADER_BYTES {
+            return Ok(());
+        }
+        if self.usable {
+            self.sync()?;
+        }
+        // Records may wait already: none has a lower sequence.
+        self.begin_next(self.synced_sequence + 1, 0)
+    }
+
     /// Gives back the space of a log that nothing is written to: spares, and the active segment if it is longer than
     /// `small_bytes`.
     pub(super) fn rest(&mut self, small_bytes: u64) -> Result<()> {

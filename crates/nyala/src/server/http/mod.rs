@@ -1,6 +1,7 @@
 //! HTTP: routes each path to its handler, and adds the headers that every answer has.
 
 pub mod access;
+mod backup;
 mod body;
 mod body_stream;
 pub mod buffer_pool;
@@ -24,6 +25,7 @@ mod write;
 use super::INFLUXDB_VERSION;
 use super::audit::Audit;
 use super::connection_limit::ConnectionPermit;
+use super::copies::Copies;
 use super::format::Format;
 use super::health::{self, Check, Checks};
 use super::lifecycle::Lifecycle;
@@ -114,6 +116,8 @@ pub struct Databases {
     /// What sessions of SQL share.
     #[cfg(feature = "sql")]
     pub sql: Arc<nyala_sql::SqlServer>,
+    /// Makes the copies that backups are made of.
+    pub copies: Arc<Copies>,
     /// The memory budget that requests charge.
     pub memory: Arc<MemoryBudget>,
     /// Buffers for the text of long answers.
@@ -272,6 +276,7 @@ fn allowed(path: &str) -> Option<&'static str> {
         }
         "/api/v2/buckets" => Some("GET, POST"),
         "/api/sql" => Some("OPTIONS, POST"),
+        "/api/backup" => Some("DELETE, POST"),
         path if path.starts_with(v2::buckets::BUCKET) => Some("DELETE"),
         path if is_profile(path) => Some("GET, HEAD, POST"),
         path if console::has(path) => Some("GET, HEAD"),
@@ -304,6 +309,7 @@ async fn route(
         "/api/sql" => sql::handle(context, head, incoming).await,
         #[cfg(not(feature = "sql"))]
         "/api/sql" => Err(failure(StatusCode::NOT_IMPLEMENTED, "this program was built without SQL")),
+        "/api/backup" => backup::handle(context, head, client).await,
         "/api/v2/write" => write::handle(context, head, incoming, Protocol::V2).await,
         "/api/v1/prom/write" => write::handle(context, head, incoming, Protocol::Prometheus).await,
         "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming, freshness).await,

@@ -1,0 +1,138 @@
+//! Copies a part of the log while it is written.
+//!
+//! Only closed segments are read: how much of them counts is known, so anything that cannot be read is damage. The copy is a
+//! log of its own, with its own numbers of segments and the sequences that the records have.
+
+use super::MAX_PAYLOAD_BYTES;
+use super::segment::{self, Closed};
+use crate::files::fs::{Access, FileRef, FsRef};
+use crate::files::record_log::{
+    Authority, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, MAX_FILE_BYTES,
+    Scanned, Scanner, frame_bytes, padding,
+};
+use nyala_core::{Error, Result};
+use std::io::IoSlice;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+/// A segment of the copy ends before it is so long: whatever record comes, its offsets have 32 bits.
+const SEGMENT_BYTES_MAX: u64 = MAX_FILE_BYTES - 2 * MAX_PAYLOAD_BYTES;
+
+/// What was copied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CopiedLog {
+    /// The number of the last segment, 0 if there was no record.
+    pub(crate) segment: u64,
+    /// The last record.
+    pub(crate) last_sequence: u64,
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Copies the records of these sequences. Both directories exist, and the new one is empty. What was written is on disk when
+/// this returns, but for its names.
+pub(super) fn copy(
+    fs: &FsRef,
+    (dir, closed): (&Path, &[Closed]),
+    new_dir: &Path,
+    sequences: RangeInclusive<u64>,
+    revision: u64,
+) -> Result<CopiedLog> {
+    let mut copied = CopiedLog { last_sequence: sequences.start().saturating_sub(1), ..CopiedLog::default() };
+    let mut output: Option<Output> = None;
+    let mut previous_last = 0;
+    for &Closed { number, last_sequence, length } in closed {
+        let before = std::mem::replace(&mut previous_last, last_sequence);
+        if last_sequence < *sequences.start() || before >= *sequences.end() {
+            continue;
+        }
+        let file = fs.open(&segment::path(dir, number), Access::Read)?;
+        let mut scanner = Scanner::new(file, number, before, Authority::Until { length, last_sequence })?;
+        while let Some(scanned) = scanner.next() {
+            let (sequence, payload) = match scanned {
+                Scanned::Frame { kind: FrameKind::Record, sequence, payload } => (sequence, payload),
+                Scanned::Frame { .. } => {
+                    let words = "before this is a frame that does not belong in a log";
+                    return Err(Error::corrupt(segment::path(dir, number), scanner.position, words));
+                }
+                Scanned::Damage(damage) => return Err(damage.into()),
+            };
+            if !sequences.contains(&sequence) {
+                continue;
+            }
+            if output.as_ref().is_none_or(|output| output.length > SEGMENT_BYTES_MAX) {
+                let previous = output.take().map(Output::end).transpose()?;
+                output = Some(Output::begin(fs, new_dir, &copied, previous, revision)?);
+            }
+            let output = output.as_mut().expect("was just begun");
+            output.write(FrameKind::Record, sequence, &payload)?;
+            copied.segment = output.header.number;
+            copied.last_sequence = sequence;
+            copied.records += 1;
+            copied.bytes += frame_bytes(payload.len() as u64);
+        }
+    }
+    if let Some(output) = output {
+        output.end()?;
+    }
+    Ok(copied)
+}
+
+/// A segment of the copy.
+struct Output {
+    file: FileRef,
+    header: FileHeader,
+    length: u64,
+    last_sequence: u64,
+}
+
+impl Output {
+    fn begin(
+        fs: &FsRef,
+        dir: &Path,
+        copied: &CopiedLog,
+        previous_length: Option<u64>,
+        revision: u64,
+    ) -> Result<Self> {
+        let header = FileHeader {
+            magic: segment::MAGIC,
+            number: copied.segment + 1,
+            first_sequence: copied.last_sequence + 1,
+            previous_length: previous_length.unwrap_or(0),
+            previous_last_sequence: copied.last_sequence,
+            revision,
+            made_length: 0,
+        };
+        let file = fs.open(&segment::path(dir, header.number), Access::Create)?;
+        Ok(Self { file, header, length: FILE_HEADER_BYTES, last_sequence: copied.last_sequence })
+    }
+
+    /// Writes a frame. All that was before counts as synced, because it is before anybody reads this.
+    fn write(&mut self, kind: FrameKind, sequence: u64, payload: &[u8]) -> Result<()> {
+        let header = FrameHeader {
+            kind,
+            length: payload.len() as u32,
+            sequence,
+            number: self.header.number as u32,
+            synced_length: self.length as u32,
+            payload_crc: if payload.is_empty() { 0 } else { crc32fast::hash(payload) },
+        }
+        .encode();
+        let zeros = padding(payload.len() as u64);
+        let mut slices = [IoSlice::new(&header), IoSlice::new(payload), IoSlice::new(zeros)];
+        self.file.write_slices_at(&mut slices, self.length)?;
+        self.length += frame_bytes(payload.len() as u64);
+        self.last_sequence = sequence;
+        Ok(())
+    }
+
+    /// Ends the segment, and returns how much of it counts for the next one.
+    fn end(mut self) -> Result<u64> {
+        let length = self.length;
+        self.write(FrameKind::End, self.last_sequence, &[])?;
+        let header = FileHeader { made_length: length + FRAME_HEADER_BYTES, ..self.header };
+        self.file.write_at(&header.encode(), 0)?;
+        self.file.sync_all()?;
+        Ok(length)
+    }
+}

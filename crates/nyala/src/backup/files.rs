@@ -1,0 +1,151 @@
+//! Files of backups: reading them with their checksums, and putting them where they belong.
+
+use super::{failed, sync_dir};
+use ring::digest::{Context, SHA256};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// The end of a rowset has the checksum of its footer, which has those of all that is in front. See
+/// `docs/format/rowset.md`.
+const TAIL_BYTES: u64 = 24;
+
+/// The SHA-256 of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checksum([u8; 32]);
+
+impl Checksum {
+    /// That of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut context = Context::new(&SHA256);
+        context.update(bytes);
+        Self::finish(context)
+    }
+
+    fn finish(context: Context) -> Self {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(context.finish().as_ref());
+        Self(bytes)
+    }
+
+    /// Reads 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64
+            || !text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        {
+            return None;
+        }
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Serialize for Checksum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Checksum {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("a checksum has 64 hexadecimal digits"))
+    }
+}
+
+/// The name of a file that backups share.
+pub fn shared_name(stem: &str, tail: u32, checksum: &Checksum, extension: &str) -> String {
+    format!("{stem}-{tail:08x}-{checksum}.{extension}")
+}
+
+/// Opens a file, but no symbolic link and nothing else that is not a file.
+pub fn open(path: &Path) -> Result<File, String> {
+    let opened =
+        OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32).open(path);
+    let file = opened.map_err(|error| failed("open", path, error))?;
+    let is_file = file.metadata().map_err(|error| failed("look at", path, error))?.is_file();
+    if is_file { Ok(file) } else { Err(format!("{} is not a file", path.display())) }
+}
+
+/// The length of a rowset, and what tells its contents from those of others with its number.
+pub fn tail(path: &Path) -> Result<(u64, u32), String> {
+    let mut file = open(path)?;
+    let bytes = file.metadata().map_err(|error| failed("look at", path, error))?.len();
+    let mut end = Vec::new();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES)))
+        .and_then(|_| file.read_to_end(&mut end))
+        .map_err(|error| failed("read", path, error))?;
+    Ok((bytes, crc32fast::hash(&end)))
+}
+
+/// The length and the checksum of a file; `watch` is told how many bytes were read each time.
+pub fn read(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<(u64, Checksum), String> {
+    pump(path, None, watch)
+}
+
+/// Copies a file to a name that must be free. It is on disk when this returns, but for its name, and only its owner can
+/// read it.
+pub fn copy(from: &Path, to: &Path, watch: &mut dyn FnMut(u64)) -> Result<(u64, Checksum), String> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+    let file = created.map_err(|error| failed("create", to, error))?;
+    let copied = pump(from, Some((&file, to)), watch)?;
+    file.sync_all().map_err(|error| failed("sync", to, error))?;
+    Ok(copied)
+}
+
+fn pump(
+    from: &Path,
+    to: Option<(&File, &Path)>,
+    watch: &mut dyn FnMut(u64),
+) -> Result<(u64, Checksum), String> {
+    let mut file = open(from)?;
+    let (mut buffer, mut context, mut bytes) = (vec![0; CHUNK_BYTES], Context::new(&SHA256), 0);
+    loop {
+        let read = file.read(&mut buffer).map_err(|error| failed("read", from, error))?;
+        if read == 0 {
+            return Ok((bytes, Checksum::finish(context)));
+        }
+        context.update(&buffer[..read]);
+        if let Some((mut file, path)) = to {
+            file.write_all(&buffer[..read]).map_err(|error| failed("write", path, error))?;
+        }
+        bytes += read as u64;
+        watch(read as u64);
+    }
+}
+
+/// Writes a file that must not be there; it is on disk when this returns, with its name.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = created.map_err(|error| failed("create", path, error))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|error| failed("write", path, error))?;
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Bytes that may still be written to the file system of a directory.
+pub fn free_bytes(dir: &Path) -> Result<u64, String> {
+    let stat = rustix::fs::statvfs(dir).map_err(|error| failed("ask for free space of", dir, error))?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Removes a file, if it is there.
+pub fn remove(path: &Path) -> Result<(), String> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", path, error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,205 @@
+//! `nyala backup DIRECTORY`: has a copy of the store made, and moves what is new of it to a directory of backups.
+
+use super::server::{MadeCopy, Server, ServerArgs};
+use super::{print, shown};
+use crate::backup::copies::{self, CopyPlace, Lease};
+use crate::backup::destination::Destination;
+use crate::backup::files;
+use crate::backup::manifest::{FileEntry, Manifest};
+use crate::backup::{failed, make_dir, names_in};
+use crate::storage;
+use clap::Args;
+use nyala_bench::report::progress::Progress;
+use nyala_core::env::{Clock, SystemClock};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The command's priority, in steps of `nice`: a server beside it comes first.
+const NICENESS: i32 = 15;
+/// What a file system needs beside the files themselves.
+const SPARE_BYTES: u64 = 16 << 20;
+
+/// What to back up, and where to.
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// Where backups are; made if it is missing
+    #[arg(value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+    /// Back up the data of a server that is stopped
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["url", "ca", "insecure", "username", "token"])]
+    data_dir: Option<PathBuf>,
+    /// Copy files also where links would do, which are on the same disk as the data
+    #[arg(long)]
+    copy: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// A copy of the store, which is there while this is.
+struct Source {
+    copy: MadeCopy,
+    place: CopyPlace,
+    lease: Option<Lease>,
+    server: Option<Server>,
+}
+
+pub(super) fn run(args: &CreateArgs) -> Result<(), String> {
+    let begun = Instant::now();
+    // Failing that, it takes a larger share of the cores.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+    let directory = args.directory.as_ref().ok_or("say where to: nyala backup DIRECTORY")?;
+    let destination = Destination::open_to_add(directory)?;
+    let mut source = match &args.data_dir {
+        Some(data_dir) => Source::of_directory(data_dir)?,
+        None => Source::of_server(Server::of(&args.server)?)?,
+    };
+    let made =
+        check_place(&destination, &source.place).and_then(|()| back_up(&destination, &source, !args.copy));
+    let ended = source.end(made.as_ref().ok());
+    let manifest = made?;
+    let new = manifest.files.len();
+    print(&format!(
+        "{}: {} in {new} files, {} of them new, in {:.1} s\n",
+        manifest.name,
+        shown(manifest.bytes),
+        shown(manifest.new_bytes),
+        begun.elapsed().as_secs_f64()
+    ))?;
+    ended.map_err(|words| {
+        format!("the backup is done, but the copy it was made of is not removed yet: {words}")
+    })
+}
+
+/// A copy in the directory of backups would be backed up again, or removed with the data.
+fn check_place(destination: &Destination, place: &CopyPlace) -> Result<(), String> {
+    let canonical = |path: &Path| path.canonicalize().map_err(|error| failed("find", path, error));
+    let (backups, copy) = (canonical(destination.dir())?, canonical(&place.dir)?);
+    match copy.ancestors().nth(2) {
+        Some(data_dir) if backups.starts_with(data_dir) => Err(format!(
+            "{} is in the data directory: whoever loses that loses both. Choose another one",
+            backups.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn back_up(destination: &Destination, source: &Source, may_link: bool) -> Result<Manifest, String> {
+    let MadeCopy { name, time_ns, sequence, .. } = &source.copy;
+    let parent = destination.names()?.pop();
+    let known = destination.shared_files()?;
+    let mut manifest = Manifest::new(name, *time_ns, *sequence, parent);
+    let dir = &source.place.dir;
+    let rowsets = dir.join("rowsets");
+    let mut new_rowsets = Vec::new();
+    for name in names_in(&rowsets)? {
+        let from = rowsets.join(name);
+        match known.find(&from)? {
+            Some(entry) => manifest.add(entry, false),
+            None => new_rowsets.push(from),
+        }
+    }
+    let own = own_files(dir)?;
+    let length = |path: &PathBuf| path.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+    let copied: u64 = own.iter().map(|path| length(&dir.join(path))).sum();
+    let total = copied + new_rowsets.iter().map(length).sum::<u64>();
+    let links = may_link && is_same_device(dir, destination.dir());
+    check_room(destination.dir(), if links { copied } else { total })?;
+    let (mut progress, mut done, begun) = (Progress::start("backing up"), 0, Instant::now());
+    let mut watch = |bytes: u64| {
+        done += bytes;
+        progress.update(done as f64 / total.max(1) as f64, || {
+            let rate = done as f64 / begun.elapsed().as_secs_f64();
+            format!("{} of {}, {}/s", shown(done), shown(total), shown(rate as u64))
+        });
+    };
+    let unfinished = destination.begin(name)?;
+    for path in own {
+        let (from, to) = (dir.join(&path), unfinished.join(&path));
+        to.parent().map_or(Ok(()), make_dir)?;
+        let (bytes, sha256) = files::copy(&from, &to, &mut watch)?;
+        manifest.add(FileEntry { path, bytes, sha256, tail: None }, true);
+    }
+    for from in new_rowsets {
+        manifest.add(destination.share(&from, may_link, &mut watch)?, true);
+    }
+    progress.clear();
+    destination.finish(&manifest)?;
+    Ok(manifest)
+}
+
+/// The files that backups do not share: manifest and log.
+fn own_files(dir: &Path) -> Result<Vec<String>, String> {
+    let manifests = names_in(dir)?.into_iter().filter(|name| name.starts_with("manifest-"));
+    let log = names_in(&dir.join("wal"))?.into_iter().map(|name| format!("wal/{name}"));
+    Ok(manifests.chain(log).collect())
+}
+
+fn is_same_device(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| path.metadata().map(|metadata| metadata.dev()).ok();
+    device(one).is_some() && device(one) == device(other)
+}
+
+fn check_room(dir: &Path, bytes: u64) -> Result<(), String> {
+    let free = files::free_bytes(dir)?;
+    match free >= bytes + SPARE_BYTES {
+        true => Ok(()),
+        false => Err(format!(
+            "there is no space: {} has {} left, and this backup needs {}",
+            dir.display(),
+            shown(free),
+            shown(bytes + SPARE_BYTES)
+        )),
+    }
+}
+
+impl Source {
+    fn of_server(server: Server) -> Result<Self, String> {
+        let copy = server.make_copy()?;
+        let place = CopyPlace::beside(&copy.directory);
+        let place = place.ok_or_else(|| format!("the server names a strange place: {:?}", copy.directory));
+        let leased = place.and_then(|place| Ok((place.lease()?, place)));
+        match leased {
+            Ok((lease, place)) => Ok(Self { copy, place, lease: Some(lease), server: Some(server) }),
+            Err(words) => {
+                // If this fails, the server removes it before long.
+                let _ = server.end(&copy.name, None);
+                Err(format!(
+                    "the copy that the server has made cannot be read here: {words}. Run this on the machine of the \
+                     server, as its user or as root"
+                ))
+            }
+        }
+    }
+
+    fn of_directory(data_dir: &Path) -> Result<Self, String> {
+        let time_ns = SystemClock.now_ns();
+        if !data_dir.is_dir() {
+            return Err(format!("{} is not a directory", data_dir.display()));
+        }
+        copies::remove_unread(data_dir, None)?;
+        let (place, lease) = CopyPlace::new(data_dir, time_ns)?;
+        let copied = storage::copy_closed(data_dir, &place.dir, time_ns).map_err(|error| {
+            let _ = place.remove();
+            format!("{error} (a running server is backed up without --data-dir)")
+        })?;
+        let copy = MadeCopy {
+            name: place.name.clone(),
+            directory: place.dir.clone(),
+            time_ns,
+            sequence: copied.sequence,
+        };
+        Ok(Self { copy, place, lease: Some(lease), server: None })
+    }
+
+    /// Has the copy removed.
+    fn end(&mut self, made: Option<&Manifest>) -> Result<(), String> {
+        self.lease = None;
+        match &self.server {
+            None => self.place.remove(),
+            Some(server) => {
+                server.end(&self.copy.name, made.map(|manifest| (manifest.bytes, manifest.new_bytes)))
+            }
+        }
+    }
+}

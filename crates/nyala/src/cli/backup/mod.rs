@@ -1,0 +1,77 @@
+//! `nyala backup`: makes backups, lists, verifies and removes them.
+
+mod create;
+mod list;
+mod prune;
+mod server;
+mod verify;
+
+use super::log;
+use clap::{Args, Subcommand};
+use std::process::ExitCode;
+
+pub(super) const EXAMPLES: &str = "\
+DIRECTORY is made by the first backup. Later ones add what is new: each is whole by itself, and files that did not change are
+there once. Run this on the machine of the server, as the user of the server or as root. What the server acknowledged before
+the command is in the backup. Whatever happens to the command, earlier backups stay as they are.
+
+Exit code: 0 done, 1 not done, or (verify) damage was found, 2 (verify) nothing could be verified.
+
+Examples:
+  nyala backup /backup/nyala                         back up the server on this machine
+  nyala backup --username admin /backup/nyala        log in; the password comes from NYALA_PASSWORD, or is asked for
+  nyala backup --data-dir ./nyala-data /backup/nyala back up the data of a server that is stopped
+  nyala backup list /backup/nyala
+  nyala backup verify /backup/nyala                  read everything, and compare checksums
+  nyala backup prune --keep 14 /backup/nyala         remove all but the newest 14";
+
+/// What to do.
+#[derive(Debug, Args)]
+pub(super) struct BackupArgs {
+    #[command(subcommand)]
+    command: Option<BackupCommand>,
+    #[command(flatten)]
+    create: create::CreateArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupCommand {
+    /// List the backups of a directory
+    List(list::ListArgs),
+    /// Read backups, and compare all files with their checksums
+    Verify(verify::VerifyArgs),
+    /// Remove old backups
+    Prune(prune::PruneArgs),
+}
+
+pub(super) fn run(args: BackupArgs) -> ExitCode {
+    let outcome = match args.command {
+        Some(BackupCommand::List(args)) => list::run(&args),
+        Some(BackupCommand::Verify(args)) => return verify::run(&args),
+        Some(BackupCommand::Prune(args)) => prune::run(&args),
+        None => create::run(&args.create),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            log::print_error(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a text that a program may read.
+fn print(text: &str) -> Result<(), String> {
+    use std::io::Write;
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("writing the answer: {error}"))
+}
+
+/// A size for a person.
+pub(super) fn shown(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}

@@ -1,0 +1,115 @@
+//! The server that is backed up: it makes a copy of its store, and removes it when it is told to.
+
+use base64ct::{Base64, Encoding};
+use clap::Args;
+use nyala_client::{Body, Connection, Target, Trust, query_escape};
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// For connecting, and for sending a request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// An answer is a few hundred bytes.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Which server, and who asks.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ServerArgs {
+    /// The server's address
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8086")]
+    url: String,
+    /// Trust the certificates in this PEM file, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Trust any certificate
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// Log in as this administrator; the password comes from NYALA_PASSWORD, INFLUX_PASSWORD or a prompt
+    #[arg(short, long, value_name = "NAME", env = "INFLUX_USERNAME")]
+    username: Option<String>,
+    /// Log in with a JSON web token
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "NYALA_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "username"
+    )]
+    token: Option<String>,
+}
+
+/// A copy that the server has made.
+#[derive(Debug, Deserialize)]
+pub(super) struct MadeCopy {
+    pub(super) name: String,
+    pub(super) directory: PathBuf,
+    pub(super) time_ns: i64,
+    pub(super) sequence: u64,
+}
+
+/// A server that answers.
+pub(super) struct Server {
+    target: Target,
+    headers: String,
+}
+
+impl Server {
+    pub(super) fn of(args: &ServerArgs) -> Result<Self, String> {
+        let trust = match (&args.ca, args.insecure) {
+            (Some(path), _) => Trust::File(path.clone()),
+            (None, true) => Trust::Anybody,
+            (None, false) => Trust::System,
+        };
+        let target = Target::trusting(&args.url, &trust).map_err(|error| error.to_string())?;
+        let credentials = match (&args.token, &args.username) {
+            (Some(token), _) => Some(format!("Bearer {token}")),
+            (None, Some(name)) => {
+                let password = nyala_shell::password_of(name)?;
+                Some(format!("Basic {}", Base64::encode_string(format!("{name}:{password}").as_bytes())))
+            }
+            (None, None) => None,
+        };
+        if credentials.as_ref().is_some_and(|text| text.contains(char::is_control)) {
+            return Err("credentials must not have control characters".to_owned());
+        }
+        let mut headers = "User-Agent: nyala-backup\r\nConnection: close\r\n".to_owned();
+        if let Some(credentials) = credentials {
+            headers.push_str(&format!("Authorization: {credentials}\r\n"));
+        }
+        Ok(Self { target, headers })
+    }
+
+    /// Has a copy of the store made.
+    pub(super) fn make_copy(&self) -> Result<MadeCopy, String> {
+        let answer = self.ask("POST", "/api/backup")?;
+        serde_json::from_slice(&answer)
+            .map_err(|error| format!("{} answers strangely: {error}", self.target.url()))
+    }
+
+    /// Has it removed; `finished` are the bytes of the backup, and those that are new.
+    pub(super) fn end(&self, name: &str, finished: Option<(u64, u64)>) -> Result<(), String> {
+        let sizes = finished.map_or(String::new(), |(bytes, new)| format!("&bytes={bytes}&new_bytes={new}"));
+        self.ask("DELETE", &format!("/api/backup?name={}{sizes}", query_escape(name))).map(drop)
+    }
+
+    fn ask(&self, method: &str, path: &str) -> Result<Vec<u8>, String> {
+        let mut connection = Connection::new(&self.target, TIMEOUT).patient();
+        let mut answer = Vec::new();
+        let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_BYTES_MAX };
+        let response = connection.request(method, path, &self.headers, b"", body);
+        let status = response.map_err(|error| error.to_string())?.status;
+        if (200..300).contains(&status) {
+            return Ok(answer);
+        }
+        #[derive(Deserialize)]
+        struct Refusal {
+            error: String,
+        }
+        let text = match answer.is_empty() {
+            true => connection.error_text(),
+            false => String::from_utf8_lossy(&answer).into_owned(),
+        };
+        let words = serde_json::from_str(&text).map_or(text, |Refusal { error }| error);
+        Err(format!("the server {} refuses ({status}): {}", self.target.url(), words.trim_end()))
+    }
+}
