@@ -13,6 +13,7 @@ mod log;
 mod notify;
 mod restore;
 mod serve;
+mod server;
 mod shell;
 mod signals;
 

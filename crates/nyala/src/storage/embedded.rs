@@ -6,6 +6,7 @@ use crate::config::{Config, Encoding, WalSync};
 use crate::server::health::Check;
 use crate::server::metric::Metric;
 use nyala_core::Result;
+use nyala_core::env::ManualClock;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
 use nyala_engine::wal::{SyncPolicy, WalStats};
@@ -101,6 +102,31 @@ impl Storage for Embedded {
     fn stop(&self) -> Result<()> {
         self.engine.close()
     }
+}
+
+/// Opens a copy, to read it as it was at the time when it was made and for so long before. Nothing that it shares with other
+/// directories is changed.
+pub fn open_copy(
+    dir: &Path,
+    memory: &Arc<MemoryBudget>,
+    time_ns: i64,
+    history: Duration,
+) -> Result<Arc<dyn Storage>> {
+    let options = EngineOptions {
+        memory: memory.clone(),
+        // What is not to be kept for ever is not to be forgotten meanwhile either.
+        clock: Arc::new(ManualClock::new(time_ns)),
+        wal_sync: SyncPolicy::Never,
+        maintenance_threads: 0,
+        history,
+        ..EngineOptions::new(dir)
+    };
+    Ok(Arc::new(Embedded {
+        engine: Arc::new(Engine::open(options)?),
+        data_dir: dir.to_owned(),
+        log_limit_bytes: u64::MAX,
+        disk: Disk::default(),
+    }))
 }
 
 /// Makes a copy of a store that no process has open. Nothing in its directory is changed.

@@ -56,7 +56,7 @@ pub struct CopiedStore {
     pub bytes: u64,
 }
 
-pub use embedded::copy_closed;
+pub use embedded::{copy_closed, open_copy};
 
 /// Opens the configured store, and tells `on_replay` how many bytes of its log were replayed so far. Blocks.
 pub fn open(

@@ -1,12 +1,12 @@
 //! `nyala backup DIRECTORY`: has a copy of the store made, and moves what is new of it to a directory of backups.
 
-use super::server::{MadeCopy, Server, ServerArgs};
 use super::{print, shown};
 use crate::backup::copies::{self, CopyPlace, Lease};
 use crate::backup::destination::Destination;
 use crate::backup::files;
 use crate::backup::manifest::{FileEntry, Manifest};
 use crate::backup::{failed, make_dir, names_in};
+use crate::cli::server::{MadeCopy, Server, ServerArgs};
 use crate::storage;
 use clap::Args;
 use nyala_bench::report::progress::Progress;

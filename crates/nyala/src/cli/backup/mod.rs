@@ -3,7 +3,6 @@
 mod create;
 mod list;
 mod prune;
-mod server;
 mod verify;
 
 use super::log;

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A data directory that is open.
-pub(super) struct Destination {
+pub(in crate::cli) struct Destination {
     work: tokio::runtime::Runtime,
     storage: Arc<dyn Storage>,
     catalog: Arc<Catalog>,
@@ -29,7 +29,7 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    pub(super) fn open(data_dir: &Path, memory_limit: ByteSize) -> Result<Self, String> {
+    pub(in crate::cli) fn open(data_dir: &Path, memory_limit: ByteSize) -> Result<Self, String> {
         descriptors::raise_limit();
         let given = GivenConfig {
             data_dir: Some(data_dir.to_owned()),
@@ -58,7 +58,7 @@ impl Destination {
     }
 
     /// Writes the rows of a batch.
-    pub(super) fn write(
+    pub(in crate::cli) fn write(
         &self,
         database: &str,
         policy: &str,
@@ -69,12 +69,22 @@ impl Destination {
         written.map_err(|error| error.to_string())
     }
 
+    /// What is in the directory.
+    pub(in crate::cli) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Waits for work with it.
+    pub(in crate::cli) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.work.block_on(work)
+    }
+
     /// Executes statements that show nothing.
-    pub(super) fn execute(&self, database: &str, text: &str) -> Result<(), String> {
+    pub(in crate::cli) fn execute(&self, database: &str, text: &str) -> Result<(), String> {
         self.answers(database, text).map(drop)
     }
 
-    pub(super) fn database(&self, name: &str) -> Option<Arc<Database>> {
+    pub(in crate::cli) fn database(&self, name: &str) -> Option<Arc<Database>> {
         self.catalog.database(name)
     }
 
@@ -143,7 +153,7 @@ impl Destination {
     }
 
     /// Makes everything durable and closes the directory.
-    pub(super) fn close(self) -> Result<(), String> {
+    pub(in crate::cli) fn close(self) -> Result<(), String> {
         let Self { work, storage, catalog, writer, .. } = self;
         drop((writer, catalog));
         drop(work);

@@ -4,15 +4,15 @@
 //! and so on, `destination` is the data directory that is written to, `shard` imports one shard. `journal` remembers which
 //! shards are done, `report` says what was done, `survey` what there is.
 
-mod destination;
+pub(super) mod destination;
 mod in_use;
 mod influxdb;
 mod journal;
-mod quote;
+pub(super) mod quote;
 mod report;
 mod settings;
 mod shard;
-mod source;
+pub(super) mod source;
 mod survey;
 
 #[cfg(feature = "sql")]

@@ -1,7 +1,7 @@
 //! Names and texts in statements of InfluxQL.
 
 /// A name in double quotes.
-pub(super) fn identifier(name: &str) -> String {
+pub(in crate::cli) fn identifier(name: &str) -> String {
     let escaped = name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("\"{escaped}\"")
 }

@@ -46,7 +46,7 @@ impl Selection {
     }
 }
 
-fn time_ns(text: &str) -> Result<i64, String> {
+pub(in crate::cli) fn time_ns(text: &str) -> Result<i64, String> {
     let as_time = |text: &str| nyala_bench::time::parse_rfc3339(text)?.checked_mul(1_000_000_000);
     let found = text.parse().ok().or_else(|| as_time(text)).or_else(|| as_time(&format!("{text}T00:00:00Z")));
     found.ok_or_else(|| "neither a time such as 2026-01-31T00:00:00Z nor nanoseconds since 1970".to_owned())

@@ -1,18 +1,43 @@
-//! `nyala restore`: makes a data directory of a backup.
+//! `nyala restore`: makes a data directory of a backup, or writes a part of one to a server or a data directory.
+//!
+//! `whole` copies the files of a backup. A part goes another way: `source` opens the backup as a store, `part` says what is
+//! restored in which order, `points` reads rows, `target` writes them, `tables` copies tables of SQL.
 
+mod part;
+mod points;
+mod selection;
+mod source;
+mod tables;
+mod target;
 mod whole;
 
 use super::log;
+use super::server::ServerArgs;
 use crate::backup::destination::Destination;
+use crate::config::ByteSize;
 use clap::Args;
+use selection::Selection;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(super) const EXAMPLES: &str = "\
-Without --database everything is restored, to a new directory: databases, tables, users, policies, continuous queries. Start
-a server on it:
-  nyala restore /backup/nyala --data-dir /var/lib/nyala-new
-  nyala serve --data-dir /var/lib/nyala-new";
+Without a selection everything is restored, to a new directory: databases, tables, users, policies, continuous queries. With a
+selection, points (and tables of SQL, to a data directory only) are written to what is there: they replace points of the same
+series and time, and nothing else is changed. So a restore that was interrupted is started again as it was.
+
+Exit code: 0 everything was restored, 1 something was not (the report says what), 2 nothing was restored.
+
+Examples:
+  nyala restore /backup/nyala --data-dir /var/lib/nyala-new      everything; then: nyala serve --data-dir /var/lib/nyala-new
+  nyala restore /backup/nyala --database telegraf                one database, to the server on this machine
+  nyala restore /backup/nyala --database telegraf --as-database telegraf_then
+                                                                 to another database, to look at both
+  nyala restore /backup/nyala --database telegraf --measurement cpu --from 2026-11-01 --to 2026-11-02
+  nyala restore /backup/nyala --database telegraf --at 2026-11-26T10:05:00Z --data-dir ./then
+                                                                 as it was then, if the server keeps a history that long";
+
+const INCOMPLETE: u8 = 1;
+const NOT_RESTORED: u8 = 2;
 
 /// What to restore, and where to.
 #[derive(Debug, Args)]
@@ -23,21 +48,39 @@ pub(super) struct RestoreArgs {
     /// The name of the backup; the newest one by default
     #[arg(long, value_name = "NAME")]
     backup: Option<String>,
-    /// The data directory that is made: it must be empty or not exist
-    #[arg(long, value_name = "NEW_DIRECTORY")]
-    data_dir: PathBuf,
+    /// The data directory: without a selection it must be empty or not exist; with one its server must be stopped
+    #[arg(long, value_name = "DIRECTORY")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+    /// The most memory that a data directory takes meanwhile, and again the backup
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    memory_limit: ByteSize,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 pub(super) fn run(args: &RestoreArgs) -> ExitCode {
-    let restored = Destination::open_to_read(&args.directory).and_then(|destination| {
-        let manifest = destination.find(args.backup.as_deref())?;
-        whole::restore(&destination, &manifest, &args.data_dir)
-    });
-    match restored {
-        Ok(()) => ExitCode::SUCCESS,
+    log::to_standard_error("warn");
+    match restore(args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(INCOMPLETE),
         Err(message) => {
             log::print_error(&message);
-            ExitCode::FAILURE
+            ExitCode::from(NOT_RESTORED)
         }
     }
+}
+
+/// Restores, and returns whether everything was restored.
+fn restore(args: &RestoreArgs) -> Result<bool, String> {
+    let destination = Destination::open_to_read(&args.directory)?;
+    let manifest = destination.find(args.backup.as_deref())?;
+    if args.selection.is_everything() {
+        let data_dir = args.data_dir.as_ref();
+        let data_dir = data_dir.ok_or("say where to: --data-dir NEW_DIRECTORY, or select a --database")?;
+        return whole::restore(&destination, &manifest, data_dir).map(|()| true);
+    }
+    args.selection.check()?;
+    part::restore(args, &destination, &manifest)
 }

@@ -1,4 +1,4 @@
-//! The server that is backed up: it makes a copy of its store, and removes it when it is told to.
+//! The server that a command asks: it makes a copy of its store for a backup, and takes points that are restored.
 
 use base64ct::{Base64, Encoding};
 use clap::Args;
@@ -9,12 +9,21 @@ use std::time::Duration;
 
 /// For connecting, and for sending a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the command waits each time a server has no room for points.
+const BUSY_PAUSES: [Duration; 6] = [
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(30),
+];
 /// An answer is a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// Which server, and who asks.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ServerArgs {
+pub(super) struct ServerArgs {
     /// The server's address
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8086")]
     url: String,
@@ -81,7 +90,7 @@ impl Server {
 
     /// Has a copy of the store made.
     pub(super) fn make_copy(&self) -> Result<MadeCopy, String> {
-        let answer = self.ask("POST", "/api/backup")?;
+        let answer = self.ask("POST", "/api/backup", b"")?;
         serde_json::from_slice(&answer)
             .map_err(|error| format!("{} answers strangely: {error}", self.target.url()))
     }
@@ -89,27 +98,77 @@ impl Server {
     /// Has it removed; `finished` are the bytes of the backup, and those that are new.
     pub(super) fn end(&self, name: &str, finished: Option<(u64, u64)>) -> Result<(), String> {
         let sizes = finished.map_or(String::new(), |(bytes, new)| format!("&bytes={bytes}&new_bytes={new}"));
-        self.ask("DELETE", &format!("/api/backup?name={}{sizes}", query_escape(name))).map(drop)
+        self.ask("DELETE", &format!("/api/backup?name={}{sizes}", query_escape(name)), b"").map(drop)
     }
 
-    fn ask(&self, method: &str, path: &str) -> Result<Vec<u8>, String> {
+    /// Executes a statement of InfluxQL that shows nothing. The inner error is that of the statement.
+    pub(super) fn execute(&self, database: &str, text: &str) -> Result<Result<(), String>, String> {
+        let path = format!("/query?db={}&q={}", query_escape(database), query_escape(text));
+        let answer = self.ask("POST", &path, b"")?;
+        let answer: serde_json::Value = serde_json::from_slice(&answer)
+            .map_err(|error| format!("{} answers strangely: {error}", self.target.url()))?;
+        Ok(match answer["results"][0]["error"].as_str() {
+            Some(words) => Err(words.to_owned()),
+            None => Ok(()),
+        })
+    }
+
+    /// Writes lines. The inner error says which of them the server has refused; the others are stored.
+    pub(super) fn write(
+        &self,
+        database: &str,
+        policy: &str,
+        lines: &[u8],
+    ) -> Result<Result<(), String>, String> {
+        let (database, policy) = (query_escape(database), query_escape(policy));
+        let path = format!("/write?db={database}&rp={policy}&precision=ns");
+        for pause in BUSY_PAUSES {
+            match self.send("POST", &path, lines)? {
+                (503, _) => std::thread::sleep(pause),
+                (400, words) if words.starts_with("partial write") => return Ok(Err(words)),
+                (status, words) => return self.checked(status, words).map(Ok),
+            }
+        }
+        Err(format!("the server {} takes no points now", self.target.url()))
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>, String> {
         let mut connection = Connection::new(&self.target, TIMEOUT).patient();
         let mut answer = Vec::new();
-        let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_BYTES_MAX };
-        let response = connection.request(method, path, &self.headers, b"", body);
+        let collect = Body::Collect { into: &mut answer, limit_bytes: ANSWER_BYTES_MAX };
+        let response = connection.request(method, path, &self.headers, body, collect);
         let status = response.map_err(|error| error.to_string())?.status;
-        if (200..300).contains(&status) {
-            return Ok(answer);
-        }
-        #[derive(Deserialize)]
-        struct Refusal {
-            error: String,
-        }
-        let text = match answer.is_empty() {
+        let text = || match answer.is_empty() {
             true => connection.error_text(),
             false => String::from_utf8_lossy(&answer).into_owned(),
         };
-        let words = serde_json::from_str(&text).map_or(text, |Refusal { error }| error);
-        Err(format!("the server {} refuses ({status}): {}", self.target.url(), words.trim_end()))
+        match status {
+            200..300 => Ok(answer),
+            _ => self.checked(status, words_of(&text())).map(|()| Vec::new()),
+        }
     }
+
+    /// The status of an answer, and its words.
+    fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<(u16, String), String> {
+        let mut connection = Connection::new(&self.target, TIMEOUT).patient();
+        let response = connection.request(method, path, &self.headers, body, Body::Drop);
+        let status = response.map_err(|error| error.to_string())?.status;
+        Ok((status, words_of(&connection.error_text())))
+    }
+
+    fn checked(&self, status: u16, words: String) -> Result<(), String> {
+        match status {
+            200..300 => Ok(()),
+            _ => Err(format!("the server {} refuses ({status}): {}", self.target.url(), words.trim_end())),
+        }
+    }
+}
+
+/// What the body of an error says.
+fn words_of(text: &str) -> String {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+    }
+    serde_json::from_str(text).map_or_else(|_| text.to_owned(), |Refusal { error }| error)
 }

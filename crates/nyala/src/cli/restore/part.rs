@@ -1,0 +1,232 @@
+//! Restores a part of a backup: databases and policies first, then points, measurement by measurement, then tables of SQL.
+
+use super::RestoreArgs;
+use super::points;
+use super::selection::Selection;
+use super::source::Source;
+use super::tables::{self, Copied};
+use super::target::{Target, Written};
+use crate::backup::destination::Destination;
+use crate::backup::manifest::Manifest;
+use crate::cli::import::destination::Destination as DataDirectory;
+use crate::cli::import::quote::identifier;
+use crate::cli::server::Server;
+use nyala_bench::report::progress::Progress;
+use nyala_db::catalog::{Database, RetentionPolicy};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What came of a restore.
+#[derive(Default)]
+struct Outcome {
+    text: String,
+    /// Whether something that was asked for is not there.
+    is_incomplete: bool,
+}
+
+/// Restores, and returns whether everything was restored.
+pub(super) fn restore(
+    args: &RestoreArgs,
+    destination: &Destination,
+    manifest: &Manifest,
+) -> Result<bool, String> {
+    let begun = Instant::now();
+    let selection = &args.selection;
+    let source = Source::open(destination, manifest, selection.at, args.memory_limit.0 as u64)?;
+    let databases = selected(&source, selection)?;
+    let target = match &args.data_dir {
+        Some(data_dir) => Target::Directory(DataDirectory::open(data_dir, args.memory_limit)?),
+        None => Target::Server(Server::of(&args.server)?),
+    };
+    let (mut outcome, mut points) = (Outcome::default(), 0);
+    let mut progress = Progress::start("restoring");
+    for (number, database) in databases.iter().enumerate() {
+        create(database, selection, &target, &mut outcome)?;
+        points += restore_points(&source, database, selection, &target, &mut outcome, &mut |written| {
+            progress.update(number as f64 / databases.len() as f64, || {
+                let rate = (points + written) as f64 / begun.elapsed().as_secs_f64();
+                format!("{} points, {rate:.0}/s, in {}", points + written, database.name)
+            });
+        })?;
+        if selection.has_whole_databases() {
+            restore_others(&source, database, selection, &target, &mut outcome);
+        }
+    }
+    progress.clear();
+    target.close()?;
+    outcome.line(format_args!(
+        "{points} points were restored from {} in {:.1} s",
+        manifest.name,
+        begun.elapsed().as_secs_f64()
+    ));
+    if selection.has_whole_databases() {
+        outcome.line(format_args!(
+            "users, their grants and subscriptions are not restored this way: they come with a restore of everything"
+        ));
+    }
+    let written = std::io::stdout().write_all(outcome.text.as_bytes());
+    written.map_err(|error| format!("writing the report: {error}"))?;
+    Ok(!outcome.is_incomplete)
+}
+
+/// The databases that are restored. What is named must be there.
+fn selected(source: &Source, selection: &Selection) -> Result<Vec<Arc<Database>>, String> {
+    let mut databases = source.catalog.databases();
+    if let Some(name) = selection.database.iter().find(|name| source.catalog.database(name).is_none()) {
+        return Err(format!("the backup has no database {name:?}"));
+    }
+    databases.retain(|database| selection.has_database(&database.name));
+    let policies =
+        || databases.iter().flat_map(|database| database.policies.iter().map(move |own| (database, own)));
+    if !policies().any(|(_, policy)| selection.has_policy(&policy.name)) {
+        return Err("the backup has no such retention policy in these databases".to_owned());
+    }
+    for name in &selection.measurement {
+        let has = |(database, policy): (&Arc<Database>, &RetentionPolicy)| {
+            selection.has_policy(&policy.name)
+                && source.catalog.has_measurement(&database.name, &policy.name, name)
+        };
+        if !policies().any(has) {
+            return Err(format!("the backup has no measurement {name:?} there"));
+        }
+    }
+    Ok(databases)
+}
+
+/// Creates a database with its policies, as far as it lacks them.
+fn create(
+    database: &Database,
+    selection: &Selection,
+    target: &Target,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
+    let name = selection.database_name(&database.name);
+    let mut policies: Vec<&RetentionPolicy> =
+        database.policies.iter().filter(|policy| selection.has_policy(&policy.name)).collect();
+    // The first one is that which a database is created with.
+    policies.sort_by_key(|policy| policy.name != database.default_policy);
+    for (number, policy) in policies.into_iter().enumerate() {
+        let (of, own) = (identifier(name), identifier(&policy.name));
+        let text = match number {
+            0 => format!("CREATE DATABASE {of} WITH {} NAME {own}", durations(policy)),
+            _ => format!("CREATE RETENTION POLICY {own} ON {of} {}", durations(policy)),
+        };
+        if target.execute("", &text)?.is_ok() {
+            continue;
+        }
+        // The database has other policies. This one may be among them, with other settings.
+        let text = format!("CREATE RETENTION POLICY {own} ON {of} {}", durations(policy));
+        if let Err(words) = target.execute("", &text)? {
+            outcome.line(format_args!("note: policy {name}.{} stays as it is: {words}", policy.name));
+        }
+    }
+    Ok(())
+}
+
+fn durations(policy: &RetentionPolicy) -> String {
+    let duration = match policy.duration_ns {
+        0 => "INF".to_owned(),
+        duration_ns => format!("{duration_ns}ns"),
+    };
+    let (replication, shard) = (policy.replication.max(1), policy.shard_duration_ns);
+    format!("DURATION {duration} REPLICATION {replication} SHARD DURATION {shard}ns")
+}
+
+/// Restores the points of a database, and returns their number.
+fn restore_points(
+    source: &Source,
+    database: &Database,
+    selection: &Selection,
+    target: &Target,
+    outcome: &mut Outcome,
+    watch: &mut dyn FnMut(u64),
+) -> Result<u64, String> {
+    let mut total = 0;
+    let new_name = selection.database_name(&database.name);
+    for policy in database.policies.iter().filter(|policy| selection.has_policy(&policy.name)) {
+        let names = source.catalog.measurement_names(&database.name, &policy.name);
+        for name in names.iter().filter(|name| selection.has_measurement(name)) {
+            let found = source.block_on(source.catalog.measurement(&database.name, &policy.name, name));
+            let Some(measurement) = found.map_err(|error| format!("{name}: {error}"))? else { continue };
+            let mut writing = target.write_to(new_name, &policy.name);
+            let new_measurement = selection.measurement_name(name);
+            let mut add = |points: super::target::Points<'_>| {
+                writing.add(points)?;
+                watch(total + writing.written.points);
+                Ok(())
+            };
+            let read = points::read(source, &measurement, new_measurement, selection.time(), &mut add);
+            let place = format!("{new_name}.{}.{new_measurement}", policy.name);
+            let left_out = read.and_then(|left_out| writing.flush().map(|()| left_out));
+            let left_out = left_out.map_err(|words| format!("{place}: {words}"))?;
+            total += writing.written.points;
+            outcome.measurement(&place, &writing.written, left_out);
+        }
+    }
+    Ok(total)
+}
+
+/// Restores what a database has beside points.
+fn restore_others(
+    source: &Source,
+    database: &Database,
+    selection: &Selection,
+    target: &Target,
+    outcome: &mut Outcome,
+) {
+    let name = selection.database_name(&database.name);
+    for query in &database.continuous_queries {
+        // Its text names the database.
+        let words = match name == database.name {
+            true => target.execute(name, &query.text).and_then(|done| done),
+            false => Err("its text names the database as it was".to_owned()),
+        };
+        if let Err(words) = words {
+            outcome.missing(format_args!("continuous query {:?}: {words}", query.name));
+        }
+    }
+    let relations = source.catalog.relations().of(&database.name);
+    match target {
+        _ if relations.is_empty() => {}
+        Target::Server(_) => outcome.missing(format_args!(
+            "{} tables and views of SQL in {}: they are restored to a data directory only (--data-dir)",
+            relations.len(),
+            database.name
+        )),
+        Target::Directory(directory) => {
+            let mut copied = Copied::default();
+            tables::copy(source, directory, &database.name, name, &mut copied);
+            let Copied { tables, rows, views, refused } = copied;
+            outcome.line(format_args!("{name}: {tables} tables of SQL with {rows} rows, {views} views"));
+            refused.iter().for_each(|words| outcome.missing(format_args!("{words}")));
+        }
+    }
+}
+
+impl Outcome {
+    fn line(&mut self, words: std::fmt::Arguments<'_>) {
+        writeln!(self.text, "{words}").expect("writing to memory does not fail");
+    }
+
+    /// Reports what is not restored.
+    fn missing(&mut self, words: std::fmt::Arguments<'_>) {
+        self.is_incomplete = true;
+        self.line(format_args!("not restored: {words}"));
+    }
+
+    fn measurement(&mut self, place: &str, written: &Written, left_out: u64) {
+        let Written { points, expired, refused } = written;
+        self.line(format_args!("{place}: {points} points"));
+        if *expired > 0 {
+            self.missing(format_args!(
+                "{expired} points of {place}: they are older than their policy keeps them"
+            ));
+        }
+        if left_out > 0 {
+            self.missing(format_args!("{left_out} values of {place}: they are no finite numbers"));
+        }
+        refused.iter().for_each(|words| self.missing(format_args!("points of {place}: {words}")));
+    }
+}

@@ -1,0 +1,101 @@
+//! Copies tables and views of SQL to a data directory.
+//!
+//! Rows go from store to store as they are, under the same keys, so that what was copied before is written again. A table
+//! of the same name that is another one is left as it is.
+
+use super::source::Source;
+use crate::cli::import::destination::Destination;
+use arrow_array::Array;
+use nyala_core::schema::TableSchema;
+use nyala_core::store::{CellColumn, Operation, RowSelection, ScanRequest, Upsert, WriteBatch, WriteMode};
+use nyala_core::{Error, Result, TableId};
+use nyala_db::relations::{Body, Definition, Relation, TableDefinition};
+
+/// What was copied.
+#[derive(Debug, Default)]
+pub(super) struct Copied {
+    pub(super) tables: u64,
+    pub(super) rows: u64,
+    pub(super) views: u64,
+    /// What was not, and why.
+    pub(super) refused: Vec<String>,
+}
+
+/// Copies the tables, then the views, of a database.
+pub(super) fn copy(source: &Source, target: &Destination, from: &str, to: &str, copied: &mut Copied) {
+    let relations = source.catalog.relations().of(from);
+    let (tables, mut views): (Vec<_>, Vec<_>) = relations.into_iter().partition(|own| own.table().is_some());
+    // A view may use one that was created before it.
+    views.sort_by_key(|view| view.created);
+    for relation in tables.iter().chain(&views) {
+        let outcome = match &relation.definition.body {
+            Body::Table(table) => copy_table(source, target, (to, relation), table).map(|rows| {
+                copied.tables += 1;
+                copied.rows += rows;
+            }),
+            Body::View(_) => copy_view(target, (from, to), relation).map(|()| copied.views += 1),
+        };
+        if let Err(error) = outcome {
+            copied.refused.push(format!("{from}.{}: {error}", relation.name));
+        }
+    }
+}
+
+fn copy_view(target: &Destination, (from, to): (&str, &str), relation: &Relation) -> Result<()> {
+    let mut definition = relation.definition.clone();
+    if let Body::View(view) = &mut definition.body
+        && view.database == from
+    {
+        view.database = to.to_owned();
+    }
+    match target.catalog().relations().find(to, &relation.name) {
+        Some(known) if known.definition == definition => Ok(()),
+        Some(_) => Err(Error::conflict("there is another relation of this name")),
+        None => {
+            let created = target.catalog().create_relation_view(to, &relation.name, definition, false);
+            target.block_on(created).map(drop)
+        }
+    }
+}
+
+/// Copies a table, and returns the number of its rows.
+fn copy_table(
+    source: &Source,
+    target: &Destination,
+    (to, relation): (&str, &Relation),
+    table: &TableDefinition,
+) -> Result<u64> {
+    let schema = source.snapshot.schema(table.table)?;
+    let define = |id: TableId| {
+        let body = Body::Table(TableDefinition { table: id, dropped: Vec::new(), ..table.clone() });
+        Definition { body, ..relation.definition.clone() }
+    };
+    let known = target.catalog().relations().find(to, &relation.name);
+    let new = match known {
+        Some(known) => known,
+        None => {
+            let schema = TableSchema::clone(&schema);
+            target.block_on(target.catalog().create_relation_table(to, &relation.name, schema, define))?
+        }
+    };
+    let id = match new.table() {
+        Some(own) if new.definition == define(own.table) => own.table,
+        _ => return Err(Error::conflict("there is another relation of this name")),
+    };
+    let ids: Vec<_> = schema.columns.iter().map(|column| column.id).filter(|id| table.has(*id)).collect();
+    let request = ScanRequest::by_key(table.table, RowSelection::All, ids.clone());
+    let mut rows = source.block_on(source.snapshot.scan(request))?;
+    let mut count = 0;
+    while let Some(batch) = source.block_on(rows.next())? {
+        let cells = ids.iter().zip(batch.columns).map(|(column, values)| {
+            // A cell without a value is NULL, whether it was written or not.
+            let null_cells = values.nulls().filter(|_| !table.is_key(*column)).map(|valid| !valid.inner());
+            CellColumn { column: *column, values, null_cells }
+        });
+        let upsert = Upsert { table: id, mode: WriteMode::Upsert, columns: cells.collect() };
+        let batch_of = WriteBatch { operations: vec![Operation::Upsert(upsert)] };
+        count += batch.rows as u64;
+        target.block_on(target.catalog().store().write(batch_of))?;
+    }
+    Ok(count)
+}

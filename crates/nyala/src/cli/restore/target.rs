@@ -1,0 +1,203 @@
+//! Where points are restored to: a data directory whose server is stopped, or a server.
+//!
+//! A data directory takes columns, in the same way as an import. A server takes lines, as from any client.
+
+use crate::cli::import::destination::Destination;
+use crate::cli::server::Server;
+use nyala_db::ingest::{FieldSlice, STRING_SPECIALS, TAG_SPECIALS, ValueSlice, push_escaped};
+use nyala_db::write::ColumnBatch;
+use std::fmt::Write;
+
+/// A batch of columns has this many cells, …
+const CELLS_MAX: usize = 1 << 20;
+/// … or this many bytes of strings, …
+const TEXT_BYTES_MAX: usize = 16 << 20;
+/// … or this many columns: a batch may create a certain number of names.
+const COLUMNS_MAX: usize = 1 << 12;
+/// Lines that are sent at once.
+const LINES_BYTES: usize = 4 << 20;
+/// The most refusals that are described.
+const REFUSALS_MAX: usize = 10;
+
+/// Where to.
+pub(super) enum Target {
+    Directory(Destination),
+    Server(Server),
+}
+
+/// Rows of a series. Each of them has a field.
+pub(super) struct Points<'a> {
+    /// The series as in a line.
+    pub(super) key: &'a str,
+    pub(super) times_ns: &'a [i64],
+    pub(super) fields: &'a [FieldColumn<'a>],
+}
+
+/// A field of rows.
+pub(super) struct FieldColumn<'a> {
+    pub(super) name: &'a str,
+    /// Those of the rows that have one.
+    pub(super) values: Values,
+    /// Which rows have one.
+    pub(super) present: Vec<bool>,
+}
+
+/// Values of one type.
+pub(super) enum Values {
+    Float(Vec<f64>),
+    Integer(Vec<i64>),
+    Unsigned(Vec<u64>),
+    Boolean(Vec<bool>),
+    /// Where each ends, and their bytes.
+    String(Vec<u32>, Vec<u8>),
+}
+
+/// What came of points.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Points that were handed over.
+    pub(super) points: u64,
+    /// Those that are older than their policy keeps them.
+    pub(super) expired: u64,
+    /// Why others are not stored.
+    pub(super) refused: Vec<String>,
+}
+
+/// Takes the points of a policy.
+pub(super) struct Writing<'a> {
+    target: &'a Target,
+    database: &'a str,
+    policy: &'a str,
+    batch: ColumnBatch,
+    lines: String,
+    pub(super) written: Written,
+}
+
+impl Target {
+    /// Executes a statement that shows nothing. The inner error is that of the statement.
+    pub(super) fn execute(&self, database: &str, text: &str) -> Result<Result<(), String>, String> {
+        match self {
+            Target::Directory(directory) => Ok(directory.execute(database, text)),
+            Target::Server(server) => server.execute(database, text),
+        }
+    }
+
+    pub(super) fn write_to<'a>(&'a self, database: &'a str, policy: &'a str) -> Writing<'a> {
+        let (batch, lines, written) = Default::default();
+        Writing { target: self, database, policy, batch, lines, written }
+    }
+
+    /// Makes everything durable.
+    pub(super) fn close(self) -> Result<(), String> {
+        match self {
+            Target::Directory(directory) => directory.close(),
+            Target::Server(_) => Ok(()),
+        }
+    }
+}
+
+impl Writing<'_> {
+    pub(super) fn add(&mut self, points: Points<'_>) -> Result<(), String> {
+        self.written.points += points.times_ns.len() as u64;
+        if let Target::Server(_) = self.target {
+            points.push_lines(&mut self.lines);
+            return if self.lines.len() >= LINES_BYTES { self.flush() } else { Ok(()) };
+        }
+        let slices: Vec<FieldSlice<'_>> = points.fields.iter().map(FieldColumn::slice).collect();
+        if let Err(words) = self.batch.append(points.key.as_bytes(), points.times_ns, &slices) {
+            self.written.refuse(words);
+        }
+        let batch = &self.batch;
+        let is_full = batch.cells() >= CELLS_MAX
+            || batch.text_bytes() >= TEXT_BYTES_MAX
+            || batch.columns() >= COLUMNS_MAX;
+        if is_full { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what was added.
+    pub(super) fn flush(&mut self) -> Result<(), String> {
+        match self.target {
+            Target::Directory(directory) if !self.batch.is_empty() => {
+                let points = directory.write(self.database, self.policy, &mut self.batch)?.points;
+                self.written.expired += points.expired;
+                if let Some(dropped) = points.dropped {
+                    self.written.refuse(format!("{} points: {}", dropped.count, dropped.reason));
+                }
+                if points.conflict {
+                    self.written.refuse("field type conflict".to_owned());
+                }
+            }
+            Target::Server(server) if !self.lines.is_empty() => {
+                if let Err(words) = server.write(self.database, self.policy, self.lines.as_bytes())? {
+                    self.written.refuse(words);
+                }
+                self.lines.clear();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Written {
+    pub(super) fn refuse(&mut self, words: String) {
+        if self.refused.len() < REFUSALS_MAX && !self.refused.contains(&words) {
+            self.refused.push(words);
+        }
+    }
+}
+
+impl Points<'_> {
+    fn push_lines(&self, lines: &mut String) {
+        let mut next = vec![0; self.fields.len()];
+        for (row, time_ns) in self.times_ns.iter().enumerate() {
+            lines.push_str(self.key);
+            let mut separator = ' ';
+            for (field, next) in self.fields.iter().zip(&mut next) {
+                if field.present[row] {
+                    lines.push(separator);
+                    push_escaped(lines, field.name, TAG_SPECIALS);
+                    lines.push('=');
+                    field.values.push_text(*next, lines);
+                    (separator, *next) = (',', *next + 1);
+                }
+            }
+            writeln!(lines, " {time_ns}").expect("writing to memory does not fail");
+        }
+    }
+}
+
+impl FieldColumn<'_> {
+    fn slice(&self) -> FieldSlice<'_> {
+        let values = match &self.values {
+            Values::Float(values) => ValueSlice::Float(values),
+            Values::Integer(values) => ValueSlice::Integer(values),
+            Values::Unsigned(values) => ValueSlice::Unsigned(values),
+            Values::Boolean(values) => ValueSlice::Boolean(values),
+            Values::String(ends, bytes) => ValueSlice::String(ends, bytes, 0),
+        };
+        FieldSlice { name: self.name.as_bytes(), values, present: Some(&self.present) }
+    }
+}
+
+impl Values {
+    /// Appends a value as a line has it.
+    fn push_text(&self, index: usize, line: &mut String) {
+        match self {
+            Values::Float(values) => write!(line, "{:?}", values[index]),
+            Values::Integer(values) => write!(line, "{}i", values[index]),
+            Values::Unsigned(values) => write!(line, "{}u", values[index]),
+            Values::Boolean(values) => write!(line, "{}", values[index]),
+            Values::String(ends, bytes) => {
+                let start = if index == 0 { 0 } else { ends[index - 1] as usize };
+                // They were texts.
+                let text = String::from_utf8_lossy(&bytes[start..ends[index] as usize]);
+                line.push('"');
+                push_escaped(line, &text, STRING_SPECIALS);
+                line.push('"');
+                Ok(())
+            }
+        }
+        .expect("writing to memory does not fail");
+    }
+}
