@@ -12,7 +12,7 @@
 use crate::engine::Engine;
 use crate::files::catalog::{self, Catalog, CatalogState};
 use crate::files::directory::{self, ROWSET_DIR, WAL_DIR};
-use crate::files::fs::{FsRef, RealFs};
+use crate::files::fs::{Access, FsRef};
 use crate::files::wal::Progress;
 use nyala_core::{Error, Result};
 use std::path::Path;
@@ -63,27 +63,26 @@ impl Engine {
 }
 
 /// Makes a copy of a store that no process has open. Nothing in its directory is changed.
-pub fn copy_closed(dir: &Path, new_dir: &Path, time_ns: i64) -> Result<StoreCopy> {
-    let fs: FsRef = Arc::new(RealFs);
-    directory::check_is_ours(&fs, dir)?;
-    check_empty(&fs, new_dir)?;
+pub fn copy_closed(fs: &FsRef, dir: &Path, new_dir: &Path, time_ns: i64) -> Result<StoreCopy> {
+    directory::check_is_ours(fs, dir)?;
+    check_empty(fs, new_dir)?;
     let _lock = fs.lock_dir(dir)?;
-    let Some((state, revision)) = catalog::load(&fs, dir)? else {
+    let Some((state, revision)) = catalog::load(fs, dir)? else {
         return Err(Error::missing(format!("{} has no manifest", dir.display())));
     };
-    directory::check_parts(&fs, dir, &state, revision)?;
-    make_parts(&fs, new_dir)?;
+    directory::check_parts(fs, dir, &state, revision)?;
+    make_parts(fs, new_dir)?;
     let (from, to) = (dir.join(WAL_DIR), new_dir.join(WAL_DIR));
     let mut log_bytes = 0;
     for name in fs.list(&from)?.into_iter().map(|entry| entry.name).filter(|name| directory::is_segment(name))
     {
         fs.copy(&from.join(&name), &to.join(&name))?;
-        log_bytes += fs.open(&to.join(&name), crate::files::fs::Access::Read)?.length()?;
+        log_bytes += fs.open(&to.join(&name), Access::Read)?.length()?;
     }
     fs.sync_dir(&to)?;
     let sequence = state.last_sequence();
-    let (rowsets, rowset_bytes) = link_rowsets(&fs, dir, new_dir, &state)?;
-    write_manifest(&fs, new_dir, state, revision)?;
+    let (rowsets, rowset_bytes) = link_rowsets(fs, dir, new_dir, &state)?;
+    write_manifest(fs, new_dir, state, revision)?;
     Ok(StoreCopy { time_ns, sequence, rowsets, rowset_bytes, log_bytes })
 }
 

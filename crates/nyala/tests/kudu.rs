@@ -108,6 +108,10 @@ fn what_is_written_to_a_cluster_is_read_from_it() {
     let cost =
         rows(&server, "EXPLAIN ANALYZE SELECT sum(v) FROM m WHERE host = 'a' AND time < 4s").to_string();
     assert!(cost.contains("tablets: 1\"") && cost.contains("scans: 1\""), "{cost}");
+    // Its rows are not here, so no copy of them is made here.
+    let refused = server.send("POST", "/api/backup", b"").expect("an answer");
+    let words = String::from_utf8_lossy(&refused.body).into_owned();
+    assert!(refused.status == 501 && words.contains("the rows of this server are in Apache Kudu"), "{words}");
     // A point that is written again, and one that is deleted.
     assert_eq!(server.write("m,host=b v=7 2000000000").status, 204);
     server.query("DELETE FROM m WHERE time = 3s");

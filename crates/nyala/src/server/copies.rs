@@ -137,10 +137,10 @@ impl Copies {
                 "Bytes that the last backup has and the one before had not.",
                 last.new_bytes,
             ),
-            gauge(
-                "nyala_backup_last_duration_ms",
+            Metric::duration(
+                "nyala_backup_last_duration_seconds",
                 "How long the last backup took.",
-                last.duration.as_millis() as u64,
+                last.duration,
             ),
         ]
     }

@@ -46,6 +46,12 @@ impl Metric {
         Self { kind: Kind::Gauge, ..Self::counter(name, help, value) }
     }
 
+    /// How long something took.
+    pub fn duration(name: &'static str, help: &'static str, duration: Duration) -> Self {
+        let values = vec![(String::new(), duration.as_secs_f64())];
+        Self { name, kind: Kind::Gauge, help, statistic: None, values }
+    }
+
     /// Durations: their number, their sum, and for some upper bounds in seconds, how many were not longer.
     pub fn histogram(
         name: &'static str,

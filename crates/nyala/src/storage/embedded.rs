@@ -9,6 +9,7 @@ use nyala_core::Result;
 use nyala_core::env::ManualClock;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
+use nyala_engine::fs::{FsRef, RealFs};
 use nyala_engine::wal::{SyncPolicy, WalStats};
 use nyala_engine::{Engine, EngineOptions, EngineStats, Preference, StoreCopy};
 use std::ops::Range;
@@ -131,7 +132,8 @@ pub fn open_copy(
 
 /// Makes a copy of a store that no process has open. Nothing in its directory is changed.
 pub fn copy_closed(data_dir: &Path, dir: &Path, time_ns: i64) -> Result<CopiedStore> {
-    nyala_engine::copy_closed(data_dir, dir, time_ns).map(copied)
+    let fs: FsRef = Arc::new(RealFs);
+    nyala_engine::copy_closed(&fs, data_dir, dir, time_ns).map(copied)
 }
 
 fn copied(copy: StoreCopy) -> CopiedStore {

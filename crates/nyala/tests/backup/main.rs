@@ -9,12 +9,18 @@ mod hostile;
 mod killed;
 mod kinds;
 mod part;
+#[path = "../support/peers.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod peers;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
+#[path = "../support/small_disk.rs"]
+mod small_disk;
 
 use command::{backup, listed, nyala, nyala_fails, restore};
 use process::Process;
+use small_disk::SmallDisk;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -204,4 +210,39 @@ fn what_is_written_is_nobody_elses() {
         let wanted = if path.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(mode, wanted, "{mode:o} of {}", path.display());
     }
+}
+
+#[test]
+fn a_full_disk_harms_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(disk) = SmallDisk::mount(&dir.path().join("disk"), 17) else { return };
+    let (data, backups) = (dir.path().join("data"), disk.0.join("backups"));
+    let path = backups.to_str().expect("a path");
+    let server = Process::start(&data, &[]);
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write("m v=1i 1").status, 204);
+    backup(&server, &backups, &[]);
+    let mut state = 5_u64;
+    for from in 0..20 {
+        let mut text = String::new();
+        for row in 0..10_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            text.push_str(&format!("m v={}i {}\n", state as i64, from * 10_000 + row));
+        }
+        assert_eq!(server.send("POST", "/write?db=d", text.as_bytes()).expect("an answer").status, 204);
+    }
+    // Known before anything is copied.
+    command::nyala_fails(&["backup", "--url", &command::url(&server), path], "there is no space");
+    assert_eq!(listed(&backups).len(), 1);
+    nyala(&["backup", "verify", path]);
+    // And again when there is some.
+    assert!(server.query("DROP MEASUREMENT m")["results"][0].get("error").is_none());
+    assert_eq!(server.write("m v=2i 1").status, 204);
+    backup(&server, &backups, &[]);
+    assert_eq!(listed(&backups).len(), 2);
+    nyala(&["backup", "verify", path]);
+    let restored = dir.path().join("restored");
+    restore(&backups, &restored, &[]);
+    assert_eq!(Process::start(&restored, &[]).number("SELECT v FROM m"), 2);
+    assert_eq!(server.metric("nyala_backup_failures_total"), 1);
 }

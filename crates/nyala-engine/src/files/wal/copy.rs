@@ -136,3 +136,108 @@ impl Output {
         Ok(length)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SyncPolicy, Wal, WalOptions, verify};
+    use super::*;
+    use crate::files::fs::{FileSystem, SimulatedFs};
+    use bytes::Bytes;
+    use std::sync::Arc;
+
+    const NEW: &str = "/new";
+
+    fn payload(number: u64) -> Bytes {
+        vec![number as u8; 1 + (number as usize * 7919) % 9000].into()
+    }
+
+    /// A log of several segments with records 1 to 400, and more that are written meanwhile.
+    fn log(fs: &SimulatedFs) -> Result<Wal> {
+        for dir in ["/log", NEW] {
+            fs.create_dir(Path::new(dir))?;
+        }
+        let options =
+            WalOptions { segment_bytes: 1 << 17, sync: SyncPolicy::Always, ..WalOptions::default() };
+        let (wal, _) = Wal::open(Arc::new(fs.clone()), Path::new("/log"), options, 1, &mut |_| Ok(()))?;
+        for number in 1..=400 {
+            wal.append(vec![payload(number)])?;
+        }
+        Ok(wal)
+    }
+
+    fn replayed(fs: &FsRef) -> Result<Vec<(u64, Bytes)>> {
+        let mut found = Vec::new();
+        let report = super::super::replay(fs, Path::new(NEW), 1, &mut |record| {
+            found.push((record.sequence, record.payload));
+            Ok(())
+        })?;
+        assert_eq!(report.damage, []);
+        Ok(found)
+    }
+
+    #[test]
+    fn a_copy_has_the_records_that_were_asked_for() -> Result<()> {
+        for sequences in [1..=400, 37..=200, 400..=400, 401..=400, 1..=1, 300..=500] {
+            let fs = SimulatedFs::new();
+            let wal = log(&fs)?;
+            let copied = wal.copy(Path::new(NEW), sequences.clone(), 9)?;
+            // What is written after it does not matter, and what the power would take is on disk.
+            wal.append(vec![payload(401)])?;
+            let shared: FsRef = Arc::new(fs.snapshot());
+            let found = replayed(&shared)?;
+            let expected: Vec<_> = sequences
+                .clone()
+                .filter(|number| *number <= 400)
+                .map(|number| (number, payload(number)))
+                .collect();
+            assert!(found == expected, "{sequences:?}: {} records", found.len());
+            assert_eq!(copied.records, expected.len() as u64);
+            assert_eq!(copied.segment, u64::from(!expected.is_empty()));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_log_is_opened_behind_its_copy() -> Result<()> {
+        let fs = SimulatedFs::new();
+        log(&fs)?.copy(Path::new(NEW), 10..=20, 9)?;
+        let mut found = Vec::new();
+        let (wal, report) =
+            Wal::open(Arc::new(fs), Path::new(NEW), WalOptions::default(), 10, &mut |record| {
+                found.push(record.sequence);
+                Ok(())
+            })?;
+        assert_eq!((found, report.damage, report.torn), ((10..=20).collect(), vec![], None));
+        assert_eq!(wal.append(vec![payload(1)])?, 21);
+        Ok(())
+    }
+
+    #[test]
+    fn every_bit_of_a_copy_counts() -> Result<()> {
+        let fs = SimulatedFs::new();
+        log(&fs)?.copy(Path::new(NEW), 10..=12, 9)?;
+        let path = segment::path(Path::new(NEW), 1);
+        let length = fs.open(&path, Access::Read)?.length()?;
+        for byte in (0..length).step_by(101).chain(length - 64..length) {
+            let rotten = fs.snapshot();
+            rotten.flip_bit(&path, byte * 8)?;
+            let rotten: FsRef = Arc::new(rotten);
+            let report = verify(&rotten, Path::new(NEW), 10);
+            let is_found = report.map_or(true, |report| report.damage_count > 0 || report.torn.is_some());
+            // The padding of a frame means nothing.
+            let is_padding = replayed(&rotten).is_ok_and(|found| found.len() == 3);
+            assert!(is_found || is_padding, "byte {byte} of {length}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn damage_of_the_log_is_not_copied() -> Result<()> {
+        let fs = SimulatedFs::new();
+        let wal = log(&fs)?;
+        fs.flip_bit(&segment::path(Path::new("/log"), 2), 3000)?;
+        let error = wal.copy(Path::new(NEW), 1..=400, 9).expect_err("is damaged");
+        assert_eq!(error.kind(), nyala_core::ErrorKind::Corrupt, "{error}");
+        Ok(())
+    }
+}
