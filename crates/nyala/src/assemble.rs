@@ -49,6 +49,7 @@ use nyala_sql::spill::SpillSpace;
 #[cfg(feature = "sql")]
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -216,7 +217,7 @@ impl Running {
         work.spawn(follow_others(catalog.clone()));
         work.spawn(upkeep(catalog.clone(), lead.clone(), memory.clone(), clock, upkeep_interval));
         work.spawn(watch_health(storage.clone(), checks));
-        work.spawn(remove_unread_copies(copies.clone()));
+        work.spawn(copies.clone().keep_clear());
         let (feed, written) = Feed::new(memory.clone());
         let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), memory.clone());
         let all = Arc::new(all);
@@ -379,7 +380,9 @@ fn open_databases(
     }
     let damaged_places = losses.len() as u64 + u64::from(catalog.damage().is_some());
     let lead = Arc::new(work.block_on(Lead::open(catalog.store(), config, context.started_ns))?);
-    let copies = Arc::new(Copies::new(config.data_dir.clone(), storage.clone(), context.clock.clone()));
+    let copied = storage.clone();
+    let copy_to = Box::new(move |dir: &Path| copied.copy_to(dir));
+    let copies = Arc::new(Copies::new(config.data_dir.clone(), copy_to, context.clock.clone()));
     Ok(Opened { storage, catalog, lead, copies, damaged_places })
 }
 
@@ -499,20 +502,6 @@ async fn watch_health(storage: Arc<dyn Storage>, checks: Checks) {
             log.update(&checks());
         });
         let _ = done.await;
-    }
-}
-
-/// Removes copies of the store whose readers were killed.
-async fn remove_unread_copies(copies: Arc<Copies>) {
-    let mut ticks = tokio::time::interval(UPKEEP_INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let copies = copies.clone();
-        // A panic is logged by the panic itself.
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || copies.remove_unread()).await {
-            tracing::warn!(%error, "cannot remove a copy that was made for a backup: it keeps space");
-        }
     }
 }
 

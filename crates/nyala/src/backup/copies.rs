@@ -15,6 +15,19 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "copies";
 const LEASE: &str = ".lease";
 
+/// A copy of a store, which is a data directory.
+#[derive(Debug, Clone, Copy)]
+pub struct CopiedStore {
+    /// The moment: what was acknowledged before is in it.
+    pub time_ns: i64,
+    /// The last batch in it.
+    pub sequence: u64,
+    /// Files of rowsets.
+    pub rowsets: u64,
+    /// Bytes of these and of the log.
+    pub bytes: u64,
+}
+
 /// The place of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyPlace {

@@ -11,6 +11,9 @@ use std::path::Path;
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;
+/// After so many bytes what was written is synced: otherwise the system writes it all at once, and syncs of a server's log on
+/// the same disk wait for it.
+const SYNC_BYTES: u64 = 16 << 20;
 /// The end of a rowset has the checksum of its footer, which has those of all that is in front. See
 /// `docs/format/rowset.md`.
 const TAIL_BYTES: u64 = 24;
@@ -122,6 +125,11 @@ fn pump(
         context.update(&buffer[..read]);
         if let Some((mut file, path)) = to {
             file.write_all(&buffer[..read]).map_err(|error| failed("write", path, error))?;
+        }
+        if let Some((file, path)) = to
+            && (bytes + read as u64) / SYNC_BYTES > bytes / SYNC_BYTES
+        {
+            file.sync_data().map_err(|error| failed("sync", path, error))?;
         }
         bytes += read as u64;
         watch(read as u64);

@@ -4,21 +4,26 @@
 //! says nothing, and its lease is free: then the copy is removed after a moment.
 
 use super::metric::Metric;
-use crate::backup::copies::{self, CopyPlace};
-use crate::storage::{CopiedStore, Storage};
+use crate::backup::copies::{self, CopiedStore, CopyPlace};
 use nyala_core::env::ClockRef;
 use nyala_core::{Error, ErrorKind, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Who asked for a copy takes its lease within this time, or has gone.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
 
+/// How often copies are looked for whose readers were killed.
+const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Makes a copy of the store in a directory. Blocks.
+type CopyTo = dyn Fn(&Path) -> Result<CopiedStore> + Send + Sync;
+
 /// Makes and removes copies.
 pub struct Copies {
     data_dir: PathBuf,
-    storage: Arc<dyn Storage>,
+    copy_to: Box<CopyTo>,
     clock: ClockRef,
     /// Locked while a copy is made.
     making: Mutex<()>,
@@ -51,8 +56,8 @@ pub struct Finished {
 }
 
 impl Copies {
-    pub fn new(data_dir: PathBuf, storage: Arc<dyn Storage>, clock: ClockRef) -> Self {
-        Self { data_dir, storage, clock, making: Mutex::default(), state: Mutex::default() }
+    pub fn new(data_dir: PathBuf, copy_to: Box<CopyTo>, clock: ClockRef) -> Self {
+        Self { data_dir, copy_to, clock, making: Mutex::default(), state: Mutex::default() }
     }
 
     /// Makes a copy. A conflict if there is one that somebody reads. Blocks.
@@ -68,7 +73,7 @@ impl Copies {
             return Err(Error::conflict(format!("a backup is under way already: that of {name}")));
         }
         let (place, lease) = CopyPlace::new(&self.data_dir, self.clock.now_ns()).map_err(failed)?;
-        let made = self.storage.copy_to(&place.dir);
+        let made = (self.copy_to)(&place.dir);
         let copied = match made {
             Ok(copied) => copied,
             Err(error) => {
@@ -100,6 +105,20 @@ impl Copies {
         }
         drop(state);
         place.remove().map_err(failed)
+    }
+
+    /// Removes copies whose readers were killed.
+    pub async fn keep_clear(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(LOOK_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let copies = self.clone();
+            // A panic is logged by the panic itself.
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(move || copies.remove_unread()).await {
+                tracing::warn!(%error, "cannot remove a copy that was made for a backup: it keeps space");
+            }
+        }
     }
 
     /// Removes copies that nobody reads, and returns the names of the others. Blocks.

@@ -1,7 +1,8 @@
 //! The embedded engine as the store.
 
+use super::Storage;
 use super::disk::Disk;
-use super::{CopiedStore, Storage};
+use crate::backup::copies::CopiedStore;
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::health::Check;
 use crate::server::metric::Metric;

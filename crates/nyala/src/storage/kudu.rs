@@ -1,6 +1,7 @@
 //! An Apache Kudu cluster as the store.
 
-use super::{CopiedStore, Storage};
+use super::Storage;
+use crate::backup::copies::CopiedStore;
 use crate::config::Config;
 use crate::server::health::Check;
 use crate::server::metric::Metric;

@@ -8,6 +8,7 @@ mod kudu;
 #[cfg(feature = "sql")]
 pub mod spill;
 
+use crate::backup::copies::CopiedStore;
 use crate::config::{Config, StoreKind};
 use crate::server::health::Check;
 use crate::server::metric::Metric;
@@ -41,19 +42,6 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Makes everything durable and closes the store. Blocks.
     fn stop(&self) -> Result<()>;
-}
-
-/// A copy of a store, which is a data directory.
-#[derive(Debug, Clone, Copy)]
-pub struct CopiedStore {
-    /// The moment: what was acknowledged before is in it.
-    pub time_ns: i64,
-    /// The last batch in it.
-    pub sequence: u64,
-    /// Files of rowsets.
-    pub rowsets: u64,
-    /// Bytes of these and of the log.
-    pub bytes: u64,
 }
 
 pub use embedded::{copy_closed, open_copy};

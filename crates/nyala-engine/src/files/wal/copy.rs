@@ -139,7 +139,7 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SyncPolicy, Wal, WalOptions, verify};
+    use super::super::{SyncPolicy, Wal, WalOptions};
     use super::*;
     use crate::files::fs::{FileSystem, SimulatedFs};
     use bytes::Bytes;
@@ -165,26 +165,27 @@ mod tests {
         Ok(wal)
     }
 
-    fn replayed(fs: &FsRef) -> Result<Vec<(u64, Bytes)>> {
+    /// The records from a sequence on, and whether nothing is wrong with them.
+    fn replayed(fs: &FsRef, from: u64) -> Result<(Vec<(u64, Bytes)>, bool)> {
         let mut found = Vec::new();
-        let report = super::super::replay(fs, Path::new(NEW), 1, &mut |record| {
+        let report = super::super::replay(fs, Path::new(NEW), from, &mut |record| {
             found.push((record.sequence, record.payload));
             Ok(())
         })?;
-        assert_eq!(report.damage, []);
-        Ok(found)
+        Ok((found, report.damage_count == 0 && report.torn.is_none()))
     }
 
     #[test]
     fn a_copy_has_the_records_that_were_asked_for() -> Result<()> {
-        for sequences in [1..=400, 37..=200, 400..=400, 401..=400, 1..=1, 300..=500] {
+        for sequences in [1..=400, 37..=200, 400..=400, RangeInclusive::new(401, 400), 1..=1, 300..=500] {
             let fs = SimulatedFs::new();
             let wal = log(&fs)?;
             let copied = wal.copy(Path::new(NEW), sequences.clone(), 9)?;
-            // What is written after it does not matter, and what the power would take is on disk.
+            // What is written after it does not matter.
             wal.append(vec![payload(401)])?;
             let shared: FsRef = Arc::new(fs.snapshot());
-            let found = replayed(&shared)?;
+            let (found, is_sound) = replayed(&shared, *sequences.start())?;
+            assert!(is_sound, "{sequences:?}");
             let expected: Vec<_> = sequences
                 .clone()
                 .filter(|number| *number <= 400)
@@ -222,11 +223,11 @@ mod tests {
             let rotten = fs.snapshot();
             rotten.flip_bit(&path, byte * 8)?;
             let rotten: FsRef = Arc::new(rotten);
-            let report = verify(&rotten, Path::new(NEW), 10);
-            let is_found = report.map_or(true, |report| report.damage_count > 0 || report.torn.is_some());
-            // The padding of a frame means nothing.
-            let is_padding = replayed(&rotten).is_ok_and(|found| found.len() == 3);
-            assert!(is_found || is_padding, "byte {byte} of {length}");
+            // What is not noticed changed nothing: it was the padding of a frame.
+            if let Ok((found, true)) = replayed(&rotten, 10) {
+                assert!(found.iter().map(|record| record.0).eq(10..=12), "byte {byte} of {length}");
+                assert!(found.iter().all(|(number, read)| *read == payload(*number)));
+            }
         }
         Ok(())
     }
