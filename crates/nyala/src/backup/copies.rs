@@ -151,7 +151,7 @@ mod tests {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let (place, lease) = CopyPlace::new(dir.path(), 1)?;
         make_dir(&place.dir)?;
-        assert_eq!(remove_unread(dir.path(), None)?, [place.name.clone()]);
+        assert_eq!(remove_unread(dir.path(), None)?, std::slice::from_ref(&place.name));
         assert!(place.dir.exists() && place.lease().is_err());
         drop(lease);
         assert_eq!(remove_unread(dir.path(), Some(&place.name))?, [""; 0]);

@@ -10,7 +10,6 @@ mod killed;
 mod kinds;
 mod part;
 #[path = "../support/peers.rs"]
-#[allow(dead_code, reason = "other tests use more of it")]
 mod peers;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
