@@ -89,7 +89,7 @@ impl Answer {
         let Self { schema, batches, memory, listed, .. } = self;
         let wire = wire_schema(&schema);
         let own = wire.clone();
-        let batches = batches.map(move |rows| Ok(on_wire(&rows?, &own)?));
+        let batches = batches.map(move |rows| on_wire(&rows?, &own));
         let mut messages = FlightDataEncoderBuilder::new()
             .with_schema(wire)
             .with_max_flight_data_size(MESSAGE_BYTES)

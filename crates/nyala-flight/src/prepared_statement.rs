@@ -45,11 +45,14 @@ pub(crate) struct Parameters {
     is_once: bool,
 }
 
+/// A row of values: the batch that it is in, and its number there.
+pub(crate) type ParameterRow<'a> = (&'a RecordBatch, usize);
+/// Which row is next: the number of its batch, and its own number there.
+pub(crate) type Place = (usize, usize);
+
 impl Parameters {
-    pub(crate) fn next(
-        &self,
-        (batch, row): (usize, usize),
-    ) -> Option<(Option<(&RecordBatch, usize)>, (usize, usize))> {
+    /// The values of the next execution, `None` inside if there are no parameters, and the place behind them.
+    pub(crate) fn next(&self, (batch, row): Place) -> Option<(Option<ParameterRow<'_>>, Place)> {
         if self.is_once {
             return (batch == 0).then_some((None, (1, 0)));
         }

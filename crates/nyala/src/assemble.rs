@@ -7,9 +7,9 @@ use crate::process_metrics;
 use crate::resident_memory;
 use crate::server::audit::Audit;
 use crate::server::connection_threads::STACK_BYTES;
+use crate::server::copies::Copies;
 #[cfg(feature = "sql")]
 use crate::server::flight::{self, Flight};
-use crate::server::copies::Copies;
 use crate::server::health::{self, Check, Checks, HealthLog};
 use crate::server::http::access::Access;
 use crate::server::http::buffer_pool::BufferPool;

@@ -61,5 +61,5 @@ pub(super) fn all() -> Result<SqlInfoData> {
     all.append(SqlInfo::SqlBatchUpdatesSupported, true);
     all.append(SqlInfo::SqlSavepointsSupported, true);
     all.append(SqlInfo::SqlNamedParametersSupported, false);
-    all.build().map_err(Into::into)
+    all.build()
 }

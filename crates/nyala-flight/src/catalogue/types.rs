@@ -56,5 +56,5 @@ pub(super) fn all() -> Result<XdbcTypeInfoData> {
             ..XdbcTypeInfo::default()
         });
     }
-    all.build().map_err(Into::into)
+    all.build()
 }

@@ -5,9 +5,9 @@ pub mod audit;
 pub mod certificate;
 pub mod connection_limit;
 pub(crate) mod connection_threads;
+pub mod copies;
 #[cfg(feature = "sql")]
 pub mod flight;
-pub mod copies;
 pub mod format;
 pub mod health;
 pub mod http;
