@@ -1,5 +1,6 @@
 //! Puts store, databases and server together, and starts the background tasks.
 
+use crate::background;
 use crate::config::Config;
 use crate::descriptors;
 use crate::lead::Lead;
@@ -10,7 +11,7 @@ use crate::server::connection_threads::STACK_BYTES;
 use crate::server::copies::Copies;
 #[cfg(feature = "sql")]
 use crate::server::flight::{self, Flight};
-use crate::server::health::{self, Check, Checks, HealthLog};
+use crate::server::health::{self, Check, Checks};
 use crate::server::http::access::Access;
 use crate::server::http::buffer_pool::BufferPool;
 use crate::server::http::{Context, Databases, HttpLimits};
@@ -29,48 +30,27 @@ use crate::storage::{self, Storage};
 #[cfg(feature = "sql")]
 use crate::storage::{exchange, spill};
 use crate::subscriber::Subscriptions;
-use futures::FutureExt;
 use nyala_core::env::{ClockRef, SystemClock};
-use nyala_core::memory::{COMPONENTS, Component, MemoryBudget};
+use nyala_core::memory::{COMPONENTS, MemoryBudget};
 use nyala_core::store::emulate;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
 use nyala_db::idle::IdleRules;
-use nyala_db::retention::RetentionOutcome;
-use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
-use nyala_exec::QueryMemory;
 use nyala_exec::running::RunningQueries;
-use nyala_query::continuous::{Outcome, Runner};
 use nyala_query::report::{Reporter, Topic};
 #[cfg(feature = "sql")]
 use nyala_sql::spill::SpillSpace;
 #[cfg(feature = "sql")]
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The memory of the process before it holds any data: code, stacks, the allocator's own.
 const PROCESS_BYTES: usize = 26 << 20;
-/// How often a server of a shared store looks what others have changed, without being asked.
-const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
-/// One in so many of these looks reads everything that may have changed without a word.
-const FOLLOWED_THOROUGHLY: u64 = 30;
-/// How often expired partitions are dropped and series indexes are measured.
-const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
-/// The same when series become idle sooner than that.
-const UPKEEP_INTERVAL_MIN: Duration = Duration::from_millis(100);
-
-/// How often the disk is checked, and failed work is tried again.
-const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
-
-/// How often due continuous queries are looked for.
-const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
-
 /// The least time that work in the thread pool gets at a shutdown, even when clients used up the shutdown timeout.
 const WORK_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
@@ -209,14 +189,16 @@ impl Running {
         // The cell was empty.
         let _ = opened.set(now_open);
         let upkeep_interval = match config.series_idle_after.0 {
-            Duration::ZERO => UPKEEP_INTERVAL,
-            idle_after => (idle_after / 2).clamp(UPKEEP_INTERVAL_MIN, UPKEEP_INTERVAL),
+            Duration::ZERO => background::UPKEEP_INTERVAL,
+            idle_after => {
+                (idle_after / 2).clamp(background::UPKEEP_INTERVAL_MIN, background::UPKEEP_INTERVAL)
+            }
         };
         let keeper = lead.clone();
         let lead_kept = work.spawn(async move { keeper.keep().await });
-        work.spawn(follow_others(catalog.clone()));
-        work.spawn(upkeep(catalog.clone(), lead.clone(), memory.clone(), clock, upkeep_interval));
-        work.spawn(watch_health(storage.clone(), checks));
+        work.spawn(background::follow_others(catalog.clone()));
+        work.spawn(background::upkeep(catalog.clone(), lead.clone(), memory.clone(), clock, upkeep_interval));
+        work.spawn(background::watch_health(storage.clone(), checks));
         work.spawn(copies.clone().keep_clear());
         let (feed, written) = Feed::new(memory.clone());
         let all = Subscriptions::new(catalog.clone(), feed.counts().clone(), memory.clone());
@@ -266,7 +248,7 @@ impl Running {
             body_buffers,
         };
         let _ = context.databases.set(databases);
-        work.spawn(run_continuous_queries(context.clone(), lead.clone(), continuous));
+        work.spawn(background::run_continuous_queries(context.clone(), lead.clone(), continuous));
         context.lifecycle.ready();
         Ok(Self {
             shutdown_timeout,
@@ -405,61 +387,6 @@ fn series_limit_bytes(config: &Config) -> usize {
     data_memory_bytes(config) / 2
 }
 
-/// Keeps up with the other servers of a shared store, so that requests find little that is new.
-async fn follow_others(catalog: Arc<Catalog>) {
-    let mut ticks = tokio::time::interval(FOLLOW_INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut has_failed = false;
-    for number in 1_u64.. {
-        ticks.tick().await;
-        let followed = match number.is_multiple_of(FOLLOWED_THOROUGHLY) {
-            true => catalog.follow_thoroughly().await,
-            false => catalog.follow().await,
-        };
-        if let Some(error) = followed.as_ref().err().filter(|_| !has_failed) {
-            tracing::warn!(%error, "cannot read what other servers have changed: queries fail until it can be read");
-        }
-        has_failed = followed.is_err();
-    }
-}
-
-/// Drops expired partitions, moves idle series out of memory, and charges the memory of series indexes.
-async fn upkeep(
-    catalog: Arc<Catalog>,
-    lead: Arc<Lead>,
-    memory: Arc<MemoryBudget>,
-    clock: ClockRef,
-    interval: Duration,
-) {
-    let mut ticks = tokio::time::interval(interval);
-    let mut index_memory = memory.charge(Component::SeriesIndex, 0);
-    loop {
-        ticks.tick().await;
-        let RetentionOutcome { dropped, failed, error } = match lead.is_held() {
-            true => catalog.enforce_retention(clock.now_ns()).await,
-            false => RetentionOutcome::default(),
-        };
-        if dropped > 0 {
-            tracing::info!(dropped, "dropped partitions older than their retention policy");
-        }
-        if let Some(error) = error {
-            tracing::error!(%error, failed, "expired partitions of some measurements could not be dropped");
-        }
-        if lead.is_held()
-            && let Err(error) = catalog.drop_past_columns(clock.now_ns()).await
-        {
-            tracing::warn!(%error, "cannot remove columns that were dropped: they still take space");
-        }
-        if let Err(error) = catalog.learn_presence().await {
-            tracing::warn!(%error, "cannot update which series have points at which time: queries visit more series than needed");
-        }
-        if let Err(error) = catalog.evict_idle_series(clock.now_ns()).await {
-            tracing::warn!(%error, "cannot move idle series out of memory");
-        }
-        index_memory.set(catalog.measure_series_memory() as u64);
-    }
-}
-
 /// What is there once the store is open.
 #[derive(Clone)]
 struct Opened {
@@ -485,71 +412,6 @@ fn checks(opened: Arc<OnceLock<Opened>>) -> Checks {
         }
         checks
     })
-}
-
-/// Checks and maintains the store, and logs changes of its health.
-async fn watch_health(storage: Arc<dyn Storage>, checks: Checks) {
-    let log = Arc::new(HealthLog::default());
-    let mut ticks = tokio::time::interval(HEALTH_INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let (storage, checks, log) = (storage.clone(), checks.clone(), log.clone());
-        // All of this may wait for a disk. A panic is logged by the panic itself.
-        let done = tokio::task::spawn_blocking(move || {
-            log.update(&checks());
-            storage.maintain();
-            log.update(&checks());
-        });
-        let _ = done.await;
-    }
-}
-
-/// Runs continuous queries when they are due.
-async fn run_continuous_queries(context: Arc<Context>, lead: Arc<Lead>, counts: Arc<ContinuousCounts>) {
-    let Some(databases) = context.databases.get() else { return };
-    let mut ticks = tokio::time::interval(CONTINUOUS_INTERVAL);
-    // After a long query, missed ticks are not made up.
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut runner = Runner::default();
-    loop {
-        ticks.tick().await;
-        if !lead.is_held() {
-            // Another server runs them: how far they have come is read again.
-            runner = Runner::default();
-            continue;
-        }
-        // The user who created the query had the rights it needs.
-        let query = context.query(databases, String::new(), String::new(), Principal::Open);
-        let memory = || QueryMemory::new(context.limits.query_bytes, &databases.memory);
-        // A query that panics must not end the others. The panic itself was logged.
-        let run = AssertUnwindSafe(runner.run(&query, memory)).catch_unwind();
-        let ran = tokio::select! {
-            ran = run => Some(ran),
-            // Its results would replace newer ones of the new leader.
-            () = lead.lost() => None,
-        };
-        let Some(ran) = ran else {
-            runner = Runner::default();
-            continue;
-        };
-        let Ok(outcomes) = ran else {
-            counts.failed.fetch_add(1, Ordering::Relaxed);
-            continue;
-        };
-        for Outcome { database, name, written } in outcomes {
-            match written {
-                Ok(points) => {
-                    counts.done.fetch_add(1, Ordering::Relaxed);
-                    tracing::debug!(database, name, points, "a continuous query ran");
-                }
-                Err(error) => {
-                    counts.failed.fetch_add(1, Ordering::Relaxed);
-                    tracing::error!(database, name, %error, "a continuous query failed");
-                }
-            }
-        }
-    }
 }
 
 /// What `/metrics` shows beside requests: metrics of the store, once it is open, and of the process.

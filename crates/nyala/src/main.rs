@@ -2,6 +2,7 @@
 
 mod allocator;
 mod assemble;
+mod background;
 mod backup;
 mod cli;
 mod config;

@@ -1,7 +1,7 @@
 //! Points that come as columns. Their rows are put in order of series, and written without lines in between: the tags of a
 //! series are read once, and values are copied, not printed and parsed.
 
-use super::insert::InsertedColumn;
+use super::inserted_column::InsertedColumn;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::Source;
 use crate::relation::input::limited_text;

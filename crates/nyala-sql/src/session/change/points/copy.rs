@@ -1,7 +1,8 @@
 //! COPY into a measurement: rows of a client become points.
 
 use super::columns::as_tags;
-use super::insert::{Collected, InsertedColumn, declared_of, inserted_columns};
+use super::insert::Collected;
+use super::inserted_column::{InsertedColumn, declared_of, inserted_columns};
 use super::source_of;
 use super::value::FieldRules;
 use crate::copy::CopiedRows;

@@ -2,14 +2,13 @@
 //! the fields of the inserted one. Rows of literals are written as line protocol, others as columns if possible.
 
 use super::columns::PointColumns;
-use super::value::{FieldRules, declared};
-use super::{PointChange, Preparing, source_of};
+use super::inserted_column::{InsertedColumn, declared_of, inserted_columns};
+use super::value::FieldRules;
+use super::{PointChange, Preparing};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::measurement::{MeasurementTable, Source};
-use crate::relation::assign::{assigned, of_values};
+use crate::measurement::Source;
 use crate::relation::columns::data_type;
-use crate::relation::literal::{datum, is_literal, parameter};
-use crate::relation::shown_as;
+use crate::relation::literal::{is_literal, parameter};
 use crate::session::change::insert::check_clauses;
 use crate::session::change::preparing::{Written, is_default};
 use crate::session::change::selection::{Selection, unknown_columns};
@@ -17,10 +16,7 @@ use crate::session::change::work::Chunks;
 use crate::session::{Planning, Run, Session};
 use crate::target::{Place, last_part};
 use arrow_array::ArrayRef;
-use arrow_schema::DataType;
-use datafusion::arrow::compute::cast;
 use datafusion::common::ScalarValue;
-use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{self, SetExpr};
 use nyala_core::Value;
 use nyala_core::arrays::value_at;
@@ -28,7 +24,6 @@ use nyala_db::ingest::{
     LineLimits, MAX_BODY_BYTES, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS,
     push_escaped, push_name,
 };
-use nyala_db::relations::DeclaredType;
 use std::fmt::Write;
 
 /// A prepared INSERT of points.
@@ -45,14 +40,6 @@ pub(super) enum Rows {
     /// From VALUES of literals and parameters, which are read when the statement is executed.
     Literals(Vec<Vec<ast::Expr>>),
     Query(Selection),
-}
-
-#[derive(Debug)]
-pub(super) struct InsertedColumn {
-    pub(super) name: String,
-    pub(super) source: Source,
-    /// Whether texts become what is needed: they are literals.
-    pub(super) is_unknown: bool,
 }
 
 /// The most text of points that one statement writes: half of what one request of line protocol may have.
@@ -118,34 +105,6 @@ pub(super) async fn prepare(
     Ok(PointInsert { columns: columns.collect(), rows })
 }
 
-/// The columns that rows have values for, by their names; if there are none, those that `SELECT *` shows, but without the
-/// second column of times.
-pub(super) fn inserted_columns(
-    table: &MeasurementTable,
-    place: &Place,
-    names: &[String],
-) -> SqlResult<Vec<(String, Source)>> {
-    let mut columns: Vec<(String, Source)> = Vec::new();
-    for name in names {
-        let source = source_of(table, place, name)?;
-        if columns.iter().any(|(known, _)| known == name) {
-            let message = format!("column \"{name}\" specified more than once");
-            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-        }
-        columns.push((name.clone(), source));
-    }
-    if names.is_empty() {
-        let shown = table.columns().filter(|(_, source)| **source != Source::TimeNs);
-        columns = shown.map(|(name, source)| (name.to_owned(), source.clone())).collect();
-    }
-    let times = columns.iter().filter(|(_, source)| matches!(source, Source::Time | Source::TimeNs)).count();
-    if times > 1 {
-        let words = "a point has one time: give \"time\" or the integer, not both";
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, words));
-    }
-    Ok(columns)
-}
-
 /// The cells of a query that is nothing but VALUES of literals and parameters.
 fn literals_of(query: &ast::Query) -> SqlResult<Option<Vec<Vec<ast::Expr>>>> {
     let SetExpr::Values(values) = &*query.body else { return Ok(None) };
@@ -158,16 +117,6 @@ fn literals_of(query: &ast::Query) -> SqlResult<Option<Vec<Vec<ast::Expr>>>> {
     let mut cells = values.rows.iter().flat_map(|row| row.iter());
     let are_literals = width > 0 && is_simple && cells.all(is_literal);
     Ok(are_literals.then(|| values.rows.iter().map(|row| row.to_vec()).collect()))
-}
-
-/// The type that values of a column are converted to.
-pub(super) fn declared_of(source: &Source) -> DeclaredType {
-    match source {
-        Source::Time => DeclaredType::Timestamptz,
-        Source::TimeNs => DeclaredType::Int8,
-        Source::Field(_, field_type, _) => declared(*field_type),
-        Source::Tag(_) | Source::Series => DeclaredType::Text,
-    }
 }
 
 impl Session {
@@ -364,36 +313,5 @@ impl Lines {
             Value::Decimal(_) | Value::Binary(_) => unreachable!("no field has such a type"),
         }
         .expect("text grows");
-    }
-}
-
-impl InsertedColumn {
-    /// A column of literals, as line protocol needs them.
-    fn literals(
-        &self,
-        cells: &[Vec<ast::Expr>],
-        place: usize,
-        parameters: &[ScalarValue],
-        rules: &FieldRules,
-    ) -> SqlResult<ArrayRef> {
-        let declared = declared_of(&self.source);
-        let value = |row: &Vec<ast::Expr>| {
-            datum(&row[place], parameters, &rules.around)?.stored(&self.name, declared, &rules.around)
-        };
-        let values = of_values(declared, &cells.iter().map(value).collect::<SqlResult<Vec<_>>>()?)?;
-        self.stored(&shown_as(&values, &data_type(declared))?, rules)
-    }
-
-    /// Values as line protocol needs them.
-    pub(super) fn stored(&self, values: &ArrayRef, rules: &FieldRules) -> SqlResult<ArrayRef> {
-        if let Source::Field(_, field_type, _) = &self.source {
-            return rules.stored(values, self.is_unknown, &self.name, *field_type);
-        }
-        let declared = declared_of(&self.source);
-        let stored = assigned(values, self.is_unknown, &self.name, declared, &rules.around)?;
-        match self.source {
-            Source::Time => Ok(cast(&stored, &DataType::Int64).map_err(DataFusionError::from)?),
-            _ => Ok(stored),
-        }
     }
 }

@@ -7,6 +7,7 @@ mod columns;
 mod copy;
 mod correct;
 mod insert;
+mod inserted_column;
 mod value;
 
 pub(crate) use copy::CopiedPoints;
