@@ -17,6 +17,7 @@ use crate::server::http::buffer_pool::BufferPool;
 use crate::server::http::{Context, Databases, HttpLimits};
 #[cfg(feature = "sql")]
 use crate::server::influxql_tables::InfluxqlTables;
+use crate::server::inputs::{BoundInputs, Inputs};
 use crate::server::lifecycle::Lifecycle;
 use crate::server::metric::{self, Metric};
 use crate::server::metrics::{MetricSource, Metrics};
@@ -63,6 +64,7 @@ pub struct Running {
     #[cfg(feature = "sql")]
     pub flight: Option<Flight>,
     work: tokio::runtime::Runtime,
+    inputs: Inputs,
     storage: Arc<dyn Storage>,
     context: Arc<Context>,
     lead: Arc<Lead>,
@@ -95,10 +97,12 @@ impl Running {
         let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
         let audit: Arc<Audit> = Arc::default();
+        let inputs = BoundInputs::bind(config.inputs().map_err(Error::invalid)?)?;
         let started_ns = clock.now_ns();
         let mut sources = metric_sources(&opened, &checks, &memory, &connections, started_ns);
         let measured = certificates.clone();
         sources.push(Box::new(move || measured.iter().filter_map(|own| own.metric()).collect()));
+        sources.push(Box::new(inputs.metrics()));
         #[cfg(feature = "sql")]
         let files = exchange::folders(config)?;
         let running = running_queries(config, &mut sources);
@@ -248,6 +252,7 @@ impl Running {
             body_buffers,
         };
         let _ = context.databases.set(databases);
+        let inputs = inputs.serve(&context)?;
         work.spawn(background::run_continuous_queries(context.clone(), lead.clone(), continuous));
         context.lifecycle.ready();
         Ok(Self {
@@ -258,6 +263,7 @@ impl Running {
             #[cfg(feature = "sql")]
             flight,
             work,
+            inputs,
             storage,
             context,
             lead,
@@ -273,6 +279,7 @@ impl Running {
         self.postgres.iter().for_each(Postgres::stopping);
         #[cfg(feature = "sql")]
         self.flight.iter().for_each(Flight::stopping);
+        self.inputs.stopping();
         self.server.stop();
         #[cfg(feature = "sql")]
         if let Some(postgres) = self.postgres {
@@ -282,10 +289,11 @@ impl Running {
         if let Some(flight) = self.flight {
             flight.stop();
         }
+        let left = || self.shutdown_timeout.saturating_sub(begun.elapsed()).max(WORK_TIMEOUT_MIN);
+        self.inputs.stop(left());
         self.lead_kept.abort();
         self.work.block_on(self.lead.leave());
-        let left = self.shutdown_timeout.saturating_sub(begun.elapsed());
-        self.work.shutdown_timeout(left.max(WORK_TIMEOUT_MIN));
+        self.work.shutdown_timeout(left());
         self.storage.stop()
     }
 }

@@ -3,6 +3,7 @@
 //! The table below is the only place where a setting is written. Its key in the file, its variable, its flag, its help,
 //! its default, `nyala config` and `docs/operations/settings.md` (`page`) all follow from its line.
 
+mod inputs;
 mod page;
 mod value;
 
@@ -204,6 +205,13 @@ settings! {
             "Address and port to listen on for clients of Arrow Flight SQL, with the certificate of HTTPS if there is one; none: \
              not at all; other than loopback addresses need auth-enabled or allow-unauthenticated";
     }
+    "Inputs" {
+        udp_bind: BindAddress = ("none"), "ADDRESS:PORT",
+            "Address and port to receive line protocol on by UDP, usually port 8089; other than loopback addresses need \
+             allow-unauthenticated, as for all inputs whose protocol has no authentication";
+        udp_database: String = "udp", "DATABASE[/POLICY]", "Where it is written; the database is created if missing";
+        udp_precision: String = "n", "UNIT", "Unit of its times: n, u, ms, s, m or h";
+    }
     "Queries" {
         max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";
         max_concurrent_queries: usize = "0", "NUMBER",
@@ -236,7 +244,7 @@ settings! {
              auth-enabled; better in a file or variable than in a flag";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         allow_unauthenticated: bool = "false", "BOOLEAN",
-            "Listen on other than loopback addresses although authentication is off";
+            "Listen on other than loopback addresses although authentication is off, or the protocol of an input has none";
         files_dir: PathBuf = ("no files"), "DIRECTORY",
             "Directory in which administrators may write and read files by COPY of SQL; nothing outside it can be named";
         #[arg(value_delimiter = ',')]
@@ -324,6 +332,7 @@ impl Config {
 
     fn check(&self) -> Result<(), String> {
         self.allowed_sites()?;
+        self.inputs()?;
         let is_public = !self.http_bind.0.ip().is_loopback();
         let open_to_all = format!(
             "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",

@@ -15,6 +15,8 @@ pub struct Lines {
     pub text: Vec<u8>,
     /// The end of each line, after its line break. Strings may contain line breaks too.
     pub ends: Vec<usize>,
+    /// How many lines were left out because they are not valid.
+    pub invalid: u64,
 }
 
 impl Lines {
@@ -35,10 +37,12 @@ impl Lines {
             if start >= block.len() || block[start] == b'#' {
                 continue;
             }
-            let Ok((key_end, time_ns)) = parse_line(block, start, options, &mut tags, &mut fields) else {
+            let parsed = parse_line(block, start, options, &mut tags, &mut fields);
+            let parsed = parsed.and_then(|(key_end, time_ns)| Ok((check_fields(block, key_end)?, time_ns)));
+            let Ok((section, time_ns)) = parsed else {
+                self.invalid += 1;
                 continue;
             };
-            let Ok(section) = check_fields(block, key_end) else { continue };
             self.text.extend_from_slice(&block[start..section.end]);
             writeln!(self.text, " {}", time_ns.unwrap_or(default_time_ns)).expect("memory grows");
             self.ends.push(self.text.len());
@@ -76,6 +80,7 @@ mod tests {
         let without_carriage_return: Vec<&str> =
             shown.iter().copied().filter(|line| *line != of_now).collect();
         assert_eq!(without_carriage_return, wanted);
+        assert_eq!(lines.invalid, 3);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod health;
 pub mod http;
 #[cfg(feature = "sql")]
 pub mod influxql_tables;
+pub mod inputs;
 pub mod lifecycle;
 pub mod metric;
 pub mod metrics;

@@ -1,0 +1,208 @@
+//! Batches: lines of many datagrams and connections are gathered, and written at once when there are enough of them or
+//! when the oldest has waited for [`BATCH_TIMEOUT`]. Both as in InfluxDB.
+//!
+//! The batches of an input are written one after the other, so that a later point replaces an earlier one. A few may wait;
+//! what comes meanwhile is dropped and counted.
+
+use super::counts::{InputCounts, Reason};
+use crate::server::audit::LogLimit;
+use crate::server::http::Context;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
+use nyala_core::{Error, ErrorKind, Result};
+use nyala_db::ingest::{LineLimits, ParseOptions, Precision};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long points wait for others at most.
+pub(super) const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
+/// A batch of so many bytes is written, however few points it has.
+const BATCH_BYTES: usize = 1 << 20;
+/// The batches that may wait for the one before.
+const PENDING_MAX: usize = 10;
+/// Parsed lines take about as much memory again, and so does their record for the log.
+const BYTES_PER_BYTE: u64 = 3;
+/// How often a batch is written when the database asks to try again later, and the first pause between. The pauses double:
+/// 6 seconds in all.
+const TRIES: u32 = 6;
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// Where an input writes, from `database` or `database/policy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// The database, which is created when its first points come.
+    pub database: String,
+    /// The retention policy; empty: the default one.
+    pub policy: String,
+}
+
+impl Destination {
+    /// Reads a setting.
+    pub fn parse(setting: &str, text: &str) -> std::result::Result<Self, String> {
+        let (database, policy) = text.split_once('/').unwrap_or((text, ""));
+        if database.is_empty() || (text.contains('/') && policy.is_empty()) {
+            return Err(format!("{setting} {text:?} is not DATABASE or DATABASE/POLICY"));
+        }
+        Ok(Self { database: database.to_owned(), policy: policy.to_owned() })
+    }
+}
+
+/// Gathers the lines of an input.
+pub(super) struct Batcher {
+    counts: Arc<InputCounts>,
+    memory: Arc<MemoryBudget>,
+    points_max: u64,
+    gathered: Mutex<Batch>,
+    batches: mpsc::Sender<Batch>,
+}
+
+/// Lines in nanoseconds.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<u8>,
+    points: u64,
+    charge: Option<Charge>,
+}
+
+impl Batcher {
+    /// A batcher, and what writes its batches until the batcher is dropped.
+    pub(super) fn new(
+        context: &Arc<Context>,
+        memory: &Arc<MemoryBudget>,
+        counts: Arc<InputCounts>,
+        destination: Destination,
+        points_max: u64,
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + use<>) {
+        let (batches, waiting) = mpsc::channel(PENDING_MAX);
+        let writing =
+            write_all(waiting, Writer { context: context.clone(), counts: counts.clone(), destination });
+        let (memory, gathered) = (memory.clone(), Mutex::default());
+        (Arc::new(Self { counts, memory, points_max, gathered, batches }), writing)
+    }
+
+    /// Adds whole lines with times in nanoseconds, which are `points` points.
+    pub(super) fn add(&self, lines: &[u8], points: u64) {
+        if points == 0 {
+            return;
+        }
+        let mut gathered = self.gathered();
+        if gathered.lines.len() + lines.len() > BATCH_BYTES {
+            self.pass_on(&mut gathered);
+        }
+        let bytes = lines.len() as u64 * BYTES_PER_BYTE;
+        let charge = gathered.charge.get_or_insert_with(|| self.memory.charge(Component::InFlight, 0));
+        if charge.try_grow(bytes).is_err() {
+            return self.counts.reject(Reason::MemoryFull, points);
+        }
+        gathered.lines.extend_from_slice(lines);
+        gathered.points += points;
+        if gathered.points >= self.points_max {
+            self.pass_on(&mut gathered);
+        }
+    }
+
+    /// Passes on what was gathered, at every [`BATCH_TIMEOUT`].
+    pub(super) async fn tick(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(BATCH_TIMEOUT);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.pass_on(&mut self.gathered());
+        }
+    }
+
+    /// Passes on what was gathered last, even if it must wait.
+    pub(super) async fn finish(&self) {
+        let rest = std::mem::take(&mut *self.gathered());
+        let points = rest.points;
+        if points > 0 && self.batches.send(rest).await.is_err() {
+            self.counts.reject(Reason::WriteFailed, points);
+        }
+    }
+
+    fn pass_on(&self, gathered: &mut Batch) {
+        if gathered.points == 0 {
+            return;
+        }
+        let batch = std::mem::take(gathered);
+        let points = batch.points;
+        if self.batches.try_send(batch).is_err() {
+            self.counts.reject(Reason::QueueFull, points);
+        }
+    }
+
+    fn gathered(&self) -> MutexGuard<'_, Batch> {
+        // No code under this lock can panic and leave a change unfinished.
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes batches to a database.
+pub(in crate::server) struct Writer {
+    pub(in crate::server) context: Arc<Context>,
+    pub(in crate::server) counts: Arc<InputCounts>,
+    pub(in crate::server) destination: Destination,
+}
+
+async fn write_all(mut batches: mpsc::Receiver<Batch>, writer: Writer) {
+    let warnings = LogLimit::default();
+    while let Some(batch) = batches.recv().await {
+        let mut delay = RETRY_DELAY;
+        for attempt in 1.. {
+            let Err(error) = writer.write(&batch.lines, batch.points).await else { break };
+            if attempt < TRIES && error.kind() == ErrorKind::Retry {
+                tokio::time::sleep(delay).await;
+                delay *= 2;
+                continue;
+            }
+            writer.counts.reject(Reason::WriteFailed, batch.points);
+            if let Some(left_out) = warnings.next() {
+                let (input, points) = (writer.counts.input, batch.points);
+                tracing::warn!(input, points, %error, left_out, "points of an input could not be written");
+            }
+            break;
+        }
+    }
+}
+
+impl Writer {
+    /// Writes lines in nanoseconds, which are `points` points. Creates the database if there is none.
+    pub(in crate::server) async fn write(&self, lines: &[u8], points: u64) -> Result<Option<String>> {
+        let databases = self.context.databases.get();
+        let databases = databases.ok_or_else(|| Error::retry("the server is starting"))?;
+        let Destination { database, policy } = &self.destination;
+        if databases.catalog.database(database).is_none() {
+            // Another server may just have created it.
+            databases.catalog.follow().await?;
+        }
+        if databases.catalog.database(database).is_none() {
+            databases.catalog.create_database(database, None).await?;
+        }
+        let options = ParseOptions {
+            precision: Precision::Nanosecond,
+            now_ns: self.context.clock.now_ns(),
+            limits: LineLimits::default(),
+        };
+        let report = databases.writer.write(database, policy, options, lines).await?;
+        self.counts.write(report.written);
+        self.counts.reject(Reason::Refused, points.saturating_sub(report.written));
+        Ok(report.complaint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_is_a_database_and_perhaps_a_policy() {
+        let parsed = |text| Destination::parse("udp-database", text);
+        let wanted =
+            |database: &str, policy: &str| Destination { database: database.into(), policy: policy.into() };
+        assert_eq!(parsed("udp"), Ok(wanted("udp", "")));
+        assert_eq!(parsed("a/b/c"), Ok(wanted("a", "b/c")));
+        for wrong in ["", "/", "/b", "a/"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

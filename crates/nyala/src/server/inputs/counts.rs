@@ -1,0 +1,108 @@
+//! What an input counts, and the metrics of all inputs. Whatever is not stored is counted with its reason.
+
+use crate::server::metric::Metric;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why something that was received was not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub(in crate::server) enum Reason {
+    /// A line, a packet or a point that is not as its protocol says.
+    Unreadable,
+    /// A line that is longer than a line may be.
+    TooLong,
+    /// Points that waited for a write when too many did.
+    QueueFull,
+    /// Points that the memory limit left no room for.
+    MemoryFull,
+    /// Points that the database refused: too old for their policy, or fields of another type.
+    Refused,
+    /// Points of batches that could not be written.
+    WriteFailed,
+}
+
+const REASONS: [(Reason, &str); 6] = [
+    (Reason::Unreadable, "unreadable"),
+    (Reason::TooLong, "too_long"),
+    (Reason::QueueFull, "queue_full"),
+    (Reason::MemoryFull, "memory_full"),
+    (Reason::Refused, "refused"),
+    (Reason::WriteFailed, "write_failed"),
+];
+
+/// The counts of an input since the start.
+#[derive(Debug)]
+pub(in crate::server) struct InputCounts {
+    /// The name of the input.
+    pub(super) input: &'static str,
+    /// Received bytes.
+    pub(super) bytes: AtomicU64,
+    /// Received datagrams, lines or requests.
+    pub(super) received: AtomicU64,
+    /// Stored points.
+    pub(super) written: AtomicU64,
+    rejected: [AtomicU64; REASONS.len()],
+}
+
+impl InputCounts {
+    pub(super) fn new(input: &'static str) -> Arc<Self> {
+        let (bytes, received, written) = Default::default();
+        Arc::new(Self { input, bytes, received, written, rejected: Default::default() })
+    }
+
+    /// Counts what was received.
+    pub(in crate::server) fn receive(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.received.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts points, lines or packets that are not stored.
+    pub(in crate::server) fn reject(&self, reason: Reason, count: u64) {
+        self.rejected[reason as usize].fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts stored points.
+    pub(in crate::server) fn write(&self, points: u64) {
+        self.written.fetch_add(points, Ordering::Relaxed);
+    }
+}
+
+/// The metrics of all inputs that are on.
+pub(super) fn metrics(inputs: &[Arc<InputCounts>]) -> Vec<Metric> {
+    if inputs.is_empty() {
+        return Vec::new();
+    }
+    let by_input = |count: fn(&InputCounts) -> &AtomicU64| {
+        let of_input = |counts: &Arc<InputCounts>| (label(counts), count(counts).load(Ordering::Relaxed));
+        inputs.iter().map(of_input).collect::<Vec<_>>()
+    };
+    let rejected = inputs.iter().flat_map(|counts| {
+        REASONS.iter().map(move |(reason, name)| {
+            let count = counts.rejected[*reason as usize].load(Ordering::Relaxed);
+            (format!("{},reason=\"{name}\"", label(counts)), count)
+        })
+    });
+    vec![
+        Metric::counter("nyala_input_received_bytes_total", "Bytes that inputs received.", 0)
+            .by_labels(by_input(|counts| &counts.bytes)),
+        Metric::counter(
+            "nyala_input_received_total",
+            "Datagrams, lines and requests that inputs received.",
+            0,
+        )
+        .by_labels(by_input(|counts| &counts.received)),
+        Metric::counter("nyala_input_points_written_total", "Points of inputs that were stored.", 0)
+            .by_labels(by_input(|counts| &counts.written)),
+        Metric::counter(
+            "nyala_input_rejected_total",
+            "Points, lines and packets of inputs that were not stored, by reason.",
+            0,
+        )
+        .by_labels(rejected.collect::<Vec<_>>()),
+    ]
+}
+
+fn label(counts: &InputCounts) -> String {
+    format!("input=\"{}\"", counts.input)
+}

@@ -1,0 +1,193 @@
+//! Inputs beside HTTP: what other programs send by their own protocols. All are off by default.
+//!
+//! Sockets are bound first, so that a wrong address ends the start; they are read once the databases are open. One thread
+//! receives and parses; batches are written by the thread pool (`batch`). What is not stored is counted (`counts`). At the
+//! stop nothing new is received, and what was is written.
+
+mod batch;
+mod counts;
+mod datagrams;
+mod udp;
+
+pub use batch::Destination;
+pub(in crate::server) use counts::InputCounts;
+
+use super::connection_threads::{runtime, spawn};
+use super::http::Context;
+use super::metric::Metric;
+use batch::Batcher;
+use nyala_core::{Error, Result};
+use nyala_db::ingest::Precision;
+use std::future::Future;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Which inputs there are.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Line protocol by UDP.
+    pub udp: Option<UdpSettings>,
+}
+
+/// The settings of line protocol by UDP.
+#[derive(Debug, Clone)]
+pub struct UdpSettings {
+    /// Where it listens.
+    pub bind: SocketAddr,
+    /// Where it writes.
+    pub destination: Destination,
+    /// The unit of its times.
+    pub precision: Precision,
+}
+
+/// The sockets of all inputs that are on; nothing is read from them yet.
+pub struct BoundInputs {
+    settings: Settings,
+    udp: Option<(UdpSocket, Input)>,
+}
+
+/// An input.
+#[derive(Clone)]
+struct Input {
+    counts: Arc<InputCounts>,
+}
+
+impl Input {
+    fn new(name: &'static str) -> Self {
+        Self { counts: InputCounts::new(name) }
+    }
+}
+
+impl BoundInputs {
+    /// Binds the sockets.
+    pub fn bind(settings: Settings) -> Result<Self> {
+        let udp = settings
+            .udp
+            .as_ref()
+            .map(|udp| Ok::<_, Error>((bind_udp("udp-bind", udp.bind)?, Input::new("udp"))));
+        Ok(Self { udp: udp.transpose()?, settings })
+    }
+
+    /// What `/metrics` shows of them.
+    pub fn metrics(&self) -> impl Fn() -> Vec<Metric> + Send + Sync + use<> {
+        let all = [self.udp.as_ref().map(|(_, input)| input.counts.clone())];
+        let all: Vec<Arc<InputCounts>> = all.into_iter().flatten().collect();
+        move || counts::metrics(&all)
+    }
+
+    /// Begins to receive. The databases are open.
+    pub fn serve(self, context: &Arc<Context>) -> Result<Inputs> {
+        let (stop, stopped) = watch::channel(false);
+        let mut serving = Serving {
+            context: context.clone(),
+            batchers: Vec::new(),
+            writing: Vec::new(),
+            tasks: Vec::new(),
+        };
+        if let (Some(settings), Some((socket, input))) = (self.settings.udp, self.udp) {
+            let batcher = serving.batcher(&input, settings.destination, udp::BATCH_POINTS)?;
+            let clock = context.clock.clone();
+            serving.tasks.push(Box::pin(udp::serve(
+                socket,
+                settings.precision,
+                input,
+                batcher,
+                clock,
+                stopped,
+            )));
+        }
+        serving.start(stop)
+    }
+}
+
+/// Binds a socket for datagrams.
+fn bind_udp(setting: &str, address: SocketAddr) -> Result<UdpSocket> {
+    let bound = UdpSocket::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    bound.map_err(|error| Error::from(error).context(format!("listening on {address} ({setting})")))
+}
+
+type Task = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What is put together before the thread of inputs starts.
+struct Serving {
+    context: Arc<Context>,
+    batchers: Vec<Arc<Batcher>>,
+    writing: Vec<tokio::task::JoinHandle<()>>,
+    tasks: Vec<Task>,
+}
+
+impl Serving {
+    fn batcher(&mut self, input: &Input, destination: Destination, points_max: u64) -> Result<Arc<Batcher>> {
+        let databases = self.context.databases.get();
+        let memory = &databases.ok_or_else(|| Error::retry("the server is starting"))?.memory;
+        let counts = input.counts.clone();
+        let (batcher, writing) = Batcher::new(&self.context, memory, counts, destination, points_max);
+        self.writing.push(self.context.work.spawn(writing));
+        self.batchers.push(batcher.clone());
+        Ok(batcher)
+    }
+
+    fn start(self, stop: watch::Sender<bool>) -> Result<Inputs> {
+        let Self { context, batchers, writing, tasks } = self;
+        let work = context.work.clone();
+        if tasks.is_empty() {
+            return Ok(Inputs { stop, thread: None, writing, work });
+        }
+        let runtime = runtime()?;
+        let thread = spawn("inputs".to_owned(), move || runtime.block_on(run(tasks, batchers)))?;
+        Ok(Inputs { stop, thread: Some(thread), writing, work })
+    }
+}
+
+/// Runs the tasks of all inputs to their end, and passes on what they have gathered.
+async fn run(tasks: Vec<Task>, batchers: Vec<Arc<Batcher>>) {
+    let mut ticking = JoinSet::new();
+    batchers.iter().for_each(|batcher| drop(ticking.spawn(batcher.clone().tick())));
+    let mut serving: JoinSet<()> = tasks.into_iter().collect();
+    while serving.join_next().await.is_some() {}
+    ticking.shutdown().await;
+    for batcher in batchers {
+        batcher.finish().await;
+    }
+}
+
+/// Inputs that are served.
+pub struct Inputs {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+    writing: Vec<tokio::task::JoinHandle<()>>,
+    work: Handle,
+}
+
+impl Inputs {
+    /// Stops receiving.
+    pub fn stopping(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits until what was received is written, or `timeout` is over.
+    pub fn stop(mut self, timeout: Duration) {
+        self.stopping();
+        let Some(thread) = self.thread.take() else { return };
+        let written = self.work.block_on(async {
+            let all = async {
+                for writing in &mut self.writing {
+                    drop(writing.await);
+                }
+            };
+            tokio::time::timeout(timeout, all).await
+        });
+        if written.is_err() {
+            // The thread waits for writes that do not end.
+            return tracing::warn!("points of inputs were not written within {timeout:?} (shutdown-timeout)");
+        }
+        if thread.join().is_err() {
+            tracing::error!("the thread of inputs panicked");
+        }
+    }
+}
