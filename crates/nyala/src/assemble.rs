@@ -1,6 +1,8 @@
 //! Puts store, databases and server together, and starts the background tasks.
 
 use crate::background;
+#[cfg(feature = "sql")]
+use crate::config::BindAddress;
 use crate::config::Config;
 use crate::descriptors;
 use crate::lead::Lead;
@@ -43,6 +45,8 @@ use nyala_exec::running::RunningQueries;
 use nyala_query::report::{Reporter, Topic};
 #[cfg(feature = "sql")]
 use nyala_sql::spill::SpillSpace;
+#[cfg(feature = "sql")]
+use std::io;
 #[cfg(feature = "sql")]
 use std::net::SocketAddr;
 use std::path::Path;
@@ -124,7 +128,8 @@ impl Running {
                 audit: audit.clone(),
                 memory: memory.clone(),
             };
-            let postgres = listen_for_postgres(config, options, &work)?;
+            let start = |bind| Postgres::start(options(bind), work.handle());
+            let postgres = listen(config.postgres_address(), "postgres-bind", "PostgreSQL", start)?;
             sources.extend(postgres.iter().map(|postgres| Box::new(postgres.metrics()) as MetricSource));
             let options = |bind| flight::Options {
                 bind,
@@ -137,7 +142,8 @@ impl Running {
                 audit: audit.clone(),
                 memory: memory.clone(),
             };
-            let flight = listen_for_flight(config, options, &work)?;
+            let start = |bind| Flight::start(options(bind), work.handle());
+            let flight = listen(config.flight_address(), "flight-bind", "Arrow Flight SQL", start)?;
             sources.extend(flight.iter().map(|flight| Box::new(flight.metrics()) as MetricSource));
             (postgres, flight)
         };
@@ -298,41 +304,23 @@ impl Running {
     }
 }
 
-/// Listens for clients of PostgreSQL, unless that is off. Where nobody asked for it, another program may have the port.
+/// Begins to listen for clients of another protocol, unless that is off. Where nobody asked for it, another program may have the
+/// port.
 #[cfg(feature = "sql")]
-fn listen_for_postgres(
-    config: &Config,
-    options: impl FnOnce(SocketAddr) -> postgres::Options,
-    work: &tokio::runtime::Runtime,
-) -> Result<Option<Postgres>> {
-    let Some((address, is_asked_for)) = config.postgres_address() else { return Ok(None) };
-    match Postgres::start(options(address.0), work.handle()) {
-        Ok(postgres) => Ok(Some(postgres)),
+fn listen<T>(
+    address: Option<(BindAddress, bool)>,
+    setting: &str,
+    clients: &str,
+    start: impl FnOnce(SocketAddr) -> io::Result<T>,
+) -> Result<Option<T>> {
+    let Some((address, is_asked_for)) = address else { return Ok(None) };
+    match start(address.0) {
+        Ok(listener) => Ok(Some(listener)),
         Err(error) if is_asked_for => {
-            Err(Error::from(error).context(format!("listening on {address} (postgres-bind)")))
+            Err(Error::from(error).context(format!("listening on {address} ({setting})")))
         }
         Err(error) => {
-            tracing::warn!(%error, %address, "no clients of PostgreSQL are served: say another --postgres-bind");
-            Ok(None)
-        }
-    }
-}
-
-/// The same for clients of Arrow Flight SQL.
-#[cfg(feature = "sql")]
-fn listen_for_flight(
-    config: &Config,
-    options: impl FnOnce(SocketAddr) -> flight::Options,
-    work: &tokio::runtime::Runtime,
-) -> Result<Option<Flight>> {
-    let Some((address, is_asked_for)) = config.flight_address() else { return Ok(None) };
-    match Flight::start(options(address.0), work.handle()) {
-        Ok(flight) => Ok(Some(flight)),
-        Err(error) if is_asked_for => {
-            Err(Error::from(error).context(format!("listening on {address} (flight-bind)")))
-        }
-        Err(error) => {
-            tracing::warn!(%error, %address, "no clients of Arrow Flight SQL are served: say another --flight-bind");
+            tracing::warn!(%error, %address, "no clients of {clients} are served: say another --{setting}");
             Ok(None)
         }
     }

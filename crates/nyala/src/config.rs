@@ -314,20 +314,12 @@ impl Config {
 
     /// Where to listen for clients of PostgreSQL, and whether that was asked for.
     pub fn postgres_address(&self) -> Option<(BindAddress, bool)> {
-        match self.postgres_bind {
-            None => Some((BindAddress(DEFAULT_POSTGRES_BIND), false)),
-            Some(OptionalBind::None) => None,
-            Some(OptionalBind::At(address)) => Some((address, true)),
-        }
+        address_of(self.postgres_bind, DEFAULT_POSTGRES_BIND)
     }
 
     /// The same for clients of Arrow Flight SQL.
     pub fn flight_address(&self) -> Option<(BindAddress, bool)> {
-        match self.flight_bind {
-            None => Some((BindAddress(DEFAULT_FLIGHT_BIND), false)),
-            Some(OptionalBind::None) => None,
-            Some(OptionalBind::At(address)) => Some((address, true)),
-        }
+        address_of(self.flight_bind, DEFAULT_FLIGHT_BIND)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -401,6 +393,15 @@ impl Config {
             Some((_, words)) => Err(words.to_owned()),
             None => Ok(()),
         }
+    }
+}
+
+/// The address of a listener, and whether it was asked for; `None`: there is none.
+fn address_of(bind: Option<OptionalBind>, usual: SocketAddr) -> Option<(BindAddress, bool)> {
+    match bind {
+        None => Some((BindAddress(usual), false)),
+        Some(OptionalBind::None) => None,
+        Some(OptionalBind::At(address)) => Some((address, true)),
     }
 }
 

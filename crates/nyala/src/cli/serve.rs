@@ -81,11 +81,11 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let running = Running::start(&config).map_err(|error| error.to_string())?;
     #[cfg(feature = "sql")]
     if let Some(postgres) = &running.postgres {
-        tracing::info!(address = %postgres.address, "PostgreSQL's clients are served");
+        tracing::info!(address = %postgres.address(), "PostgreSQL's clients are served");
     }
     #[cfg(feature = "sql")]
     if let Some(flight) = &running.flight {
-        tracing::info!(address = %flight.address, "clients of Arrow Flight SQL are served");
+        tracing::info!(address = %flight.address(), "clients of Arrow Flight SQL are served");
     }
     tracing::info!(address = %running.server.address, "ready");
     notify::ready();

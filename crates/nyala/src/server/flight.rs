@@ -5,9 +5,9 @@
 
 use super::audit::Audit;
 use super::connection_limit::{ConnectionLimiter, ConnectionPermit};
-use super::connection_threads::{ConnectionThreads, ServingPeriod, distribute, runtime, spawn, until_true};
 use super::http::Context;
 use super::http::access::{self, Access};
+use super::listener::{BoundListener, Listener, Names};
 use super::metric::Metric;
 use super::timeouts::TimeoutStream;
 use super::tls::Certificates;
@@ -21,12 +21,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 /// All connections together may hold this fraction (1/8) of the memory.
@@ -65,12 +63,9 @@ pub struct Options {
 
 /// A listener for clients of Arrow Flight SQL.
 pub struct Flight {
-    /// Where it listens.
-    pub address: SocketAddr,
     server: Arc<Server>,
     limiter: Arc<ConnectionLimiter>,
-    stop: watch::Sender<bool>,
-    threads: Vec<JoinHandle<()>>,
+    listener: Listener,
 }
 
 /// A connection that may be served.
@@ -79,10 +74,7 @@ type Admitted = (std::net::TcpStream, ConnectionPermit);
 impl Flight {
     /// Begins to listen. Clients are told to wait until the server is [`Self::ready`].
     pub fn start(options: Options, work: &Handle) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind(options.bind)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let (stop, stopped) = watch::channel(false);
+        let listener = BoundListener::bind(options.bind)?;
         let settings = Settings {
             message_bytes_max: options.message_bytes_max,
             keep_alive_timeout: options.keep_alive_timeout,
@@ -93,10 +85,9 @@ impl Flight {
             log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client)),
             memory: options.memory,
             work: work.clone(),
-            stopped: stopped.clone(),
+            stopped: listener.stopped(),
         };
         let server = Server::new(settings, surroundings)?;
-        let period = ServingPeriod { stopped, shutdown_timeout: options.shutdown_timeout };
         let serving = Serving { server: server.clone(), certificates: options.certificates };
         let serve = move |(stream, permit): Admitted, tasks: &mut JoinSet<()>| {
             let (serving, set_task) = (serving.clone(), permit.task_setter());
@@ -106,14 +97,17 @@ impl Flight {
                 }
             }));
         };
-        let started = ConnectionThreads::start("flight", options.cores.max(1), &period, serve)?;
-        let ConnectionThreads { senders, mut threads } = started;
-        let limiter = ConnectionLimiter::new("flight-bind", options.connections_max.max(1));
-        let (runtime, own, stopped) = (runtime()?, limiter.clone(), period.stopped);
-        threads.push(spawn("flight-accept".to_owned(), move || {
-            runtime.block_on(accept(listener, own, senders, stopped));
-        })?);
-        Ok(Self { address, server, limiter, stop, threads })
+        let names = Names { threads: "flight", setting: "flight-bind", clients: "Arrow Flight's clients" };
+        let limiter = ConnectionLimiter::new(names.setting, options.connections_max.max(1));
+        let own = limiter.clone();
+        let admit = async move |stream| (stream, own.take().await);
+        let listener = listener.serve(names, options.cores, options.shutdown_timeout, admit, serve)?;
+        Ok(Self { server, limiter, listener })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address
     }
 
     /// From now on calls are answered.
@@ -143,17 +137,12 @@ impl Flight {
 
     /// Stops listening, and lets calls come to their end.
     pub fn stopping(&self) {
-        self.stop.send_replace(true);
+        self.listener.stopping();
     }
 
     /// Waits until all calls have ended, at most for the shutdown timeout, and closes all connections.
     pub fn stop(self) {
-        self.stopping();
-        for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of Arrow Flight's clients panicked");
-            }
-        }
+        self.listener.stop();
     }
 }
 
@@ -202,25 +191,6 @@ fn metrics(server: &Server, limiter: &ConnectionLimiter) -> Vec<Metric> {
             transactions as u64,
         ),
     ]
-}
-
-/// Accepts connections, and distributes them among the threads in turn.
-async fn accept(
-    listener: std::net::TcpListener,
-    limiter: Arc<ConnectionLimiter>,
-    threads: Vec<mpsc::Sender<Admitted>>,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let listener = match TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "cannot listen for Arrow Flight's clients"),
-    };
-    let accept = async || listener.accept().await?.0.into_std();
-    let admit = async |stream| (stream, limiter.take().await);
-    tokio::select! {
-        () = distribute("flight-bind", accept, admit, &threads) => {}
-        () = until_true(&mut stopped) => {}
-    }
 }
 
 /// What connections are served with.

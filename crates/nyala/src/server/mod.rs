@@ -15,6 +15,8 @@ pub mod http;
 pub mod influxql_tables;
 pub mod inputs;
 pub mod lifecycle;
+#[cfg(feature = "sql")]
+mod listener;
 pub mod metric;
 pub mod metrics;
 #[cfg(feature = "sql")]

@@ -5,7 +5,7 @@
 
 use super::HEAD_MAX_BYTES;
 use super::audit::Audit;
-use super::connection_threads::{ConnectionThreads, ServingPeriod, distribute, runtime, spawn, until_true};
+use super::listener::{BoundListener, Listener, Names};
 use super::metric::Metric;
 use super::tls::Certificates;
 use nyala_core::memory::MemoryBudget;
@@ -15,11 +15,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 /// All connections together may fill their buffers with this fraction (1/8) of the memory.
@@ -56,20 +54,14 @@ pub struct Options {
 
 /// A listener for clients of PostgreSQL.
 pub struct Postgres {
-    /// Where it listens.
-    pub address: SocketAddr,
     server: Arc<Server>,
-    stop: watch::Sender<bool>,
-    threads: Vec<JoinHandle<()>>,
+    listener: Listener,
 }
 
 impl Postgres {
     /// Begins to listen. Clients are told to wait until the server is [`Self::ready`].
     pub fn start(options: Options, work: &Handle) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind(options.bind)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let (stop, stopped) = watch::channel(false);
+        let listener = BoundListener::bind(options.bind)?;
         let settings = Settings {
             needs_log_in: options.needs_log_in,
             message_bytes_max: options.message_bytes_max,
@@ -81,10 +73,9 @@ impl Postgres {
             log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client)),
             memory: options.memory,
             work: work.clone(),
-            stopped: stopped.clone(),
+            stopped: listener.stopped(),
         };
         let server = Server::new(settings, surroundings);
-        let period = ServingPeriod { stopped, shutdown_timeout: options.shutdown_timeout };
         let serving = server.clone();
         let serve = move |stream, tasks: &mut JoinSet<()>| {
             let server = serving.clone();
@@ -94,14 +85,15 @@ impl Postgres {
                 }
             });
         };
-        let started = ConnectionThreads::start("postgres", options.cores.max(1), &period, serve)?;
-        let ConnectionThreads { senders, mut threads } = started;
-        let runtime = runtime()?;
-        let stopped = period.stopped;
-        threads.push(spawn("postgres-accept".to_owned(), move || {
-            runtime.block_on(accept(listener, senders, stopped));
-        })?);
-        Ok(Self { address, server, stop, threads })
+        let names = Names { threads: "postgres", setting: "postgres-bind", clients: "PostgreSQL's clients" };
+        let (cores, shutdown_timeout) = (options.cores, options.shutdown_timeout);
+        let listener = listener.serve(names, cores, shutdown_timeout, async |stream| stream, serve)?;
+        Ok(Self { server, listener })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address
     }
 
     /// From now on statements are executed.
@@ -117,17 +109,12 @@ impl Postgres {
 
     /// Stops listening, and lets statements that run come to their end.
     pub fn stopping(&self) {
-        self.stop.send_replace(true);
+        self.listener.stopping();
     }
 
     /// Waits until all statements have ended, at most for the shutdown timeout, and closes all connections.
     pub fn stop(self) {
-        self.stopping();
-        for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of PostgreSQL's clients panicked");
-            }
-        }
+        self.listener.stop();
     }
 }
 
@@ -160,23 +147,6 @@ fn metrics(server: &Server) -> Vec<Metric> {
         ),
         Metric::counter("nyala_postgres_failed_statements_total", failed, count(&counts.failed_statements)),
     ]
-}
-
-/// Accepts connections, and distributes them among the threads in turn.
-async fn accept(
-    listener: std::net::TcpListener,
-    threads: Vec<mpsc::Sender<std::net::TcpStream>>,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let listener = match TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "cannot listen for PostgreSQL's clients"),
-    };
-    let accept = async || listener.accept().await?.0.into_std();
-    tokio::select! {
-        () = distribute("postgres-bind", accept, async |stream| stream, &threads) => {}
-        () = until_true(&mut stopped) => {}
-    }
 }
 
 async fn serve(stream: std::net::TcpStream, server: Arc<Server>) -> io::Result<()> {
