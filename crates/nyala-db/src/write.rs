@@ -289,9 +289,7 @@ impl LineWriter {
         body: &[u8],
         points: u64,
     ) {
-        let has_subscription =
-            database.subscriptions.iter().any(|subscription| subscription.policy == policy);
-        if let Some(feed) = self.feed.as_ref().filter(|_| has_subscription) {
+        if let Some(feed) = self.feed.as_ref().filter(|_| database.has_subscription(policy)) {
             feed.offer(&database.name, policy, options, body, points);
         }
     }

@@ -60,6 +60,11 @@ struct OwnRecord {
 }
 
 impl Database {
+    /// Whether somebody gets copies of what is written to a policy.
+    pub fn has_subscription(&self, policy: &str) -> bool {
+        self.subscriptions.iter().any(|subscription| subscription.policy == policy)
+    }
+
     /// A database without anything.
     pub(super) fn new(name: &str, default_policy: &str, created: u64) -> Self {
         Self {

@@ -3,14 +3,21 @@
 //! The rules are the same as for lines, and so is the way from the parsed batch on. Nobody else removes series meanwhile,
 //! so locks are held from the start of each batch to its end.
 
-use super::whole::{TRIES, WholeWrite};
+use super::whole::{WholeWrite, is_tried_again};
 use super::{BatchWrite, Form, LineWriter, NewNames, WriteReport, reload_evicted};
 use crate::catalog::{Database, Measurement, RetentionPolicy, TableLocks};
 use crate::ingest::{ColumnRows, FieldSlice, ParsedBatch, SeriesCache, SeriesCacheLimits};
 use nyala_core::store::Feature;
-use nyala_core::{Error, ErrorKind, Result};
+use nyala_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// A batch is full with so many cells, …
+const CELLS_MAX: usize = 1 << 20;
+/// … or so many bytes of strings, …
+const TEXT_BYTES_MAX: usize = 16 << 20;
+/// … or so many columns: a batch may create a certain number of names.
+const COLUMNS_MAX: usize = 1 << 12;
 
 /// Rows of columns that are collected for a batch.
 #[derive(Debug)]
@@ -39,19 +46,10 @@ impl ColumnBatch {
         self.rows.append(&mut self.cache, &mut self.batch, key, times_ns, fields)
     }
 
-    /// The number of cells, with those that are absent.
-    pub fn cells(&self) -> usize {
-        self.rows.cells()
-    }
-
-    /// The number of columns, which may be new to the database.
-    pub fn columns(&self) -> usize {
-        self.rows.columns()
-    }
-
-    /// Bytes of strings.
-    pub fn text_bytes(&self) -> usize {
-        self.rows.text_bytes()
+    /// Whether it should be written before more rows are added.
+    pub fn is_full(&self) -> bool {
+        let rows = &self.rows;
+        rows.cells() >= CELLS_MAX || rows.text_bytes() >= TEXT_BYTES_MAX || rows.columns() >= COLUMNS_MAX
     }
 
     /// Whether there are no rows.
@@ -95,9 +93,7 @@ impl LineWriter {
 
     /// Whether points of a policy may come as columns: subscribers want lines, and so does a store of several servers.
     pub fn takes_columns(&self, database: &str, policy: &str) -> bool {
-        let has_subscribers = |database: Arc<Database>| {
-            database.subscriptions.iter().any(|subscription| subscription.policy == policy)
-        };
+        let has_subscribers = |database: Arc<Database>| database.has_subscription(policy);
         !self.catalog.is_shared() && !self.catalog.database(database).is_some_and(has_subscribers)
     }
 
@@ -118,12 +114,9 @@ impl LineWriter {
         let mut tries = 0;
         loop {
             let result = self.try_columns_whole(database, policy, now_ns, batches).await;
-            match result {
-                Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => tries += 1,
-                result => {
-                    self.counts.note(&result);
-                    return result;
-                }
+            if !is_tried_again(&result, &mut tries) {
+                self.counts.note(&result);
+                return result;
             }
         }
     }

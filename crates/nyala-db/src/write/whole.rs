@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a body is written again because somebody else has written one of its points meanwhile.
-pub(super) const TRIES: u32 = 8;
+const TRIES: u32 = 8;
 
 /// A body that is written as a whole.
 #[derive(Default)]
@@ -42,15 +42,20 @@ impl LineWriter {
         loop {
             let mut whole = Some(WholeWrite::default());
             let result = self.write_batches(database, policy, options, body, Form::Lines, &mut whole).await;
-            match result {
-                Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => tries += 1,
-                result => {
-                    self.counts.note(&result);
-                    return result;
-                }
+            if !is_tried_again(&result, &mut tries) {
+                self.counts.note(&result);
+                return result;
             }
         }
     }
+}
+
+/// Whether a write is tried once more, which is counted: somebody else has written one of its points meanwhile.
+pub(super) fn is_tried_again(result: &Result<WriteReport>, tries: &mut u32) -> bool {
+    let is_conflict = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict);
+    let again = is_conflict && *tries < TRIES;
+    *tries += u32::from(again);
+    again
 }
 
 impl WholeWrite {

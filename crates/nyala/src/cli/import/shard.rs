@@ -13,12 +13,6 @@ use nyala_influxdb::values::Values;
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// A batch has this many cells, …
-const CELLS_MAX: usize = 1 << 20;
-/// … or this many bytes of strings, …
-const TEXT_BYTES_MAX: usize = 16 << 20;
-/// … or this many columns: a batch may create a certain number of names.
-const COLUMNS_MAX: usize = 1 << 12;
 /// Batches that are read while one is written.
 const WAITING_MAX: usize = 1;
 /// The most bad rows of a shard that are described.
@@ -108,11 +102,7 @@ impl RowTarget for Rows<'_> {
                 }
             }
         }
-        let batch = &self.batch;
-        let is_full = batch.cells() >= CELLS_MAX
-            || batch.text_bytes() >= TEXT_BYTES_MAX
-            || batch.columns() >= COLUMNS_MAX;
-        if is_full { self.send() } else { Ok(()) }
+        if self.batch.is_full() { self.send() } else { Ok(()) }
     }
 
     fn read(&mut self, bytes: u64) {

@@ -8,12 +8,6 @@ use nyala_db::ingest::{FieldSlice, STRING_SPECIALS, TAG_SPECIALS, ValueSlice, pu
 use nyala_db::write::ColumnBatch;
 use std::fmt::Write;
 
-/// A batch of columns has this many cells, …
-const CELLS_MAX: usize = 1 << 20;
-/// … or this many bytes of strings, …
-const TEXT_BYTES_MAX: usize = 16 << 20;
-/// … or this many columns: a batch may create a certain number of names.
-const COLUMNS_MAX: usize = 1 << 12;
 /// Lines that are sent at once.
 const LINES_BYTES: usize = 4 << 20;
 /// The most refusals that are described.
@@ -107,11 +101,7 @@ impl Writing<'_> {
         if let Err(words) = self.batch.append(points.key.as_bytes(), points.times_ns, &slices) {
             self.written.refuse(words);
         }
-        let batch = &self.batch;
-        let is_full = batch.cells() >= CELLS_MAX
-            || batch.text_bytes() >= TEXT_BYTES_MAX
-            || batch.columns() >= COLUMNS_MAX;
-        if is_full { self.flush() } else { Ok(()) }
+        if self.batch.is_full() { self.flush() } else { Ok(()) }
     }
 
     /// Writes what was added.

@@ -1,13 +1,14 @@
 //! Points that come as columns. Their rows are put in order of series, and written without lines in between: the tags of a
 //! series are read once, and values are copied, not printed and parsed.
 
-use super::inserted_column::InsertedColumn;
-use crate::error::{SqlError, SqlResult, SqlState};
+use super::inserted_column::{InsertedColumn, without_field};
+use crate::error::SqlResult;
 use crate::measurement::Source;
 use crate::relation::input::limited_text;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType;
 use datafusion::arrow::compute::{cast, take};
 use datafusion::error::DataFusionError;
@@ -18,8 +19,8 @@ use nyala_db::relations::DeclaredType;
 use nyala_db::write::ColumnBatch;
 use std::collections::HashMap;
 
-/// A batch is full with so many cells.
-const BATCH_CELLS: usize = 1 << 20;
+/// Rows that come together are added to batches in parts of at most so many cells.
+const PART_CELLS: usize = 1 << 20;
 /// Numbers of groups are found in a table instead of by hashing, if it has at most so many entries.
 const DENSE_MAX: usize = 1 << 20;
 
@@ -66,10 +67,7 @@ impl PointColumns {
                 Source::Field(name, ..) => chunk.fields.push((name.to_string(), values)),
                 Source::Time | Source::TimeNs => {
                     if let Some(row) = (0..rows).find(|row| values.is_null(*row)) {
-                        let message = format!("null value in column \"{}\" of a point", own.name);
-                        let hint = "Leave the column out: then the points get the time of the statement.";
-                        let error = SqlError::new(SqlState::NOT_NULL_VIOLATION, message);
-                        return Err(error.with_hint(hint).of_row(row));
+                        return Err(own.without_time().of_row(row));
                     }
                     chunk.times = Some(values);
                 }
@@ -80,8 +78,7 @@ impl PointColumns {
         if chunk.fields.iter().all(|(_, values)| values.null_count() > 0)
             && let Some(row) = (0..rows).find(|row| !has_field(*row))
         {
-            let message = format!("a point of \"{}\" has no field with a value", self.measurement);
-            return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message).of_row(row));
+            return Err(without_field(&self.measurement).of_row(row));
         }
         chunk.tags.sort_by(|(left, _), (right, _)| left.cmp(right));
         self.chunks.push(chunk);
@@ -92,14 +89,14 @@ impl PointColumns {
     /// The points in batches, in the order in which they came.
     pub(super) fn batches(&self) -> impl Iterator<Item = Result<ColumnBatch>> + Send {
         let parts = self.chunks.iter().flat_map(|chunk| {
-            let step = (BATCH_CELLS / (chunk.fields.len() + 2)).max(1);
+            let step = (PART_CELLS / (chunk.fields.len() + 2)).max(1);
             (0..chunk.rows).step_by(step).map(move |start| (chunk, start, step.min(chunk.rows - start)))
         });
         let mut parts = parts.peekable();
         std::iter::from_fn(move || {
             parts.peek()?;
             let mut batch = ColumnBatch::default();
-            while batch.cells() < BATCH_CELLS
+            while !batch.is_full()
                 && let Some((chunk, start, rows)) = parts.next()
             {
                 if let Err(error) = self.append(&mut batch, &chunk.slice(start, rows)) {
@@ -116,8 +113,8 @@ impl PointColumns {
         let gathered =
             |values: &ArrayRef| take(values, &order, None).map_err(|error| Error::invalid(error.to_string()));
         let times = match &chunk.times {
-            Some(times) => gathered(times)?.as_primitive::<Int64Type>().values().to_vec(),
-            None => vec![self.now_ns; chunk.rows],
+            Some(times) => gathered(times)?.as_primitive::<Int64Type>().values().clone(),
+            None => vec![self.now_ns; chunk.rows].into(),
         };
         let fields = chunk.fields.iter().map(|(name, values)| FieldColumn::of(name, &gathered(values)?));
         let mut fields = fields.collect::<Result<Vec<_>>>()?;
@@ -299,9 +296,9 @@ struct FieldColumn<'a> {
 
 /// Those values that are there.
 enum Values {
-    Float(Vec<f64>),
-    Integer(Vec<i64>),
-    Unsigned(Vec<u64>),
+    Float(ScalarBuffer<f64>),
+    Integer(ScalarBuffer<i64>),
+    Unsigned(ScalarBuffer<u64>),
     Boolean(Vec<bool>),
     /// Where each ends in the text.
     String(Vec<u32>, String),
@@ -353,10 +350,10 @@ impl<'a> FieldColumn<'a> {
     }
 }
 
-fn present_values<T: ArrowPrimitiveType>(values: &ArrayRef, all: bool) -> Vec<T::Native> {
+fn present_values<T: ArrowPrimitiveType>(values: &ArrayRef, all: bool) -> ScalarBuffer<T::Native> {
     let values = values.as_primitive::<T>();
     match all {
-        true => values.values().to_vec(),
-        false => values.iter().flatten().collect(),
+        true => values.values().clone(),
+        false => values.iter().flatten().collect::<Vec<_>>().into(),
     }
 }

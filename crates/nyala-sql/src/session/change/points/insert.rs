@@ -2,7 +2,7 @@
 //! the fields of the inserted one. Rows of literals are written as line protocol, others as columns if possible.
 
 use super::columns::PointColumns;
-use super::inserted_column::{InsertedColumn, declared_of, inserted_columns};
+use super::inserted_column::{InsertedColumn, declared_of, inserted_columns, without_field};
 use super::value::FieldRules;
 use super::{PointChange, Preparing};
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -273,18 +273,13 @@ impl Lines {
                         write!(self.text, " {time_ns}").expect("text grows");
                     }
                     (Source::Time | Source::TimeNs, None) => {
-                        let message = format!("null value in column \"{}\" of a point", own.name);
-                        let hint = "Leave the column out: then the points get the time of the statement.";
-                        return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message)
-                            .with_hint(hint)
-                            .of_row(row));
+                        return Err(own.without_time().of_row(row));
                     }
                     _ => {}
                 }
             }
             if separator == ' ' {
-                let message = format!("a point of \"{measurement}\" has no field with a value");
-                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message).of_row(row));
+                return Err(without_field(measurement).of_row(row));
             }
             if self.text.len() > TEXT_MAX_BYTES {
                 let words =

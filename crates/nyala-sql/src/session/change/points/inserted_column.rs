@@ -27,6 +27,13 @@ pub(super) struct InsertedColumn {
 }
 
 impl InsertedColumn {
+    /// A point has no time in this column.
+    pub(super) fn without_time(&self) -> SqlError {
+        let message = format!("null value in column \"{}\" of a point", self.name);
+        SqlError::new(SqlState::NOT_NULL_VIOLATION, message)
+            .with_hint("Leave the column out: then the points get the time of the statement.")
+    }
+
     /// A column of literals, as line protocol needs them.
     pub(super) fn literals(
         &self,
@@ -55,6 +62,12 @@ impl InsertedColumn {
             _ => Ok(stored),
         }
     }
+}
+
+/// A point of a measurement has no value in any field.
+pub(super) fn without_field(measurement: &str) -> SqlError {
+    let message = format!("a point of \"{measurement}\" has no field with a value");
+    SqlError::new(SqlState::NOT_NULL_VIOLATION, message)
 }
 
 /// The columns that rows have values for, by their names; if there are none, those that `SELECT *` shows, but without the
