@@ -7,7 +7,7 @@ use crate::caller::Caller;
 use crate::error::{internal, status_of};
 use crate::input::Input;
 use crate::placeholder::numbered;
-use crate::prepared_statement::{Bound, PreparedStatement};
+use crate::prepared_statement::{Bound, Parameters, PreparedStatement};
 use crate::registry::Id;
 use crate::sessions::Locked;
 use crate::shared::Server;
@@ -106,14 +106,9 @@ impl Server {
         let mut series = Series::begin(
             &mut session,
             &statement.prepared,
-            parameters.rows.len() > 1 || { parameters.rows.iter().any(|rows| rows.num_rows() > 1) },
+            parameters.rows.len() > 1 || parameters.rows.iter().any(|rows| rows.num_rows() > 1),
         );
-        let mut place = (0, 0);
-        while let Some((row, next)) = parameters.next(place) {
-            let done = self.execute(&mut session, &statement.prepared, row).await;
-            series.count(&mut session, done).await?;
-            place = next;
-        }
+        self.execute_bound(&mut session, &statement, &parameters, &mut series).await?;
         let changed = series.end(&mut session).await?;
         session.done();
         info_of_change(u64::try_from(changed).ok())
@@ -208,16 +203,28 @@ impl Server {
         if !is_bound {
             // The client may have bound values before.
             let parameters = statement.bound()?;
-            let mut place = (0, 0);
-            while let Some((row, next)) = parameters.next(place) {
-                let done = self.execute(&mut session, &statement.prepared, row).await;
-                series.count(&mut session, done).await?;
-                place = next;
-            }
+            self.execute_bound(&mut session, &statement, &parameters, &mut series).await?;
         }
         let changed = series.end(&mut session).await?;
         session.done();
         Ok(changed)
+    }
+
+    /// Executes a statement for each row of values that was bound before.
+    async fn execute_bound(
+        &self,
+        session: &mut Locked,
+        statement: &PreparedStatement,
+        parameters: &Parameters,
+        series: &mut Series,
+    ) -> Result<(), Status> {
+        let mut place = (0, 0);
+        while let Some((row, next)) = parameters.next(place) {
+            let done = self.execute(session, &statement.prepared, row).await;
+            series.count(session, done).await?;
+            place = next;
+        }
+        Ok(())
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::error::ShellError;
 use crate::interrupt::Interrupt;
-use crate::options::ServerArgs;
+use crate::options::{AccessArgs, ServerArgs};
 use crate::server::{Place, Server, SqlForm};
+use nyala_client::Target;
 
 /// A server, and who asks it. Errors are what a person reads.
 pub struct Client(Server);
@@ -15,7 +16,7 @@ impl Client {
     /// The options are none of a server, or there is no password.
     pub fn of(args: &ServerArgs, address: Option<&str>) -> Result<Self, String> {
         let address = address.map_or_else(|| args.address(), str::to_owned);
-        Server::of(args, &address, Interrupt::default()).map(Self).map_err(words)
+        Server::of(&args.access, &address, Interrupt::default()).map(Self).map_err(words)
     }
 
     /// The rows of a statement, as pieces of a stream of Arrow IPC.
@@ -56,6 +57,15 @@ impl Client {
         let place = Place { database: database.to_owned(), policy: policy.to_owned() };
         self.0.write(lines, &place, "ns").map_err(words)
     }
+}
+
+/// A server, and the header line that says who asks it, for commands with requests of their own.
+///
+/// # Errors
+/// The options are none of a server, or there is no password.
+pub fn access(args: &AccessArgs, address: &str) -> Result<(Target, String), String> {
+    let found = args.target(address).and_then(|target| Ok((target, args.credentials()?)));
+    found.map_err(words)
 }
 
 /// An error as other commands print it, after their own "error: ".

@@ -28,15 +28,7 @@ mod statement;
 mod style;
 mod words;
 
-pub use client::Client;
+pub use client::{Client, access};
 pub use help::EXAMPLES;
-pub use options::{ServerArgs, ShellArgs};
+pub use options::{AccessArgs, ServerArgs, ShellArgs};
 pub use run::run;
-
-/// The password of a user, from the environment or typed at the terminal.
-pub fn password_of(username: &str) -> Result<String, String> {
-    password::of(username).map_err(|error| match error {
-        error::ShellError::Command(words) => words,
-        _ => "cancelled".to_owned(),
-    })
-}

@@ -19,6 +19,13 @@ pub struct ServerArgs {
     /// Use HTTPS
     #[arg(long)]
     tls: bool,
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
+}
+
+/// Whom to trust, and who asks.
+#[derive(Args, Debug, Default)]
+pub struct AccessArgs {
     /// Trust the certificates in this PEM file, instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,

@@ -44,7 +44,7 @@ pub fn run(args: &ShellArgs, address: Option<&str>) -> ExitCode {
 fn prepare(args: &ShellArgs, address: Option<&str>) -> Result<Shell> {
     let interrupt = Interrupt::default();
     let address = address.map_or_else(|| args.server.address(), str::to_owned);
-    let server = Server::of(&args.server, &address, interrupt.clone())?;
+    let server = Server::of(&args.server.access, &address, interrupt.clone())?;
     let place = match &args.database {
         None => Place::default(),
         Some(name) => match Name::read(name)? {

@@ -2,7 +2,7 @@
 
 use crate::error::{Refusal, Result, ShellError};
 use crate::interrupt::Interrupt;
-use crate::options::ServerArgs;
+use crate::options::AccessArgs;
 use crate::password;
 use base64ct::{Base64, Encoding};
 use nyala_client::{Body, ClientError, Connection, Target, Trust, query_escape};
@@ -54,26 +54,15 @@ pub(crate) type Take<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 impl Server {
     /// The server that the command line names. Nothing is sent to it yet.
-    pub(crate) fn of(args: &ServerArgs, address: &str, interrupt: Interrupt) -> Result<Self> {
-        let trust = match (&args.ca, args.insecure) {
-            (Some(path), _) => Trust::File(path.clone()),
-            (None, true) => Trust::Anybody,
-            (None, false) => Trust::System,
-        };
-        let target = Target::trusting(address, &trust)?;
-        let mut server = Self { target, credentials: String::new(), username: None, interrupt };
-        if let Some(token) = &args.token {
-            server.credentials = header(&format!("Bearer {token}"))?;
-        } else if let Some(username) = &args.username {
-            server.log_in(username, &password::of(username)?)?;
-        }
-        Ok(server)
+    pub(crate) fn of(args: &AccessArgs, address: &str, interrupt: Interrupt) -> Result<Self> {
+        let (target, credentials) = (args.target(address)?, args.credentials()?);
+        let username = args.username.clone().filter(|_| args.token.is_none());
+        Ok(Self { target, credentials, username, interrupt })
     }
 
     /// Sends these credentials from now on.
     pub(crate) fn log_in(&mut self, username: &str, password: &str) -> Result<()> {
-        let encoded = Base64::encode_string(format!("{username}:{password}").as_bytes());
-        self.credentials = header(&format!("Basic {encoded}"))?;
+        self.credentials = basic(username, password)?;
         self.username = Some(username.to_owned());
         Ok(())
     }
@@ -166,6 +155,33 @@ fn refusal(status: u16, body: &str) -> Refusal {
         message: format!("the server answered {status}: {}", body.trim_end()),
         ..Refusal::default()
     })
+}
+
+impl AccessArgs {
+    /// A server, with whom to trust there.
+    pub(crate) fn target(&self, address: &str) -> Result<Target> {
+        let trust = match (&self.ca, self.insecure) {
+            (Some(path), _) => Trust::File(path.clone()),
+            (None, true) => Trust::Anybody,
+            (None, false) => Trust::System,
+        };
+        Ok(Target::trusting(address, &trust)?)
+    }
+
+    /// The header line that says who asks; empty for nobody. A password may be asked for.
+    pub(crate) fn credentials(&self) -> Result<String> {
+        match (&self.token, &self.username) {
+            (Some(token), _) => header(&format!("Bearer {token}")),
+            (None, Some(username)) => basic(username, &password::of(username)?),
+            (None, None) => Ok(String::new()),
+        }
+    }
+}
+
+/// The header line of a name and a password.
+fn basic(username: &str, password: &str) -> Result<String> {
+    let encoded = Base64::encode_string(format!("{username}:{password}").as_bytes());
+    header(&format!("Basic {encoded}"))
 }
 
 /// A header line with credentials, which must not have another line in them.

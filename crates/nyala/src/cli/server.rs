@@ -1,8 +1,8 @@
 //! The server that a command asks: it makes a copy of its store for a backup, and takes points that are restored.
 
-use base64ct::{Base64, Encoding};
 use clap::Args;
-use nyala_client::{Body, Connection, Target, Trust, query_escape};
+use nyala_client::{Body, Connection, Target, query_escape};
+use nyala_shell::AccessArgs;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,24 +27,8 @@ pub(super) struct ServerArgs {
     /// The server's address
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8086")]
     url: String,
-    /// Trust the certificates in this PEM file, instead of the system's
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// Trust any certificate
-    #[arg(long, conflicts_with = "ca")]
-    insecure: bool,
-    /// Log in as this administrator; the password comes from NYALA_PASSWORD, INFLUX_PASSWORD or a prompt
-    #[arg(short, long, value_name = "NAME", env = "INFLUX_USERNAME")]
-    username: Option<String>,
-    /// Log in with a JSON web token
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "NYALA_TOKEN",
-        hide_env_values = true,
-        conflicts_with = "username"
-    )]
-    token: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 /// A copy that the server has made.
@@ -64,27 +48,8 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn of(args: &ServerArgs) -> Result<Self, String> {
-        let trust = match (&args.ca, args.insecure) {
-            (Some(path), _) => Trust::File(path.clone()),
-            (None, true) => Trust::Anybody,
-            (None, false) => Trust::System,
-        };
-        let target = Target::trusting(&args.url, &trust).map_err(|error| error.to_string())?;
-        let credentials = match (&args.token, &args.username) {
-            (Some(token), _) => Some(format!("Bearer {token}")),
-            (None, Some(name)) => {
-                let password = nyala_shell::password_of(name)?;
-                Some(format!("Basic {}", Base64::encode_string(format!("{name}:{password}").as_bytes())))
-            }
-            (None, None) => None,
-        };
-        if credentials.as_ref().is_some_and(|text| text.contains(char::is_control)) {
-            return Err("credentials must not have control characters".to_owned());
-        }
-        let mut headers = "User-Agent: nyala-backup\r\nConnection: close\r\n".to_owned();
-        if let Some(credentials) = credentials {
-            headers.push_str(&format!("Authorization: {credentials}\r\n"));
-        }
+        let (target, credentials) = nyala_shell::access(&args.access, &args.url)?;
+        let headers = format!("{credentials}User-Agent: nyala-backup\r\nConnection: close\r\n");
         Ok(Self { target, headers })
     }
 

@@ -27,6 +27,7 @@ Examples:
   nyala export -d telegraf --table cpu cpu.parquet
   nyala export -d telegraf --sql \"SELECT time, host, usage_idle FROM cpu WHERE time > now() - interval '1 day'\" idle.csv
   nyala export -d telegraf --table cpu --partition-by host,day --compression snappy cpu/
+  nyala export -d shop --table orders s3://archive/orders.parquet    with the environment's AWS_ENDPOINT_URL, AWS_REGION, …
   nyala export --data-dir /var/lib/nyala -d shop --table orders orders.parquet    of a server that is stopped";
 
 /// Which rows, and what the files look like.
@@ -59,7 +60,7 @@ pub(in crate::cli) struct ExportArgs {
     /// Replace a file that is there
     #[arg(long)]
     overwrite: bool,
-    /// The file or the directory
+    /// The file or the directory, or s3:// and a bucket with a name in it
     #[arg(value_name = "OUTPUT")]
     output: PathBuf,
 }
