@@ -6,6 +6,8 @@
 //!
 //! A client that is missing skips its tests (`support/peers.rs`).
 
+#[path = "support/certificate.rs"]
+mod certificate;
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
@@ -252,22 +254,12 @@ fn idle_connections_are_closed_and_opened_again() {
 #[test]
 fn connections_are_encrypted_with_the_servers_certificate() {
     let Some(python) = python() else { return };
-    let found = peers::works("openssl", &["version"]).then_some(());
-    if peers::require("openssl", "install openssl", found).is_none() {
+    if !certificate::has_openssl() {
         return;
     }
     let files = tempfile::tempdir().expect("a directory");
-    let (certificate, key) = (files.path().join("certificate.pem"), files.path().join("key.pem"));
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
-        .arg(&key)
-        .arg("-out")
-        .arg(&certificate)
-        .output()
-        .expect("it runs");
-    assert!(made.status.success());
+    let (chain, key) = (files.path().join("certificate.pem"), files.path().join("key.pem"));
+    certificate::make(&chain, &key);
     let (directory, address) = (tempfile::tempdir().expect("a directory"), client::free_address());
     let process = Process::spawn(
         &directory.path().join("data"),
@@ -275,7 +267,7 @@ fn connections_are_encrypted_with_the_servers_certificate() {
             "--flight-bind",
             &address.to_string(),
             "--https-certificate",
-            &certificate.display().to_string(),
+            &chain.display().to_string(),
             "--https-private-key",
             &key.display().to_string(),
         ],
@@ -284,7 +276,7 @@ fn connections_are_encrypted_with_the_servers_certificate() {
     let server = Server { process, address, _directory: directory };
     let mut command = Command::new(python);
     command.arg(programs().join("flight_calls.py")).arg("tls");
-    run(&mut command, &server, &[&certificate.display().to_string()]);
+    run(&mut command, &server, &[&chain.display().to_string()]);
 }
 
 #[test]

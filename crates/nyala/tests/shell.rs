@@ -2,6 +2,8 @@
 
 #[path = "shell/at_terminal.rs"]
 mod at_terminal;
+#[path = "support/certificate.rs"]
+mod certificate;
 #[path = "support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;

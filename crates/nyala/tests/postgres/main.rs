@@ -12,6 +12,8 @@
 
 #![cfg(feature = "sql")]
 
+#[path = "../support/certificate.rs"]
+mod certificate;
 #[path = "../support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;

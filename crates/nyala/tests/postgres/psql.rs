@@ -1,7 +1,7 @@
 //! What people see in psql.
 
-use super::peers;
 use super::server::Server;
+use super::{certificate, peers};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -210,13 +210,12 @@ fn a_session_loses_what_is_revoked() {
 #[test]
 fn a_password_without_a_verifier_is_sent_inside_tls() {
     let Some(psql) = program() else { return };
-    let found = peers::works("openssl", &["version"]).then_some(());
-    if peers::require("openssl", "install openssl", found).is_none() {
+    if !certificate::has_openssl() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
     let (certificate, key) = (directory.path().join("c.pem"), directory.path().join("k.pem"));
-    make_certificate(&certificate, &key);
+    certificate::make(&certificate, &key);
     let (certificate, key) = (certificate.to_str().expect("text"), key.to_str().expect("text"));
     let address = super::client::free_address().to_string();
     let data = directory.path().join("data");
@@ -252,16 +251,6 @@ fn a_password_without_a_verifier_is_sent_inside_tls() {
     assert!(answer.starts_with("a\n1\n(1 row)\n") && answer.contains("TLSv1.3"), "{answer}");
     let refused = printed(&psql, &server, &format!("{secure} password=wrong"), &["SELECT 1"]);
     assert!(refused.contains("password authentication failed for user \"ann\""), "{refused}");
-}
-
-fn make_certificate(certificate: &Path, key: &Path) {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
-        .args([Path::new("-keyout"), key, Path::new("-out"), certificate])
-        .output()
-        .expect("it runs");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 /// A statement that computes for minutes.

@@ -2,9 +2,8 @@
 
 use super::process::Process;
 use super::terminal::Terminal;
-use super::{POINTS, client, peers, printed, run, shell, started};
+use super::{POINTS, certificate, client, printed, run, shell, started};
 use std::path::Path;
-use std::process::Command;
 
 #[test]
 fn a_server_that_is_not_there_is_named_with_what_to_do() {
@@ -105,12 +104,11 @@ fn a_directory_is_served_for_the_life_of_the_shell() {
 #[test]
 fn certificates_are_trusted_when_they_are_named() {
     let dir = tempfile::tempdir().expect("a directory");
-    let found = peers::works("openssl", &["version"]).then_some(());
-    if peers::require("openssl", "install openssl", found).is_none() {
+    if !certificate::has_openssl() {
         return;
     }
     let (certificate, key) = (dir.path().join("certificate"), dir.path().join("key"));
-    make_certificate(&certificate, &key);
+    certificate::make(&certificate, &key);
     let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     let (certificate, key) = (text(&certificate), text(&key));
     let arguments = ["--https-certificate", &*certificate, "--https-private-key", &key];
@@ -133,18 +131,4 @@ fn certificates_are_trusted_when_they_are_named() {
     // HTTP at a port of HTTPS.
     let port = server.address.port().to_string();
     assert_eq!(run(&["--port", &port, "-c", "SHOW DATABASES"], &[], "").code, 2);
-}
-
-/// Writes a self-signed certificate for 127.0.0.1 and its key.
-fn make_certificate(certificate: &Path, key: &Path) {
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
-        .arg(key)
-        .arg("-out")
-        .arg(certificate)
-        .output()
-        .expect("it runs");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
