@@ -381,14 +381,14 @@ impl ParsedBatch {
         self.row_count += rows;
     }
 
-    /// The group that rows with these fields are appended to, and its number: the open one of the measurement, if it has
-    /// these fields and no others, otherwise a new one.
+    /// The group that rows with these fields are appended to: the open one of the measurement, if it has these fields and no
+    /// others, otherwise a new one. The measurement has this number and name.
     pub(super) fn group_for_columns(
         &mut self,
-        cache: &SeriesCache,
         measurement: u32,
+        name: &[u8],
         fields: &[FieldSlice<'_>],
-    ) -> (usize, &mut RowGroup) {
+    ) -> &mut RowGroup {
         let slot = measurement as usize;
         if self.group_of.len() <= slot {
             self.group_of.resize(slot + 1, NO_GROUP);
@@ -396,10 +396,9 @@ impl ParsedBatch {
         let open = self.groups.get(self.group_of[slot] as usize);
         if !open.is_some_and(|group| group.has_fields(fields)) {
             self.group_of[slot] = self.groups.len() as u32;
-            self.groups.push(RowGroup::new(cache.measurement_name(measurement)));
+            self.groups.push(RowGroup::new(name));
         }
-        let index = self.group_of[slot] as usize;
-        (index, &mut self.groups[index])
+        &mut self.groups[self.group_of[slot] as usize]
     }
 
     /// Whether a row with these fields stays within `max_columns`.

@@ -3,26 +3,20 @@
 use super::batch::ParsedBatch;
 use super::column::FieldColumn;
 use super::column_slice::{FieldSlice, ValueSlice};
-use super::key::{TagSpan, scan_key};
-use super::options::{MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS};
-use super::series_cache::{SeriesCache, SeriesHandle, UNRESOLVED_SERIES};
+use super::key::{TagSpan, measurement_of, scan_key};
+use super::options::{MAX_TIME_NS, MIN_TIME_NS};
+use super::series_cache::{SeriesCache, SeriesHandle};
+use super::series_keys::{Keys, SeriesKeys, check_length};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
-/// The most tags of a series.
-const TAGS_MAX: usize = 4096;
-
-/// Rows of one series that are next to each other in a group of a batch.
-#[derive(Debug)]
-struct SeriesRows {
-    group: usize,
-    start: usize,
-    end: usize,
-    handle: SeriesHandle,
-}
-
-/// The rows of a batch that came as columns.
+/// Rows that came as columns. They have numbers of their keys in place of ids of series until [`Self::resolve`].
 #[derive(Debug, Default)]
 pub struct ColumnRows {
-    runs: Vec<SeriesRows>,
+    batch: ParsedBatch,
+    keys: Keys,
+    /// The numbers of measurements.
+    measurements: HashMap<Box<[u8]>, u32, RandomState>,
     cells: usize,
     columns: usize,
     text_bytes: usize,
@@ -46,27 +40,62 @@ impl ColumnRows {
         self.text_bytes
     }
 
-    /// Appends rows of a series. The error says what is wrong with them; nothing was appended then.
-    pub fn append(
+    /// The rows as a batch.
+    pub fn batch(&mut self) -> &mut ParsedBatch {
+        &mut self.batch
+    }
+
+    /// The number of rows.
+    pub fn row_count(&self) -> usize {
+        self.batch.row_count()
+    }
+
+    /// Appends rows of a series, whose key is written as in line protocol. The error says what is wrong with them; nothing was
+    /// appended then.
+    pub fn append(&mut self, key: &[u8], times_ns: &[i64], fields: &[FieldSlice<'_>]) -> Result<(), String> {
+        self.check_key(key)?;
+        check_times(times_ns)?;
+        let key_number = self.keys.push(key);
+        let key_numbers = std::iter::repeat_n(key_number, times_ns.len());
+        self.append_checked(&measurement_of(key), key_numbers, times_ns, fields);
+        Ok(())
+    }
+
+    /// Appends rows of some series of a measurement. `key_of_row` are numbers of keys. The error says what is wrong with the
+    /// rows; nothing was appended then.
+    pub fn append_rows(
         &mut self,
-        cache: &mut SeriesCache,
-        batch: &mut ParsedBatch,
-        key: &[u8],
+        keys: &SeriesKeys,
+        key_of_row: &[u32],
         times_ns: &[i64],
         fields: &[FieldSlice<'_>],
     ) -> Result<(), String> {
-        self.check_key(key)?;
-        if let Some(time_ns) = times_ns.iter().find(|time_ns| !(MIN_TIME_NS..=MAX_TIME_NS).contains(*time_ns))
-        {
-            return Err(format!("the time {time_ns} is beyond those that can be stored"));
-        }
-        let found = cache.find_or_insert(key);
-        cache.advance(&found);
-        let (index, group) = batch.group_for_columns(cache, found.measurement, fields);
-        let start = group.row_count();
-        let end = start + times_ns.len();
+        check_times(times_ns)?;
+        let first = self.keys.extend(&keys.keys);
+        let key_numbers = key_of_row.iter().map(|number| first + number);
+        self.append_checked(keys.measurement().as_bytes(), key_numbers, times_ns, fields);
+        Ok(())
+    }
+
+    fn append_checked(
+        &mut self,
+        measurement: &[u8],
+        key_numbers: impl Iterator<Item = u32>,
+        times_ns: &[i64],
+        fields: &[FieldSlice<'_>],
+    ) {
+        let number = match self.measurements.get(measurement) {
+            Some(number) => *number,
+            None => {
+                let number = self.measurements.len() as u32;
+                self.measurements.insert(measurement.into(), number);
+                number
+            }
+        };
+        let group = self.batch.group_for_columns(number, measurement, fields);
+        let end = group.row_count() + times_ns.len();
         group.times_ns.extend_from_slice(times_ns);
-        group.series_ids.resize(end, UNRESOLVED_SERIES);
+        group.series_ids.extend(key_numbers);
         group.lines.resize(end, 0);
         if group.columns.is_empty() {
             let new = |field: &FieldSlice<'_>| FieldColumn::new(field.name, field.values.kind());
@@ -79,34 +108,47 @@ impl ColumnRows {
                 self.text_bytes += ends.last().map_or(0, |end| *end as usize - first);
             }
         }
-        let columns = group.columns.len();
-        batch.count_rows(times_ns.len());
-        self.cells += times_ns.len() * columns;
-        self.runs.push(SeriesRows { group: index, start, end, handle: found.handle });
-        Ok(())
+        self.cells += times_ns.len() * group.columns.len();
+        self.batch.count_rows(times_ns.len());
     }
 
-    /// Sets the ids of series, which have ids by now.
-    pub fn resolve(&self, cache: &SeriesCache, batch: &mut ParsedBatch) {
-        for run in &self.runs {
-            batch.groups_mut()[run.group].series_ids[run.start..run.end].fill(cache.series_id(run.handle));
+    /// Finds the keys in a cache, for which a request begins. Afterwards [`SeriesCache::pending`] lists the series without an
+    /// id.
+    pub fn find(&self, cache: &mut SeriesCache) -> Vec<SeriesHandle> {
+        cache.begin_request();
+        let mut handles = Vec::with_capacity(self.keys.count());
+        handles.extend(self.keys.iter().map(|key| {
+            let found = cache.find_or_insert(key);
+            cache.advance(&found);
+            found.handle
+        }));
+        handles
+    }
+
+    /// Sets the ids of series, which have ids by now, from what [`Self::find`] has found.
+    pub fn resolve(&mut self, cache: &SeriesCache, handles: &[SeriesHandle]) {
+        let ids: Vec<u32> = handles.iter().map(|handle| cache.series_id(*handle)).collect();
+        for group in self.batch.groups_mut() {
+            group.series_ids.iter_mut().for_each(|id| *id = ids[*id as usize]);
         }
     }
 
     /// Refuses a key that no line could have.
     fn check_key(&mut self, key: &[u8]) -> Result<(), String> {
-        if key.len() > MAX_KEY_BYTES {
-            return Err(format!(
-                "a series key of {} bytes: at most {MAX_KEY_BYTES} can be stored",
-                key.len()
-            ));
-        }
+        check_length(key.len())?;
         self.line.clear();
         self.line.extend_from_slice(key);
         self.line.push(b' ');
-        let end = scan_key(&self.line, 0, TAGS_MAX, &mut self.spans);
+        let end = scan_key(&self.line, 0, usize::MAX, &mut self.spans);
         let is_whole = end.is_ok_and(|end| end == key.len());
         is_whole.then_some(()).ok_or_else(|| format!("the series key {} is not valid", key.escape_ascii()))
+    }
+}
+
+fn check_times(times_ns: &[i64]) -> Result<(), String> {
+    match times_ns.iter().find(|time_ns| !(MIN_TIME_NS..=MAX_TIME_NS).contains(*time_ns)) {
+        Some(time_ns) => Err(format!("the time {time_ns} is beyond those that can be stored")),
+        None => Ok(()),
     }
 }
 

@@ -29,6 +29,7 @@ mod number;
 mod options;
 mod request;
 mod series_cache;
+mod series_keys;
 mod slow_path;
 
 pub use batch::{ParsedBatch, RowGroup};
@@ -44,3 +45,4 @@ pub use nanoseconds::Lines;
 pub use options::{LineLimits, MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS, ParseOptions, Precision};
 pub use request::{LineRequest, MAX_BODY_BYTES, RequestMark};
 pub use series_cache::{Generation, SeriesCache, SeriesCacheLimits, SeriesHandle, UNRESOLVED_SERIES};
+pub use series_keys::{SeriesKeys, TagName};

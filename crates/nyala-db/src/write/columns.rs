@@ -4,9 +4,10 @@
 //! so locks are held from the start of each batch to its end.
 
 use super::whole::{WholeWrite, is_tried_again};
-use super::{BatchWrite, Form, LineWriter, NewNames, WriteReport, reload_evicted};
+use super::writer_cache::WriterCache;
+use super::{BatchWrite, Form, LineWriter, NewNames, WriteReport, reload_evicted, renew_series};
 use crate::catalog::{Database, Measurement, RetentionPolicy, TableLocks};
-use crate::ingest::{ColumnRows, FieldSlice, ParsedBatch, SeriesCache, SeriesCacheLimits};
+use crate::ingest::{ColumnRows, FieldSlice, SeriesKeys};
 use nyala_core::store::Feature;
 use nyala_core::{Error, Result};
 use std::collections::BTreeMap;
@@ -20,19 +21,8 @@ const TEXT_BYTES_MAX: usize = 16 << 20;
 const COLUMNS_MAX: usize = 1 << 12;
 
 /// Rows of columns that are collected for a batch.
-#[derive(Debug)]
-pub struct ColumnBatch {
-    cache: SeriesCache,
-    batch: ParsedBatch,
-    rows: ColumnRows,
-}
-
-impl Default for ColumnBatch {
-    fn default() -> Self {
-        let limits = SeriesCacheLimits::default();
-        Self { cache: SeriesCache::new(limits), batch: ParsedBatch::new(), rows: ColumnRows::default() }
-    }
-}
+#[derive(Debug, Default)]
+pub struct ColumnBatch(ColumnRows);
 
 impl ColumnBatch {
     /// Adds rows of a series, whose key is written as in line protocol. Columns have a value for each row in which they
@@ -43,18 +33,30 @@ impl ColumnBatch {
         times_ns: &[i64],
         fields: &[FieldSlice<'_>],
     ) -> std::result::Result<(), String> {
-        self.rows.append(&mut self.cache, &mut self.batch, key, times_ns, fields)
+        self.0.append(key, times_ns, fields)
+    }
+
+    /// Adds rows of some series of a measurement, with the number of each row's key. The error says what is wrong with them;
+    /// nothing was added then.
+    pub fn append_rows(
+        &mut self,
+        keys: &SeriesKeys,
+        key_of_row: &[u32],
+        times_ns: &[i64],
+        fields: &[FieldSlice<'_>],
+    ) -> std::result::Result<(), String> {
+        self.0.append_rows(keys, key_of_row, times_ns, fields)
     }
 
     /// Whether it should be written before more rows are added.
     pub fn is_full(&self) -> bool {
-        let rows = &self.rows;
+        let rows = &self.0;
         rows.cells() >= CELLS_MAX || rows.text_bytes() >= TEXT_BYTES_MAX || rows.columns() >= COLUMNS_MAX
     }
 
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.batch.row_count() == 0
+        self.0.row_count() == 0
     }
 }
 
@@ -86,7 +88,9 @@ impl LineWriter {
         let mut report = WriteReport { values: Some(BTreeMap::new()), ..WriteReport::default() };
         let batch_write = self.batch_write(database, &policy, now_ns);
         let (mut locks, mut names) = (TableLocks::default(), NewNames::default());
-        batch_write.write_columns(columns, &mut locks, &mut names, &mut report, None).await?;
+        let mut cache = self.caches.take(database, &policy.name, Form::Lines);
+        batch_write.write_columns(columns, &mut cache, &mut locks, &mut names, &mut report, None).await?;
+        self.caches.give_back(cache);
         let values = report.values.take().unwrap_or_default();
         Ok(ColumnReport { points: report, values })
     }
@@ -132,18 +136,28 @@ impl LineWriter {
         let batch_write = self.batch_write(database, &policy, now_ns);
         let (mut locks, mut names) = (TableLocks::default(), NewNames::default());
         let (mut report, mut whole) = (WriteReport::default(), WholeWrite::default());
+        let mut cache = self.caches.take(database, &policy.name, Form::Lines);
         let mut batches = batches();
         let mut next = batches.next().transpose()?;
         while let Some(columns) = next {
             next = batches.next().transpose()?;
             let whole_write = Some((&mut whole, next.is_some()));
-            batch_write.write_columns(columns, &mut locks, &mut names, &mut report, whole_write).await?;
+            let written = batch_write.write_columns(
+                columns,
+                &mut cache,
+                &mut locks,
+                &mut names,
+                &mut report,
+                whole_write,
+            );
+            written.await?;
             if report.complaint().is_some() {
                 drop(locks);
                 return whole.give_up(&self.catalog, report).await;
             }
         }
         whole.commit().await?;
+        self.caches.give_back(cache);
         Ok(report)
     }
 
@@ -171,14 +185,14 @@ impl BatchWrite<'_> {
     /// Writes a batch of columns; as a part of a larger write, others of which follow or not, or for itself.
     async fn write_columns(
         &self,
-        columns: ColumnBatch,
+        ColumnBatch(mut rows): ColumnBatch,
+        writer_cache: &mut WriterCache,
         locks: &mut TableLocks,
         names: &mut NewNames,
         report: &mut WriteReport,
         whole: Option<(&mut WholeWrite, bool)>,
     ) -> Result<()> {
-        let ColumnBatch { mut cache, mut batch, rows } = columns;
-        let measurements = self.measurements_of(&batch, names).await?;
+        let measurements = self.measurements_of(rows.batch(), names).await?;
         let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
         if !locks.cover(&existing) {
             // Released before others are locked.
@@ -189,16 +203,27 @@ impl BatchWrite<'_> {
             return Err(Error::retry("a measurement was dropped meanwhile"));
         }
         let was_full = self.is_memory_full();
-        reload_evicted(&cache, &batch, &measurements, was_full).await?;
-        let no_series_reason = self.resolve_series(&mut cache, &mut batch, &measurements, was_full);
-        rows.resolve(&cache, &mut batch);
+        let no_series_reason = {
+            let (mut lease, _) = writer_cache.lease().await;
+            let cache = lease.cache();
+            let mut handles = rows.find(cache);
+            if renew_series(cache, rows.batch(), &measurements) {
+                // Series without an id are listed again.
+                handles = rows.find(cache);
+            }
+            reload_evicted(cache, rows.batch(), &measurements, was_full).await?;
+            let no_series_reason = self.resolve_series(cache, rows.batch(), &measurements, was_full);
+            rows.resolve(cache, &handles);
+            no_series_reason
+        };
+        let batch = rows.batch();
         let whole = match whole {
             None => None,
             Some((whole, has_more)) => {
-                whole.begin_batch(self.catalog, &batch, &measurements, has_more).await?;
+                whole.begin_batch(self.catalog, batch, &measurements, has_more).await?;
                 Some(whole)
             }
         };
-        self.write(&mut batch, &measurements, no_series_reason, names, report, whole).await.map(drop)
+        self.write(batch, &measurements, no_series_reason, names, report, whole).await.map(drop)
     }
 }

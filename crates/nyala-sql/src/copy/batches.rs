@@ -6,11 +6,11 @@
 
 use super::cells::Cells;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::relation::assign::one_zero;
 use crate::relation::columns::data_type;
 use crate::relation::input::{Surroundings, limited_text};
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use chrono_tz::Tz;
@@ -56,9 +56,9 @@ pub(crate) fn as_declared(
         DeclaredType::Bool if *own == DataType::Boolean => Ok(values.clone()),
         DeclaredType::Int2 | DeclaredType::Int4 | DeclaredType::Int8 if own.is_integer() => exactly(values),
         DeclaredType::Float4 if matches!(own, DataType::Float16 | DataType::Float32) => {
-            Ok(one_zero(exactly(values)?))
+            Ok(one_zero(&exactly(values)?))
         }
-        DeclaredType::Float8 if own.is_floating() => Ok(one_zero(exactly(values)?)),
+        DeclaredType::Float8 if own.is_floating() => Ok(one_zero(&exactly(values)?)),
         DeclaredType::Float4 | DeclaredType::Float8 if own.is_integer() => exactly(values),
         DeclaredType::Numeric { .. } if own.is_integer() => exactly(values),
         DeclaredType::Numeric { .. } if own.is_decimal() => {
@@ -125,27 +125,6 @@ fn is_bytes(data_type: &DataType) -> bool {
 fn is_same(left: &ArrayRef, right: &ArrayRef) -> bool {
     datafusion::arrow::compute::kernels::cmp::not_distinct(left, right)
         .is_ok_and(|same| same.true_count() == same.len())
-}
-
-/// Floats as they are stored: there is one NaN and one zero.
-fn one_zero(values: ArrayRef) -> ArrayRef {
-    match values.data_type() {
-        DataType::Float64 => {
-            let one = |number: f64| match number {
-                number if number.is_nan() => f64::NAN.abs(),
-                number => number + 0.0,
-            };
-            Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
-        }
-        DataType::Float32 => {
-            let one = |number: f32| match number {
-                number if number.is_nan() => f32::NAN.abs(),
-                number => number + 0.0,
-            };
-            Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
-        }
-        _ => values,
-    }
 }
 
 /// Texts as values of the type.
@@ -219,6 +198,7 @@ fn words(data_type: &DataType) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::types::Float64Type;
     use arrow_array::{
         BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray,
         TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,

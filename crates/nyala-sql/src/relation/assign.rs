@@ -5,6 +5,7 @@ use super::datum::{Datum, refused};
 use super::input::Surroundings;
 use crate::error::{SqlError, SqlResult, SqlState};
 use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{ArrayRef, new_null_array};
 use arrow_schema::{DataType, TimeUnit};
 use datafusion::arrow::compute::cast;
@@ -13,6 +14,7 @@ use nyala_core::Value;
 use nyala_core::arrays::array_of_values;
 use nyala_core::store::Capabilities;
 use nyala_db::relations::DeclaredType;
+use std::sync::Arc;
 
 /// Values as a column of a name and type stores them. Texts become what the column needs if `is_unknown`: they were written
 /// as literals.
@@ -30,7 +32,8 @@ pub(crate) fn assigned(
     }
     match declared {
         DeclaredType::Text if values.data_type() == &own && !has_zero_byte(&values) => Ok(values),
-        // Texts may be too long, and floats get one NaN and one zero.
+        DeclaredType::Float4 | DeclaredType::Float8 if values.data_type() == &own => Ok(one_zero(&values)),
+        // Texts may be too long.
         DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => {
             converted(&values, is_unknown, name, declared, around)
         }
@@ -42,6 +45,27 @@ pub(crate) fn assigned(
         DeclaredType::Timestamptz => converted(&values, is_unknown, name, declared, around),
         _ if values.data_type() == &own => Ok(values),
         _ => converted(&values, is_unknown, name, declared, around),
+    }
+}
+
+/// Floats as they are stored: there is one NaN and one zero.
+pub(crate) fn one_zero(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float64 => {
+            let one = |number: f64| match number {
+                number if number.is_nan() => f64::NAN.abs(),
+                number => number + 0.0,
+            };
+            Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
+        }
+        DataType::Float32 => {
+            let one = |number: f32| match number {
+                number if number.is_nan() => f32::NAN.abs(),
+                number => number + 0.0,
+            };
+            Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
+        }
+        _ => values.clone(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Points that come as columns. Their rows are put in order of series, and written without lines in between: the tags of a
-//! series are read once, and values are copied, not printed and parsed.
+//! Points that come as columns, and are written without lines in between: the tags of a series are read once, and values are
+//! copied, not printed and parsed.
 
 use super::inserted_column::{InsertedColumn, without_field};
 use crate::error::SqlResult;
@@ -7,14 +7,14 @@ use crate::measurement::Source;
 use crate::relation::input::limited_text;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_array::{Array, ArrayRef, Int32Array, StringArray};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType;
-use datafusion::arrow::compute::{cast, take};
+use datafusion::arrow::compute::cast;
 use datafusion::error::DataFusionError;
 use foldhash::fast::RandomState;
 use nyala_core::{Error, Result};
-use nyala_db::ingest::{FieldSlice, MEASUREMENT_SPECIALS, TAG_SPECIALS, ValueSlice, push_name};
+use nyala_db::ingest::{FieldSlice, SeriesKeys, TagName, ValueSlice};
 use nyala_db::relations::DeclaredType;
 use nyala_db::write::ColumnBatch;
 use std::collections::HashMap;
@@ -108,35 +108,23 @@ impl PointColumns {
     }
 
     fn append(&self, batch: &mut ColumnBatch, chunk: &Chunk) -> Result<()> {
-        let groups = Groups::of(chunk);
-        let order = UInt32Array::from(groups.order);
-        let gathered =
-            |values: &ArrayRef| take(values, &order, None).map_err(|error| Error::invalid(error.to_string()));
+        let tags = chunk.tags.iter().map(|(name, values)| Ok((TagName::of(name)?, Texts::of(values))));
+        let tags = tags.collect::<Result<Vec<_>>>()?;
+        let groups = Groups::of(&tags, chunk.rows);
+        let mut keys = SeriesKeys::of(&self.measurement)?;
+        for row in groups.first {
+            let with_values = tags.iter().filter_map(|(name, texts)| Some((name, texts.at(row as usize)?)));
+            keys.push(with_values)?;
+        }
         let times = match &chunk.times {
-            Some(times) => gathered(times)?.as_primitive::<Int64Type>().values().clone(),
+            Some(times) => times.as_primitive::<Int64Type>().values().clone(),
             None => vec![self.now_ns; chunk.rows].into(),
         };
-        let fields = chunk.fields.iter().map(|(name, values)| FieldColumn::of(name, &gathered(values)?));
-        let mut fields = fields.collect::<Result<Vec<_>>>()?;
-        let mut head = String::new();
-        push_name(&mut head, "measurement", &self.measurement, MEASUREMENT_SPECIALS)?;
-        let mut start = 0;
-        for (first, end) in groups.first.into_iter().zip(groups.ends) {
-            let (end, mut key) = (end as usize, head.clone());
-            for (name, values) in &chunk.tags {
-                if let Some(text) = text_at(values, first as usize).filter(|text| !text.is_empty()) {
-                    key.push(',');
-                    push_name(&mut key, "tag", name, TAG_SPECIALS)?;
-                    key.push('=');
-                    push_name(&mut key, "tag value", text, TAG_SPECIALS)?;
-                }
-            }
-            let slices: Vec<FieldSlice<'_>> =
-                fields.iter_mut().map(|field| field.slice(start, end)).collect();
-            batch.append(key.as_bytes(), &times[start..end], &slices).map_err(Error::invalid)?;
-            start = end;
-        }
-        Ok(())
+        let fields = chunk.fields.iter().map(|(_, values)| FieldColumn::of(values));
+        let fields = fields.collect::<Result<Vec<_>>>()?;
+        let names = chunk.fields.iter().map(|(name, _)| name);
+        let slices: Vec<FieldSlice<'_>> = names.zip(&fields).map(|(name, field)| field.slice(name)).collect();
+        batch.append_rows(&keys, &groups.of_row, &times, &slices).map_err(Error::invalid)
     }
 }
 
@@ -152,46 +140,34 @@ impl Chunk {
     }
 }
 
-/// The rows of a chunk by series.
+/// The series of a chunk.
 struct Groups {
-    /// Rows, those of a series next to each other and in their order.
-    order: Vec<u32>,
-    /// A row of each series.
+    /// The number of each row's series.
+    of_row: Vec<u32>,
+    /// The first row of each series.
     first: Vec<u32>,
-    /// Where each series ends in the order.
-    ends: Vec<u32>,
 }
 
 impl Groups {
-    fn of(chunk: &Chunk) -> Self {
+    fn of(tags: &[(TagName, Texts<'_>)], rows: usize) -> Self {
         // The number of each row's combination of the tags so far, and of combinations.
-        let (mut ids, mut count) = (vec![0_u32; chunk.rows], 1_usize);
-        for (_, values) in &chunk.tags {
-            let (codes, different) = codes_of(values);
+        let (mut of_row, mut count) = (vec![0_u32; rows], 1);
+        for (_, texts) in tags {
+            let (codes, different) = texts.codes();
             let mut known = Numbers::within(count * different);
-            for (id, code) in ids.iter_mut().zip(codes) {
-                *id = known.number((*id as usize * different + code as usize) as u64);
+            for (own, code) in of_row.iter_mut().zip(codes) {
+                *own = known.number((*own as usize * different + code as usize) as u64);
             }
-            count = known.count.max(1) as usize;
+            count = known.count as usize;
         }
-        let mut ends = vec![0_u32; count];
-        ids.iter().for_each(|id| ends[*id as usize] += 1);
-        let mut sum = 0;
-        let starts = ends.iter_mut().map(|length| {
-            let start = sum;
-            sum += *length;
-            *length = sum;
-            start
-        });
-        let mut next: Vec<u32> = starts.collect();
-        let (mut order, mut first) = (vec![0; chunk.rows], vec![u32::MAX; count]);
-        for (row, id) in ids.iter().enumerate() {
-            let (id, row) = (*id as usize, row as u32);
-            order[next[id] as usize] = row;
-            next[id] += 1;
-            first[id] = first[id].min(row);
+        // They are numbered in the order in which they come.
+        let mut first = Vec::with_capacity(count);
+        for (row, number) in of_row.iter().enumerate() {
+            if *number as usize == first.len() {
+                first.push(row as u32);
+            }
         }
-        Self { order, first, ends }
+        Self { of_row, first }
     }
 }
 
@@ -224,26 +200,54 @@ impl Numbers {
     }
 }
 
-/// A number of each row's text, [`ABSENT`] if there is none, and how many numbers there are at most.
-fn codes_of(values: &ArrayRef) -> (Vec<u32>, usize) {
-    let mut known = Codes::default();
-    let codes = match values.as_dictionary_opt::<Int32Type>() {
-        None => values.as_string::<i32>().iter().map(|text| known.code(text)).collect(),
-        Some(dictionary) => {
-            let texts = dictionary.values().as_string::<i32>();
-            // Only texts that occur are looked at: a dictionary may be longer than the rows.
-            let mut of_key = vec![Numbers::NEW; texts.len()];
-            let code = |key: Option<i32>| {
-                let Some(key) = key.map(|key| key as usize) else { return ABSENT };
-                if of_key[key] == Numbers::NEW {
-                    of_key[key] = known.code(texts.is_valid(key).then(|| texts.value(key)));
-                }
-                of_key[key]
-            };
-            dictionary.keys().iter().map(code).collect()
+/// Texts of a tag.
+struct Texts<'a> {
+    texts: &'a StringArray,
+    /// Which of them each row has; `None`: the one at its place.
+    keys: Option<&'a Int32Array>,
+}
+
+impl<'a> Texts<'a> {
+    fn of(values: &'a ArrayRef) -> Self {
+        match values.as_dictionary_opt::<Int32Type>() {
+            None => Self { texts: values.as_string(), keys: None },
+            Some(dictionary) => {
+                Self { texts: dictionary.values().as_string(), keys: Some(dictionary.keys()) }
+            }
         }
-    };
-    (codes, known.0.len() + 1)
+    }
+
+    /// The text of a row.
+    fn at(&self, row: usize) -> Option<&'a str> {
+        let at = match self.keys {
+            None => row,
+            Some(keys) => keys.is_valid(row).then(|| keys.value(row) as usize)?,
+        };
+        self.texts.is_valid(at).then(|| self.texts.value(at))
+    }
+
+    /// A number of each row's text, [`ABSENT`] if there is none, and how many numbers there are at most.
+    fn codes(&self) -> (Vec<u32>, usize) {
+        let mut known = Codes::default();
+        let codes = match self.keys {
+            None => self.texts.iter().map(|text| known.code(text)).collect(),
+            Some(keys) => {
+                // Only texts that occur are looked at: a dictionary may be longer than the rows.
+                let mut of_key = vec![Numbers::NEW; self.texts.len()];
+                let mut code = |key: usize| {
+                    if of_key[key] == Numbers::NEW {
+                        of_key[key] = known.code(self.texts.is_valid(key).then(|| self.texts.value(key)));
+                    }
+                    of_key[key]
+                };
+                match keys.null_count() {
+                    0 => keys.values().iter().map(|key| code(*key as usize)).collect(),
+                    _ => keys.iter().map(|key| key.map_or(ABSENT, |key| code(key as usize))).collect(),
+                }
+            }
+        };
+        (codes, known.0.len() + 1)
+    }
 }
 
 /// Numbers of texts, from 1 on.
@@ -262,15 +266,6 @@ impl<'a> Codes<'a> {
     }
 }
 
-/// The text of a row.
-fn text_at(values: &ArrayRef, row: usize) -> Option<&str> {
-    let (texts, at) = match values.as_dictionary_opt::<Int32Type>() {
-        None => (values.as_string::<i32>(), row),
-        Some(dictionary) => (dictionary.values().as_string::<i32>(), dictionary.key(row)?),
-    };
-    texts.is_valid(at).then(|| texts.value(at))
-}
-
 /// Tags as they are grouped: texts, or a dictionary of them with keys of 32 bits.
 ///
 /// # Errors
@@ -285,13 +280,11 @@ pub(super) fn as_tags(values: &ArrayRef) -> SqlResult<ArrayRef> {
     Ok(values)
 }
 
-/// Values of a field in the order of series, and how many of them were taken.
-struct FieldColumn<'a> {
-    name: &'a str,
+/// Values of a field.
+struct FieldColumn {
     /// Which rows have one; `None`: all.
     present: Option<Vec<bool>>,
     values: Values,
-    taken: usize,
 }
 
 /// Those values that are there.
@@ -304,8 +297,8 @@ enum Values {
     String(Vec<u32>, String),
 }
 
-impl<'a> FieldColumn<'a> {
-    fn of(name: &'a str, values: &ArrayRef) -> Result<Self> {
+impl FieldColumn {
+    fn of(values: &ArrayRef) -> Result<Self> {
         let present =
             values.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.iter().collect());
         let all = present.is_none();
@@ -326,27 +319,18 @@ impl<'a> FieldColumn<'a> {
             }
             other => return Err(Error::invalid(format!("a field cannot be {other}"))),
         };
-        Ok(Self { name, present, values, taken: 0 })
+        Ok(Self { present, values })
     }
 
-    /// Those of the next rows.
-    fn slice(&mut self, start: usize, end: usize) -> FieldSlice<'_> {
-        let present = self.present.as_ref().map(|present| &present[start..end]);
-        let count = present.map_or(end - start, |present| present.iter().filter(|own| **own).count());
-        let from = self.taken;
-        self.taken += count;
-        let range = from..self.taken;
+    fn slice<'a>(&'a self, name: &'a str) -> FieldSlice<'a> {
         let values = match &self.values {
-            Values::Float(values) => ValueSlice::Float(&values[range]),
-            Values::Integer(values) => ValueSlice::Integer(&values[range]),
-            Values::Unsigned(values) => ValueSlice::Unsigned(&values[range]),
-            Values::Boolean(values) => ValueSlice::Boolean(&values[range]),
-            Values::String(ends, text) => {
-                let first = if from == 0 { 0 } else { ends[from - 1] as usize };
-                ValueSlice::String(&ends[range], text.as_bytes(), first)
-            }
+            Values::Float(values) => ValueSlice::Float(values),
+            Values::Integer(values) => ValueSlice::Integer(values),
+            Values::Unsigned(values) => ValueSlice::Unsigned(values),
+            Values::Boolean(values) => ValueSlice::Boolean(values),
+            Values::String(ends, text) => ValueSlice::String(ends, text.as_bytes(), 0),
         };
-        FieldSlice { name: self.name.as_bytes(), values, present }
+        FieldSlice { name: name.as_bytes(), values, present: self.present.as_deref() }
     }
 }
 
