@@ -84,6 +84,10 @@ impl SqlState {
     pub const WRONG_STATE: Self = Self("55000");
     /// invalid_sql_statement_name
     pub const UNKNOWN_STATEMENT: Self = Self("26000");
+    /// There is no such cursor.
+    pub const UNKNOWN_CURSOR: Self = Self("34000");
+    /// There is a cursor of that name.
+    pub const DUPLICATE_CURSOR: Self = Self("42P03");
     /// invalid_authorization_specification
     pub const UNKNOWN_USER: Self = Self("28000");
     /// invalid_savepoint_specification

@@ -17,6 +17,10 @@ use std::sync::Arc;
 /// In the metadata of a schema: its row is what a statement did that gives no rows.
 pub(crate) const COMMAND_KEY: &str = "nyala.command";
 
+/// Commands that count the rows that they show.
+const SELECT: &str = "SELECT";
+pub(crate) const FETCH: &str = "FETCH";
+
 /// The rows of an answer, which are computed as they are asked for. The statement runs until this is dropped.
 pub struct Rows {
     stream: SendableRecordBatchStream,
@@ -24,6 +28,8 @@ pub struct Rows {
     running: Option<Running>,
     /// What a statement did that changed the rows that it returns.
     tag: Option<CommandTag>,
+    /// The command that shows them, as PostgreSQL reports it.
+    command: &'static str,
     /// What rows that are there take.
     _held: Option<MemoryCharge>,
 }
@@ -52,7 +58,7 @@ impl Running {
 
 impl Rows {
     pub(crate) fn of(stream: SendableRecordBatchStream, running: Running) -> Self {
-        Self { stream, running: Some(running), tag: None, _held: None }
+        Self { stream, running: Some(running), tag: None, command: SELECT, _held: None }
     }
 
     /// The same rows, whose columns have the names that were announced.
@@ -73,11 +79,26 @@ impl Rows {
         self
     }
 
+    /// The same rows, shown by another command than a query.
+    #[must_use]
+    pub(crate) fn shown_by(self, command: &'static str) -> Self {
+        Self { command, ..self }
+    }
+
+    /// What was done when so many rows were taken, as PostgreSQL reports it.
+    pub fn completed(&self, taken: u64) -> String {
+        match (&self.tag, self.command) {
+            (Some(tag), _) => tag.to_string(),
+            (None, SELECT | FETCH) => format!("{} {taken}", self.command),
+            (None, command) => command.to_owned(),
+        }
+    }
+
     /// Rows that are there already.
     pub(crate) fn ready(rows: RecordBatch) -> Self {
         let schema = rows.schema();
         let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter([Ok(rows)]));
-        Self { stream: Box::pin(stream), running: None, tag: None, _held: None }
+        Self { stream: Box::pin(stream), running: None, tag: None, command: SELECT, _held: None }
     }
 
     /// The rows that a change returns, and what it did.
@@ -88,7 +109,7 @@ impl Rows {
         held: MemoryCharge,
     ) -> Self {
         let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter(rows.into_iter().map(Ok)));
-        Self { stream: Box::pin(stream), running: None, tag: Some(tag), _held: Some(held) }
+        Self { stream: Box::pin(stream), running: None, tag: Some(tag), command: SELECT, _held: Some(held) }
     }
 
     /// How many rows a change would change.

@@ -4,6 +4,7 @@ use crate::as_of;
 use crate::asof_join;
 use crate::chains;
 use crate::copy::{CopyStatement, CopySubject, begins_copy};
+use crate::cursor::{CursorStatement, begins_cursor_statement};
 use crate::distinct_from;
 use crate::dry_run;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -21,6 +22,8 @@ use std::sync::Arc;
 
 /// The longest text of a request, bytes.
 pub const TEXT_MAX_BYTES: usize = 16 << 20;
+/// Words that may begin a statement that the parser does not know, or knows otherwise.
+const UNKNOWN: [&str; 6] = ["copy", "alter", "declare", "fetch", "move", "close"];
 /// How deeply expressions and queries may be nested.
 const DEPTH_MAX: usize = 100;
 
@@ -43,6 +46,8 @@ pub struct Statement {
     pub(crate) shape: Option<Arc<Shape>>,
     /// The COPY that it is; `ast` says nothing then.
     pub(crate) copy: Option<Arc<Copy>>,
+    /// What it does with a cursor; `ast` says nothing then.
+    pub(crate) cursor: Option<Arc<OfCursor>>,
 }
 
 /// A COPY, and the statement whose rows it copies.
@@ -50,6 +55,15 @@ pub struct Statement {
 pub(crate) struct Copy {
     pub(crate) written: CopyStatement,
     pub(crate) query: Option<Statement>,
+}
+
+/// A statement about a cursor, and the query that it declares.
+#[derive(Debug)]
+pub(crate) struct OfCursor {
+    pub(crate) written: CursorStatement,
+    pub(crate) query: Option<Statement>,
+    /// Its text.
+    text: String,
 }
 
 /// Prepared statements to be forgotten.
@@ -84,7 +98,9 @@ impl Statement {
             parsed.iter_mut().for_each(Parsed::repair_distinct);
         }
         let text: Arc<str> = text.into();
-        if parsed.len() > 1 || parsed.iter().any(|own| own.as_of.is_some() || own.copy.is_some()) {
+        if parsed.len() > 1
+            || parsed.iter().any(|own| own.as_of.is_some() || own.copy.is_some() || own.cursor.is_some())
+        {
             shape = None;
         }
         Ok(parsed.into_iter().map(|own| own.statement(&text, shape.clone())).collect())
@@ -106,6 +122,9 @@ impl Statement {
     pub fn shown(&self) -> String {
         if let Some(copy) = &self.copy {
             return copy.written.text.clone();
+        }
+        if let Some(cursor) = &self.cursor {
+            return cursor.text.clone();
         }
         if let Some(undo) = Undo::of(&self.ast) {
             return undo.to_string();
@@ -133,6 +152,7 @@ struct Parsed {
     is_view: bool,
     as_of: Option<ast::Expr>,
     copy: Option<ParsedCopy>,
+    cursor: Option<ParsedCursor>,
 }
 
 /// A COPY, and the statement whose rows it copies.
@@ -141,25 +161,40 @@ struct ParsedCopy {
     query: Option<Box<Parsed>>,
 }
 
+/// A statement about a cursor, and the query that it declares.
+struct ParsedCursor {
+    written: CursorStatement,
+    query: Option<Box<Parsed>>,
+    text: String,
+}
+
 impl Parsed {
     fn repair_distinct(&mut self) {
         distinct_from::repair(&mut self.ast);
         if let Some(query) = self.copy.as_mut().and_then(|copy| copy.query.as_mut()) {
             query.repair_distinct();
         }
+        if let Some(query) = self.cursor.as_mut().and_then(|cursor| cursor.query.as_mut()) {
+            query.repair_distinct();
+        }
     }
 
     fn statement(self, text: &Arc<str>, shape: Option<Arc<Shape>>) -> Statement {
-        let Self { ast, is_upsert, is_dry_run, is_view, as_of, copy } = self;
+        let Self { ast, is_upsert, is_dry_run, is_view, as_of, copy, cursor } = self;
         let copy = copy.map(|ParsedCopy { written, query }| {
             Arc::new(Copy { written, query: query.map(|query| query.statement(text, None)) })
         });
+        let cursor = cursor.map(|cursor| {
+            let query = cursor.query.map(|query| query.statement(text, None));
+            Arc::new(OfCursor { written: cursor.written, query, text: cursor.text })
+        });
         let (ast, as_of) = (Arc::new(ast), as_of.map(Arc::new));
-        Statement { ast, text: text.clone(), is_upsert, is_dry_run, is_view, as_of, shape, copy }
+        Statement { ast, text: text.clone(), is_upsert, is_dry_run, is_view, as_of, shape, copy, cursor }
     }
 
     fn plain(ast: ast::Statement) -> Self {
-        Self { ast, is_upsert: false, is_dry_run: false, is_view: false, as_of: None, copy: None }
+        let (as_of, copy, cursor) = (None, None, None);
+        Self { ast, is_upsert: false, is_dry_run: false, is_view: false, as_of, copy, cursor }
     }
 
     fn of_copy(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
@@ -171,17 +206,38 @@ impl Parsed {
                 _ => return Err(ParserError::ParserError("syntax error at or near \")\"".to_owned())),
             },
         };
-        let nothing = ast::Statement::Discard { object_type: ast::DiscardObject::TEMP };
         let copy = Some(ParsedCopy { written, query });
-        Ok(Self { copy, ..Self::plain(nothing) })
+        Ok(Self { copy, ..Self::plain(nothing()) })
     }
+
+    fn of_cursor(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
+        let (written, tokens) = CursorStatement::parse(part)?;
+        let query = match &written {
+            CursorStatement::Declare(_) => match statements(tokens)?.pop() {
+                Some(query) if matches!(query.ast, ast::Statement::Query(_)) => Some(Box::new(query)),
+                _ => {
+                    let words = "syntax error: DECLARE CURSOR needs a query";
+                    return Err(ParserError::ParserError(words.to_owned()));
+                }
+            },
+            _ => None,
+        };
+        let text = part.iter().map(|token| token.token.to_string()).collect::<String>().trim().to_owned();
+        let cursor = Some(ParsedCursor { written, query, text });
+        Ok(Self { cursor, ..Self::plain(nothing()) })
+    }
+}
+
+/// In the place of a statement that the parser does not know.
+fn nothing() -> ast::Statement {
+    ast::Statement::Discard { object_type: ast::DiscardObject::TEMP }
 }
 
 /// The statements of a text.
 fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
     let is_plain = |token: &TokenWithSpan| {
-        !is_upsert(token) && !["copy", "alter"].iter().any(|word| latest_on::is_word(token, word))
+        !is_upsert(token) && !UNKNOWN.iter().any(|word| latest_on::is_word(token, word))
     };
     if tokens.iter().all(is_plain)
         && !as_of::may_be_in(&tokens)
@@ -195,6 +251,10 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
     for part in tokens.split(|token| token.token == Token::SemiColon) {
         if begins_copy(part) {
             statements.push(Parsed::of_copy(part)?);
+            continue;
+        }
+        if begins_cursor_statement(part) {
+            statements.push(Parsed::of_cursor(part)?);
             continue;
         }
         let mut part = part.to_vec();

@@ -148,10 +148,10 @@ impl Connection {
                 backend::parameter_description(&mut self.wire.output, &statement.parameters);
                 (statement, None)
             }
-            Target::Portal(name) => {
-                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
-                (portal.statement.clone(), Some(portal.formats.clone()))
-            }
+            Target::Portal(name) => match self.portals.get(name) {
+                Some(portal) => (portal.statement.clone(), Some(portal.formats.clone())),
+                None => return self.describe_cursor(name),
+            },
         };
         let Some(columns) = &statement.columns else {
             backend::no_data(&mut self.wire.output);
@@ -162,6 +162,16 @@ impl Connection {
         let described = statement.names().zip(columns).zip(formats);
         let described = described.map(|((name, column), format)| (name, *column, format));
         backend::row_description(&mut self.wire.output, described);
+        Ok(())
+    }
+
+    /// Says what a cursor gives: clients take it for a portal, which it is in PostgreSQL.
+    fn describe_cursor(&mut self, name: &str) -> Result<(), Stop> {
+        let schema = self.session.cursor_columns(name).ok_or_else(|| no_portal(name))?;
+        let columns = schema.fields().iter().zip(columns_of(schema)?);
+        let columns = columns.map(|(field, column)| (field.name().as_str(), column, Format::Text));
+        let columns: Vec<_> = columns.collect();
+        backend::row_description(&mut self.wire.output, columns.into_iter());
         Ok(())
     }
 
@@ -244,7 +254,7 @@ impl Connection {
         };
         let sent = fetch.send(&mut self.wire, most).await?;
         match sent.is_end {
-            true => backend::command_complete(&mut self.wire.output, &format!("SELECT {}", sent.rows)),
+            true => backend::command_complete(&mut self.wire.output, &fetch.completed(&sent)),
             false => {
                 backend::portal_suspended(&mut self.wire.output);
                 portal.state = State::Suspended(fetch);
@@ -257,7 +267,10 @@ impl Connection {
     pub(super) fn close(&mut self, target: &Target) {
         match target {
             Target::Statement(name) => self.forget_statement(name),
-            Target::Portal(name) => self.forget_portal(name),
+            Target::Portal(name) => {
+                self.forget_portal(name);
+                self.session.close_cursor(name);
+            }
         }
         backend::close_complete(&mut self.wire.output);
     }

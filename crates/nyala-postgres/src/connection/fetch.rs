@@ -65,6 +65,11 @@ impl Fetch {
         Ok(Sent { rows: sent, is_end: false })
     }
 
+    /// What was done, as PostgreSQL reports it.
+    pub(super) fn completed(&self, sent: &Sent) -> String {
+        self.rows.completed(sent.rows)
+    }
+
     async fn send_batch(
         &mut self,
         wire: &mut Wire,

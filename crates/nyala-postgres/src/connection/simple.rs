@@ -48,8 +48,9 @@ impl Connection {
                 let described =
                     described.map(|(field, (column, format))| (field.name().as_str(), *column, *format));
                 backend::row_description(&mut self.wire.output, described);
-                let sent = Fetch::of(rows, columns, self.session.zone()).send(&mut self.wire, 0).await?;
-                backend::command_complete(&mut self.wire.output, &format!("SELECT {}", sent.rows));
+                let mut fetch = Fetch::of(rows, columns, self.session.zone());
+                let sent = fetch.send(&mut self.wire, 0).await?;
+                backend::command_complete(&mut self.wire.output, &fetch.completed(&sent));
             }
             Outcome::CopyIn(copy) => {
                 let tag = Box::pin(self.copy_in(copy)).await?;

@@ -1,6 +1,7 @@
 //! The statement, as PostgreSQL's grammar has it: the parser knows a part of it only, and takes what follows the semicolon
 //! for rows.
 
+use crate::token_reader::{TokenReader, is_word, text_of};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -85,10 +86,10 @@ impl CopyStatement {
             Some(open) => {
                 let close = closing(tokens, open)
                     .ok_or_else(|| ParserError::ParserError("syntax error at end of input".to_owned()))?;
-                (Reader(parser(close + 1)), CopySubject::Query(tokens[open + 1..close].to_vec()))
+                (TokenReader(parser(close + 1)), CopySubject::Query(tokens[open + 1..close].to_vec()))
             }
             None => {
-                let mut reader = Reader(parser(behind_copy));
+                let mut reader = TokenReader(parser(behind_copy));
                 let place = reader.place();
                 // `COPY BINARY t`; a table may be called so, too.
                 let next_is_name = matches!(reader.0.peek_nth_token(1).token, Token::Word(word)
@@ -154,57 +155,7 @@ fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     })
 }
 
-fn is_word(token: &Token, word: &str) -> bool {
-    matches!(token, Token::Word(own) if own.quote_style.is_none() && own.value.eq_ignore_ascii_case(word))
-}
-
-/// What is left of the statement.
-struct Reader<'a>(Parser<'a>);
-
-impl Reader<'_> {
-    fn place(&self) -> Location {
-        self.0.peek_token().span.start
-    }
-
-    /// Takes a word if it is the next one.
-    fn takes(&mut self, word: &str) -> bool {
-        let is_next = is_word(&self.0.peek_token().token, word);
-        if is_next {
-            self.0.next_token();
-        }
-        is_next
-    }
-
-    /// A text in quotes.
-    fn text(&mut self) -> Result<String, ParserError> {
-        match text_of(&self.0.peek_token().token) {
-            Some(text) => {
-                self.0.next_token();
-                Ok(text)
-            }
-            None => Err(self.unexpected()),
-        }
-    }
-
-    /// A name, in small letters unless it is in quotes.
-    fn name(&mut self) -> Result<String, ParserError> {
-        match self.0.peek_token().token {
-            Token::Word(word) => {
-                self.0.next_token();
-                Ok(if word.quote_style.is_some() { word.value } else { word.value.to_lowercase() })
-            }
-            _ => Err(self.unexpected()),
-        }
-    }
-
-    fn names(&mut self) -> Result<Vec<String>, ParserError> {
-        let mut names = vec![self.name()?];
-        while self.0.consume_token(&Token::Comma) {
-            names.push(self.name()?);
-        }
-        Ok(names)
-    }
-
+impl TokenReader<'_> {
     /// `name value, name value)`
     fn options(&mut self, options: &mut Vec<WrittenOption>) -> Result<(), ParserError> {
         loop {
@@ -276,22 +227,5 @@ impl Reader<'_> {
             };
             options.push(WrittenOption { name: name.to_owned(), value, place });
         }
-    }
-
-    /// The error that the next token cannot stand there.
-    fn unexpected(&self) -> ParserError {
-        let next = self.0.peek_token();
-        ParserError::ParserError(match next.token {
-            Token::EOF => "syntax error at end of input".to_owned(),
-            token => format!("syntax error at or near \"{token}\"{}", next.span.start),
-        })
-    }
-}
-
-fn text_of(token: &Token) -> Option<String> {
-    match token {
-        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => Some(text.clone()),
-        Token::DollarQuotedString(text) => Some(text.value.clone()),
-        _ => None,
     }
 }

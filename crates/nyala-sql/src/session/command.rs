@@ -76,11 +76,12 @@ impl Session {
             }
             Command::Show(name) => {
                 let (name, value) = self.settings.get(&name)?;
-                return Ok(Outcome::Rows(Rows::ready(text_rows(&[name], &[vec![value]])?)));
+                return Ok(Outcome::Rows(Rows::ready(text_rows(&[name], &[vec![value]])?).shown_by("SHOW")));
             }
             Command::ShowAll => {
                 let (names, values): (Vec<_>, Vec<_>) = self.settings.all().unzip();
-                return Ok(Outcome::Rows(Rows::ready(text_rows(&["name", "setting"], &[names, values])?)));
+                let rows = text_rows(&["name", "setting"], &[names, values])?;
+                return Ok(Outcome::Rows(Rows::ready(rows).shown_by("SHOW")));
             }
             Command::SetAndShow(all) => {
                 for (name, value) in &all {
@@ -106,15 +107,21 @@ impl Session {
                 "SET"
             }
             Command::Commit => match self.transaction.take() {
-                Some(transaction) if transaction.has_failed => "ROLLBACK",
+                Some(transaction) if transaction.has_failed => {
+                    self.end_cursors(false);
+                    "ROLLBACK"
+                }
                 Some(transaction) => {
-                    transaction.commit().await?;
+                    let committed = transaction.commit().await;
+                    self.end_cursors(committed.is_ok());
+                    committed?;
                     "COMMIT"
                 }
                 None => "COMMIT",
             },
             Command::Rollback => {
                 self.transaction = None;
+                self.end_cursors(false);
                 "ROLLBACK"
             }
             Command::Savepoint(name) => {
@@ -139,6 +146,7 @@ impl Session {
                 }
                 self.settings.reset();
                 self.state = None;
+                self.cursors.clear();
                 "DISCARD ALL"
             }
         };
@@ -146,7 +154,7 @@ impl Session {
     }
 
     /// The transaction that a statement is about.
-    fn own_transaction(&mut self, statement: &str) -> SqlResult<&mut Transaction> {
+    pub(super) fn own_transaction(&mut self, statement: &str) -> SqlResult<&mut Transaction> {
         let own = self.transaction.as_mut().filter(|transaction| !transaction.is_of_series);
         own.ok_or_else(|| {
             let words = format!("{statement} can only be used in transaction blocks");

@@ -5,6 +5,7 @@ mod changes;
 mod command;
 mod copy;
 mod create_as;
+mod cursors;
 mod definition;
 mod files;
 mod look_up;
@@ -24,6 +25,7 @@ use run::{Planning, Run, ToPlan};
 
 use crate::command_tag::CommandTag;
 use crate::copy::CopyForm;
+use crate::cursor::Cursor;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::DatabaseNames;
 use crate::plans::check_only_reads;
@@ -45,6 +47,7 @@ use nyala_exec::Zone;
 use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
 use set_config::settings_of;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,6 +65,8 @@ pub struct Session {
     pub(crate) database: String,
     pub(crate) settings: Settings,
     pub(crate) transaction: Option<Transaction>,
+    /// By name.
+    cursors: HashMap<String, Cursor>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
@@ -117,6 +122,7 @@ impl Session {
             database,
             settings,
             transaction: None,
+            cursors: HashMap::new(),
             state: None,
             running,
         }
@@ -185,6 +191,10 @@ impl Session {
             let text = statement.text.clone();
             let plan = Box::pin(self.prepare_copy(&copy)).await.map_err(|error| error.placed_in(&text))?;
             let prepared = Prepared::of_copy(statement, plan);
+            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
+        }
+        if let Some(cursor) = statement.cursor.clone() {
+            let prepared = Box::pin(self.prepare_cursor(statement, &cursor, types)).await?;
             return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
         }
         let prepared = match &*statement.ast {
@@ -262,6 +272,9 @@ impl Session {
                     PreparedPlan::LookUp(look_up) => Some(
                         self.execute_look_up(look_up, current.bound(values.clone(), self.zone())?).await?,
                     ),
+                    PreparedPlan::Cursor(plan) => {
+                        Some(Box::pin(self.execute_cursor(current, plan, values.clone())).await?)
+                    }
                     PreparedPlan::Copy(plan) => Box::pin(self.execute_copy(&current.statement, plan)).await?,
                     PreparedPlan::Past(past) => {
                         self.execute_past(&current.statement, past, values.clone()).await?

@@ -8,6 +8,7 @@ use super::files::CopyFile;
 use super::look_up::LookUp;
 use crate::complexity;
 use crate::copy::CopyForm;
+use crate::cursor::{CursorStatement, Declared};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::plan_parameters::{parameter_types, with_types};
 use crate::plans::{KnownPlan, calls_stable_function};
@@ -65,6 +66,8 @@ pub(crate) enum PreparedPlan {
     },
     /// Copies rows from its client, or to it.
     Copy(Arc<CopyPlan>),
+    /// Makes, reads or forgets a cursor.
+    Cursor(Arc<CursorPlan>),
     /// Asks for a moment of the past.
     Past(Arc<PastPlan>),
     /// Does something with the session alone.
@@ -85,6 +88,15 @@ pub(crate) enum CopyPlan {
         form: CopyForm,
         file: Option<CopyFile>,
     },
+}
+
+/// A prepared statement about a cursor.
+#[derive(Debug)]
+pub(crate) enum CursorPlan {
+    /// Makes a cursor for a query.
+    Declare(Declared, Box<Prepared>),
+    /// Something with a cursor that is there.
+    Known(CursorStatement),
 }
 
 /// A query of a moment of the past.
@@ -147,7 +159,8 @@ impl Prepared {
 
     /// Whether its plan may no longer be right when a table was altered.
     pub(crate) fn depends_on_tables(&self) -> bool {
-        !matches!(self.plan, PreparedPlan::Session | PreparedPlan::Definition)
+        // The query of a cursor is a prepared statement of its own.
+        !matches!(self.plan, PreparedPlan::Session | PreparedPlan::Definition | PreparedPlan::Cursor(_))
     }
 
     /// Plans a query. `given` are the types of parameters that the client knows.

@@ -8,6 +8,7 @@ use crate::plans::Reused;
 use crate::rows::Rows;
 use crate::session::Outcome;
 use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast;
 
 impl Session {
     pub(super) async fn execute_query(
@@ -41,6 +42,10 @@ impl Session {
         let snapshot = self.transaction_snapshot().await?;
         let run = self.run(&prepared.statement, freshness, snapshot, &values)?;
         let rows = self.stream(&run, run.execution.clone(), planning, values).await?;
-        Ok(Outcome::Rows(Rows::of(rows, run.running).named(prepared.columns.as_ref())))
+        let rows = Rows::of(rows, run.running).named(prepared.columns.as_ref());
+        Ok(Outcome::Rows(match *prepared.statement.ast {
+            ast::Statement::Explain { .. } => rows.shown_by("EXPLAIN"),
+            _ => rows,
+        }))
     }
 }

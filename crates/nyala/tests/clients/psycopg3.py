@@ -91,6 +91,15 @@ with psycopg.connect(where) as connection:
         cursors = [connection.execute("SELECT %s::int", (number,)) for number in range(50)]
         assert [cursor.fetchone()[0] for cursor in cursors] == list(range(50))
 
+    with connection.transaction(), connection.cursor("named") as cursor:
+        cursor.itersize = 3000
+        cursor.execute("SELECT generate_series FROM generate_series(1, 20000) WHERE generate_series > %s", (0,))
+        assert cursor.fetchone() == (1,)
+        cursor.scroll(9)
+        assert sum(1 for _ in cursor) == 19990
+        cursor.execute("SELECT 1")
+    refused(connection, "0A000", "DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT 1")
+
     with connection.cursor() as cursor:
         assert sum(1 for _ in cursor.stream("SELECT generate_series FROM generate_series(1, 20000)")) == 20000
 

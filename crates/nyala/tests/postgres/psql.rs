@@ -44,7 +44,14 @@ pub(crate) fn printed(program: &str, server: &Server, settings: &str, statements
 #[test]
 fn tables_are_defined_and_changed_as_by_postgresql() {
     let Some(psql) = program() else { return };
-    compare(&psql, &Server::start(&[]), "tables");
+    compare(&psql, &Server::start(&[]), "tables", &["--quiet"]);
+}
+
+/// Statements of `testdata/postgres/cursors.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn cursors_go_forward_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "cursors", &[]);
 }
 
 /// Statements of `testdata/postgres/zones.sql`, whose answers a real PostgreSQL 15 has given.
@@ -52,7 +59,7 @@ fn tables_are_defined_and_changed_as_by_postgresql() {
 fn times_are_shown_and_read_in_the_zone_of_the_session() {
     let Some(psql) = program() else { return };
     let server = Server::start(&[]);
-    compare(&psql, &server, "zones");
+    compare(&psql, &server, "zones", &["--quiet"]);
     let ask = |statements: &[&str]| printed(&psql, &server, "user=me dbname=d", statements);
     let zone = "SET TimeZone = 'America/New_York'";
     assert_eq!(
@@ -72,13 +79,13 @@ fn times_are_shown_and_read_in_the_zone_of_the_session() {
 }
 
 /// Compares what statements of a file answer with what PostgreSQL answered.
-fn compare(psql: &str, server: &Server, name: &str) {
+fn compare(psql: &str, server: &Server, name: &str, options: &[&str]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/postgres");
     let directory = tempfile::tempdir().expect("a directory");
     let answers = directory.path().join("answers");
     let file = std::fs::File::create(&answers).expect("a file");
     let mut command = command(psql, server, "user=me dbname=d");
-    command.args(["--quiet", "--tuples-only", "--echo-all", "--set=VERBOSITY=sqlstate"]);
+    command.args(["--tuples-only", "--echo-all", "--set=VERBOSITY=sqlstate"]).args(options);
     command.stdin(std::fs::File::open(folder.join(format!("{name}.sql"))).expect("statements"));
     command.stdout(file.try_clone().expect("a file")).stderr(file);
     assert!(command.status().expect("it runs").success());
