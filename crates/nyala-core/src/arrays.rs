@@ -16,6 +16,12 @@ use arrow_array::{
 use arrow_schema::{DataType, TimeUnit};
 use std::sync::Arc;
 
+/// Bytes of the values of an array. Arrays that came in one message share its buffer, which is not counted for each of them.
+pub fn value_bytes(array: &ArrayRef) -> usize {
+    let of_values = array.to_data().get_slice_memory_size();
+    of_values.unwrap_or_else(|_| array.get_buffer_memory_size())
+}
+
 /// The value of a slot, or `None` if it is not valid. Panics on an array type that no column has.
 pub fn value_at(array: &ArrayRef, row: usize) -> Option<Value> {
     if array.is_null(row) {
@@ -213,4 +219,17 @@ fn collect_like<'a>(like: &ArrayRef, rows: impl Iterator<Item = (&'a ArrayRef, u
 
 fn out_of_range(column_type: ColumnType) -> Error {
     Error::invalid(format!("a value is out of range for {column_type:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_has_the_bytes_of_its_values_only() {
+        let numbers: ArrayRef = Arc::new((0..1000).collect::<Int64Array>());
+        assert_eq!(value_bytes(&numbers.slice(10, 5)), 5 * 8);
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["abc"; 1000]));
+        assert_eq!(value_bytes(&texts.slice(10, 5)), 5 * 3 + 6 * 4, "texts and where they begin and end");
+    }
 }

@@ -26,6 +26,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use bytes::Bytes;
+use nyala_core::arrays::value_bytes;
 use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{Operation, WriteBatch, WriteOutcome, validate_keys};
 use nyala_core::time::partition_time;
@@ -389,7 +390,7 @@ pub(crate) fn rows_of(batch: &WriteBatch) -> u64 {
 
 /// About how many bytes the cells of a batch take.
 pub(crate) fn memory_bytes(batch: &WriteBatch) -> u64 {
-    let bytes = |array: &ArrayRef| array.get_buffer_memory_size() as u64;
+    let bytes = |array: &ArrayRef| value_bytes(array) as u64;
     let of_operation = |operation: &Operation| -> u64 {
         match operation {
             Operation::Upsert(upsert) => upsert.columns.iter().map(|cells| bytes(&cells.values)).sum(),

@@ -17,9 +17,10 @@ use crate::relation::rules::{Rules, need_plans};
 use crate::session::definition::table_of;
 use crate::session::{Run, Session};
 use crate::statement::Statement;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::ArrayRef;
 use arrow_schema::{DataType, SchemaRef};
 use nyala_core::ErrorKind;
+use nyala_core::arrays::value_bytes;
 use nyala_core::store::{Stage, StoreRef};
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{DeclaredType, Relation};
@@ -205,7 +206,7 @@ impl CopyIn {
         let declared = declared.collect::<SqlResult<Vec<_>>>();
         copied.columns = declared.map_err(|error| self.located(error, &copied))?;
         let mut held = self.run.memory().hold();
-        held.charge(copied.columns.iter().map(|column| column.get_array_memory_size()).sum())?;
+        held.charge(copied.columns.iter().map(value_bytes).sum())?;
         let written = match &mut self.kind {
             Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
             Kind::Points(own) => own.write(&copied),
