@@ -80,6 +80,34 @@ fn rows_are_inserted_found_changed_and_deleted() {
 }
 
 #[test]
+fn few_rows_of_many_columns_are_found_by_any_column() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    let columns: String = (0..12).map(|number| format!(", c{number} int")).collect();
+    done(&server, &format!("CREATE TABLE wide (a int, b int, n int{columns}, PRIMARY KEY (a, b))"));
+    let rows = "INSERT INTO wide (a, b, n, c0, c11) SELECT v / 10, v % 10, v % 500, v, -v FROM generate_series(0, 9999) AS t(v)";
+    assert_eq!(changed(&server, rows), 10_000);
+    assert_eq!(changed(&server, "UPDATE wide SET c3 = 1, n = 7 WHERE n = 8"), 20);
+    assert_eq!(changed(&server, "DELETE FROM wide WHERE n = 9"), 20);
+    // The store judges the first form of each condition; the second one is computed for all rows.
+    for (judged, computed) in [("n = 7", "n + 0 = 7"), ("n < 10", "n + 0 < 10"), ("n = 9", "n + 0 = 9")] {
+        for end in ["", " AND a > 300"] {
+            for order in ["a, b", "a DESC, b DESC", "a, b LIMIT 5", "a DESC, b DESC LIMIT 3 OFFSET 4"] {
+                let select =
+                    |condition| format!("SELECT * FROM wide WHERE {condition}{end} ORDER BY {order}");
+                assert_eq!(
+                    answer(&server, &select(judged)),
+                    answer(&server, &select(computed)),
+                    "{}",
+                    select(judged)
+                );
+            }
+        }
+    }
+    assert_eq!(number(&server, "SELECT count(*) FROM (SELECT * FROM wide WHERE n = 7)"), 40);
+}
+
+#[test]
 fn a_statement_is_done_as_a_whole_or_not_at_all() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = started(dir.path());

@@ -26,11 +26,21 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
 };
 use futures::TryStreamExt;
+use nyala_core::arrays::value_at;
 use nyala_core::store::{Direction, Order, RowSelection, RowStream, ScanRequest, SnapshotRef};
-use nyala_core::{ColumnId, TableId};
+use nyala_core::{ColumnId, TableId, Value};
 use nyala_exec::Distinct;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
+
+/// Rows that conditions leave are read by their keys if they are at most one of so many: by its key, a row of many columns costs
+/// about thirty times what it costs in a scan.
+const ROWS_PER_FOUND_ROW: usize = 64;
+/// The most rows that are read by their keys.
+const FOUND_ROWS_MAX: usize = 256;
+/// With fewer columns that neither conditions nor keys read, a scan reads hardly more than what finds the rows.
+const OTHER_COLUMNS_MIN: usize = 8;
 
 /// Rows of a table, as a node of a plan.
 #[derive(Clone)]
@@ -97,7 +107,21 @@ impl RelationScan {
             selections.reverse();
         }
         let (left, schema) = (self.limit.unwrap_or(usize::MAX), self.schema());
-        Ok(Reading { scan: self, schema, snapshot, stored, places, selections, left, rows: None })
+        let mut reading =
+            Reading { scan: self, schema, snapshot, stored, places, selections, left, rows: None };
+        reading.find_few().await?;
+        Ok(reading)
+    }
+
+    /// How many rows are few, if the scan reads many columns that are of use for few rows only.
+    fn few_rows(&self) -> Option<usize> {
+        let judged = |id: &ColumnId| self.conditions.predicates.iter().any(|own| own.column == *id);
+        let others = self.shown().filter(|id| !judged(id) && !self.columns.key.contains(id));
+        if self.conditions.predicates.is_empty() || others.count() < OTHER_COLUMNS_MIN {
+            return None;
+        }
+        let few = (self.rows? / ROWS_PER_FOUND_ROW).min(FOUND_ROWS_MAX);
+        (few > 0).then_some(few)
     }
 }
 
@@ -248,6 +272,35 @@ struct Reading {
 }
 
 impl Reading {
+    /// Finds the rows that conditions leave by the columns that are judged. If they are few, only they are read.
+    async fn find_few(&mut self) -> Result<()> {
+        let Some(few) = self.scan.few_rows() else { return Ok(()) };
+        let mut keys: Vec<Vec<Value>> = Vec::new();
+        for selection in self.selections.iter().rev() {
+            let limit = Some((few + 1 - keys.len()).min(self.left - keys.len()));
+            let columns = self.scan.columns.key.clone();
+            let request = ScanRequest { columns, limit, ..self.request(selection.clone()) };
+            let mut rows = self.snapshot.scan(request).await.map_err(outside)?;
+            while let Some(batch) = rows.next().await.map_err(outside)? {
+                let key = |row| batch.columns.iter().filter_map(|values| value_at(values, row)).collect();
+                keys.extend((0..batch.rows).map(key));
+                if keys.len() > few {
+                    return Ok(());
+                }
+            }
+            if keys.len() >= self.left {
+                break;
+            }
+        }
+        let one = |key: Vec<Value>| RowSelection::Keys {
+            start: Bound::Included(key.clone()),
+            end: Bound::Included(key),
+        };
+        // The next one is taken from the end.
+        self.selections = keys.into_iter().rev().map(one).collect();
+        Ok(())
+    }
+
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.left == 0 {
