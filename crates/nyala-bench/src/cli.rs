@@ -1,5 +1,8 @@
 //! The command line of `nyala bench`.
 
+#[cfg(feature = "sql")]
+pub mod sql;
+
 use crate::client::dialect::Dialect;
 use crate::time::parse_duration;
 use crate::workload::ycsb::Workload;
@@ -24,6 +27,10 @@ pub enum BenchCommand {
     /// YCSB in SQL: rows of text by key, loaded, read, changed and scanned
     #[command(after_help = YCSB_EXAMPLES)]
     Ycsb(Box<YcsbArgs>),
+    /// Tables of SQL: loaded, and asked, beside DuckDB and DataFusion on Parquet of the same rows
+    #[cfg(feature = "sql")]
+    #[command(subcommand)]
+    Sql(Box<sql::SqlCommand>),
     /// Show result files side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
@@ -395,7 +402,10 @@ mod tests {
     fn every_example_of_the_help_is_understood() {
         Arguments::command().debug_assert();
         let helps = [TSBS_EXAMPLES, DEVOPS_EXAMPLES, NARROW_EXAMPLES, MIXED_EXAMPLES, COMPARE_EXAMPLES];
-        let lines = helps.iter().flat_map(|help| help.lines().skip(1));
+        #[cfg(feature = "sql")]
+        let helps =
+            helps.into_iter().chain([sql::TPCH_EXAMPLES, sql::CLICKBENCH_EXAMPLES, sql::STAR_EXAMPLES]);
+        let lines = helps.into_iter().flat_map(|help| help.lines().skip(1));
         for line in lines {
             // An explanation follows after at least two spaces.
             let command = line.trim().split("  ").next().unwrap_or_default().replace('\'', "");

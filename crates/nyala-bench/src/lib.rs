@@ -12,6 +12,8 @@ pub mod client;
 pub mod demo;
 pub mod error;
 pub mod measure;
+#[cfg(feature = "sql")]
+pub mod peer;
 pub mod query;
 pub mod random;
 pub mod report;

@@ -13,6 +13,10 @@ pub struct ServerUnderTest {
     pub url: String,
     /// `host:port` of its PostgreSQL's protocol, if it has that.
     pub postgres: Option<String>,
+    /// `host:port` of its Flight SQL, if it has that.
+    pub flight: Option<String>,
+    /// Where it reads and writes files of COPY, if it may.
+    pub files_dir: Option<PathBuf>,
     /// Its process.
     pub pid: Option<u32>,
     /// Where it keeps its data.
@@ -36,6 +40,10 @@ pub struct Server {
     pub target: Target,
     /// `host:port` of its PostgreSQL's protocol, if that is known.
     pub postgres: Option<String>,
+    /// `host:port` of its Flight SQL, if that is known.
+    pub flight: Option<String>,
+    /// Where it reads and writes files of COPY, if that is here.
+    pub files_dir: Option<PathBuf>,
     /// Measures its process.
     pub probe: ServerProbe,
     /// Whether it was started for this run, so that its data may be dropped.
@@ -54,6 +62,8 @@ impl Server {
             return Ok(Server {
                 target,
                 postgres: args.postgres.clone(),
+                flight: None,
+                files_dir: None,
                 probe: ServerProbe { pid, data_dir },
                 fresh: false,
                 restart: None,
@@ -64,6 +74,8 @@ impl Server {
         Ok(Server {
             target: Target::parse(&started.url)?,
             postgres: started.postgres,
+            flight: started.flight,
+            files_dir: started.files_dir,
             probe: ServerProbe { pid: started.pid, data_dir: started.data_dir },
             fresh: true,
             restart: started.restart,

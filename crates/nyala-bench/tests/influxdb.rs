@@ -109,6 +109,8 @@ fn bench(arguments: &str, server: Option<&Influxd>) -> Result<(), BenchError> {
         Ok(ServerUnderTest {
             url: started.url(),
             postgres: None,
+            flight: None,
+            files_dir: None,
             pid: Some(started.child.id()),
             data_dir: Some(started.directory.path().to_owned()),
             restart: Some(Box::new(move || {

@@ -3,6 +3,8 @@
 //! It runs on the machine of the server it measures, so it has to cost little: a thread blocks on its connection, and
 //! bodies are counted and dropped.
 
+#[cfg(feature = "sql")]
+pub mod copy;
 pub mod database;
 pub mod dialect;
 pub mod sql;

@@ -20,6 +20,8 @@ const READ_BYTES: usize = 64 << 10;
 pub struct SqlAnswer {
     /// Names of the columns.
     pub columns: Vec<String>,
+    /// Their types, as PostgreSQL numbers them.
+    pub types: Vec<u32>,
     /// The rows; `None` is NULL.
     pub rows: Vec<Vec<Option<String>>>,
 }
@@ -188,7 +190,7 @@ impl SqlConnection {
                 }
                 b'T' => {
                     if let Rows::Keep { into, .. } = rows {
-                        into.columns = read_columns(body).ok_or_else(cut_off)?;
+                        (into.columns, into.types) = read_columns(body).ok_or_else(cut_off)?;
                     }
                 }
                 b'C' => {
@@ -264,15 +266,19 @@ fn read_row(mut body: &[u8]) -> Option<Vec<Option<String>>> {
     (0..cells).map(|_| cell()).collect()
 }
 
-fn read_columns(mut body: &[u8]) -> Option<Vec<String>> {
-    /// Table, number, type, size, modifier and format follow a name.
-    const AFTER_NAME_BYTES: usize = 18;
+fn read_columns(mut body: &[u8]) -> Option<(Vec<String>, Vec<u32>)> {
+    /// The table and the number of the column there, before its type.
+    const BEFORE_TYPE_BYTES: usize = 6;
+    /// Size, modifier and format, behind it.
+    const AFTER_TYPE_BYTES: usize = 8;
     let columns = u16::from_be_bytes(take(&mut body)?);
     let mut column = || {
         let end = body.iter().position(|byte| *byte == 0)?;
         let name = String::from_utf8_lossy(body.split_off(..end)?).into_owned();
-        body.split_off(..1 + AFTER_NAME_BYTES)?;
-        Some(name)
+        body.split_off(..1 + BEFORE_TYPE_BYTES)?;
+        let number = u32::from_be_bytes(take(&mut body)?);
+        body.split_off(..AFTER_TYPE_BYTES)?;
+        Some((name, number))
     };
     (0..columns).map(|_| column()).collect()
 }

@@ -3,6 +3,8 @@
 pub mod html;
 pub mod progress;
 pub mod result;
+#[cfg(feature = "sql")]
+pub mod sql;
 pub mod svg;
 pub mod table;
 pub mod ycsb;

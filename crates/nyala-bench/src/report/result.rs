@@ -32,7 +32,7 @@ pub struct RunResult {
 }
 
 /// The machine that the client ran on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// Cores that the client may use.
     pub cores: usize,

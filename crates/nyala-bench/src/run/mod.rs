@@ -8,6 +8,8 @@ pub mod narrow;
 pub mod queries;
 pub mod question;
 pub mod session;
+#[cfg(feature = "sql")]
+pub mod sql;
 pub mod tsbs;
 pub mod verification;
 pub mod ycsb;
@@ -33,6 +35,8 @@ pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
         BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.common.report),
         BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.common.report),
         BenchCommand::Ycsb(args) => return ycsb_sql::run(args, launch),
+        #[cfg(feature = "sql")]
+        BenchCommand::Sql(command) => return sql::run(command, launch),
         BenchCommand::Compare(args) => return compare::run(args),
     };
     publish(&result, report)?;

@@ -7,4 +7,8 @@
 pub mod answer;
 pub mod compare;
 pub mod expected;
+#[cfg(feature = "sql")]
+pub mod order;
 pub mod sql;
+#[cfg(feature = "sql")]
+pub mod tables;

@@ -5,6 +5,8 @@ pub mod devops;
 pub mod file;
 pub mod host;
 pub mod narrow;
+#[cfg(feature = "sql")]
+pub mod tables;
 pub mod ycsb;
 
 /// The size of a claimed batch.

@@ -36,12 +36,15 @@ impl Drop for Process {
 struct Addresses {
     http: SocketAddr,
     postgres: SocketAddr,
+    flight: SocketAddr,
 }
 
 fn launch() -> Result<ServerUnderTest, Box<dyn Error>> {
     let directory = tempfile::Builder::new().prefix("nyala-bench-").tempdir_in(".")?;
-    let addresses = Addresses { http: free_address()?, postgres: free_address()? };
+    let addresses = Addresses { http: free_address()?, postgres: free_address()?, flight: free_address()? };
     let data_dir = directory.path().join("data");
+    let files_dir = directory.path().join("files");
+    std::fs::create_dir(&files_dir)?;
     let child = start(directory.path(), &data_dir, addresses)?;
     let pid = child.id();
     let process = Arc::new(Mutex::new(Process { child, directory }));
@@ -56,6 +59,8 @@ fn launch() -> Result<ServerUnderTest, Box<dyn Error>> {
     Ok(ServerUnderTest {
         url: format!("http://{}", addresses.http),
         postgres: Some(addresses.postgres.to_string()),
+        flight: Some(addresses.flight.to_string()),
+        files_dir: Some(files_dir),
         pid: Some(pid),
         data_dir: Some(data_dir),
         restart: Some(Box::new(restart)),
@@ -76,7 +81,9 @@ fn start(directory: &Path, data_dir: &PathBuf, addresses: Addresses) -> Result<C
         .arg(data_dir)
         .args(["--http-bind", &addresses.http.to_string()])
         .args(["--postgres-bind", &addresses.postgres.to_string()])
-        .args(["--flight-bind", "none"])
+        .args(["--flight-bind", &addresses.flight.to_string()])
+        .arg("--files-dir")
+        .arg(directory.join("files"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
