@@ -1,6 +1,7 @@
 //! The blocks of a group of a table that is not keyed by series. They lie one behind the other and are short, so a group is
 //! mostly read, verified and cached as a whole; single blocks are read where few columns of long rows are wanted.
 
+use super::KEYED_COLUMN_BYTES;
 use super::block::ColumnBlock;
 use super::format::{BlockRef, GroupEntry};
 use super::keys::KeyBlock;
@@ -9,7 +10,7 @@ use super::verified::VerifiedBlock;
 use nyala_core::{ColumnType, Error, Result};
 use std::sync::Arc;
 
-/// Longer groups are not read as a whole: their rows are long.
+/// Longer groups are not read as a whole, unless they have many columns: their rows are long.
 const WHOLE_BYTES_MAX: u64 = 96 << 10;
 /// A scan that wants a smaller part of a group's bytes reads only the blocks that it wants.
 const WANTED_PART: u64 = 3;
@@ -115,8 +116,9 @@ fn part(group: &[u8], keys: BlockRef, place: BlockRef) -> Option<&[u8]> {
 /// Where a group is as a whole, in a form that no block has; nothing if it should not be read like that.
 fn whole_place(rowset: &Rowset, entry: &GroupEntry, all: impl Iterator<Item = BlockRef>) -> Option<BlockRef> {
     let keys = entry.directory;
-    let mut end = keys.end()?;
+    let (mut end, mut columns) = (keys.end()?, 0);
     for place in all.filter(|place| place.length > 0) {
+        columns += 1;
         if place.offset < keys.offset {
             return None;
         }
@@ -125,7 +127,8 @@ fn whole_place(rowset: &Rowset, entry: &GroupEntry, all: impl Iterator<Item = Bl
     let length = end - keys.offset;
     // No other block begins there: the block of keys has more bytes.
     let place = BlockRef { offset: keys.offset + 1, length: length as u32, crc: 0 };
-    (length <= WHOLE_BYTES_MAX && end <= rowset.meta.length_bytes).then_some(place)
+    let most = WHOLE_BYTES_MAX.max(columns * KEYED_COLUMN_BYTES as u64);
+    (length <= most && end <= rowset.meta.length_bytes).then_some(place)
 }
 
 /// Whether so much of a group is wanted that it should be read as a whole.

@@ -6,7 +6,9 @@ use crate::files::rowset::bloom;
 use crate::files::rowset::format::{GroupEntry, GroupList};
 use crate::files::rowset::keyed_page::KeyedPageContents;
 use crate::files::rowset::keys;
-use crate::files::rowset::{KEYED_GROUP_BYTES, KEYED_GROUP_ROWS, KEYED_PAGE_GROUPS, KEYED_PAGE_ROWS};
+use crate::files::rowset::{
+    KEYED_COLUMN_BYTES, KEYED_GROUP_BYTES, KEYED_GROUP_ROWS, KEYED_PAGE_GROUPS, KEYED_PAGE_ROWS,
+};
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, Values};
 use crate::rows::merge::RowBatch;
@@ -15,6 +17,7 @@ use nyala_core::Result;
 impl RowsetWriter {
     /// Adds rows of a table with another key, in order.
     pub(crate) fn push_keyed(&mut self, batch: &RowBatch<ByteVec>) -> Result<()> {
+        let group_bytes = KEYED_GROUP_BYTES.max(batch.columns.len() * KEYED_COLUMN_BYTES);
         let mut start = 0;
         while start < batch.rows() {
             let Pending::Keyed { batch: pending } = &mut self.pending else {
@@ -25,7 +28,7 @@ impl RowsetWriter {
             let (mut low, mut high) = (start, end);
             while low < high {
                 let middle = low + (high - low).div_ceil(2);
-                if held + row_bytes(batch, start, middle) <= KEYED_GROUP_BYTES {
+                if held + row_bytes(batch, start, middle) <= group_bytes {
                     low = middle;
                 } else {
                     high = middle - 1;
