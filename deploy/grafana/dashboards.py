@@ -282,6 +282,9 @@ STORAGE = dashboard("nyala-storage", "nyala: storage", "nyala", [
         lines("Hits of the cache", "percentunit",
               (f"{rate('nyala_cache_hits_total')} / ({rate('nyala_cache_hits_total')} + "
                f"{rate('nyala_cache_misses_total')} > 0)", "{{instance}}"), highest=1),
+        lines("Bloom filters", "ops", (rate("nyala_filter_lookups_total"), "questions {{instance}}"),
+              (rate("nyala_filter_rejections_total"), "answered with no {{instance}}"),
+              about="Whether a rowset may have the row of a key of a table."),
         lines("Spilled by SQL", "bytes", (value("nyala_sql_spilled_bytes"), "{{instance}}"),
               about="Rows on the disk that statements sort or group and have no memory for (setting spill-limit).")),
     row("Series",

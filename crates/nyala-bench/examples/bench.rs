@@ -11,7 +11,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let mut launch = || Err("give --target URL".into());
+    let mut launch = |_: &[(String, String)]| Err("give --target URL".into());
     match nyala_bench::run(&Arguments::parse().command, &mut launch) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

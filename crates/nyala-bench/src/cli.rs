@@ -5,7 +5,7 @@ pub mod sql;
 
 use crate::client::dialect::Dialect;
 use crate::time::parse_duration;
-use crate::workload::ycsb::Workload;
+use crate::workload::ycsb::{Popularity, Workload};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -56,11 +56,19 @@ Examples:
   nyala bench mixed --full-speed --workers 8 --query-workers 8     overload by clients that wait";
 
 const YCSB_EXAMPLES: &str = "\
+Throughput, percentiles and distribution of latency, memory, bytes flushed and merged, rejected writes, filter look-ups and
+write amplification are recorded every second; --html draws them on one page, --json writes them. Without --target a new
+server is started in the current directory for each run, and its data is removed.
+
 Examples:
-  nyala bench ycsb --rows 1000000 a b c                 batches of 100 rows, then three workloads
-  nyala bench ycsb --batch 1 --rows 200000 --threads 16  row by row
+  nyala bench ycsb --rows 1000000 --html ycsb.html a b c d e f    batches of 100 rows, then all workloads of YCSB
+  nyala bench ycsb --batch 1,100 --json ycsb.json --html ycsb.html  20 million rows of 1 kB, twice: row by row, then by 100
+  nyala bench ycsb --rows 2000000 --sweep wal-limit=64MiB,512MiB --sweep maintenance-threads=1,2,4 --html sweep.html
+  nyala bench ycsb --rows 2000000 --ordered --requests sequential c    keys in order, and read in order
+  nyala bench ycsb --rows 2000000 --requests uniform --seconds 10m upsert    written again, all rows alike
   nyala bench ycsb --rows 100000000 --fields 1 --field-bytes 76 --batch 1000 --ordered --threads 2 lookup
-  nyala bench ycsb --target http://127.0.0.1:8086 --postgres 127.0.0.1:5432 a     a PostgreSQL (the target is not asked)";
+  nyala bench ycsb --set store=kudu --set kudu-masters=127.0.0.1:7051 --database ycsb --beside ycsb.json --html kudu.html
+  nyala bench ycsb --target http://127.0.0.1:8086 --postgres 127.0.0.1:5432 a    a PostgreSQL (the target tells no metrics)";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -290,12 +298,15 @@ pub struct YcsbArgs {
     /// Bytes of a field
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub field_bytes: usize,
-    /// Load in the order of keys
+    /// Load in the order of keys; otherwise they are hashed, so that each row is anywhere among the others
     #[arg(long)]
     pub ordered: bool,
-    /// Rows of an INSERT when loading
-    #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=5000))]
-    pub batch: u64,
+    /// Which rows are read and changed [default: as each workload says, mostly zipfian]
+    #[arg(long, value_enum, value_name = "DISTRIBUTION")]
+    pub requests: Option<Popularity>,
+    /// Rows of an INSERT when loading; of several numbers each is a run
+    #[arg(long, value_name = "ROWS,…", default_value = "100", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=5000))]
+    pub batch: Vec<u64>,
     /// Sessions at the same time
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub threads: u64,
@@ -308,10 +319,29 @@ pub struct YcsbArgs {
     /// Only run workloads; the rows must have been loaded with the same options
     #[arg(long, requires = "target")]
     pub query_only: bool,
+    /// Start a server with each of these values of a setting of `nyala serve`, such as wal-limit, at which it flushes; may be
+    /// given several times, for all combinations
+    #[arg(long, value_name = "SETTING=VALUE,…", conflicts_with = "target", value_parser = parse_sweep)]
+    pub sweep: Vec<Setting>,
+    /// Start servers with this setting; may be given several times
+    #[arg(long, value_name = "SETTING=VALUE", conflicts_with = "target", value_parser = parse_setting)]
+    pub set: Vec<(String, String)>,
     #[command(flatten)]
     pub server: ServerArgs,
     #[command(flatten)]
     pub report: ReportArgs,
+    /// Show the runs of this file of --json on the page, too; may be given several times
+    #[arg(long, value_name = "FILE", requires = "html", help_heading = "Report")]
+    pub beside: Vec<PathBuf>,
+}
+
+/// Values of a setting of a server, each for a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name, that of a flag.
+    pub name: String,
+    /// The values.
+    pub values: Vec<String>,
 }
 
 /// Options of `mixed`.
@@ -371,6 +401,23 @@ fn parse_database(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    match text.split_once('=') {
+        Some((name, value)) if is_name(name) && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("a setting and its value, such as maintenance-threads=4".to_owned()),
+    }
+}
+
+fn parse_sweep(text: &str) -> Result<Setting, String> {
+    let (name, values) = parse_setting(text)?;
+    let values: Vec<String> = values.split(',').map(str::to_owned).collect();
+    match values.iter().any(String::is_empty) {
+        true => Err("an empty value: name values such as wal-limit=64MiB,512MiB".to_owned()),
+        false => Ok(Setting { name, values }),
+    }
+}
+
 fn parse_rate(text: &str) -> Result<f64, String> {
     parse_number(text, |rate| rate.is_finite() && rate >= 1.0, "a number of rows a second, at least 1")
 }
@@ -401,11 +448,19 @@ mod tests {
     #[test]
     fn every_example_of_the_help_is_understood() {
         Arguments::command().debug_assert();
-        let helps = [TSBS_EXAMPLES, DEVOPS_EXAMPLES, NARROW_EXAMPLES, MIXED_EXAMPLES, COMPARE_EXAMPLES];
+        let helps = [
+            TSBS_EXAMPLES,
+            DEVOPS_EXAMPLES,
+            NARROW_EXAMPLES,
+            MIXED_EXAMPLES,
+            YCSB_EXAMPLES,
+            COMPARE_EXAMPLES,
+        ];
         #[cfg(feature = "sql")]
         let helps =
             helps.into_iter().chain([sql::TPCH_EXAMPLES, sql::CLICKBENCH_EXAMPLES, sql::STAR_EXAMPLES]);
-        let lines = helps.into_iter().flat_map(|help| help.lines().skip(1));
+        let lines =
+            helps.into_iter().flat_map(|help| help.lines().skip_while(|line| *line != "Examples:").skip(1));
         for line in lines {
             // An explanation follows after at least two spaces.
             let command = line.trim().split("  ").next().unwrap_or_default().replace('\'', "");
@@ -429,6 +484,11 @@ mod tests {
             "bench mixed --load-share 0",
             "bench devops --writers 1 --workers 2",
             "bench compare",
+            "bench ycsb --sweep wal-limit",
+            "bench ycsb --sweep wal-limit=1MiB,",
+            "bench ycsb --set --x=1",
+            "bench ycsb --set x=1 --target http://127.0.0.1:1",
+            "bench ycsb --beside x.json",
         ] {
             assert!(Arguments::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

@@ -31,8 +31,10 @@ pub struct ServerUnderTest {
 /// Restarts a server and returns its new process.
 pub type Restart = Box<dyn FnMut() -> std::result::Result<u32, Box<dyn std::error::Error>>>;
 
-/// Starts a new server; called once, when no `--target` was given.
-pub type Launch<'a> = &'a mut dyn FnMut() -> std::result::Result<ServerUnderTest, Box<dyn std::error::Error>>;
+/// Starts a new server with settings (names and values, as flags of `nyala serve` have them), when no `--target` was given.
+pub type Launch<'a> = &'a mut dyn FnMut(
+    &[(String, String)],
+) -> std::result::Result<ServerUnderTest, Box<dyn std::error::Error>>;
 
 /// The server of a run: its address, and its process.
 pub struct Server {
@@ -55,6 +57,15 @@ pub struct Server {
 impl Server {
     /// The server that the options name, or a new one.
     pub fn find(args: &ServerArgs, launch: Launch<'_>) -> Result<Server> {
+        Self::with_settings(args, &[], launch)
+    }
+
+    /// The server that the options name, or a new one with these settings.
+    pub fn with_settings(
+        args: &ServerArgs,
+        settings: &[(String, String)],
+        launch: Launch<'_>,
+    ) -> Result<Server> {
         if let Some(url) = &args.target {
             let target = Target::parse(url)?;
             let pid = args.server_pid.or_else(|| listening_process(target.local_port()?));
@@ -70,7 +81,7 @@ impl Server {
                 _guard: None,
             });
         }
-        let started = launch().map_err(|error| BenchError::Launch(error.to_string()))?;
+        let started = launch(settings).map_err(|error| BenchError::Launch(error.to_string()))?;
         Ok(Server {
             target: Target::parse(&started.url)?,
             postgres: started.postgres,

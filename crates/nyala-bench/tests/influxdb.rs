@@ -101,7 +101,7 @@ fn bench(arguments: &str, server: Option<&Influxd>) -> Result<(), BenchError> {
     let mut words: Vec<String> =
         std::iter::once("bench").chain(arguments.split(' ')).map(str::to_owned).collect();
     words.extend(server.map(|server| format!("--target={}", server.url())));
-    let mut launch = || -> Result<ServerUnderTest, Box<dyn std::error::Error>> {
+    let mut launch = |_: &[(String, String)]| -> Result<ServerUnderTest, Box<dyn std::error::Error>> {
         let program = influxd().ok_or("no influxd")?;
         let server = Rc::new(RefCell::new(Influxd::start(program)));
         let restarted = Rc::clone(&server);

@@ -8,6 +8,7 @@
 
 use arrow_array::{ArrayRef, StringArray};
 use clap::Parser;
+use nyala_bench::measure::counters::StoreCounters;
 use nyala_bench::report::ycsb::YcsbResult;
 use nyala_bench::run::ycsb::{KeyValueStore, Ycsb, YcsbOptions};
 use nyala_bench::workload::ycsb::{RowShape, Workload};
@@ -168,6 +169,19 @@ impl KeyValueStore for EngineTable {
         self.rows(Bound::Included(vec![Value::String(from.to_owned())]), Bound::Unbounded, rows)
     }
 
+    fn counters(&self) -> StoreCounters {
+        let stats = self.engine.stats();
+        StoreCounters {
+            memory_bytes: None,
+            log_bytes: stats.wal.as_ref().map(|log| log.written_bytes as f64),
+            flushed_bytes: Some(stats.flushed_bytes as f64),
+            compacted_bytes: Some(stats.compacted_bytes_written as f64),
+            rejected_writes: Some(stats.writes_refused as f64),
+            slowed_writes: Some(stats.write_stalls as f64),
+            filter_lookups: Some(stats.filter_lookups as f64),
+        }
+    }
+
     fn statistics(&self) -> Vec<(String, f64)> {
         let stats = self.engine.stats();
         let numbers = [
@@ -202,7 +216,7 @@ fn run(options: &Options) -> Result<Vec<YcsbResult>, String> {
     let Options { fields, field_bytes, ordered, rows, batch, threads, seconds, .. } = *options;
     let shape = RowShape { fields, field_bytes, ordered, seed: 1 };
     let store = EngineTable::create(options)?;
-    let ycsb = Ycsb::new(&store, YcsbOptions { shape, rows, batch, threads, seconds });
+    let ycsb = Ycsb::new(&store, YcsbOptions { shape, rows, batch, threads, seconds, popularity: None });
     let mut results = vec![ycsb.load(&mut out)?];
     println!("{}", results[0].text());
     std::thread::sleep(Duration::from_secs(options.settle_seconds));
@@ -242,7 +256,10 @@ fn main() -> Result<(), String> {
         let name = peer.file_stem().map_or_else(|| "peer".to_owned(), |name| name.to_string_lossy().into());
         stores.push((name, serde_json::from_str(&text).map_err(|error| error.to_string())?));
     }
-    for (path, text) in [("ycsb.json", json), ("ycsb.html", nyala_bench::report::ycsb::page(&stores))] {
+    for (path, text) in [
+        ("ycsb.json", json),
+        ("ycsb.html", nyala_bench::report::ycsb_page::page(&format!("{options:?}"), &stores)),
+    ] {
         std::fs::write(path, text).map_err(|error| format!("{path}: {error}"))?;
     }
     writeln!(std::io::stdout(), "written: ycsb.json, ycsb.html").map_err(|error| error.to_string())

@@ -211,10 +211,14 @@ impl Engine {
         let partitions = || version.tables.values().flat_map(|table| &table.partitions);
         let metas = || partitions().flat_map(|partition| &partition.rowsets).map(|rowset| &rowset.meta);
         let memtables = || partitions().flat_map(|partition| partition.memtables());
-        let (cache_hits, cache_misses) = self.maintenance.output.source.cache.counts();
+        let cache = &self.maintenance.output.source.cache;
+        let (cache_hits, cache_misses) = cache.counts();
+        let (filter_lookups, filter_rejections) = cache.filter_counts();
         EngineStats {
             cache_hits,
             cache_misses,
+            filter_lookups,
+            filter_rejections,
             rowsets: metas().count() as u64,
             rowset_bytes: metas().map(|meta| meta.length_bytes).sum(),
             past_bytes: past_bytes(&version),

@@ -61,6 +61,10 @@ pub struct EngineStats {
     pub cache_hits: u64,
     /// Blocks read from files.
     pub cache_misses: u64,
+    /// Questions to Bloom filters whether a rowset may have a key.
+    pub filter_lookups: u64,
+    /// Those of them that were answered with no.
+    pub filter_rejections: u64,
     /// Rowsets.
     pub rowsets: u64,
     /// Their bytes.

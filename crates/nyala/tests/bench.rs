@@ -76,3 +76,78 @@ fn a_star_is_joined_as_by_duckdb_and_changed_and_read_out() {
     let small = ["--rows", "3000", "--columns", "100", "--operations", "3", "--update-percent", "0"];
     answered_as_by_duckdb(&[&["star"], &small[..]].concat(), "star.json", 7);
 }
+
+/// What a page of YCSB has of each phase.
+const YCSB_PLOTS: [&str; 15] = [
+    "Throughput",
+    "Median latency",
+    "95th percentile of latency",
+    "99th percentile of latency",
+    "Slowest action",
+    "Memory in use, as the server counts it",
+    "Resident memory",
+    "Flushed",
+    "Merged",
+    "Rejected writes",
+    "Slowed writes",
+    "Bloom filter look-ups",
+    "Write amplification, as the system counts",
+    "Write amplification, as the server counts",
+    "Distribution of latency: insert",
+];
+
+#[test]
+fn ycsb_draws_what_happened_with_each_setting() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (json, html, both) = (path("ycsb.json"), path("ycsb.html"), path("both.html"));
+    // Four times the log, so that rows are flushed while they are loaded.
+    let rows = ["ycsb", "--rows", "4000", "--threads", "4", "--set", "wal-limit=1MiB", "--seconds", "1s"];
+    let sweep = ["--sweep", "maintenance-threads=1,2", "--json", &json, "--html", &html];
+    shown(&[&rows[..], &sweep, &["--requests", "uniform", "upsert"]].concat());
+
+    let page = std::fs::read_to_string(&html).expect("a page");
+    let phases: Vec<&str> = page.split("<h2>").skip(1).collect();
+    assert_eq!(phases.len(), 2, "loading, and upserts");
+    for plot in YCSB_PLOTS {
+        let title = format!("<h3>{plot}</h3><svg");
+        assert!(phases[0].contains(&title), "{plot} is not drawn of loading");
+        assert!(phases[1].contains(&title) || plot.ends_with("insert"), "{plot} is not drawn of upserts");
+    }
+    for name in ["maintenance-threads 1", "maintenance-threads 2"] {
+        assert!(page.contains(&format!("<b>{name}</b>")), "{name}");
+    }
+    let text = std::fs::read_to_string(&json).expect("a file");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    for run in report["runs"].as_array().expect("runs") {
+        let load = &run["results"][0];
+        let sum = |member: &str| -> f64 {
+            let windows = load["windows"].as_array().expect("windows").iter();
+            windows
+                .map(|window| window[member].as_f64().unwrap_or_else(|| panic!("{member} in {window}")))
+                .sum()
+        };
+        assert_eq!(load["actions"], 4000, "{load}");
+        assert!(sum("flushed_bytes_per_second") > 0.0 && sum("memory_bytes") > 0.0, "{load}");
+        assert!(sum("store_write_amplification") > 1.0, "{load}");
+        // Whether a key is there already is asked of each flushed file.
+        assert!(load["filter_lookups_per_action"].as_f64().expect("a number") > 0.0, "{load}");
+    }
+
+    // A later run beside the earlier ones.
+    let again =
+        ["ycsb", "--rows", "200", "--batch", "1", "--label", "single", "--beside", &json, "--html", &both];
+    shown(&again);
+    let page = std::fs::read_to_string(&both).expect("a page");
+    for name in ["single", "maintenance-threads 1", "maintenance-threads 2"] {
+        assert!(page.contains(&format!("<b>{name}</b>")), "{name}");
+    }
+
+    let wrong = Command::new(env!("CARGO_BIN_EXE_nyala"))
+        .args(["bench", "ycsb", "--rows", "10", "--sweep", "no-such-setting=1"])
+        .current_dir(directory.path())
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(!wrong.status.success() && said.contains("--no-such-setting"), "{said}");
+}

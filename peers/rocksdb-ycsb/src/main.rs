@@ -124,7 +124,7 @@ fn main() -> Result<(), String> {
     };
     let Arguments { rows, batch, threads, seconds, .. } = arguments;
     let store = RocksTable::open(&arguments)?;
-    let ycsb = Ycsb::new(&store, YcsbOptions { shape, rows, batch, threads, seconds });
+    let ycsb = Ycsb::new(&store, YcsbOptions { shape, rows, batch, threads, seconds, popularity: None });
     let mut results = vec![ycsb.load(&mut std::io::stdout())?];
     print(&results[0].text())?;
     std::thread::sleep(Duration::from_secs(arguments.settle_seconds));

@@ -41,8 +41,6 @@ impl Latencies {
         let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
         let (first, last) = (*sorted.first()?, *sorted.last()?);
         let sum: u128 = sorted.iter().map(|&latency| u128::from(latency)).sum();
-        // Denser towards the slow end, where the shape matters: 1 - 10^(-i/16).
-        let curve = (0..CURVE_POINTS).map(|point| 1.0 - 10f64.powf(-(point as f64) / 16.0));
         Some(LatencySummary {
             count: sorted.len() as u64,
             min_ms: milliseconds(first),
@@ -51,7 +49,9 @@ impl Latencies {
             p95_ms: milliseconds(percentile(sorted, 0.95)),
             p99_ms: milliseconds(percentile(sorted, 0.99)),
             max_ms: milliseconds(last),
-            curve: curve.map(|share| [share, milliseconds(percentile(sorted, share))]).collect(),
+            curve: LatencySummary::shares()
+                .map(|share| [share, milliseconds(percentile(sorted, share))])
+                .collect(),
         })
     }
 }
@@ -81,6 +81,13 @@ pub struct LatencySummary {
     pub max_ms: f64,
     /// Pairs of share and latency, for plots.
     pub curve: Vec<[f64; 2]>,
+}
+
+impl LatencySummary {
+    /// The shares of the curve: denser towards the slow end, where the shape matters, 1 - 10^(-i/16).
+    pub(super) fn shares() -> impl Iterator<Item = f64> {
+        (0..CURVE_POINTS).map(|point| 1.0 - 10f64.powf(-(point as f64) / 16.0))
+    }
 }
 
 #[cfg(test)]

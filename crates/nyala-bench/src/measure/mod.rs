@@ -1,4 +1,6 @@
-//! Measurements: the server's resource use, and latencies.
+//! Measurements: the server's resource use, what it counts itself, and latencies.
 
+pub mod counters;
+pub mod histogram;
 pub mod latency;
 pub mod server;

@@ -37,7 +37,8 @@ svg .title{fill:var(--dim)}.grid{stroke:var(--rule)}.line{fill:none;stroke-width
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:8px 28px}\
 .dim{color:var(--dim)}.wrong{color:#d33}\
 .c0{--c:#3273dc}.c1{--c:#e07b1f}.c2{--c:#2f9e62}.c3{--c:#c0392b}.c4{--c:#8e5bd0}.c5{--c:#9c7a3c}\
-.c6{--c:#d5629f}.c7{--c:#4aa6b5}.key{background:var(--c)}.line{stroke:var(--c)}.bar{fill:var(--c)}";
+.c6{--c:#d5629f}.c7{--c:#4aa6b5}.key{background:var(--c)}.line{stroke:var(--c)}.bar{fill:var(--c)}\
+.line.dashed{stroke-dasharray:5 3}.key.dashed{background:repeating-linear-gradient(90deg,var(--c) 0 4px,transparent 4px 6px)}";
 
 fn introduction(runs: &[RunResult]) -> String {
     let mut html = String::new();

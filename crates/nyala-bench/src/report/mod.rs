@@ -8,3 +8,4 @@ pub mod sql;
 pub mod svg;
 pub mod table;
 pub mod ycsb;
+pub mod ycsb_page;

@@ -28,7 +28,7 @@ pub enum Scale {
 /// One line of a plot.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Which colour.
+    /// Which colour; from [`COLOURS`] on they come again, dashed.
     pub colour: usize,
     /// Pairs of x and y.
     pub points: Vec<[f64; 2]>,
@@ -97,7 +97,17 @@ pub fn lines(
             .map(|[x, y]| format!("{:.1},{:.1}", x_of(*x), y_of(*y)))
             .collect();
         let colour = line.colour % COLOURS;
-        put(&mut svg, format_args!("<polyline class=\"line c{colour}\" points=\"{}\" />", points.join(" ")));
+        let dashed = if line.colour >= COLOURS { " dashed" } else { "" };
+        put(
+            &mut svg,
+            format_args!("<polyline class=\"line c{colour}{dashed}\" points=\"{}\" />", points.join(" ")),
+        );
+        // One point is no line.
+        if let [point] = &points[..]
+            && let Some((x, y)) = point.split_once(',')
+        {
+            put(&mut svg, format_args!("<circle class=\"bar c{colour}\" cx={x} cy={y} r=3 />"));
+        }
     }
     let middle = (LEFT + WIDTH - RIGHT) / 2.0;
     put(

@@ -13,7 +13,8 @@ pub mod sql;
 pub mod tsbs;
 pub mod verification;
 pub mod ycsb;
-pub mod ycsb_sql;
+mod ycsb_sql;
+pub mod ycsb_sweep;
 
 use crate::cli::{BenchCommand, ReportArgs};
 use crate::error::{BenchError, Result};
@@ -34,7 +35,7 @@ pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
         BenchCommand::Devops(args) => (devops::run(args, launch)?, &args.common.report),
         BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.common.report),
         BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.common.report),
-        BenchCommand::Ycsb(args) => return ycsb_sql::run(args, launch),
+        BenchCommand::Ycsb(args) => return ycsb_sweep::run(args, launch),
         #[cfg(feature = "sql")]
         BenchCommand::Sql(command) => return sql::run(command, launch),
         BenchCommand::Compare(args) => return compare::run(args),
@@ -65,9 +66,14 @@ fn print(text: &str) -> Result<()> {
     std::io::stdout().write_all(text.as_bytes()).map_err(BenchError::io("writing the results"))
 }
 
+/// The machine that this client runs on.
+fn new_machine() -> Machine {
+    let (cores, processor, memory_bytes) = machine();
+    Machine { cores, processor, memory_bytes }
+}
+
 /// A result without measurements.
 fn new_result(benchmark: &str, session: &Session<'_>) -> RunResult {
-    let (cores, processor, memory_bytes) = machine();
     let server = &session.server;
     let parameters = [
         ("batch size", session.args.load.batch_size.to_string()),
@@ -79,7 +85,7 @@ fn new_result(benchmark: &str, session: &Session<'_>) -> RunResult {
         benchmark: benchmark.to_owned(),
         label: session.args.report.label.clone().unwrap_or_else(|| server.default_label()),
         started_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        machine: Machine { cores, processor, memory_bytes },
+        machine: new_machine(),
         parameters: parameters.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         loads: Vec::new(),
         queries: Vec::new(),

@@ -4,16 +4,19 @@
 //! A store is whatever implements [`KeyValueStore`]: the engine at its contract, a peer in a program of its own, or a server
 //! behind a protocol. All of them do the same actions.
 
-use crate::measure::latency::{Latencies, LatencySummary};
-use crate::measure::server::{ServerProbe, Usage};
-use crate::report::table::{count, milliseconds};
-use crate::report::ycsb::{WINDOW, YcsbResult};
-use crate::workload::ycsb::{Action, ActionKind, Client, RowShape, Workload};
+mod windows;
+
+use crate::measure::counters::StoreCounters;
+use crate::measure::histogram::{Histogram, peaks};
+use crate::measure::server::ServerProbe;
+use crate::report::ycsb::YcsbResult;
+use crate::workload::ycsb::{Action, ActionKind, Client, Popularity, RowShape, Workload};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use windows::Windows;
 
 /// A table of rows by key. An error ends the run.
 pub trait KeyValueStore: Sync {
@@ -39,6 +42,11 @@ pub trait KeyValueStore: Sync {
         ServerProbe { pid: Some(std::process::id()), data_dir: None }
     }
 
+    /// What it counts about itself, asked for in every window.
+    fn counters(&self) -> StoreCounters {
+        StoreCounters::default()
+    }
+
     /// Numbers that only this store has, by name, for the report.
     fn statistics(&self) -> Vec<(String, f64)>;
 }
@@ -56,6 +64,8 @@ pub struct YcsbOptions {
     pub threads: u64,
     /// How long each workload runs.
     pub seconds: u64,
+    /// Which rows are asked for, if not those that the workload says.
+    pub popularity: Option<Popularity>,
 }
 
 /// A table of rows on a store.
@@ -66,15 +76,18 @@ pub struct Ycsb<'a> {
     rows: AtomicU64,
 }
 
-/// What a thread does until it is told to stop; returns the bytes of rows that it wrote.
-type Work<'a> = dyn Fn(&Mutex<Recorder>, &AtomicBool) -> Result<u64, String> + Sync + 'a;
+/// What a thread does until it is told to stop.
+type Work<'a> = dyn Fn(&Mutex<Recorder>, &AtomicBool) -> Result<(), String> + Sync + 'a;
 
-/// What threads record.
+/// What a thread records.
 #[derive(Default)]
 struct Recorder {
     /// Of the window at hand.
-    window: Latencies,
-    all: BTreeMap<ActionKind, Latencies>,
+    window: Histogram,
+    /// By what was done; requests, not rows.
+    all: BTreeMap<ActionKind, Histogram>,
+    /// Bytes of rows that it wrote.
+    written_bytes: u64,
 }
 
 impl<'a> Ycsb<'a> {
@@ -96,7 +109,7 @@ impl<'a> Ycsb<'a> {
             while !stop.load(Ordering::Relaxed) {
                 let first = next.fetch_add(*batch, Ordering::Relaxed);
                 if first >= *rows {
-                    return Ok(0);
+                    return Ok(());
                 }
                 let row = |row| {
                     (shape.key(row), (0..shape.fields).map(|field| shape.value(row, field, 0)).collect())
@@ -104,13 +117,10 @@ impl<'a> Ycsb<'a> {
                 let written: Vec<_> = (first..(first + batch).min(*rows)).map(row).collect();
                 let begun = Instant::now();
                 self.store.insert(&written)?;
-                recorder.lock().map_err(|_| "a thread panicked")?.add(
-                    ActionKind::Insert,
-                    begun,
-                    written.len(),
-                );
+                let (latency, count) = (begun.elapsed(), written.len() as u64);
+                record(recorder, ActionKind::Insert, latency, count, count * shape.row_bytes())?;
             }
-            Ok(0)
+            Ok(())
         })?;
         self.assume_loaded();
         Ok(result)
@@ -118,20 +128,20 @@ impl<'a> Ycsb<'a> {
 
     /// Runs a workload for the time that the options say.
     pub fn run_workload(&self, workload: Workload, out: &mut dyn Write) -> Result<YcsbResult, String> {
-        let (shape, numbers) = (self.options.shape, AtomicU64::new(1));
+        let YcsbOptions { shape, popularity, .. } = self.options;
+        let numbers = AtomicU64::new(1);
         let phase = format!("{workload:?}").to_lowercase();
         self.run(&phase, None, out, &|recorder, stop| {
-            let mut client =
-                Client::new(workload, shape, &self.rows, numbers.fetch_add(1, Ordering::Relaxed));
-            let mut written_bytes = 0;
+            let number = numbers.fetch_add(1, Ordering::Relaxed);
+            let mut client = Client::new(workload, popularity, shape, &self.rows, number);
             while !stop.load(Ordering::Relaxed) {
                 let action = client.draw();
                 let kind = action.kind();
                 let begun = Instant::now();
-                written_bytes += self.act(action)?;
-                recorder.lock().map_err(|_| "a thread panicked")?.add(kind, begun, 1);
+                let written_bytes = self.act(action)?;
+                record(recorder, kind, begun.elapsed(), 1, written_bytes)?;
             }
-            Ok(written_bytes)
+            Ok(())
         })
     }
 
@@ -170,11 +180,11 @@ impl<'a> Ycsb<'a> {
         out: &mut dyn Write,
         work: &Work<'_>,
     ) -> Result<YcsbResult, String> {
-        let probe = self.store.probe();
-        let (before, statistics) = (probe.usage(), self.store.statistics());
+        let statistics = self.store.statistics();
         let stop = AtomicBool::new(false);
         let recorders: Vec<Mutex<Recorder>> = (0..self.options.threads).map(|_| Mutex::default()).collect();
-        let (begun, mut windows) = (Instant::now(), Vec::new());
+        let mut windows = Windows::begin(phase, self.store, &recorders);
+        let begun = Instant::now();
         let outcomes = std::thread::scope(|scope| {
             let threads: Vec<_> = recorders
                 .iter()
@@ -189,22 +199,9 @@ impl<'a> Ycsb<'a> {
                     })
                 })
                 .collect();
-            let mut window_begun = begun;
             while !threads.iter().all(|thread| thread.is_finished()) {
                 std::thread::sleep(Duration::from_millis(20));
-                if window_begun.elapsed() >= WINDOW {
-                    windows.push(end_window(&recorders, window_begun.elapsed()));
-                    window_begun = Instant::now();
-                    let (rate, p99_ms) = windows[windows.len() - 1];
-                    let seconds = begun.elapsed().as_secs();
-                    // A report that cannot be written does not end a run.
-                    let _ = writeln!(
-                        out,
-                        "{phase} {seconds:>5} s: {} actions/s, p99 {} ms",
-                        count(rate),
-                        milliseconds(p99_ms)
-                    );
-                }
+                windows.look(out);
                 if loaded_rows.is_none() && begun.elapsed().as_secs() >= self.options.seconds {
                     stop.store(true, Ordering::Relaxed);
                 }
@@ -215,20 +212,30 @@ impl<'a> Ycsb<'a> {
                 .collect::<Vec<_>>()
         });
         let seconds = begun.elapsed().as_secs_f64();
-        let loaded_bytes = loaded_rows.unwrap_or(0) * self.options.shape.row_bytes();
-        let written_bytes = outcomes.into_iter().sum::<Result<u64, String>>()? + loaded_bytes;
-        let (after, latencies) = (probe.usage(), latencies_of(recorders));
-        let actions = loaded_rows.unwrap_or_else(|| latencies.values().map(|latency| latency.count).sum());
+        outcomes.into_iter().collect::<Result<(), String>>()?;
+        let totals = windows.end();
+        let all = histograms_of(recorders);
+        let actions = loaded_rows.unwrap_or_else(|| all.values().map(Histogram::count).sum());
         let grown = self.store.statistics().into_iter().zip(statistics);
+        let densities: BTreeMap<ActionKind, Vec<[f64; 2]>> =
+            all.iter().map(|(kind, latencies)| (*kind, latencies.density())).collect();
         Ok(YcsbResult {
             phase: phase.to_owned(),
             actions,
             seconds,
-            cpu_seconds: after.cpu_since(&before).unwrap_or(0.0),
-            write_amplification: amplification(&before, &after, written_bytes),
-            peak_resident_bytes: after.peak_resident_bytes.unwrap_or(0),
-            windows,
-            latencies,
+            cpu_seconds: totals.cpu_seconds.unwrap_or(0.0),
+            write_amplification: totals.write_amplification,
+            store_write_amplification: totals.store_write_amplification,
+            peak_resident_bytes: totals.peak_resident_bytes.unwrap_or(0),
+            rejected_writes: totals.rejected_writes,
+            filter_lookups_per_action: totals.filter_lookups.map(|count| count / actions.max(1) as f64),
+            windows: totals.windows,
+            latencies: all
+                .iter()
+                .filter_map(|(kind, latencies)| Some((*kind, latencies.summary()?)))
+                .collect(),
+            peaks: densities.iter().map(|(kind, density)| (*kind, peaks(density))).collect(),
+            densities,
             statistics: grown
                 .map(|((name, now), (_, then))| (name, (now - then) / actions.max(1) as f64))
                 .collect(),
@@ -236,40 +243,28 @@ impl<'a> Ycsb<'a> {
     }
 }
 
-impl Recorder {
-    fn add(&mut self, kind: ActionKind, begun: Instant, actions: usize) {
-        let latency = begun.elapsed();
-        for _ in 0..actions {
-            self.window.add(latency);
-        }
-        self.all.entry(kind).or_default().add(latency);
-    }
+fn record(
+    recorder: &Mutex<Recorder>,
+    kind: ActionKind,
+    latency: Duration,
+    actions: u64,
+    written_bytes: u64,
+) -> Result<(), String> {
+    let mut recorder = recorder.lock().map_err(|_| "a thread panicked")?;
+    recorder.window.add(latency, actions);
+    recorder.all.entry(kind).or_default().add(latency, 1);
+    recorder.written_bytes += written_bytes;
+    Ok(())
 }
 
-fn end_window(recorders: &[Mutex<Recorder>], elapsed: Duration) -> (f64, f64) {
-    let mut window = Latencies::default();
-    for recorder in recorders {
-        if let Ok(mut recorder) = recorder.lock() {
-            window.merge(std::mem::take(&mut recorder.window));
-        }
-    }
-    let rate = window.count() as f64 / elapsed.as_secs_f64();
-    (rate, window.summary().map_or(0.0, |summary| summary.p99_ms))
-}
-
-fn latencies_of(recorders: Vec<Mutex<Recorder>>) -> BTreeMap<ActionKind, LatencySummary> {
-    let mut all: BTreeMap<ActionKind, Latencies> = BTreeMap::new();
+fn histograms_of(recorders: Vec<Mutex<Recorder>>) -> BTreeMap<ActionKind, Histogram> {
+    let mut all: BTreeMap<ActionKind, Histogram> = BTreeMap::new();
     for recorder in recorders.into_iter().filter_map(|recorder| recorder.into_inner().ok()) {
         for (kind, latencies) in recorder.all {
-            all.entry(kind).or_default().merge(latencies);
+            all.entry(kind).or_default().merge(&latencies);
         }
     }
-    all.into_iter().filter_map(|(kind, latencies)| Some((kind, latencies.summary()?))).collect()
-}
-
-fn amplification(before: &Usage, after: &Usage, written_bytes: u64) -> Option<f64> {
-    let stored = after.written_since(before)?;
-    (written_bytes > 0).then(|| stored as f64 / written_bytes as f64)
+    all
 }
 
 #[cfg(test)]
@@ -309,7 +304,7 @@ mod tests {
     fn all_workloads_run_on_a_map() {
         let store = Naive::default();
         let shape = RowShape { fields: 2, field_bytes: 10, ordered: false, seed: 1 };
-        let options = YcsbOptions { shape, rows: 1000, batch: 7, threads: 2, seconds: 0 };
+        let options = YcsbOptions { shape, rows: 1000, batch: 7, threads: 2, seconds: 0, popularity: None };
         let ycsb = Ycsb::new(&store, options);
         let loaded = ycsb.load(&mut std::io::sink()).expect("loads");
         assert_eq!((loaded.actions, store.0.read().expect("no panic").len()), (1000, 1000));
@@ -318,6 +313,7 @@ mod tests {
         for workload in [A, B, C, D, E, F, Lookup, Missing, Upsert] {
             let result = ycsb.run_workload(workload, &mut std::io::sink()).expect("runs");
             assert!(result.text().contains("actions/s"), "{workload:?}");
+            assert_eq!(result.windows.len(), 1, "a phase has a window however short it is");
         }
     }
 }

@@ -1,84 +1,33 @@
-//! `ycsb`: YCSB on a table of a server, in SQL over PostgreSQL's protocol with prepared statements.
+//! YCSB on a table of a server, in SQL over PostgreSQL's protocol with prepared statements.
 
-use super::ycsb::{KeyValueStore, Ycsb, YcsbOptions};
+use super::ycsb::KeyValueStore;
 use crate::cli::YcsbArgs;
-use crate::client::database::prepare_database;
 use crate::client::sql::{Prepared, Rows, SqlConnection};
 use crate::error::{BenchError, Result};
+use crate::measure::counters::{MetricsReader, StoreCounters};
 use crate::measure::server::ServerProbe;
-use crate::report::ycsb::{YcsbResult, page};
-use crate::server::{Launch, Server};
+use crate::server::Server;
 use crate::workload::ycsb::RowShape;
-use nyala_client::Connection;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The most parameters of a statement: the protocol counts them in 16 bits.
-const PARAMETERS_MAX: u64 = 65_535;
-
-/// Runs the benchmark. Writes progress to standard error and results to standard output and the files of the options.
-pub fn run(args: &YcsbArgs, launch: Launch<'_>) -> Result<()> {
-    if args.batch * (u64::from(args.fields) + 1) > PARAMETERS_MAX {
-        return Err(BenchError::Invalid(format!(
-            "an INSERT of {} rows with a key and {} fields has more than {PARAMETERS_MAX} values: make --batch smaller",
-            args.batch, args.fields
-        )));
-    }
-    let server = Server::find(&args.server, launch)?;
-    let address = server.postgres.clone();
-    let address = address
-        .ok_or_else(|| BenchError::Invalid("ycsb needs --postgres HOST:PORT of the target".to_owned()))?;
-    let table = SqlTable::of(args, &server, address);
-    if server.fresh {
-        prepare_database(&mut Connection::new(&server.target, table.timeout), &table.database, true)?;
-    }
-    if !args.query_only {
-        table.create(args.server.overwrite || server.fresh)?;
-    }
-    let shape = table.shape;
-    let options = YcsbOptions {
-        shape,
-        rows: args.rows,
-        batch: args.batch,
-        threads: args.threads,
-        seconds: args.seconds as u64,
-    };
-    let ycsb = Ycsb::new(&table, options);
-    let mut results = Vec::new();
-    let mut progress = std::io::stderr();
-    let mut done = |result: std::result::Result<YcsbResult, String>| -> Result<()> {
-        let result = result.map_err(BenchError::Protocol)?;
-        super::print(&result.text())?;
-        results.push(result);
-        Ok(())
-    };
-    match args.query_only {
-        true => ycsb.assume_loaded(),
-        false => done(ycsb.load(&mut progress))?,
-    }
-    for workload in &args.workloads {
-        done(ycsb.run_workload(*workload, &mut progress))?;
-    }
-    let label = args.report.label.clone().unwrap_or_else(|| server.default_label());
-    if let Some(path) = &args.report.json {
-        let json = serde_json::to_vec_pretty(&results).expect("results have no keys but strings");
-        std::fs::write(path, json).map_err(BenchError::io(format!("writing {}", path.display())))?;
-    }
-    if let Some(path) = &args.report.html {
-        let html = page(&[(label, results)]);
-        std::fs::write(path, html).map_err(BenchError::io(format!("writing {}", path.display())))?;
-    }
-    Ok(())
-}
+/// A server that refuses a write for want of memory is asked again after this pause.
+const REFUSED_PAUSE: Duration = Duration::from_millis(10);
+/// Refused for want of memory, of a log or of a disk; nothing was changed.
+const OUT_OF_MEMORY: &str = "53200";
 
 /// The table, and idle sessions to work on it with.
-struct SqlTable {
-    shape: RowShape,
+pub(super) struct SqlTable {
+    pub(super) shape: RowShape,
     batch: u64,
     address: String,
     database: String,
     timeout: Duration,
     probe: ServerProbe,
+    metrics: MetricsReader,
+    /// Writes that the server has refused.
+    refused: AtomicU64,
     idle: Mutex<Vec<PreparedSession>>,
 }
 
@@ -94,15 +43,18 @@ struct PreparedSession {
 }
 
 impl SqlTable {
-    fn of(args: &YcsbArgs, server: &Server, address: String) -> SqlTable {
+    /// The table on a server that speaks PostgreSQL's protocol at an address, which is loaded with batches of so many rows.
+    pub(super) fn of(args: &YcsbArgs, server: &Server, address: String, batch: u64) -> SqlTable {
         let YcsbArgs { fields, field_bytes, ordered, seed, .. } = *args;
         SqlTable {
             shape: RowShape { fields, field_bytes, ordered, seed },
-            batch: args.batch,
+            batch,
             address,
             database: args.server.database.clone(),
             timeout: Duration::from_secs(args.server.timeout as u64),
             probe: server.probe.clone(),
+            metrics: MetricsReader::new(&server.target),
+            refused: AtomicU64::new(0),
             idle: Mutex::default(),
         }
     }
@@ -111,7 +63,7 @@ impl SqlTable {
         (0..self.shape.fields).map(|field| format!("field{field}"))
     }
 
-    fn create(&self, overwrite: bool) -> Result<()> {
+    pub(super) fn create(&self, overwrite: bool) -> Result<()> {
         let mut connection = SqlConnection::open(&self.address, &self.database, self.timeout)?;
         if overwrite {
             connection.ask("DROP TABLE IF EXISTS usertable", Rows::Count)?;
@@ -149,17 +101,26 @@ impl SqlTable {
         })
     }
 
-    /// Does something in an idle session, or in a new one.
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&mut PreparedSession) -> Result<T>,
-    ) -> std::result::Result<T, String> {
+    /// Does something in an idle session, or in a new one. What the server refuses for want of memory is done again, until
+    /// that has taken as long as an answer may.
+    fn with<T>(&self, work: impl Fn(&mut PreparedSession) -> Result<T>) -> std::result::Result<T, String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut session = match idle {
             Some(session) => session,
             None => self.prepare().map_err(|error| error.to_string())?,
         };
-        let done = work(&mut session).map_err(|error| error.to_string())?;
+        let begun = Instant::now();
+        let done = loop {
+            match work(&mut session) {
+                Err(BenchError::Sql { code, .. })
+                    if code == OUT_OF_MEMORY && begun.elapsed() < self.timeout =>
+                {
+                    self.refused.fetch_add(1, Ordering::Relaxed);
+                    std::thread::sleep(REFUSED_PAUSE);
+                }
+                done => break done.map_err(|error| error.to_string())?,
+            }
+        };
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
         Ok(done)
     }
@@ -189,14 +150,14 @@ fn check_changed(changed: u64, wanted: u64) -> Result<()> {
 
 impl KeyValueStore for SqlTable {
     fn insert(&self, rows: &[(String, Vec<String>)]) -> std::result::Result<(), String> {
-        self.with(|session| match rows.len() as u64 == self.batch {
-            true => session.write(|session| &session.insert_batch, rows),
-            false => rows.chunks(1).try_for_each(|row| session.write(|session| &session.insert, row)),
-        })
+        if rows.len() as u64 == self.batch {
+            return self.with(|session| session.write(|session| &session.insert_batch, rows));
+        }
+        rows.chunks(1).try_for_each(|row| self.with(|session| session.write(|session| &session.insert, row)))
     }
 
     fn write(&self, rows: &[(String, Vec<String>)]) -> std::result::Result<(), String> {
-        self.with(|session| rows.chunks(1).try_for_each(|row| session.write(|session| &session.upsert, row)))
+        rows.chunks(1).try_for_each(|row| self.with(|session| session.write(|session| &session.upsert, row)))
     }
 
     fn update(&self, key: &str, field: u32, value: &str) -> std::result::Result<(), String> {
@@ -214,6 +175,13 @@ impl KeyValueStore for SqlTable {
         let rows = rows.to_string();
         let scan = |session: &mut PreparedSession| session.connection.execute(&session.scan, &[from, &rows]);
         self.with(|session| Ok(scan(session)?.rows as usize))
+    }
+
+    fn counters(&self) -> StoreCounters {
+        let told = self.metrics.counters();
+        // As this client has seen it, if the server does not count.
+        let refused = self.refused.load(Ordering::Relaxed) as f64;
+        StoreCounters { rejected_writes: told.rejected_writes.or(Some(refused)), ..told }
     }
 
     fn statistics(&self) -> Vec<(String, f64)> {

@@ -5,7 +5,7 @@ use nyala_client::{Body, Connection, Target};
 use std::error::Error;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ pub(super) fn run(command: &BenchCommand) -> Result<(), String> {
 /// A server process. Dropping it stops the server and removes its data.
 struct Process {
     child: Child,
-    directory: tempfile::TempDir,
+    /// Removed with this.
+    _directory: tempfile::TempDir,
 }
 
 impl Drop for Process {
@@ -31,35 +32,45 @@ impl Drop for Process {
     }
 }
 
-/// Where the server listens.
-#[derive(Clone, Copy)]
-struct Addresses {
+/// How a server is started.
+#[derive(Clone)]
+struct Start {
+    directory: PathBuf,
+    data_dir: PathBuf,
     http: SocketAddr,
     postgres: SocketAddr,
     flight: SocketAddr,
+    /// Flags of `nyala serve`, besides those for what is above.
+    settings: Vec<(String, String)>,
 }
 
-fn launch() -> Result<ServerUnderTest, Box<dyn Error>> {
+fn launch(settings: &[(String, String)]) -> Result<ServerUnderTest, Box<dyn Error>> {
     let directory = tempfile::Builder::new().prefix("nyala-bench-").tempdir_in(".")?;
-    let addresses = Addresses { http: free_address()?, postgres: free_address()?, flight: free_address()? };
-    let data_dir = directory.path().join("data");
     let files_dir = directory.path().join("files");
     std::fs::create_dir(&files_dir)?;
-    let child = start(directory.path(), &data_dir, addresses)?;
+    let start = Start {
+        directory: directory.path().to_owned(),
+        data_dir: directory.path().join("data"),
+        http: free_address()?,
+        postgres: free_address()?,
+        flight: free_address()?,
+        settings: settings.to_vec(),
+    };
+    let Start { http, postgres, flight, data_dir, .. } = start.clone();
+    let child = start.run()?;
     let pid = child.id();
-    let process = Arc::new(Mutex::new(Process { child, directory }));
+    let process = Arc::new(Mutex::new(Process { child, _directory: directory }));
     let restarted = process.clone();
-    let restart_dir = data_dir.clone();
     let restart = move || {
         let mut process = restarted.lock().unwrap_or_else(PoisonError::into_inner);
         stop(&mut process.child)?;
-        process.child = start(process.directory.path(), &restart_dir, addresses)?;
+        process.child = start.run()?;
         Ok(process.child.id())
     };
     Ok(ServerUnderTest {
-        url: format!("http://{}", addresses.http),
-        postgres: Some(addresses.postgres.to_string()),
-        flight: Some(addresses.flight.to_string()),
+        url: format!("http://{http}"),
+        postgres: Some(postgres.to_string()),
+        flight: Some(flight.to_string()),
         files_dir: Some(files_dir),
         pid: Some(pid),
         data_dir: Some(data_dir),
@@ -72,35 +83,39 @@ fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind(("127.0.0.1", 0))?.local_addr()
 }
 
-fn start(directory: &Path, data_dir: &PathBuf, addresses: Addresses) -> Result<Child, Box<dyn Error>> {
-    let log_path = directory.join("log");
-    let log = File::options().create(true).append(true).open(&log_path)?;
-    let mut child = Command::new(std::env::current_exe()?)
-        .arg("serve")
-        .arg("--data-dir")
-        .arg(data_dir)
-        .args(["--http-bind", &addresses.http.to_string()])
-        .args(["--postgres-bind", &addresses.postgres.to_string()])
-        .args(["--flight-bind", &addresses.flight.to_string()])
-        .arg("--files-dir")
-        .arg(directory.join("files"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()?;
-    let deadline = Instant::now() + START_TIMEOUT;
-    while !is_ready(addresses.http) {
-        if let Some(status) = child.try_wait()? {
-            let log = std::fs::read_to_string(&log_path).unwrap_or_default();
-            return Err(format!("the server ended with {status}:\n{log}").into());
+impl Start {
+    /// Starts the server and waits until it answers.
+    fn run(&self) -> Result<Child, Box<dyn Error>> {
+        let log_path = self.directory.join("log");
+        let log = File::options().create(true).append(true).open(&log_path)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("serve")
+            .arg("--data-dir")
+            .arg(&self.data_dir)
+            .args(["--http-bind", &self.http.to_string()])
+            .args(["--postgres-bind", &self.postgres.to_string()])
+            .args(["--flight-bind", &self.flight.to_string()])
+            .arg("--files-dir")
+            .arg(self.directory.join("files"));
+        for (name, value) in &self.settings {
+            command.arg(format!("--{name}={value}"));
         }
-        if Instant::now() > deadline {
-            drop(stop(&mut child));
-            return Err(format!("the server was not ready within {START_TIMEOUT:?}").into());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !is_ready(self.http) {
+            if let Some(status) = child.try_wait()? {
+                let log = std::fs::read_to_string(&log_path).unwrap_or_default();
+                return Err(format!("the server ended with {status}:\n{log}").into());
+            }
+            if Instant::now() > deadline {
+                drop(stop(&mut child));
+                return Err(format!("the server was not ready within {START_TIMEOUT:?}").into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
-        std::thread::sleep(Duration::from_millis(10));
+        Ok(child)
     }
-    Ok(child)
 }
 
 /// Whether a server answers queries and writes.

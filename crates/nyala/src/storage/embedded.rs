@@ -202,6 +202,14 @@ fn metrics_of(stats: &EngineStats) -> Vec<Metric> {
             .with_statistic("cacheHits"),
         counter("nyala_cache_misses_total", "Blocks read from files.", stats.cache_misses)
             .with_statistic("cacheMisses"),
+        counter("nyala_filter_lookups_total", "Questions to Bloom filters of keys.", stats.filter_lookups)
+            .with_statistic("filterLookups"),
+        counter(
+            "nyala_filter_rejections_total",
+            "Questions to Bloom filters that were answered with no.",
+            stats.filter_rejections,
+        )
+        .with_statistic("filterRejections"),
         counter("nyala_log_bytes_total", "Bytes written to the log.", log(|log| log.written_bytes)),
         counter("nyala_log_syncs_total", "Syncs of the log.", log(|log| log.syncs))
             .with_statistic("logSyncs"),

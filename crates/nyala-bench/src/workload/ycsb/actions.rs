@@ -130,13 +130,20 @@ pub struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// A client of a workload with a number of its own.
-    pub fn new(workload: Workload, shape: RowShape, rows: &'a AtomicU64, number: u64) -> Self {
-        let popularity = match workload {
+    /// A client of a workload with a number of its own. It asks for the rows that the workload says, unless something else
+    /// is given.
+    pub fn new(
+        workload: Workload,
+        popularity: Option<Popularity>,
+        shape: RowShape,
+        rows: &'a AtomicU64,
+        number: u64,
+    ) -> Self {
+        let popularity = popularity.unwrap_or(match workload {
             Workload::D => Popularity::Latest,
             Workload::Lookup | Workload::Missing | Workload::Upsert => Popularity::Uniform,
             _ => Popularity::Zipfian,
-        };
+        });
         let chooser = RowChooser::new(popularity, rows.load(Ordering::Relaxed));
         Self {
             workload,
@@ -213,7 +220,7 @@ mod tests {
         let shape = RowShape { fields: 3, field_bytes: 10, ordered: true, seed: 1 };
         let shares = |workload| {
             let rows = AtomicU64::new(1000);
-            let mut client = Client::new(workload, shape, &rows, 0);
+            let mut client = Client::new(workload, None, shape, &rows, 0);
             let mut shares: BTreeMap<ActionKind, u64> = BTreeMap::new();
             (0..10_000).for_each(|_| *shares.entry(client.draw().kind()).or_default() += 1);
             shares

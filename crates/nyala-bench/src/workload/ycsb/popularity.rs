@@ -1,13 +1,14 @@
-//! Which rows are asked for: all alike, few of them mostly, or mostly the newest.
+//! Which rows are asked for: all alike, few of them mostly, mostly the newest, or one after the other.
 
 use super::rows::fnv_64;
 use crate::random::Random;
+use clap::ValueEnum;
 
 /// YCSB's constant: the most popular of a million rows gets 6 % of all requests.
 const THETA: f64 = 0.99;
 
 /// How popular rows are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Popularity {
     /// All alike.
     Uniform,
@@ -15,6 +16,8 @@ pub enum Popularity {
     Zipfian,
     /// By Zipf's law, the newest first.
     Latest,
+    /// One after the other in the order of insertion; each client begins anywhere.
+    Sequential,
 }
 
 /// Draws numbers below a limit, small ones more often: after Gray et al., "Quickly Generating Billion-Record Synthetic
@@ -73,21 +76,28 @@ impl Zipf {
 pub struct RowChooser {
     popularity: Popularity,
     zipf: Zipf,
+    /// Of those that are asked for one after the other; drawn at first.
+    next: Option<u64>,
 }
 
 impl RowChooser {
     /// Draws from about `rows` rows.
     pub fn new(popularity: Popularity, rows: u64) -> Self {
-        Self { popularity, zipf: Zipf::new(rows.max(1)) }
+        Self { popularity, zipf: Zipf::new(rows.max(1)), next: None }
     }
 
     /// A row of those inserted so far, of which there is at least one.
-    pub fn draw(&self, random: &mut Random, inserted: u64) -> u64 {
+    pub fn draw(&mut self, random: &mut Random, inserted: u64) -> u64 {
         match self.popularity {
             Popularity::Uniform => random.below(inserted),
             // Hashed, so that popular rows are not neighbours.
             Popularity::Zipfian => fnv_64(self.zipf.draw(random)) % inserted,
             Popularity::Latest => inserted - 1 - self.zipf.draw(random).min(inserted - 1),
+            Popularity::Sequential => {
+                let row = self.next.unwrap_or_else(|| random.below(inserted)) % inserted;
+                self.next = Some(row + 1);
+                row
+            }
         }
     }
 }
@@ -119,11 +129,14 @@ mod tests {
 
     #[test]
     fn the_newest_rows_are_the_latest() {
-        let chooser = RowChooser::new(Popularity::Latest, 10_000);
+        let mut chooser = RowChooser::new(Popularity::Latest, 10_000);
         let mut random = Random::new(4, 0);
         let newest = (0..10_000).filter(|_| chooser.draw(&mut random, 10_000) >= 9_900).count();
         assert!((4_000..6_500).contains(&newest), "{newest}");
-        let chooser = RowChooser::new(Popularity::Uniform, 10_000);
+        let mut chooser = RowChooser::new(Popularity::Uniform, 10_000);
         assert!((0..100).all(|_| chooser.draw(&mut random, 7) < 7));
+        let mut chooser = RowChooser::new(Popularity::Sequential, 7);
+        let rows: Vec<u64> = (0..8).map(|_| chooser.draw(&mut random, 7)).collect();
+        assert!(rows.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 7), "{rows:?}");
     }
 }

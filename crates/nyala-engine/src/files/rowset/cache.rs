@@ -22,6 +22,10 @@ pub(crate) struct BlockCache {
     shards: Vec<Mutex<Shard>>,
     /// Blocks that were found through an index page, without a look-up here.
     near_hits: AtomicU64,
+    /// Questions to Bloom filters.
+    filter_lookups: AtomicU64,
+    /// Of them those that were answered: the key is not here.
+    filter_rejections: AtomicU64,
     budget: Arc<MemoryBudget>,
 }
 
@@ -60,7 +64,13 @@ impl BlockCache {
             misses: 0,
         };
         let shards = (0..SHARDS).map(|_| Mutex::new(shard())).collect();
-        Self { shards, near_hits: AtomicU64::new(0), budget: budget.clone() }
+        Self {
+            shards,
+            near_hits: AtomicU64::new(0),
+            filter_lookups: AtomicU64::new(0),
+            filter_rejections: AtomicU64::new(0),
+            budget: budget.clone(),
+        }
     }
 
     fn shard(&self, key: BlockKey) -> &Mutex<Shard> {
@@ -153,6 +163,19 @@ impl BlockCache {
     /// Counts blocks that were found through an index page.
     pub(crate) fn add_near_hits(&self, count: u64) {
         self.near_hits.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts a question to a Bloom filter, and its answer.
+    pub(crate) fn count_filter_lookup(&self, may_contain: bool) {
+        self.filter_lookups.fetch_add(1, Ordering::Relaxed);
+        if !may_contain {
+            self.filter_rejections.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Questions to Bloom filters so far, and how many of them were answered with no.
+    pub(crate) fn filter_counts(&self) -> (u64, u64) {
+        (self.filter_lookups.load(Ordering::Relaxed), self.filter_rejections.load(Ordering::Relaxed))
     }
 }
 

@@ -33,7 +33,7 @@ impl Rowset {
         }
         let block = self.keyed_page(&footer, &footer.pages[number])?;
         let page = block.as_keyed_page().expect("was checked");
-        if !page.may_contain(hash) {
+        if !self.filtered(page.may_contain(hash)) {
             return Ok(());
         }
         let Some(group) = page.last_group(|first| first <= key) else { return Ok(()) };
@@ -71,7 +71,7 @@ impl Rowset {
         if footer.bloom.length > 0 {
             let filter = self.block(footer.bloom)?;
             bloom::check(filter.bytes()).map_err(|error| self.corrupt(footer.bloom, &error))?;
-            if !bloom::may_contain(filter.bytes(), hash) {
+            if !self.filtered(bloom::may_contain(filter.bytes(), hash)) {
                 return Ok(());
             }
         }

@@ -375,6 +375,12 @@ impl Rowset {
         self.source.cache.add_near_hits(count);
     }
 
+    /// Counts a question to a filter of this rowset; returns the answer.
+    pub(super) fn filtered(&self, may_contain: bool) -> bool {
+        self.source.cache.count_filter_lookup(may_contain);
+        may_contain
+    }
+
     /// The origin of the rows; none in files of earlier versions.
     pub(crate) fn origin(&self) -> Result<Option<Origin>> {
         let place = self.footer()?.origin;
