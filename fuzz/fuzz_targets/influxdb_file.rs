@@ -43,6 +43,7 @@ fuzz_target!(|parts: (&[u8], &[u8])| {
         id: 1,
         files: vec![file],
         log: Vec::new(),
+        archive: None,
         bytes: 0,
         fingerprint: 0,
     };

@@ -47,4 +47,11 @@ impl DamageList {
             self.listed.push(damage);
         }
     }
+
+    /// Adds the places of another list.
+    pub fn append(&mut self, other: DamageList) {
+        self.count += other.count;
+        let room = LISTED_MAX - self.listed.len();
+        self.listed.extend(other.listed.into_iter().take(room));
+    }
 }

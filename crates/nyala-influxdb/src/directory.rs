@@ -1,5 +1,6 @@
-//! The directories of InfluxDB 1.x: `meta/meta.db`, `data/DATABASE/POLICY/SHARD/*.tsm` and `wal/DATABASE/POLICY/SHARD/*.wal`.
+//! The files of shards: `data/DATABASE/POLICY/SHARD/*.tsm` and `wal/DATABASE/POLICY/SHARD/*.wal`, or archives of them.
 
+use crate::meta::Meta;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,38 +21,34 @@ pub struct ShardFiles {
     pub files: Vec<PathBuf>,
     /// Segments of the log, the oldest first.
     pub log: Vec<PathBuf>,
+    /// Of a backup: where both are packed. Then there are no files yet.
+    pub archive: Option<Archive>,
     /// The bytes of all of them.
     pub bytes: u64,
     /// Names, sizes and times of change of all of them, and of the tombstones: whether they are the same as before.
     pub fingerprint: u32,
 }
 
-/// Whether a directory looks like InfluxDB 1.x's. If not: why.
-pub fn check(directory: &Path) -> Result<(), String> {
-    let shown = directory.display();
-    if !directory.is_dir() {
-        return Err(format!("{shown} is not a directory"));
-    }
-    if directory.join(META_FILE).is_file() && directory.join("data").is_dir() {
-        return Ok(());
-    }
-    let has = |name: &str| directory.join(name).exists();
-    if has("influxd.bolt") || has("engine") {
-        return Err(format!(
-            "{shown} is a directory of InfluxDB 2.x, which cannot be read: export it with `influxd inspect export-lp` \
-             and write the lines to nyala"
-        ));
-    }
-    if has("_series") || has("autogen") {
-        return Err(format!(
-            "{shown} looks like a part of InfluxDB's directory: name the one above, with meta and data in it"
-        ));
-    }
-    let missing = if has("data") { META_FILE } else { "data" };
-    Err(format!(
-        "{shown} is not a directory of InfluxDB 1.x: there is no {missing} in it (it is the directory with data, meta and \
-         wal in it, /var/lib/influxdb by default)"
-    ))
+/// An archive of the files of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archive {
+    /// The file.
+    pub path: PathBuf,
+    /// Its bytes without compression, as the manifest says.
+    pub unpacked_bytes: u64,
+}
+
+/// What a directory has.
+#[derive(Debug)]
+pub struct Contents {
+    /// The shards, in order of databases, policies and numbers.
+    pub shards: Vec<ShardFiles>,
+    /// Databases, policies and users; or why they cannot be read.
+    pub settings: Result<Meta, String>,
+    /// The file that has them.
+    pub settings_file: PathBuf,
+    /// Remarks about what is left out.
+    pub notes: Vec<String>,
 }
 
 /// The shards, in order of databases, policies and numbers.
@@ -74,18 +71,18 @@ pub fn shards(directory: &Path) -> io::Result<Vec<ShardFiles>> {
     Ok(shards)
 }
 
-fn shard(database: &str, policy: &str, id: u64, data: &Path, wal: &Path) -> io::Result<ShardFiles> {
+pub(crate) fn shard(
+    database: &str,
+    policy: &str,
+    id: u64,
+    data: &Path,
+    wal: &Path,
+) -> io::Result<ShardFiles> {
     let (files, log) = (with_extension(data, "tsm")?, with_extension(wal, "wal")?);
     let tombstones = with_extension(data, "tombstone")?;
     let (mut bytes, mut fingerprint) = (0, crc32fast::Hasher::new());
     for path in files.iter().chain(&log).chain(&tombstones) {
-        let metadata = fs::metadata(path)?;
-        bytes += metadata.len();
-        let changed =
-            metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        fingerprint.update(path.file_name().unwrap_or_default().as_encoded_bytes());
-        fingerprint.update(&metadata.len().to_le_bytes());
-        fingerprint.update(&changed.unwrap_or_default().as_nanos().to_le_bytes());
+        bytes += note(path, &mut fingerprint)?;
     }
     Ok(ShardFiles {
         database: database.to_owned(),
@@ -93,9 +90,20 @@ fn shard(database: &str, policy: &str, id: u64, data: &Path, wal: &Path) -> io::
         id,
         files,
         log,
+        archive: None,
         bytes,
         fingerprint: fingerprint.finalize(),
     })
+}
+
+/// Adds the name, size and time of change of a file to a fingerprint; returns the size.
+pub(crate) fn note(path: &Path, fingerprint: &mut crc32fast::Hasher) -> io::Result<u64> {
+    let metadata = fs::metadata(path)?;
+    let changed = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    fingerprint.update(path.file_name().unwrap_or_default().as_encoded_bytes());
+    fingerprint.update(&metadata.len().to_le_bytes());
+    fingerprint.update(&changed.unwrap_or_default().as_nanos().to_le_bytes());
+    Ok(metadata.len())
 }
 
 /// The directories within directories, sorted; those with an underscore before `series` or the like are InfluxDB's own.
@@ -119,7 +127,7 @@ fn names(within: &[&Path]) -> io::Result<Vec<String>> {
 }
 
 /// The files of a directory with an extension. Their names sort by generation and sequence, as InfluxDB sorts them.
-fn with_extension(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn with_extension(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     if !directory.is_dir() {
         return Ok(Vec::new());
     }

@@ -7,6 +7,7 @@
 mod field;
 mod rows;
 
+use crate::backup;
 use crate::damage::{Damage, DamageList};
 use crate::directory::ShardFiles;
 use crate::key;
@@ -86,6 +87,34 @@ pub fn read_shard<T: RowTarget>(
     damage: &mut DamageList,
     target: &mut T,
 ) -> Result<(), T::Error> {
+    let Some(archive) = &shard.archive else {
+        return read_files(shard, 1.0, times_ns, spill_dir, damage, target);
+    };
+    match backup::unpack(shard, archive, spill_dir, damage) {
+        Ok(unpacked) => {
+            // Progress is counted in bytes of the archive.
+            let scale = shard.bytes as f64 / unpacked.files.bytes.max(1) as f64;
+            let mut inner = DamageList::default();
+            let read = read_files(&unpacked.files, scale, times_ns, spill_dir, &mut inner, target);
+            damage.append(unpacked.named(inner));
+            read
+        }
+        Err(found) => {
+            damage.add(found);
+            Ok(())
+        }
+    }
+}
+
+/// Reads the points of files; `scale` is how many bytes are told of a byte that is read.
+fn read_files<T: RowTarget>(
+    shard: &ShardFiles,
+    scale: f64,
+    times_ns: RangeInclusive<i64>,
+    spill_dir: &Path,
+    damage: &mut DamageList,
+    target: &mut T,
+) -> Result<(), T::Error> {
     let runs = read_log(&shard.log, spill_dir, damage, |bytes| target.read(bytes));
     let mut runs: Vec<OpenRun> = runs.into_iter().map(|run| OpenRun { run, next: None }).collect();
     let mut files = Vec::new();
@@ -107,7 +136,7 @@ pub fn read_shard<T: RowTarget>(
     while let Some(series) = reading.first_series(&runs) {
         let mut fields = reading.fields_of(&series, &mut runs, &shard.log);
         rows::read_rows(&series, &mut fields, &mut reading, target)?;
-        target.read(std::mem::take(&mut reading.read_bytes));
+        target.read((std::mem::take(&mut reading.read_bytes) as f64 * scale) as u64);
     }
     Ok(())
 }

@@ -54,6 +54,8 @@ pub(crate) struct Server {
     program: Program,
     child: Child,
     address: SocketAddr,
+    #[allow(dead_code, reason = "only some programs make backups")]
+    backup_address: SocketAddr,
     directory: tempfile::TempDir,
     settings: Vec<(String, String)>,
 }
@@ -61,14 +63,16 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start(program: &Program, settings: &[(String, String)]) -> Result<Server, String> {
         let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
-        let (child, address) = launch(program, directory.path(), settings)?;
-        Ok(Server { program: program.clone(), child, address, directory, settings: settings.to_vec() })
+        let (child, address, backup_address) = launch(program, directory.path(), settings)?;
+        let (program, settings) = (program.clone(), settings.to_vec());
+        Ok(Server { program, child, address, backup_address, directory, settings })
     }
 
     /// Stops the server, in order or by force, and starts it again on its data.
     pub(crate) fn restart(&mut self, by_force: bool) -> Result<(), String> {
         self.stop(by_force)?;
-        (self.child, self.address) = launch(&self.program, self.directory.path(), &self.settings)?;
+        (self.child, self.address, self.backup_address) =
+            launch(&self.program, self.directory.path(), &self.settings)?;
         Ok(())
     }
 
@@ -103,6 +107,12 @@ impl Server {
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
+    }
+
+    /// Where InfluxDB listens for `influxd backup`.
+    #[allow(dead_code, reason = "only some programs make backups")]
+    pub(crate) fn backup_address(&self) -> SocketAddr {
+        self.backup_address
     }
 
     /// Where its data is.
@@ -146,7 +156,7 @@ fn launch(
     program: &Program,
     directory: &Path,
     settings: &[(String, String)],
-) -> Result<(Child, SocketAddr), String> {
+) -> Result<(Child, SocketAddr, SocketAddr), String> {
     // Another process may take the port before it is used: then another port is tried.
     let mut last = String::new();
     for _ in 0..3 {
@@ -187,7 +197,7 @@ fn launch_once(
     program: &Program,
     directory: &Path,
     settings: &[(String, String)],
-) -> Result<(Child, SocketAddr), String> {
+) -> Result<(Child, SocketAddr, SocketAddr), String> {
     let (address, other) = (client::free_address(), client::free_address());
     let log = File::create(directory.join("log")).map_err(|e| e.to_string())?;
     let data = directory.join("data");
@@ -233,7 +243,7 @@ fn launch_once(
     }
     command.stdin(Stdio::null()).stdout(log.try_clone().map_err(|e| e.to_string())?).stderr(log);
     let child = command.spawn().map_err(|e| format!("cannot start {program:?}: {e}"))?;
-    wait_until_ready(child, address, directory)
+    wait_until_ready(child, address, directory).map(|(child, address)| (child, address, other))
 }
 
 fn wait_until_ready(

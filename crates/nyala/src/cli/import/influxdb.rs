@@ -1,4 +1,4 @@
-//! `nyala import influxdb`: from the files of a stopped InfluxDB 1.x to the data directory of a stopped nyala.
+//! `nyala import influxdb`: from the files of a stopped InfluxDB, or a backup, to the data directory of a stopped nyala.
 
 use super::destination::Destination;
 use super::in_use;
@@ -19,7 +19,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) const EXAMPLES: &str = "\
-DIRECTORY is the one that has data, meta and wal in it. InfluxDB must be stopped, or DIRECTORY must be a copy (a snapshot).
+DIRECTORY is, of InfluxDB 1.x, the one that has data, meta and wal in it, or one with backups (influxd backup -portable); of
+InfluxDB 2.x, the one that has influxd.bolt and engine in it. InfluxDB must be stopped, or DIRECTORY must be a copy (a snapshot)
+or a backup.
 nyala must be stopped, too, because the import writes to its data directory.
 
 An import that was interrupted goes on where it was when it is started again: shards that are done are not read again.
@@ -32,6 +34,9 @@ Examples:
   nyala import influxdb --data-dir /var/lib/nyala /var/lib/influxdb  import everything
   nyala import influxdb --database telegraf --from 2026-01-01T00:00:00Z /var/lib/influxdb
                                                                      one database, as from a time
+  nyala import influxdb --data-dir /var/lib/nyala /backups/influxdb  portable backups, of each shard the newest
+  nyala import influxdb --organization home ~/.influxdbv2            InfluxDB 2.x: bucket telegraf/month is database telegraf,
+                                                                     policy month; bucket telegraf has policy autogen
   nyala import influxdb --database _internal /var/lib/influxdb       what InfluxDB noted of itself, else left out";
 
 const INCOMPLETE: u8 = 1;
@@ -40,7 +45,7 @@ const NOT_IMPORTED: u8 = 2;
 /// What to import.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct InfluxdbArgs {
-    /// InfluxDB's directory
+    /// InfluxDB's directory, or one with portable backups
     #[arg(value_name = "DIRECTORY")]
     pub(super) directory: PathBuf,
     /// The data directory of nyala, which is created if it is missing
@@ -76,7 +81,7 @@ pub(super) fn run(args: &InfluxdbArgs) -> ExitCode {
 /// Imports, and returns whether everything was imported.
 fn import(args: &InfluxdbArgs) -> Result<bool, String> {
     let begun = Instant::now();
-    nyala_influxdb::directory::check(&args.directory)?;
+    nyala_influxdb::source::layout(&args.directory)?;
     in_use::check(&args.directory)?;
     let mut damage = DamageList::default();
     let source = Source::open(&args.directory, &args.selection, &mut damage)?;

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 /// From where data is imported.
 #[derive(Debug, Subcommand)]
 pub(super) enum ImportCommand {
-    /// Import databases, policies, continuous queries, users and points from the files of a stopped InfluxDB 1.x
+    /// Import databases, policies, continuous queries, users and points from the files of a stopped InfluxDB, or its backups
     #[command(after_help = influxdb::EXAMPLES)]
     Influxdb(influxdb::InfluxdbArgs),
     /// Import Parquet files into a table or a measurement

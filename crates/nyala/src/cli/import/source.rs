@@ -1,7 +1,7 @@
 //! What is to be imported.
 
 use clap::Args;
-use nyala_influxdb::directory::{self, META_FILE, ShardFiles};
+use nyala_influxdb::directory::{Contents, ShardFiles};
 use nyala_influxdb::meta::{self, Database, Meta};
 use nyala_influxdb::{Damage, DamageList};
 use std::collections::HashSet;
@@ -20,6 +20,9 @@ pub(in crate::cli) struct Selection {
     /// Import points of this retention policy only
     #[arg(long, value_name = "NAME")]
     pub(super) retention_policy: Option<String>,
+    /// Of InfluxDB 2.x: import the buckets of this organization [default: the only one that has buckets]
+    #[arg(long, value_name = "NAME")]
+    pub(super) organization: Option<String>,
     /// Import points from this time on: 2026-01-31T00:00:00Z, 2026-01-31, or nanoseconds since 1970
     #[arg(long, value_name = "TIME", value_parser = time_ns, allow_hyphen_values = true)]
     pub(super) from: Option<i64>,
@@ -66,20 +69,18 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn open(path: &Path, selection: &Selection, damage: &mut DamageList) -> Result<Self, String> {
-        let all = directory::shards(path).map_err(|error| format!("reading {}: {error}", path.display()))?;
-        let meta_path = path.join(META_FILE);
-        let read = std::fs::read(&meta_path).map_err(|error| format!("cannot be read: {error}"));
-        let (mut meta, has_settings) = match read.and_then(|bytes| meta::decode(&bytes)) {
+        let Contents { shards: all, settings, settings_file, mut notes } =
+            nyala_influxdb::source::contents(path, selection.organization.as_deref(), damage)?;
+        let (mut meta, has_settings) = match settings {
             Ok(meta) => (meta, true),
             Err(message) => {
                 let message = format!(
                     "{message}: policies keep points for ever, and continuous queries and users are not created"
                 );
-                damage.add(Damage::new(&meta_path, 0, message));
+                damage.add(Damage::new(&settings_file, 0, message));
                 (without_settings(&all), false)
             }
         };
-        let mut notes = Vec::new();
         check_names(&meta, selection)?;
         if selection.database.is_empty() && meta.databases.iter().any(|own| own.name == INTERNAL) {
             notes.push(format!("{INTERNAL} was left out: name it with --database to import it"));
@@ -100,7 +101,7 @@ impl Source {
         }
         if !hidden.is_empty() {
             notes.push(format!(
-                "shards {hidden:?} were left out: {META_FILE} does not name them (they were dropped), so that InfluxDB does \
+                "shards {hidden:?} were left out: the settings do not name them (they were dropped), so that InfluxDB does \
                  not answer them either"
             ));
         }

@@ -49,7 +49,7 @@ impl RowTarget for Counted {
 
 /// Prints what there is, and returns whether all of it can be read.
 pub(super) fn run(directory: &Path, selection: &Selection) -> Result<bool, String> {
-    nyala_influxdb::directory::check(directory)?;
+    nyala_influxdb::source::layout(directory)?;
     in_use::check(directory)?;
     let mut damage = DamageList::default();
     let source = Source::open(directory, selection, &mut damage)?;

@@ -1,0 +1,83 @@
+//! The settings of InfluxDB 2.7 as BoltDB wrote them, whole and damaged.
+
+use nyala_influxdb::bolt::BoltFile;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/influxdb2.tar.gz");
+
+fn recorded() -> Vec<u8> {
+    let input = flate2::read::GzDecoder::new(fs::File::open(RECORDED).expect("recorded"));
+    let mut archive = tar::Archive::new(input);
+    for entry in archive.entries().expect("an archive") {
+        let mut entry = entry.expect("an archive");
+        if entry.path().expect("a name").ends_with("influxd.bolt") {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).expect("an archive");
+            return bytes;
+        }
+    }
+    panic!("there is no influxd.bolt");
+}
+
+/// All pairs of the buckets that are imported.
+fn read(path: &Path) -> Result<usize, String> {
+    let file = BoltFile::open(path)?;
+    let names = ["organizationsv1", "bucketsv1", "dbrpv1", "v1_tsm1_metadata"];
+    let counts =
+        names.map(|name| file.bucket(name.as_bytes()).map(|pairs| pairs.map_or(0, |pairs| pairs.len())));
+    counts.into_iter().sum()
+}
+
+#[test]
+fn buckets_are_read_and_missing_ones_are_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("influxd.bolt");
+    fs::write(&path, recorded()).expect("written");
+    let file = BoltFile::open(&path).expect("opens");
+    let names = |bucket: &str| -> Vec<String> {
+        let pairs = file.bucket(bucket.as_bytes()).expect("readable").expect("is there");
+        let name = |value: &[u8]| {
+            let object: serde_json::Value = serde_json::from_slice(value).expect("JSON");
+            object["name"].as_str().expect("a name").to_owned()
+        };
+        let mut names: Vec<String> = pairs.iter().map(|(_, value)| name(value)).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("organizationsv1"), ["home", "other"]);
+    let buckets = names("bucketsv1");
+    for name in ["a mapped one", "plain", "telegraf/month", "_monitoring", "_tasks"] {
+        assert!(buckets.iter().any(|own| own == name), "{name} in {buckets:?}");
+    }
+    assert_eq!(file.bucket(b"no such one").expect("readable"), None);
+}
+
+#[test]
+fn damage_is_an_error_or_changes_values_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("influxd.bolt");
+    let whole = recorded();
+    // Of each page the head, the first elements and a place further on.
+    for page in (0..whole.len()).step_by(4096) {
+        for offset in (0..48).step_by(3).chain([100, 1000]) {
+            let mut bytes = whole.clone();
+            for value in [0xff, bytes[page + offset] ^ 4] {
+                bytes[page + offset] = value;
+                fs::write(&path, &bytes).expect("written");
+                // What is wrong is said; nothing panics, and nothing takes for ever.
+                let _ = read(&path);
+            }
+        }
+    }
+    for length in [0, 10, 80, 4096, 4200] {
+        fs::write(&path, &whole[..length]).expect("written");
+        assert!(read(&path).is_err(), "{length} bytes");
+    }
+    // The newest of the two first pages is damaged: the other one counts.
+    let mut bytes = whole.clone();
+    bytes[..80].fill(0);
+    fs::write(&path, &bytes).expect("written");
+    assert!(read(&path).is_ok());
+}
