@@ -57,6 +57,9 @@ enum Found<'a> {
     Bucket(&'a [u8]),
 }
 
+/// Takes a key and its value.
+type Target<'a> = dyn FnMut(&[u8], Found<'_>) -> Result<(), String> + 'a;
+
 impl BoltFile {
     /// Opens a file. The error says why it is not one.
     pub fn open(path: &Path) -> Result<Self, String> {
@@ -114,12 +117,7 @@ impl BoltFile {
     }
 
     /// Hands the elements of a tree on, in order of keys. `left` is how many pages it can have still.
-    fn walk(
-        &self,
-        page: u64,
-        left: &mut u64,
-        target: &mut dyn FnMut(&[u8], Found<'_>) -> Result<(), String>,
-    ) -> Result<(), String> {
+    fn walk(&self, page: u64, left: &mut u64, target: &mut Target<'_>) -> Result<(), String> {
         *left = left.checked_sub(1).ok_or("pages that lead to themselves")?;
         let bytes = self.page(page)?;
         match kind(&bytes)? {
@@ -192,7 +190,7 @@ fn elements(page: &[u8], element_bytes: usize) -> Result<impl Iterator<Item = &[
     Ok((0..count).map(move |index| &page[HEADER_BYTES + index * element_bytes..]))
 }
 
-fn leaf(page: &[u8], target: &mut dyn FnMut(&[u8], Found<'_>) -> Result<(), String>) -> Result<(), String> {
+fn leaf(page: &[u8], target: &mut Target<'_>) -> Result<(), String> {
     if kind(page)? != LEAF {
         return Err("a bucket without a leaf".to_owned());
     }

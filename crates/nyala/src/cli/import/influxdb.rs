@@ -93,7 +93,8 @@ fn import(args: &InfluxdbArgs) -> Result<bool, String> {
     let total_bytes: u64 = source.shards.iter().map(|shard| shard.bytes).sum::<u64>().max(1);
     let (mut done_bytes, mut values) = (0, 0);
     for shard in &source.shards {
-        if journal.done(shard).is_some() {
+        // What could not be read, or not be unpacked, may be readable now.
+        if journal.done(shard).is_some_and(|done| done.damage == 0) {
             outcome.known_shards += 1;
             done_bytes += shard.bytes;
             continue;
