@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Result with nyala's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -23,6 +24,8 @@ pub enum ErrorKind {
     Retry,
     /// A limit on size, time or count was reached; a smaller request may pass.
     Limit,
+    /// This caller has asked for too much, or too often: the same request may pass after [`Error::retry_after_seconds`].
+    Throttled,
     /// The caller went away or asked to stop.
     Cancelled,
     /// The outcome of a write is unknown (its sync failed); sending it again is safe.
@@ -39,6 +42,7 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     place: Option<Place>,
+    retry_after_seconds: Option<u32>,
 }
 
 /// A location on disk.
@@ -53,7 +57,7 @@ pub struct Place {
 impl Error {
     /// A new error.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), place: None }
+        Self { kind, message: message.into(), place: None, retry_after_seconds: None }
     }
 
     /// The request is wrong.
@@ -92,7 +96,16 @@ impl Error {
             kind: ErrorKind::Corrupt,
             message: message.into(),
             place: Some(Place { file: file.into(), offset }),
+            retry_after_seconds: None,
         }
+    }
+
+    /// This caller has asked for too much: the message says of what, and gets the time that it has to wait.
+    pub fn throttled(message: impl fmt::Display, wait: Duration) -> Self {
+        let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let seconds = u32::try_from(whole.max(1)).unwrap_or(u32::MAX);
+        let message = format!("{message}: try again in {seconds} s");
+        Self { retry_after_seconds: Some(seconds), ..Self::new(ErrorKind::Throttled, message) }
     }
 
     /// What the caller can do.
@@ -103,6 +116,11 @@ impl Error {
     /// The message without the location.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// How long the caller has to wait, if that is known.
+    pub fn retry_after_seconds(&self) -> Option<u32> {
+        self.retry_after_seconds
     }
 
     /// The location on disk, if any.

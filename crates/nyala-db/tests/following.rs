@@ -12,7 +12,7 @@ use nyala_core::{ErrorKind, Result, TimeRange};
 use nyala_db::catalog::Catalog;
 use nyala_db::ingest::ParseOptions;
 use nyala_db::series::TagFilter;
-use nyala_db::users::Privilege;
+use nyala_db::users::{NewToken, Privilege, QuotaKind};
 use nyala_db::write::LineWriter;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -264,6 +264,39 @@ async fn a_field_has_one_type_whoever_writes_it_first() -> Result<()> {
     assert_eq!(fields.len(), 2);
     let points = shown(&second).await?;
     assert_eq!(points.len(), 0, "no host");
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_and_quotas_of_others_are_known() -> Result<()> {
+    let store = shared_store(Atomicity::Row);
+    let (first, second) = (server(&store).await?, server(&store).await?);
+    let (first, second) = (first.catalog(), second.catalog());
+    first.users().create("ann", "secret", true, true).await?;
+    first.create_database("d", None).await?;
+    let scope = vec![("d".to_owned(), Privilege::Read)];
+    let new = NewToken { name: "ci".into(), user: "ann".into(), scope, created_ns: 1, expires_ns: Some(9) };
+    let secret = first.create_token(&new).await?;
+    let logged_in = second.users().log_in_by_token(&secret, None, 8).await?.expect("without a look before");
+    assert!(logged_in.may(Privilege::Read, "d") && !logged_in.may(Privilege::Write, "d"));
+    assert!(!logged_in.is_admin() && logged_in.token_name() == Some("ci"));
+    assert!(second.users().log_in("ann", &secret, None, 8).await?.is_some());
+    assert!(second.users().log_in("ann", &secret, None, 9).await?.is_none(), "it has expired");
+    assert!(second.users().again(&logged_in, 9).is_err());
+    first.users().set_quota("ann", &[(QuotaKind::ConcurrentQueries, 1)]).await?;
+    second.follow().await?;
+    let now = second.users().again(&logged_in, 8)?;
+    assert_eq!(now.quota().concurrent_queries, 1);
+    let _runs = now.meter().begin_query("ann", &now.quota())?;
+    assert!(
+        second.users().existing("ann")?.meter().begin_query("ann", &now.quota()).is_err(),
+        "it is one meter"
+    );
+    first.users().drop_token("ci").await?;
+    second.follow().await?;
+    assert!(second.users().again(&logged_in, 8).is_err());
+    assert!(second.users().log_in_by_token(&secret, None, 8).await?.is_none());
+    assert!(second.users().drop_token("ci").await.is_err());
     Ok(())
 }
 

@@ -45,7 +45,7 @@ fn code_of(code: SqlState) -> Code {
 /// An error of what lies below SQL.
 pub(crate) fn status_of_core(error: &nyala_core::Error) -> Status {
     let code = match error.kind() {
-        ErrorKind::Retry | ErrorKind::Limit => Code::ResourceExhausted,
+        ErrorKind::Retry | ErrorKind::Limit | ErrorKind::Throttled => Code::ResourceExhausted,
         ErrorKind::Cancelled => Code::Cancelled,
         ErrorKind::Unsupported => Code::Unimplemented,
         ErrorKind::Invalid => Code::InvalidArgument,

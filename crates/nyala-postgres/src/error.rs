@@ -76,6 +76,7 @@ impl From<nyala_core::Error> for Failure {
         let code = match error.kind() {
             ErrorKind::Retry => "53200",
             ErrorKind::Limit => "54000",
+            ErrorKind::Throttled => "53400",
             ErrorKind::Cancelled => "57014",
             ErrorKind::Unsupported => "0A000",
             ErrorKind::Invalid => "22023",

@@ -25,7 +25,9 @@ pub struct SqlError {
     /// Where else: in which line of what is copied.
     pub context: Option<Box<str>>,
     /// Which of the rows that were to be written it is about.
-    pub(crate) row: Option<usize>,
+    pub(crate) row: Option<u32>,
+    /// How long to wait before the statement may succeed.
+    pub retry_after_seconds: Option<u32>,
 }
 
 /// Result with a [`SqlError`].
@@ -174,7 +176,16 @@ impl SqlError {
     /// An error without further words.
     pub fn new(code: SqlState, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, message, detail: None, hint: None, position: None, context: None, row: None }
+        Self {
+            code,
+            message,
+            detail: None,
+            hint: None,
+            position: None,
+            context: None,
+            row: None,
+            retry_after_seconds: None,
+        }
     }
 
     /// Something that is not supported, by its name.
@@ -197,7 +208,7 @@ impl SqlError {
     /// The same error about one of the rows that were to be written.
     #[must_use]
     pub(crate) fn of_row(self, row: usize) -> Self {
-        Self { row: Some(row), ..self }
+        Self { row: u32::try_from(row).ok(), ..self }
     }
 
     /// The same error about a place in what is copied.
@@ -262,11 +273,13 @@ impl From<Error> for SqlError {
             ErrorKind::Unsupported => SqlState::UNSUPPORTED,
             ErrorKind::Retry => SqlState::TOO_FEW_RESOURCES,
             ErrorKind::Limit => SqlState::OUT_OF_MEMORY,
+            ErrorKind::Throttled => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             ErrorKind::Cancelled => SqlState::CANCELLED,
             ErrorKind::Unknown | ErrorKind::Io => SqlState::IO_ERROR,
             ErrorKind::Corrupt => SqlState::DATA_CORRUPTED,
         };
-        Self::new(code, error.to_string())
+        let retry_after_seconds = error.retry_after_seconds();
+        Self { retry_after_seconds, ..Self::new(code, error.to_string()) }
     }
 }
 

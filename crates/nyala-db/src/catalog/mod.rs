@@ -57,7 +57,7 @@ use crate::changes::Changes;
 use crate::names::is_valid_name;
 use crate::records::{Change, ChangeLog, Entry, News, Records, VersionedRecords};
 use crate::relations::Relations;
-use crate::users::{Privilege, Users};
+use crate::users::{NewToken, Privilege, Users};
 use nyala_core::store::{Alteration, Freshness, SnapshotRef, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId};
 use parking_lot::RwLock;
@@ -169,6 +169,15 @@ impl Catalog {
         self.users.existing(user)?;
         self.existing_database(database)?;
         self.users.change_grant(user, database, change).await
+    }
+
+    /// Creates a token, whose databases must exist. Returns its secret.
+    pub async fn create_token(&self, new: &NewToken) -> Result<String> {
+        // As for grants.
+        let _changing = self.changing.lock().await;
+        self.users.existing(&new.user)?;
+        new.scope.iter().try_for_each(|(database, _)| self.existing_database(database).map(drop))?;
+        self.users.create_token(new).await
     }
 
     /// Locks the tables that `find` returns exclusively, and locks `changing`.

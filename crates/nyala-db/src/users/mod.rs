@@ -1,161 +1,40 @@
-//! Users, their passwords and their rights.
+//! Users, their passwords, tokens and rights.
 //!
-//! There is one record per user, which is only changed as a whole. Statements and writes are checked against
-//! the [`Principal`] of a request, which do not change while it runs. Only hashes of passwords are stored (`password`).
-//! Passwords and hashes are never printed, and hashes do not leave this module.
+//! There is one record per user, with its tokens and its quota, which is only changed as a whole. Statements and writes are
+//! checked against the [`Principal`] of a request (`user`), which does not change while it runs. Only hashes of passwords
+//! (`password`) and tokens (`token`) are stored. Secrets and hashes are never printed, and hashes do not leave this module.
+//! `log_ins` slows down who guesses, `quota` counts what a user uses.
 
+mod log_ins;
 mod password;
+mod privilege;
+mod quota;
 mod scram;
+mod token;
+mod user;
 
 use crate::records::{ChangeLog, Entry, VersionedRecords};
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use password::Passwords;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
+pub use log_ins::LogIns;
+pub use privilege::Privilege;
+pub use quota::{Meter, QuerySlot, Quota, QuotaKind, Refusals};
 pub use scram::ScramVerifier;
+pub use token::{NewToken, TOKEN_PREFIX, Token, TokenListing};
+pub use user::{Principal, User};
+
+use token::{RECORD_BYTES_MAX, TOKENS_MAX, TokenHash};
 
 /// The table of the store that holds the users.
 pub const USERS_TABLE: &str = "nyala.users";
-
-/// What a user may do with a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Privilege {
-    /// Nothing. This remains when everything was revoked.
-    None,
-    /// Read it.
-    Read,
-    /// Write to it.
-    Write,
-    /// Both.
-    All,
-}
-
-impl Privilege {
-    /// Its name in InfluxQL.
-    pub fn name(self) -> &'static str {
-        match self {
-            Privilege::None => "NO PRIVILEGES",
-            Privilege::Read => "READ",
-            Privilege::Write => "WRITE",
-            Privilege::All => "ALL PRIVILEGES",
-        }
-    }
-
-    /// Whether this privilege includes `wanted`.
-    fn allows(self, wanted: Privilege) -> bool {
-        wanted == Privilege::None || self == wanted || self == Privilege::All
-    }
-
-    /// What remains when another privilege is revoked.
-    #[must_use]
-    pub fn without(self, other: Privilege) -> Self {
-        match (self, other) {
-            (own, Privilege::None) => own,
-            (_, Privilege::All) => Privilege::None,
-            (Privilege::All, Privilege::Read) => Privilege::Write,
-            (Privilege::All, Privilege::Write) => Privilege::Read,
-            (own, other) if own == other => Privilege::None,
-            (own, _) => own,
-        }
-    }
-}
-
-/// A user at some point in time.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct User {
-    name: String,
-    /// An Argon2id hash, as a PHC string.
-    password_hash: String,
-    /// For log-ins by SCRAM-SHA-256, if the operator asked for it when the password was set ([`ScramVerifier`]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    scram: Option<String>,
-    admin: bool,
-    /// The user's privileges, by database.
-    grants: BTreeMap<String, Privilege>,
-    /// Its position in the order of creation. Records are in this order; only those of an earlier version contain it.
-    #[serde(default, skip_serializing)]
-    created: u64,
-}
-
-impl User {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Whether it may do everything.
-    pub fn is_admin(&self) -> bool {
-        self.admin
-    }
-
-    /// Its grants, by database.
-    pub fn grants(&self) -> &BTreeMap<String, Privilege> {
-        &self.grants
-    }
-
-    /// What changes whenever its password is set, so that what is signed with it holds until then. It is for no eyes.
-    pub fn password_mark(&self) -> &[u8] {
-        self.password_hash.as_bytes()
-    }
-
-    /// Whether it has a privilege on a database.
-    pub fn may(&self, privilege: Privilege, database: &str) -> bool {
-        self.admin || self.grants.get(database).copied().unwrap_or(Privilege::None).allows(privilege)
-    }
-}
-
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("User").field("name", &self.name).field("admin", &self.admin).finish_non_exhaustive()
-    }
-}
-
-/// Who sends a request, as it matters for what the request may do.
-#[derive(Debug, Clone)]
-pub enum Principal {
-    /// Anybody: authentication is off.
-    Open,
-    /// Somebody unknown, while there is no administrator: the only thing allowed is to create the first one.
-    FirstAdmin,
-    /// A user.
-    User(Arc<User>),
-}
-
-impl Principal {
-    /// Whether a privilege on a database is granted.
-    pub fn may(&self, privilege: Privilege, database: &str) -> bool {
-        match self {
-            Principal::Open => true,
-            Principal::FirstAdmin => false,
-            Principal::User(user) => user.may(privilege, database),
-        }
-    }
-
-    /// The user's name, if there is a user.
-    pub fn user_name(&self) -> Option<&str> {
-        match self {
-            Principal::Open | Principal::FirstAdmin => None,
-            Principal::User(user) => Some(user.name()),
-        }
-    }
-
-    /// Whether everything is allowed.
-    pub fn is_admin(&self) -> bool {
-        match self {
-            Principal::Open => true,
-            Principal::FirstAdmin => false,
-            Principal::User(user) => user.admin,
-        }
-    }
-}
 
 /// All users.
 pub struct Users {
@@ -163,6 +42,8 @@ pub struct Users {
     /// If other servers use the store too.
     change_log: Option<Arc<ChangeLog>>,
     by_name: RwLock<BTreeMap<String, Arc<User>>>,
+    /// The tokens of these users. Changed after `by_name`, by who changes that.
+    by_token: RwLock<HashMap<TokenHash, Arc<KnownToken>>>,
     /// Whether one of them is an administrator. Every request checks this.
     has_admin: AtomicBool,
     /// Locked to change users.
@@ -170,6 +51,17 @@ pub struct Users {
     passwords: Passwords,
     /// How often a password is hashed for its SCRAM verifier; 0: none is made.
     scram_iterations: AtomicU32,
+    log_ins: LogIns,
+    refusals: Arc<Refusals>,
+}
+
+/// A token, and whom it lets in.
+struct KnownToken {
+    /// The user with the rights that the token leaves.
+    user: Arc<User>,
+    expires_ns: Option<i64>,
+    /// When it was last used, ns; 0: not since the start.
+    used_ns: AtomicI64,
 }
 
 /// The secrets that are stored of a password.
@@ -183,16 +75,31 @@ impl Users {
     /// Reads the users of a store.
     pub(crate) async fn open(store: StoreRef, change_log: Option<Arc<ChangeLog>>) -> Result<Self> {
         let records = VersionedRecords::open(store, USERS_TABLE, upgraded).await?;
-        let users = read_users(&records.read().await?)?;
-        Ok(Self {
+        let read = read_users(&records.read().await?)?;
+        let users = Self {
             records,
             change_log,
-            has_admin: AtomicBool::new(users.values().any(|user| user.admin)),
-            by_name: RwLock::new(users),
+            has_admin: AtomicBool::new(false),
+            by_name: RwLock::default(),
+            by_token: RwLock::default(),
             changing: tokio::sync::Mutex::new(()),
             passwords: Passwords::new()?,
             scram_iterations: AtomicU32::new(0),
-        })
+            log_ins: LogIns::default(),
+            refusals: Arc::default(),
+        };
+        users.update_known(|known| *known = read);
+        Ok(users)
+    }
+
+    /// Counts failed log-ins.
+    pub fn log_ins(&self) -> &LogIns {
+        &self.log_ins
+    }
+
+    /// How often something was refused because of a quota.
+    pub fn quota_refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// From now on a SCRAM verifier with so many iterations is stored when a password is set; with 0, none is.
@@ -243,6 +150,153 @@ impl Users {
     /// Whether there is an administrator.
     pub fn has_admin(&self) -> bool {
         self.has_admin.load(Ordering::Acquire)
+    }
+
+    /// Who logs in with a name and a secret: a password, or one of the user's tokens. `None` if they do not match, and an error if
+    /// too many log-ins have failed.
+    pub async fn log_in(
+        &self,
+        name: &str,
+        secret: &str,
+        client: Option<IpAddr>,
+        now_ns: i64,
+    ) -> Result<Option<Arc<User>>> {
+        // Nobody can guess a token, so a right one need not wait.
+        if let Some(user) = self.of_token(secret, client, now_ns).await?.filter(|user| user.name() == name) {
+            return Ok(Some(user));
+        }
+        self.log_ins.check(name, client)?;
+        let found = self.authenticate(name, secret).await?;
+        match &found {
+            Some(_) => self.log_ins.succeeded(name, client),
+            None => self.log_ins.failed(name, client),
+        }
+        Ok(found)
+    }
+
+    /// Who logs in with a token alone.
+    pub async fn log_in_by_token(
+        &self,
+        secret: &str,
+        client: Option<IpAddr>,
+        now_ns: i64,
+    ) -> Result<Option<Arc<User>>> {
+        let found = self.of_token(secret, client, now_ns).await?;
+        if found.is_none() {
+            self.log_ins.check("", client)?;
+            self.log_ins.failed("", client);
+        }
+        Ok(found)
+    }
+
+    /// Whom a secret lets in, if it is that of a token that is valid.
+    async fn of_token(&self, secret: &str, client: Option<IpAddr>, now_ns: i64) -> Result<Option<Arc<User>>> {
+        let Some(hash) = TokenHash::of(secret) else { return Ok(None) };
+        let mut known = self.by_token.read().get(&hash).cloned();
+        if known.is_none() && self.change_log.is_some() {
+            self.log_ins.check("", client)?;
+            // Another server may just have created it.
+            self.read_again().await?;
+            known = self.by_token.read().get(&hash).cloned();
+        }
+        let Some(known) = known.filter(|known| known.expires_ns.is_none_or(|end_ns| now_ns < end_ns)) else {
+            return Ok(None);
+        };
+        known.used_ns.store(now_ns, Ordering::Relaxed);
+        Ok(Some(known.user.clone()))
+    }
+
+    /// A user by name; or, with the name of one of its tokens, as that lets it in.
+    pub fn found(&self, name: &str, by_token: Option<&str>, now_ns: i64) -> Option<Arc<User>> {
+        let user = self.by_name.read().get(name).cloned()?;
+        let Some(by_token) = by_token else { return Some(user) };
+        let token = user.tokens.iter().find(|token| token.name() == by_token)?;
+        self.again(&user.through(token), now_ns).ok()
+    }
+
+    /// Somebody who has logged in before, as it is now. An error says why it is nobody any more.
+    pub fn again(&self, user: &User, now_ns: i64) -> Result<Arc<User>> {
+        let Some(token) = &user.by_token else {
+            let found = self.by_name.read().get(user.name()).cloned();
+            return found.ok_or_else(|| Error::missing(format!("user \"{}\" was dropped", user.name())));
+        };
+        let known = self.by_token.read().get(&token.hash).cloned();
+        let known = known.ok_or_else(|| Error::missing(format!("token \"{}\" was dropped", token.name)))?;
+        match known.expires_ns.is_none_or(|end_ns| now_ns < end_ns) {
+            true => Ok(known.user.clone()),
+            false => Err(Error::missing(format!("token \"{}\" has expired", token.name))),
+        }
+    }
+
+    /// All tokens, by user in order of creation.
+    pub fn all_tokens(&self) -> Vec<TokenListing> {
+        // In this order, as everywhere.
+        let all = self.all();
+        let by_token = self.by_token.read();
+        let used_ns = |token: &Token| {
+            let used_ns = by_token.get(token.hash())?.used_ns.load(Ordering::Relaxed);
+            (used_ns != 0).then_some(used_ns)
+        };
+        all.iter()
+            .flat_map(|user| user.tokens.iter().map(|token| token.listing(user.name(), used_ns(token))))
+            .collect()
+    }
+
+    /// Creates a token. Returns its secret, which is stored nowhere.
+    pub async fn create_token(&self, new: &NewToken) -> Result<String> {
+        let _changing = self.changing.lock().await;
+        self.existing(&new.user)?;
+        let (token, secret) = Token::new(new)?;
+        self.change_existing(&new.user, |user| {
+            let users = self.by_name.read();
+            let mut tokens = users.values().flat_map(|user| &user.tokens);
+            if tokens.any(|other| other.name() == new.name) {
+                return Err(Error::conflict("token already exists"));
+            }
+            if user.tokens.len() >= TOKENS_MAX {
+                return Err(Error::limit(format!("a user has at most {TOKENS_MAX} tokens: drop one first")));
+            }
+            user.tokens.push(token.clone());
+            let length = serde_json::to_vec(user).map_or(usize::MAX, |record| record.len());
+            if length > RECORD_BYTES_MAX {
+                let words = format!(
+                    "the record of a user with its tokens has at most {RECORD_BYTES_MAX} bytes: name fewer databases"
+                );
+                return Err(Error::limit(words));
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(secret)
+    }
+
+    /// Drops a token: who has logged in by it is refused from now on.
+    pub async fn drop_token(&self, name: &str) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        let has = |user: &User| user.tokens.iter().any(|token| token.name() == name);
+        // Two servers that create tokens at the same time may give them the same name.
+        let owners: Vec<Arc<User>> = self.all().into_iter().filter(|user| has(user)).collect();
+        if owners.is_empty() {
+            return Err(Error::missing("token not found"));
+        }
+        for owner in owners {
+            self.change_existing(owner.name(), |user| {
+                user.tokens.retain(|token| token.name() != name);
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Changes what a user may use.
+    pub async fn set_quota(&self, name: &str, changes: &[(QuotaKind, u64)]) -> Result<()> {
+        let _changing = self.changing.lock().await;
+        self.change_existing(name, |user| {
+            changes.iter().for_each(|(kind, most)| user.quota.set(*kind, *most));
+            Ok(())
+        })
+        .await
     }
 
     /// The user with a name and password; `None` if they do not match. An unknown name takes as long as a
@@ -312,6 +366,10 @@ impl Users {
                 scram,
                 admin,
                 grants: BTreeMap::new(),
+                tokens: Vec::new(),
+                quota: Quota::default(),
+                meter: Meter::default(),
+                by_token: None,
                 created,
             }))
         })
@@ -383,13 +441,18 @@ impl Users {
         .await
     }
 
-    /// Revokes all grants on a database that is about to be dropped.
+    /// Revokes all grants on a database that is about to be dropped, also those of tokens: another database may get its name.
     pub(crate) async fn forget_database(&self, database: &str) -> Result<()> {
         let _changing = self.changing.lock().await;
-        for user in self.all().into_iter().filter(|user| user.grants.contains_key(database)) {
+        let names = |token: &Token| token.scope().is_some_and(|scope| scope.contains_key(database));
+        let knows = |user: &User| user.grants.contains_key(database) || user.tokens.iter().any(names);
+        for user in self.all().into_iter().filter(|user| knows(user)) {
             self.change_user(&user.name, |existing| {
                 let mut changed = existing.cloned();
-                changed.iter_mut().for_each(|user| user.grants.retain(|own, _| own != database));
+                if let Some(user) = &mut changed {
+                    user.grants.retain(|own, _| own != database);
+                    user.tokens.iter_mut().for_each(|token| token.forget_database(database));
+                }
                 Ok(changed)
             })
             .await?;
@@ -438,8 +501,28 @@ impl Users {
     /// Changes what this server knows of the users.
     fn update_known(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<User>>)) {
         let mut users = self.by_name.write();
+        let meters: HashMap<String, Meter> =
+            users.iter().map(|(name, user)| (name.clone(), user.meter.clone())).collect();
         change(&mut users);
+        for (name, user) in users.iter_mut() {
+            // What a user uses outlives a change of its rights.
+            let meter = meters.get(name).cloned();
+            Arc::make_mut(user).meter = meter.unwrap_or_else(|| Meter::counting(self.refusals.clone()));
+        }
         self.has_admin.store(users.values().any(|user| user.admin), Ordering::Release);
+        let mut by_token = self.by_token.write();
+        let old = std::mem::take(&mut *by_token);
+        for user in users.values() {
+            for token in &user.tokens {
+                let used_ns = old.get(token.hash()).map_or(0, |known| known.used_ns.load(Ordering::Relaxed));
+                let known = KnownToken {
+                    user: Arc::new(user.through(token)),
+                    expires_ns: token.expires_ns(),
+                    used_ns: AtomicI64::new(used_ns),
+                };
+                by_token.insert(token.hash().clone(), Arc::new(known));
+            }
+        }
     }
 }
 
@@ -472,42 +555,4 @@ fn upgraded(mut records: Vec<(Vec<u8>, Vec<u8>)>) -> Result<Vec<(Vec<u8>, Vec<u8
     let created = users.collect::<Result<BTreeMap<_, _>>>()?;
     records.sort_by_key(|(key, _)| created[key]);
     Ok(records)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Privilege::{All, None, Read, Write};
-    use super::*;
-
-    #[test]
-    fn privileges_are_checked_and_revoked() {
-        for (own, wanted, allowed) in [
-            (None, Read, false),
-            (None, None, true),
-            (Read, Read, true),
-            (Read, Write, false),
-            (Read, All, false),
-            (Write, Read, false),
-            (All, Read, true),
-            (All, Write, true),
-            (All, All, true),
-        ] {
-            assert_eq!(own.allows(wanted), allowed, "{own:?} {wanted:?}");
-        }
-        assert_eq!([All, All, Read, Write].map(|own| own.without(Write)), [Read, Read, Read, None]);
-        assert_eq!(Read.without(All), None);
-    }
-
-    #[test]
-    fn a_user_that_is_printed_shows_no_hash() {
-        let user = User {
-            name: "ann".into(),
-            password_hash: "canary".into(),
-            scram: Some("canary".into()),
-            admin: true,
-            grants: BTreeMap::new(),
-            created: 0,
-        };
-        assert!(!format!("{user:?} {:?}", Principal::User(Arc::new(user.clone()))).contains("canary"));
-    }
 }

@@ -73,6 +73,7 @@ impl Session {
             let message = format!("permission denied for table \"{table}\"");
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
+        self.principal().admit_write()?;
         let freshness = self.server.catalog.follow().await?;
         let around = self.surroundings();
         let (run, kind) = match target {
@@ -250,12 +251,14 @@ impl CopyIn {
             },
         };
         let count = finished.map_err(|error| self.located(error, &copied))?;
+        session.principal().has_written(count, 0);
         Ok(CommandTag { rows: Some(count), ..CommandTag::of("COPY") })
     }
 
     /// An error with the line that it is about.
     fn located(&self, error: SqlError, copied: &CopiedRows) -> SqlError {
-        let Some((line, text)) = error.row.filter(|row| *row < copied.count()).map(|row| copied.line(row))
+        let Some((line, text)) =
+            error.row.map(|row| row as usize).filter(|row| *row < copied.count()).map(|row| copied.line(row))
         else {
             return error;
         };

@@ -111,7 +111,15 @@ pub(crate) fn failure(status: StatusCode, message: impl AsRef<str>) -> Failure {
 
 /// The failure of what the database was asked for.
 pub(crate) fn failed(error: &Error) -> Failure {
-    failure(status_of(error), error.to_string())
+    retried_after(failure(status_of(error), error.to_string()), error.retry_after_seconds())
+}
+
+/// The same failure, which says how long the client has to wait, if that is known.
+pub(crate) fn retried_after(mut failure: Failure, seconds: Option<u32>) -> Failure {
+    if let Some(seconds) = seconds {
+        failure.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    failure
 }
 
 /// A failure whose body has further members, written as `,"name":value…`.
@@ -133,6 +141,11 @@ pub(crate) fn failure_with(status: StatusCode, message: &str, members: &[u8]) ->
 /// The message of a failure, kept beside its body so that it can be written in another format.
 #[derive(Clone)]
 struct Message(String);
+
+/// What a failure says.
+pub(super) fn message_of(response: &Response<Answer>) -> Option<&str> {
+    response.extensions().get().map(|Message(message)| &**message)
+}
 
 /// The same failure in the format that the client asked for.
 pub(crate) fn in_format(mut failure: Failure, format: Format) -> Failure {
@@ -172,6 +185,7 @@ pub(crate) fn status_of(error: &Error) -> StatusCode {
         ErrorKind::Invalid | ErrorKind::Conflict => StatusCode::BAD_REQUEST,
         ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
         ErrorKind::Limit => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorKind::Throttled => StatusCode::TOO_MANY_REQUESTS,
         // When the outcome of a write is unknown, sending it again is safe, and the client should do so.
         ErrorKind::Retry | ErrorKind::Unknown => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Cancelled | ErrorKind::Corrupt | ErrorKind::Io => StatusCode::INTERNAL_SERVER_ERROR,
