@@ -35,7 +35,7 @@ pub struct AccessArgs {
     /// Log in as this user; the password comes from NYALA_PASSWORD, INFLUX_PASSWORD or a prompt
     #[arg(short, long, value_name = "NAME", env = "INFLUX_USERNAME")]
     pub(crate) username: Option<String>,
-    /// Log in with a JSON web token
+    /// Log in with a token, of nyala or a JSON web token
     #[arg(
         long,
         value_name = "TOKEN",

@@ -2,7 +2,7 @@
 
 use crate::language::Language;
 
-const INFLUXQL: [&str; 86] = [
+const INFLUXQL: [&str; 91] = [
     "ALL",
     "ALTER",
     "AND",
@@ -89,6 +89,11 @@ const INFLUXQL: [&str; 86] = [
     "RUN",
     "CHANGES",
     "TZ",
+    "TOKEN",
+    "TOKENS",
+    "EXPIRES",
+    "QUOTA",
+    "QUOTAS",
 ];
 
 const SQL: [&str; 96] = [

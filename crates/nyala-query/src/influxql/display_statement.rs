@@ -7,9 +7,10 @@ use super::display::{Comma, write_clause, write_count, write_list};
 use super::duration::{format_duration, go_duration};
 use super::quote::{Identifier, Quoted};
 use super::statement::{
-    Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, Deletion, PolicyClauses,
-    RetentionPolicy, Show, ShowCardinality, Statement, TagKeys, Update,
+    Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, CreateToken, Deletion, Expiry,
+    PolicyClauses, RetentionPolicy, Show, ShowCardinality, Statement, TagKeys, Update,
 };
+use super::time::TimeLiteral;
 
 /// Passwords are never printed.
 const REDACTED: &str = "[REDACTED]";
@@ -27,6 +28,7 @@ impl Display for Statement {
                 write!(f, "CREATE USER {} WITH PASSWORD {REDACTED}", Identifier(&create.name))?;
                 f.write_str(if create.admin { " WITH ALL PRIVILEGES" } else { "" })
             }
+            Statement::CreateToken(create) => create.fmt(f),
             Statement::Delete(deletion) => write!(f, "DELETE{deletion}"),
             Statement::DryRun(statement) => write!(f, "DRY RUN {statement}"),
             Statement::DropContinuousQuery { name, database } => {
@@ -44,6 +46,7 @@ impl Display for Statement {
                     (Identifier(name), Identifier(database), Identifier(retention_policy));
                 write!(f, "DROP SUBSCRIPTION {name} ON {database}.{policy}")
             }
+            Statement::DropToken { name } => write!(f, "DROP TOKEN {}", Identifier(name)),
             Statement::DropUser { name } => write!(f, "DROP USER {}", Identifier(name)),
             Statement::Explain { analyze, select } => {
                 write!(f, "EXPLAIN {}{select}", if *analyze { "ANALYZE " } else { "" })
@@ -66,6 +69,12 @@ impl Display for Statement {
             Statement::SetPassword { user, .. } => {
                 write!(f, "SET PASSWORD FOR {} = {REDACTED}", Identifier(user))
             }
+            Statement::SetQuota { user, limits } => {
+                write!(f, "SET QUOTA FOR {}", Identifier(user))?;
+                limits.iter().enumerate().try_for_each(|(number, (name, most))| {
+                    write!(f, "{} {} = {most}", if number == 0 { "" } else { "," }, Identifier(name))
+                })
+            }
             Statement::ShowAliases { database } => {
                 f.write_str("SHOW ALIASES")?;
                 write_clause(f, "ON", database.as_deref().map(Identifier))
@@ -87,6 +96,7 @@ impl Display for Statement {
                 write_conditions(f, show)
             }
             Statement::ShowQueries => f.write_str("SHOW QUERIES"),
+            Statement::ShowQuotas => f.write_str("SHOW QUOTAS"),
             Statement::ShowRetentionPolicies { database } => {
                 f.write_str("SHOW RETENTION POLICIES")?;
                 write_clause(f, "ON", database.as_deref().map(Identifier))
@@ -98,6 +108,7 @@ impl Display for Statement {
             Statement::ShowSubscriptions => f.write_str("SHOW SUBSCRIPTIONS"),
             Statement::ShowTagKeys(show) => write_show(f, "SHOW TAG KEYS", show, None),
             Statement::ShowTagValues { keys, show } => write_show(f, "SHOW TAG VALUES", show, Some(keys)),
+            Statement::ShowTokens => f.write_str("SHOW TOKENS"),
             Statement::ShowUsers => f.write_str("SHOW USERS"),
             Statement::Undo { change } => write!(f, "UNDO {change}"),
             Statement::Update(update) => update.fmt(f),
@@ -112,6 +123,21 @@ fn write_module(f: &mut Formatter<'_>, statement: &str, module: Option<&str>) ->
 
 fn write_duration(f: &mut Formatter<'_>, keyword: &str, nanoseconds: Option<i64>) -> Result {
     write_clause(f, keyword, nanoseconds.map(format_duration))
+}
+
+impl Display for CreateToken {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "CREATE TOKEN {} FOR {}", Identifier(&self.name), Identifier(&self.user))?;
+        for (number, (database, privilege)) in self.scope.iter().enumerate() {
+            let separator = if number == 0 { " ON" } else { "," };
+            write!(f, "{separator} {} {}", Identifier(database), privilege.as_str())?;
+        }
+        match self.expires {
+            None => Ok(()),
+            Some(Expiry::At(unix_ns)) => write!(f, " EXPIRES '{}'", TimeLiteral::utc(unix_ns.into())),
+            Some(Expiry::In(duration_ns)) => write!(f, " EXPIRES IN {}", format_duration(duration_ns)),
+        }
+    }
 }
 
 impl Display for CreateContinuousQuery {

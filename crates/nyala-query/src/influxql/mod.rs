@@ -40,8 +40,8 @@ pub use params::Params;
 pub use reduce::{Context, Overflow, reduce};
 pub use regex::Regex;
 pub use statement::{
-    Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, CreateUser, Deletion, PolicyClauses,
-    Privilege, RetentionPolicy, Show, ShowCardinality, Statement, TagKeys, Update,
+    Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, CreateToken, CreateUser, Deletion,
+    Expiry, PolicyClauses, Privilege, RetentionPolicy, Show, ShowCardinality, Statement, TagKeys, Update,
 };
 pub use time::{MAXIMUM_TIME_NS, MINIMUM_TIME_NS, TimeLiteral, Zone, parse_time};
 pub use validate::{Compiled, compile};

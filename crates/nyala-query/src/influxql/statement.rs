@@ -22,6 +22,8 @@ pub enum Statement {
     CreateSubscription(CreateSubscription),
     /// `CREATE USER`
     CreateUser(CreateUser),
+    /// `CREATE TOKEN …`. InfluxDB 1.x does not have it.
+    CreateToken(CreateToken),
     /// `DELETE [FROM …] [WHERE …]`
     Delete(Deletion),
     /// `DRY RUN …`: counts the points that DELETE, UNDO or UPDATE would change. InfluxDB does not have it.
@@ -65,6 +67,11 @@ pub enum Statement {
         database: String,
         /// Its retention policy.
         retention_policy: String,
+    },
+    /// `DROP TOKEN name`. InfluxDB 1.x does not have it.
+    DropToken {
+        /// The token.
+        name: String,
     },
     /// `DROP USER name`
     DropUser {
@@ -122,6 +129,13 @@ pub enum Statement {
         /// The new password.
         password: String,
     },
+    /// `SET QUOTA FOR user name = number, …`. InfluxDB does not have it.
+    SetQuota {
+        /// The user.
+        user: String,
+        /// Names of quotas, and the most of each; 0 means any number.
+        limits: Vec<(String, u64)>,
+    },
     /// `SHOW ALIASES [ON database]`: other names of measurements. InfluxDB does not have it.
     ShowAliases {
         /// The database.
@@ -150,6 +164,8 @@ pub enum Statement {
     /// `SHOW MEASUREMENTS`: the source, if there is one, is that of `WITH MEASUREMENT = name` or `=~ /regex/`. Which
     /// operator is written makes no difference.
     ShowMeasurements(Show),
+    /// `SHOW QUOTAS`. InfluxDB does not have it.
+    ShowQuotas,
     /// `SHOW QUERIES`
     ShowQueries,
     /// `SHOW RETENTION POLICIES [ON database]`
@@ -179,6 +195,8 @@ pub enum Statement {
         /// The other clauses.
         show: Show,
     },
+    /// `SHOW TOKENS`. InfluxDB 1.x does not have it.
+    ShowTokens,
     /// `SHOW USERS`
     ShowUsers,
     /// `UNDO change`: takes a change of points back. InfluxDB does not have it.
@@ -255,6 +273,28 @@ pub struct CreateSubscription {
     pub to_all: bool,
     /// The URLs.
     pub destinations: Vec<String>,
+}
+
+/// `CREATE TOKEN name FOR user [ON database privilege, …] [EXPIRES 'time' | EXPIRES IN duration]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateToken {
+    /// The token.
+    pub name: String,
+    /// Its user.
+    pub user: String,
+    /// The most that it allows, by database; empty: what its user may do.
+    pub scope: Vec<(String, Privilege)>,
+    /// Until when it is valid; without it, until it is dropped.
+    pub expires: Option<Expiry>,
+}
+
+/// Until when something is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// A time, ns since 1970.
+    At(i64),
+    /// So long after it was created, ns.
+    In(i64),
 }
 
 /// `CREATE USER name WITH PASSWORD 'password' [WITH ALL PRIVILEGES]`

@@ -56,7 +56,9 @@ async fn next_frame(rows: &mut SelectStream, context: &QueryContext) -> Result<O
 }
 
 pub(super) async fn execute(select: &Select, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
+    context.principal.admit_write()?;
     let written = select_into(select, context, memory).await?;
+    context.principal.has_written(written, 0);
     let names: Arc<[String]> = Arc::new(["written".to_owned()]);
     let batch = ResultBatch {
         name: "result".into(),

@@ -20,6 +20,7 @@ mod server_reports;
 mod shards;
 mod show;
 mod subscriptions;
+mod tokens;
 mod users;
 
 pub use privilege::{Need, authorize, needs};
@@ -72,6 +73,7 @@ pub fn only_reads(statement: &Statement) -> bool {
         | Statement::ShowGrants { .. }
         | Statement::ShowMeasurements(_)
         | Statement::ShowQueries
+        | Statement::ShowQuotas
         | Statement::ShowRetentionPolicies { .. }
         | Statement::ShowSeries(_)
         | Statement::ShowShardGroups
@@ -80,6 +82,7 @@ pub fn only_reads(statement: &Statement) -> bool {
         | Statement::ShowSubscriptions
         | Statement::ShowTagKeys(_)
         | Statement::ShowTagValues { .. }
+        | Statement::ShowTokens
         | Statement::ShowUsers => true,
         _ => false,
     }
@@ -119,6 +122,11 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::CreateUser(CreateUser { name, password, admin }) => {
             users.create(name, password, *admin, matches!(principal, Principal::FirstAdmin)).await?;
         }
+        Statement::CreateToken(create) => return tokens::create(create, context).await,
+        Statement::DropToken { name } => users.drop_token(name).await?,
+        Statement::SetQuota { user, limits } => tokens::set_quota(user, limits, context).await?,
+        Statement::ShowQuotas => return Ok(tokens::show_quotas(context)),
+        Statement::ShowTokens => return Ok(tokens::show(context)),
         Statement::DropUser { name } => users.drop_user(name, keep_admin).await?,
         Statement::SetPassword { user, password } => users.set_password(user, password).await?,
         Statement::Grant { privilege, database, user } => {
@@ -231,7 +239,7 @@ fn database_of<'a>(named: Option<&'a str>, context: &'a QueryContext) -> Result<
     }
 }
 
-fn granted(privilege: influxql::Privilege) -> Privilege {
+pub(super) fn granted(privilege: influxql::Privilege) -> Privilege {
     match privilege {
         influxql::Privilege::Read => Privilege::Read,
         influxql::Privilege::Write => Privilege::Write,

@@ -58,11 +58,13 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
         | Statement::CreateDatabase(_)
         | Statement::CreateRetentionPolicy(_)
         | Statement::CreateSubscription(_)
+        | Statement::CreateToken(_)
         | Statement::CreateUser(_)
         | Statement::DropDatabase { .. }
         | Statement::DropMeasurement { .. }
         | Statement::DropShard { .. }
         | Statement::DropSubscription { .. }
+        | Statement::DropToken { .. }
         | Statement::DropUser { .. }
         | Statement::Grant { .. }
         | Statement::GrantAdmin { .. }
@@ -70,12 +72,15 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
         | Statement::Revoke { .. }
         | Statement::RevokeAdmin { .. }
         | Statement::SetPassword { .. }
+        | Statement::SetQuota { .. }
         | Statement::ShowDiagnostics { .. }
         | Statement::ShowGrants { .. }
+        | Statement::ShowQuotas
         | Statement::ShowShardGroups
         | Statement::ShowShards
         | Statement::ShowStats { .. }
         | Statement::ShowSubscriptions
+        | Statement::ShowTokens
         | Statement::ShowUsers => needs.push(Need::Admin),
     }
     needs

@@ -65,6 +65,7 @@ impl<'a> Parser<'a> {
                 Ok(Statement::DropSubscription { name, database, retention_policy })
             }
             Kind::User => Ok(Statement::DropUser { name: self.identifier()? }),
+            _ if token.is_word("TOKEN") => Ok(Statement::DropToken { name: self.identifier()? }),
             _ => {
                 let expected = [
                     "CONTINUOUS",
@@ -95,7 +96,7 @@ impl<'a> Parser<'a> {
         Ok(Statement::Explain { analyze, select })
     }
 
-    fn privilege(&mut self) -> Result<Privilege> {
+    pub(super) fn privilege(&mut self) -> Result<Privilege> {
         let token = self.next();
         match token.kind {
             Kind::Read => Ok(Privilege::Read),

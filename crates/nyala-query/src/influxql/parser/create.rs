@@ -28,6 +28,7 @@ impl<'a> Parser<'a> {
                 self.create_retention_policy()
             }
             Kind::Subscription => self.create_subscription(),
+            _ if token.is_word("TOKEN") => self.create_token(),
             _ => {
                 let expected = ["CONTINUOUS", "DATABASE", "USER", "RETENTION", "SUBSCRIPTION"];
                 Err(self.unexpected(&token, &expected))

@@ -12,6 +12,7 @@ mod expr;
 mod select;
 mod show;
 mod source;
+mod tokens;
 
 use super::duration::parse_duration;
 use super::error::ParseError;
@@ -84,6 +85,7 @@ impl<'a> Parser<'a> {
             Kind::Grant => self.grant(),
             Kind::Revoke => self.revoke(),
             Kind::Alter => self.alter(),
+            Kind::Set if self.take_word("QUOTA") => self.set_quota(),
             Kind::Set => self.set_password(),
             Kind::Kill => self.kill_query(),
             // No keywords in InfluxQL, so that they stay usable as names.

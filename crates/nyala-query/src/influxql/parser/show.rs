@@ -40,6 +40,8 @@ impl<'a> Parser<'a> {
             Kind::Users => Ok(Statement::ShowUsers),
             _ if token.is_word("ALIASES") => Ok(Statement::ShowAliases { database: self.on_database()? }),
             _ if token.is_word("CHANGES") => Ok(Statement::ShowChanges),
+            _ if token.is_word("QUOTAS") => Ok(Statement::ShowQuotas),
+            _ if token.is_word("TOKENS") => Ok(Statement::ShowTokens),
             _ => Err(self.unexpected(
                 &token,
                 &[
