@@ -4,7 +4,7 @@
 //! written only when somebody lists queries, by the language they are in.
 
 use nyala_core::{Error, ErrorKind, Result};
-use nyala_db::users::Principal;
+use nyala_db::users::{Principal, QuerySlot};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,6 +75,8 @@ impl fmt::Debug for Query {
 pub struct QueryGuard {
     query: Arc<Query>,
     list: Arc<RunningQueries>,
+    /// What it takes of its user's quota.
+    _slot: Option<QuerySlot>,
 }
 
 impl RunningQueries {
@@ -89,7 +91,7 @@ impl RunningQueries {
         Self { ended: Some(Ended(Box::new(ended))), ..self }
     }
 
-    /// Enters a query into the list, unless too many are running. `write_text` writes its text, without passwords; it is
+    /// Enters a query into the list, unless too many are running, or its user has reached its quota. `write_text` writes its text, without passwords; it is
     /// called only when somebody lists queries.
     pub fn enter(
         self: &Arc<Self>,
@@ -111,6 +113,10 @@ impl RunningQueries {
         let timeouts = [(timeout, "statement_timeout"), (self.limits.timeout, "query-timeout")];
         let timeouts = timeouts.into_iter().filter(|(timeout, _)| !timeout.is_zero());
         let (timeout, timeout_name) = timeouts.min().unwrap_or_default();
+        let slot = match principal {
+            Principal::User(user) => user.meter().begin_query(user.name(), &user.quota())?,
+            Principal::Open | Principal::FirstAdmin => None,
+        };
         let max = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
         if max > 0 && queries.len() >= max {
@@ -134,7 +140,7 @@ impl RunningQueries {
             write_text,
         });
         queries.insert(number, query.clone());
-        Ok(QueryGuard { query, list: self.clone() })
+        Ok(QueryGuard { query, list: self.clone(), _slot: slot })
     }
 
     /// The running queries, by number.

@@ -1,13 +1,13 @@
 //! Who a client is.
 //!
-//! Each call has a header `authorization`, as requests of HTTP have: a name and password (`Basic`), or a token that was
-//! signed with the shared secret (`Bearer`). A client may also send name and password once, in a handshake, and gets a token of
+//! Each call has a header `authorization`, as requests of HTTP have: a name and password (`Basic`), or a token of the catalog or
+//! one that was signed with the shared secret (`Bearer`). A client may also send name and password once, in a handshake, and gets a token of
 //! this server, which holds until the password is changed, the user is dropped, or the server restarts, at most for
 //! a week. Nothing is kept of such a token: it says whose it is, and is signed with a key that only this process
 //! knows and with what changes with the password.
 
 use crate::caller::Caller;
-use crate::shared::{Ready, Refused, Server};
+use crate::shared::{Ready, Refused, Server, Why};
 use crate::tokens::PREFIX;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use nyala_db::users::Principal;
@@ -24,23 +24,27 @@ impl Server {
     async fn principal(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Result<Principal, Status> {
         let ready = self.opened()?;
         if let Some(token) = bearer(headers).filter(|token| ready.needs_log_in && token.starts_with(PREFIX)) {
-            let find = |name: &str| ready.sql.catalog.users().existing(name).ok();
-            return match self.tokens.user(token, ready.sql.clock.now_ns(), find) {
+            let now_ns = ready.sql.clock.now_ns();
+            let find =
+                |name: &str, by_token: Option<&str>| ready.sql.catalog.users().found(name, by_token, now_ns);
+            return match self.tokens.user(token, now_ns, find) {
                 Some(user) => Ok(Principal::User(user)),
                 None => {
                     let words = "the token is not valid any more: log in again".to_owned();
                     let user = "the user of a token".to_owned();
-                    Err(self.refuse(&Refused { words, user, is_retried: false }, client))
+                    Err(self.refuse(&Refused { words, user, why: Why::Unknown }, client))
                 }
             };
         }
-        let found = (ready.authenticate)(headers.clone()).await;
+        let found = (ready.authenticate)(headers.clone(), client).await;
         found.map_err(|refused| self.refuse(&refused, client))
     }
 
     fn refuse(&self, refused: &Refused, client: Option<IpAddr>) -> Status {
-        if refused.is_retried {
-            return Status::unavailable(refused.words.as_str());
+        match refused.why {
+            Why::Unknown => {}
+            Why::TooOften => return Status::resource_exhausted(refused.words.as_str()),
+            Why::NotNow => return Status::unavailable(refused.words.as_str()),
         }
         self.counts.failed_log_ins.fetch_add(1, Ordering::Relaxed);
         (self.surroundings.log_in_failed)(&refused.user, client);

@@ -14,6 +14,7 @@ const DATABASE_HEADER: &str = "database";
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
+    owner: Option<String>,
     /// The database that names without one belong to; empty if the client names none.
     pub(crate) database: String,
 }
@@ -26,7 +27,19 @@ impl Caller {
                 .map_err(|_| Status::invalid_argument("the header \"database\" is not UTF-8"))?,
             None => "",
         };
-        Ok(Self { principal, database: database.to_owned() })
+        let owner = match &principal {
+            // No two of them are the same text.
+            Principal::User(user) => {
+                let (name, token) = (user.name(), user.token_name());
+                Some(format!(
+                    "{}:{name}{}",
+                    name.len(),
+                    token.map_or(String::new(), |token| format!(":{token}"))
+                ))
+            }
+            Principal::Open | Principal::FirstAdmin => None,
+        };
+        Ok(Self { principal, owner, database: database.to_owned() })
     }
 
     /// The sender of a request that [`crate::connection`] has let in.
@@ -45,8 +58,9 @@ impl Caller {
         Ok(Session::open(Arc::clone(&server.opened()?.sql), self.principal.clone(), database))
     }
 
-    /// Whose prepared statements and transactions it may use: those of the same name.
+    /// Whose prepared statements and transactions it may use: those of the same name. Who has logged in by a token may do less
+    /// than its user, and has those of the token.
     pub(crate) fn owner(&self) -> Option<&str> {
-        self.principal.user_name()
+        self.owner.as_deref()
     }
 }

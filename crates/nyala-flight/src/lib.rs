@@ -32,4 +32,4 @@ mod wire_type;
 mod work;
 
 pub use connection::BeginCall;
-pub use shared::{Authenticate, Counts, Ready, Refused, Server, Settings, Surroundings};
+pub use shared::{Authenticate, Counts, Ready, Refused, Server, Settings, Surroundings, Why};

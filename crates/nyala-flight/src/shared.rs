@@ -48,12 +48,24 @@ pub struct Refused {
     pub words: String,
     /// The name that it gave.
     pub user: String,
-    /// Whether it may try again: the server could not find out.
-    pub is_retried: bool,
+    /// Why.
+    pub why: Why,
 }
 
-/// Finds out who sends a call, by its headers, as for HTTP.
-pub type Authenticate = dyn Fn(HeaderMap) -> BoxFuture<'static, Result<Principal, Refused>> + Send + Sync;
+/// Why a client is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It is somebody else, or nobody.
+    Unknown,
+    /// Too many of its log-ins have failed.
+    TooOften,
+    /// The server could not find out: it may try again.
+    NotNow,
+}
+
+/// Finds out who sends a call, by its headers and address, as for HTTP.
+pub type Authenticate =
+    dyn Fn(HeaderMap, Option<IpAddr>) -> BoxFuture<'static, Result<Principal, Refused>> + Send + Sync;
 
 /// What is there when the store is open.
 pub struct Ready {

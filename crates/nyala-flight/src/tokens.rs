@@ -23,9 +23,13 @@ impl Tokens {
         key.map(Self).map_err(|_| io::Error::other("the operating system gives no random numbers"))
     }
 
-    /// A token of a user: `nyala.NAME.EXPIRY.SIGNATURE`.
+    /// A token of a user: `nyala.NAME.EXPIRY.SIGNATURE`. If it has logged in by a token of the catalog, the name of that follows
+    /// its own, so that this one allows no more and ends with it.
     pub(crate) fn token(&self, user: &User, now_ns: i64) -> String {
-        let name = Base64UrlUnpadded::encode_string(user.name().as_bytes());
+        let mut name = Base64UrlUnpadded::encode_string(user.name().as_bytes());
+        if let Some(token) = user.token_name() {
+            name = format!("{name}~{}", Base64UrlUnpadded::encode_string(token.as_bytes()));
+        }
         let head = format!("{PREFIX}{name}.{}", now_ns / 1_000_000_000 + TOKEN_SECONDS);
         let signature = hmac::sign(&self.0, &signed(&head, user));
         format!("{head}.{}", Base64UrlUnpadded::encode_string(signature.as_ref()))
@@ -36,12 +40,16 @@ impl Tokens {
         &self,
         token: &str,
         now_ns: i64,
-        find: impl FnOnce(&str) -> Option<Arc<User>>,
+        find: impl FnOnce(&str, Option<&str>) -> Option<Arc<User>>,
     ) -> Option<Arc<User>> {
         let (head, signature) = token.rsplit_once('.').filter(|_| token.len() <= TOKEN_BYTES_MAX)?;
         let (name, expiry) = head.strip_prefix(PREFIX)?.split_once('.')?;
-        let name = String::from_utf8(Base64UrlUnpadded::decode_vec(name).ok()?).ok()?;
-        let user = find(&name)?;
+        let text = |encoded: &str| String::from_utf8(Base64UrlUnpadded::decode_vec(encoded).ok()?).ok();
+        let (name, by_token) = match name.split_once('~') {
+            Some((name, token)) => (name, Some(text(token)?)),
+            None => (name, None),
+        };
+        let user = find(&text(name)?, by_token.as_deref())?;
         let signature = Base64UrlUnpadded::decode_vec(signature).ok()?;
         hmac::verify(&self.0, &signed(head, &user), &signature).ok()?;
         // It is not trusted before this line.

@@ -24,15 +24,17 @@ pub struct Settings {
     pub connections_max: usize,
 }
 
-/// Is told the user and the address of a failed log-in.
-pub type LogInFailed = dyn Fn(&str, Option<IpAddr>) + Send + Sync;
+/// Is told the user and the address of a log-in.
+pub type LogIn = dyn Fn(&str, Option<IpAddr>) + Send + Sync;
 
 /// What the server asks of its surroundings.
 pub struct Surroundings {
     /// Gives the certificate that is in use now, if there is one.
     pub tls: Option<Box<dyn Fn() -> TlsAcceptor + Send + Sync>>,
-    /// Is told the user and the address of each failed log-in.
-    pub log_in_failed: Box<LogInFailed>,
+    /// Is told the user and the address of each log-in.
+    pub logged_in: Box<LogIn>,
+    /// Is told the user and the address of each log-in that failed.
+    pub log_in_failed: Box<LogIn>,
     /// The server's memory.
     pub memory: Arc<MemoryBudget>,
     /// Where statements are executed that are not light.

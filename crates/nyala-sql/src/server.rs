@@ -59,7 +59,12 @@ pub struct SqlServer {
     pub started_ns: i64,
     /// Logs changes of points, and of definitions of tables.
     pub changed: ChangeHook,
+    /// Logs statements that somebody may not execute.
+    pub denied: DenialHook,
 }
+
+/// Is told the user, the text of the statement if it is known, and the words of the error.
+pub type DenialHook = Arc<dyn Fn(Option<&str>, &str, &str) + Send + Sync>;
 
 /// Is told who has changed points, and the number of the change if it can be undone.
 pub type ChangeHook = Arc<dyn Fn(&Author, Option<ChangeId>) + Send + Sync>;

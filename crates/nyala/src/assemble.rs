@@ -3,12 +3,12 @@
 use crate::background;
 #[cfg(feature = "sql")]
 use crate::config::BindAddress;
-use crate::config::Config;
+use crate::config::{AuditedLogIns, Config};
 use crate::descriptors;
 use crate::lead::Lead;
 use crate::process_metrics;
 use crate::resident_memory;
-use crate::server::audit::Audit;
+use crate::server::audit::{Audit, AuditFile};
 use crate::server::connection_threads::STACK_BYTES;
 use crate::server::copies::Copies;
 #[cfg(feature = "sql")]
@@ -40,6 +40,7 @@ use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
 use nyala_db::idle::IdleRules;
+use nyala_db::users::{QuotaKind, Users};
 use nyala_db::write::LineWriter;
 use nyala_exec::running::RunningQueries;
 use nyala_query::report::{Reporter, Topic};
@@ -49,7 +50,7 @@ use nyala_sql::spill::SpillSpace;
 use std::io;
 #[cfg(feature = "sql")]
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -89,7 +90,8 @@ impl Running {
         let clock: ClockRef = Arc::new(SystemClock);
         let memory = MemoryBudget::new(data_memory_bytes(config) as u64);
         let opened: Arc<OnceLock<Opened>> = Arc::default();
-        let checks = checks(opened.clone());
+        let audit = Arc::new(Audit::new(audit_file(config, &clock).map_err(Error::invalid)?));
+        let checks = checks(opened.clone(), audit.clone());
         let memory_bytes = data_memory_bytes(config);
         let most = descriptors::connections_max();
         #[cfg(feature = "sql")]
@@ -100,13 +102,14 @@ impl Running {
         };
         let connections = Arc::new(Connections::within(memory_bytes, most, config.bind_socket.is_some()));
         let certificates = config.certificates().map_err(Error::invalid)?.map(Arc::new);
-        let audit: Arc<Audit> = Arc::default();
         let inputs = BoundInputs::bind(config.inputs().map_err(Error::invalid)?)?;
         let started_ns = clock.now_ns();
         let mut sources = metric_sources(&opened, &checks, &memory, &connections, started_ns);
         let measured = certificates.clone();
         sources.push(Box::new(move || measured.iter().filter_map(|own| own.metric()).collect()));
         sources.push(Box::new(inputs.metrics()));
+        let audited = audit.clone();
+        sources.push(Box::new(move || audited.metrics()));
         #[cfg(feature = "sql")]
         let files = exchange::folders(config)?;
         let running = running_queries(config, &mut sources);
@@ -176,6 +179,7 @@ impl Running {
         });
         // The server listens before it recovers, so that clients are told to wait.
         work.spawn(tls::renew_at_hangups(certificates.clone()));
+        work.spawn(background::open_audit_log_again(context.audit.clone()));
         let shutdown_timeout = config.shutdown_timeout.0;
         let limits = ConnectionLimits { keep_alive_timeout: config.keep_alive_timeout.0, shutdown_timeout };
         let server = Server::start(
@@ -237,6 +241,12 @@ impl Running {
             changed: {
                 let audit = context.audit.clone();
                 Arc::new(move |author: &nyala_db::changes::Author, change| audit.executed_sql(author, change))
+            },
+            denied: {
+                let audit = context.audit.clone();
+                Arc::new(move |user: Option<&str>, statement: &str, words: &str| {
+                    audit.denied(user, None, statement, words);
+                })
             },
         });
         #[cfg(feature = "sql")]
@@ -348,6 +358,7 @@ fn open_databases(
     let catalog =
         Arc::new(work.block_on(Catalog::open(emulate::complete(storage.store())))?.with_idle_rules(rules));
     catalog.users().set_scram_iterations(config.scram_iterations);
+    catalog.users().log_ins().set_free(config.log_in_failures);
     if let Some(damage) = catalog.damage() {
         tracing::error!(
             %damage,
@@ -394,11 +405,19 @@ struct Opened {
     damaged_places: u64,
 }
 
+/// The file of the audit log, if there is to be one.
+fn audit_file(config: &Config, clock: &ClockRef) -> std::result::Result<Option<AuditFile>, String> {
+    let has_successes = config.audit_log_ins == AuditedLogIns::All;
+    let open = |path: &PathBuf| AuditFile::open(path.clone(), has_successes, clock.clone());
+    config.audit_log.as_ref().map(open).transpose()
+}
+
 /// Lists the problems of the store.
-fn checks(opened: Arc<OnceLock<Opened>>) -> Checks {
+fn checks(opened: Arc<OnceLock<Opened>>, audit: Arc<Audit>) -> Checks {
     Arc::new(move || {
         let Some(Opened { storage, damaged_places, .. }) = opened.get() else { return Vec::new() };
         let mut checks = storage.checks();
+        checks.extend(audit.check());
         if *damaged_places > 0 {
             let message = format!(
                 "{damaged_places} places in the data are damaged or lost: the log of the start names them, as does \
@@ -428,6 +447,7 @@ fn metric_sources(
         metrics.extend(series_metrics(catalog));
         metrics.extend(lead.metrics());
         metrics.extend(copies.metrics());
+        metrics.extend(access_metrics(catalog.users()));
         metrics.extend(memory_metrics(&memory));
         let damaged = "What is damaged or lost, and not accepted yet.";
         metrics.push(Metric::gauge("nyala_recovery_damaged_places", damaged, *damaged_places));
@@ -439,6 +459,18 @@ fn metric_sources(
         Box::new(|| resident_memory::metric().into_iter().collect()),
         Box::new(move || process_metrics::metrics(started_ns)),
         Box::new(move || connections.metrics()),
+    ]
+}
+
+/// What was refused before anything was looked at.
+fn access_metrics(users: &Users) -> [Metric; 2] {
+    let slowed = "Log-ins that were refused because too many of that user or address had failed.";
+    let refused = "Requests that were refused because of a quota of their user.";
+    let by_quota =
+        QuotaKind::ALL.map(|kind| (format!("quota=\"{}\"", kind.name()), users.quota_refusals().count(kind)));
+    [
+        Metric::counter("nyala_log_ins_slowed_down_total", slowed, users.log_ins().refused()),
+        Metric::counter("nyala_quota_refused_total", refused, 0).by_labels(by_quota),
     ]
 }
 

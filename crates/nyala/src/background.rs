@@ -2,6 +2,7 @@
 //! continuous queries. Each function runs until it is dropped.
 
 use crate::lead::Lead;
+use crate::server::audit::Audit;
 use crate::server::health::{Checks, HealthLog};
 use crate::server::http::Context;
 use crate::server::statistics::ContinuousCounts;
@@ -18,6 +19,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How often a server of a shared store looks what others have changed, without being asked.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,6 +35,17 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How often due continuous queries are looked for.
 const CONTINUOUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Opens the audit log again at every SIGHUP: others may have renamed its file.
+pub async fn open_audit_log_again(audit: Arc<Audit>) {
+    let mut hangups = match signal(SignalKind::hangup()) {
+        Ok(hangups) => hangups,
+        Err(error) => return tracing::error!(%error, "the audit log is not opened again at SIGHUP"),
+    };
+    while hangups.recv().await.is_some() {
+        audit.open_again();
+    }
+}
 
 /// Keeps up with the other servers of a shared store, so that requests find little that is new.
 pub async fn follow_others(catalog: Arc<Catalog>) {

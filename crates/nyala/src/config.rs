@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 
 pub use page::markdown;
 pub use value::{
-    BindAddress, ByteSize, Encoding, LogFormat, LogLevel, OptionalBind, StoreKind, Time, WalSync,
+    AuditedLogIns, BindAddress, ByteSize, Encoding, LogFormat, LogLevel, OptionalBind, StoreKind, Time,
+    WalSync,
 };
 
 /// A setting, for its page.
@@ -242,6 +243,14 @@ settings! {
         shared_secret: SharedSecret = (), "SECRET",
             "The secret that bearer tokens (JWT with HS256, HS384 or HS512) are signed with, 32 bytes or more; needs \
              auth-enabled; better in a file or variable than in a flag";
+        log_in_failures: u32 = "5", "NUMBER",
+            "How many log-ins of a user may fail from an address before the next has to wait, each time twice as long, up to 5 \
+             minutes; 0: no limit";
+        audit_log: PathBuf = ("no file"), "FILE",
+            "Write log-ins, changes of users and tokens, dropped and corrected data, and refused requests to this file, as JSON \
+             lines; it is opened again at SIGHUP";
+        audit_log_ins: AuditedLogIns = "all", "all|failed",
+            "Which log-ins are written to audit-log";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         allow_unauthenticated: bool = "false", "BOOLEAN",
             "Listen on other than loopback addresses although authentication is off, or the protocol of an input has none";

@@ -129,11 +129,12 @@ struct Paused {
 }
 
 impl Paused {
-    fn start(part: &str, word: &str, server: &Server) -> Option<Paused> {
+    fn start(part: &str, word: &str, server: &Server, more: &[&str]) -> Option<Paused> {
         let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
         let mut child = Command::new(python()?)
             .arg(programs().join("flight_calls.py"))
             .args([part, &host, &port])
+            .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -209,15 +210,27 @@ fn grants_hold_and_tokens_end_with_the_password() {
     server.write("e", "cpu value=1");
     server.ask("CREATE USER bob WITH PASSWORD 'paper'");
     server.ask("GRANT READ ON d TO bob");
-    let Some(paused) = Paused::start("grants", "granted", &server) else { return };
+    let Some(paused) = Paused::start("grants", "granted", &server, &[]) else { return };
     server.ask("SET PASSWORD FOR bob = 'stone'");
+    paused.go_on();
+}
+
+#[test]
+fn a_token_allows_what_it_says_until_it_is_dropped() {
+    let server = Server::start(&["--auth-enabled"]);
+    server.ask("CREATE USER bob WITH PASSWORD 'paper'");
+    server.ask("GRANT ALL ON d TO bob");
+    let answer = server.ask("CREATE TOKEN reads FOR bob ON d READ");
+    let secret = answer.split('"').find(|part| part.starts_with("nyala_")).expect("a secret").to_owned();
+    let Some(paused) = Paused::start("tokens", "asked", &server, &[&secret]) else { return };
+    server.ask("DROP TOKEN reads");
     paused.go_on();
 }
 
 #[test]
 fn queries_end_when_nobody_waits_for_them() {
     let server = Server::start(&["--memory-limit", "128MiB"]);
-    let Some(paused) = Paused::start("ends", "waiting", &server) else { return };
+    let Some(paused) = Paused::start("ends", "waiting", &server, &[]) else { return };
     // Only the query of the client that takes nothing goes on, and it waits.
     wait_for("a query runs that nobody waits for", || {
         server.ask("SHOW QUERIES").matches("generate_series").count() == 1
@@ -246,7 +259,7 @@ fn hostile_requests_are_refused_within_bounds() {
 #[test]
 fn idle_connections_are_closed_and_opened_again() {
     let server = Server::start(&["--keep-alive-timeout", "1s"]);
-    let Some(paused) = Paused::start("idle", "idle", &server) else { return };
+    let Some(paused) = Paused::start("idle", "idle", &server, &[]) else { return };
     wait_for("an idle connection stays open", || server.process.metric("nyala_flight_connections") == 0);
     paused.go_on();
 }

@@ -9,6 +9,7 @@ pub mod scram;
 use crate::error::Failure;
 use nyala_core::Result;
 use nyala_db::users::{Principal, ScramVerifier, User, Users};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// How a client is asked.
@@ -50,12 +51,18 @@ pub async fn method_of(
     ))
 }
 
-/// The user of a name and password; `None` if they do not fit.
-pub async fn by_password(users: &Users, name: &str, password: &str) -> Result<Option<Arc<User>>> {
+/// The user of a name and password, or of a name and one of its tokens; `None` if they do not fit.
+pub async fn by_password(
+    users: &Users,
+    name: &str,
+    password: &str,
+    client: Option<IpAddr>,
+    now_ns: i64,
+) -> Result<Option<Arc<User>>> {
     if password.is_empty() {
         return Ok(None);
     }
-    users.authenticate(name, password).await
+    users.log_in(name, password, client, now_ns).await
 }
 
 /// What a client is told that is somebody else, or nobody.

@@ -9,8 +9,8 @@ use crate::message::backend::{self, Authentication, Severity};
 use crate::message::startup::settings_of;
 use crate::shared::Server;
 use crate::value::parameter::utf8;
-use nyala_db::users::{Principal, Privilege, ScramVerifier, Users};
-use nyala_sql::Session;
+use nyala_db::users::{Principal, Privilege, ScramVerifier};
+use nyala_sql::{Session, SqlServer};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
 use std::net::IpAddr;
@@ -90,7 +90,7 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
     let user =
         user.ok_or_else(|| Failure::new("28000", "no PostgreSQL user name specified in startup packet"))?;
     let sql = server.sql()?.clone();
-    let principal = match principal(server, wire, asked, sql.catalog.users(), user).await {
+    let principal = match principal(server, wire, asked, &sql, user).await {
         Err(Ended::Refused(failure)) => {
             if failure.code.starts_with("28") {
                 server.counts.failed_log_ins.fetch_add(1, Ordering::Relaxed);
@@ -100,6 +100,9 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
         }
         other => other?,
     };
+    if let Some(name) = principal.login_name() {
+        (server.surroundings.logged_in)(&name, asked.client);
+    }
     backend::authentication(&mut wire.output, &Authentication::Ok);
     let database = asked.parameter("database").filter(|database| !database.is_empty()).unwrap_or(user);
     let exists = sql.catalog.database(database).is_some();
@@ -122,9 +125,10 @@ async fn principal(
     server: &Server,
     wire: &mut Wire,
     asked: &Asked,
-    users: &Users,
+    sql: &SqlServer,
     user: &str,
 ) -> Result<Principal, Ended> {
+    let users = sql.catalog.users();
     match authentication::method_of(users, server.settings.needs_log_in, user, asked.is_private).await? {
         Method::None(principal) => Ok(principal),
         Method::Password => {
@@ -132,12 +136,22 @@ async fn principal(
             let body = read_password(wire).await?;
             let password =
                 body.strip_suffix(b"\0").ok_or_else(|| Failure::protocol("invalid password packet size"))?;
-            let found =
-                authentication::by_password(users, user, utf8(password)?).await.map_err(Failure::from)?;
+            let now_ns = sql.clock.now_ns();
+            let found = authentication::by_password(users, user, utf8(password)?, asked.client, now_ns);
+            let found = found.await.map_err(Failure::from)?;
             Ok(Principal::User(found.ok_or_else(|| authentication::refused(user))?))
         }
         Method::Scram(verifier) => {
-            by_scram(wire, verifier, user).await?;
+            users.log_ins().check(user, asked.client).map_err(Failure::from)?;
+            match by_scram(wire, verifier, user).await {
+                Ok(()) => users.log_ins().succeeded(user, asked.client),
+                Err(ended) => {
+                    if matches!(&ended, Ended::Refused(failure) if failure.code == "28P01") {
+                        users.log_ins().failed(user, asked.client);
+                    }
+                    return Err(ended);
+                }
+            }
             // The user may have been dropped meanwhile.
             Ok(Principal::User(users.existing(user).map_err(|_| authentication::refused(user))?))
         }

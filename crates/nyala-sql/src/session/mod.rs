@@ -176,8 +176,9 @@ impl Session {
     pub async fn prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
         self.check_not_failed(&statement)?;
         self.learn_grants()?;
+        let text = statement.text.clone();
         let prepared = self.try_prepare(statement, types).await;
-        self.noted(prepared)
+        self.noted(&text, prepared)
     }
 
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
@@ -247,7 +248,7 @@ impl Session {
         self.learn_grants()?;
         self.end_series_before(prepared).await?;
         let executed = self.try_execute(prepared, values).await;
-        self.noted(executed)
+        self.noted(&prepared.statement.text, executed)
     }
 
     async fn try_execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
@@ -307,9 +308,8 @@ impl Session {
     /// Learns what the user may do now: a session may be old.
     fn learn_grants(&mut self) -> SqlResult<()> {
         let Principal::User(user) = &self.principal else { return Ok(()) };
-        let now = self.server.catalog.users().existing(user.name()).map_err(|_| {
-            SqlError::new(SqlState::UNKNOWN_USER, format!("user \"{}\" was dropped", user.name()))
-        })?;
+        let now = self.server.catalog.users().again(user, self.server.clock.now_ns());
+        let now = now.map_err(|error| SqlError::new(SqlState::UNKNOWN_USER, error.message()))?;
         if now != *user {
             self.principal = Principal::User(now);
             self.state = None;
@@ -335,9 +335,12 @@ impl Session {
         }
     }
 
-    fn noted<T>(&mut self, done: SqlResult<T>) -> SqlResult<T> {
-        if done.is_err() {
+    fn noted<T>(&mut self, text: &str, done: SqlResult<T>) -> SqlResult<T> {
+        if let Err(error) = &done {
             self.fail_transaction();
+            if error.code == SqlState::INSUFFICIENT_PRIVILEGE {
+                (self.server.denied)(self.principal.user_name(), text, &error.message);
+            }
         }
         done
     }

@@ -96,6 +96,7 @@ impl Session {
             started_ns: now.started_ns,
             plans: PlanCache::default(),
             changed: now.changed.clone(),
+            denied: now.denied.clone(),
         };
         Ok(self.over(Arc::new(server)))
     }

@@ -68,6 +68,24 @@ impl FromStr for LogFormat {
     }
 }
 
+/// Which log-ins are written to the audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuditedLogIns {
+    /// All.
+    All,
+    /// Those that failed.
+    Failed,
+}
+
+impl FromStr for AuditedLogIns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        <Self as ValueEnum>::from_str(text, false)
+    }
+}
+
 /// What is logged: a level, or levels of parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLevel(pub String);

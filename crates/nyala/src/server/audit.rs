@@ -3,6 +3,17 @@
 //!
 //! A client must not fill the log. So the number of lines of each kind is limited per time window, and the next line
 //! that is written says how many were left out. Names that clients choose are quoted and cut.
+//!
+//! An operator who asks for it gets all of that, and more, in a file of its own ([`file`]). There only refused requests are
+//! limited: log-ins that fail are few because they are slowed down, and what is done needs rights.
+
+mod file;
+
+pub use file::AuditFile;
+
+use super::health::Check;
+use super::metric::Metric;
+use file::Event;
 
 #[cfg(feature = "sql")]
 use nyala_db::changes::Author;
@@ -21,16 +32,63 @@ const WINDOW: Duration = Duration::from_secs(10);
 const SHOWN_LETTERS: usize = 500;
 
 /// Writes what clients did to the log.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Audit {
     log_ins: LogLimit,
     changes: LogLimit,
     rejected: LogLimit,
+    refusals: LogLimit,
+    file: Option<AuditFile>,
 }
 
 impl Audit {
+    /// It writes to a file, too, if there is one.
+    pub fn new(file: Option<AuditFile>) -> Self {
+        Self { file, ..Self::default() }
+    }
+
+    /// Opens its file again.
+    pub fn open_again(&self) {
+        self.file.iter().for_each(AuditFile::open_again);
+    }
+
+    /// What is wrong with its file.
+    pub fn check(&self) -> Option<Check> {
+        self.file.as_ref()?.check()
+    }
+
+    /// What `/metrics` shows of its file.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.file.iter().flat_map(AuditFile::metrics).collect()
+    }
+
+    /// Whether it wants to be told of successful log-ins.
+    pub(super) fn notes_log_ins(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// A client has logged in.
+    pub(super) fn logged_in(&self, user: &str, client: Option<IpAddr>, protocol: &str) {
+        if let Some(file) = self.file.as_ref().filter(|file| file.is_new_log_in(user, client)) {
+            let (user, protocol) = (Some(user), Some(protocol));
+            file.write(Event { event: "log-in", result: "done", user, client, protocol, ..Event::default() });
+        }
+    }
+
     /// A client gave a wrong password or an invalid token.
-    pub(super) fn log_in_failed(&self, user: &str, client: Option<IpAddr>) {
+    pub(super) fn log_in_failed(&self, user: &str, client: Option<IpAddr>, protocol: &str) {
+        if let Some(file) = &self.file {
+            let user = shown(user);
+            let (user, protocol) = (Some(&*user), Some(protocol));
+            file.write(Event {
+                event: "log-in",
+                result: "failed",
+                user,
+                client,
+                protocol,
+                ..Event::default()
+            });
+        }
         if let Some(left_out) = self.log_ins.next() {
             tracing::warn!(
                 user = shown(user),
@@ -41,7 +99,7 @@ impl Audit {
         }
     }
 
-    /// A statement was executed.
+    /// A statement was executed that does not only read.
     pub(super) fn executed(
         &self,
         statement: &Statement,
@@ -50,15 +108,73 @@ impl Audit {
         client: Option<IpAddr>,
         change: Option<ChangeId>,
     ) {
+        self.to_file(statement, database, user, client, Ok(change));
         if is_logged(statement) {
             self.changed(statement, database, user, client, change);
         }
     }
 
+    /// A statement failed that does not only read.
+    pub(super) fn failed(
+        &self,
+        statement: &Statement,
+        database: &str,
+        user: Option<&str>,
+        client: Option<IpAddr>,
+        error: &str,
+    ) {
+        self.to_file(statement, database, user, client, Err(error));
+    }
+
+    fn to_file(
+        &self,
+        statement: &Statement,
+        database: &str,
+        user: Option<&str>,
+        client: Option<IpAddr>,
+        outcome: Result<Option<ChangeId>, &str>,
+    ) {
+        // SELECT INTO writes points, as any client may.
+        let Some(file) = self.file.as_ref().filter(|_| !matches!(statement, Statement::Select(_))) else {
+            return;
+        };
+        let what = shown(&statement.to_string());
+        file.write(Event {
+            event: "statement",
+            result: if outcome.is_ok() { "done" } else { "failed" },
+            user,
+            client,
+            database: Some(database).filter(|name| !name.is_empty()),
+            what: Some(&what),
+            reason: outcome.err(),
+            change: outcome.ok().flatten().map(|change| change.0),
+            ..Event::default()
+        });
+    }
+
     /// A statement of SQL has changed points, or the definition of a table.
     #[cfg(feature = "sql")]
     pub(crate) fn executed_sql(&self, author: &Author, change: Option<ChangeId>) {
-        self.changed(&author.statement, &author.database, author.user.as_deref(), None, change);
+        let (user, database) = (author.user.as_deref(), &*author.database);
+        if let Some(file) = &self.file {
+            let what = shown(&author.statement);
+            let (what, change) = (Some(&*what), change.map(|change| change.0));
+            let (event, database) = ("statement", Some(database));
+            file.write(Event { event, result: "done", user, database, what, change, ..Event::default() });
+        }
+        self.changed(&author.statement, database, user, None, change);
+    }
+
+    /// Somebody asked for what it may not do, or too often.
+    pub(crate) fn denied(&self, user: Option<&str>, client: Option<IpAddr>, what: &str, reason: &str) {
+        if let Some(file) = &self.file
+            && let Some(left_out) = self.refusals.next()
+        {
+            let (user, what, reason) = (user.map(shown), shown(what), shown(reason));
+            let (user, what, reason) = (user.as_deref(), Some(&*what), Some(&*reason));
+            let (event, result) = ("refused", "refused");
+            file.write(Event { event, result, user, client, what, reason, left_out, ..Event::default() });
+        }
     }
 
     /// Data was dropped or changed, or users were changed.
@@ -80,6 +196,11 @@ impl Audit {
 
     /// A backup was begun, finished or given up.
     pub(super) fn backup(&self, what: &str, name: &str, user: Option<&str>, client: Option<IpAddr>) {
+        if let Some(file) = &self.file {
+            let words = format!("{what} {name}");
+            let (event, what) = ("backup", Some(&*words));
+            file.write(Event { event, result: "done", user, client, what, ..Event::default() });
+        }
         if let Some(left_out) = self.changes.next() {
             let (name, user, client) = (shown(name), user.map(shown), client.map(tracing::field::display));
             tracing::info!(what, name, user, client, left_out, "backup");
@@ -88,6 +209,7 @@ impl Audit {
 
     /// A host name or web page was rejected.
     pub(super) fn refused(&self, who: &str, client: Option<IpAddr>) {
+        self.denied(None, client, who, "a web page, or a name of this server, that is not allowed");
         if let Some(left_out) = self.rejected.next() {
             let client = client.map(tracing::field::display);
             tracing::warn!(
@@ -105,6 +227,7 @@ fn is_logged(statement: &Statement) -> bool {
     matches!(
         statement,
         Statement::AlterMeasurement(_)
+            | Statement::CreateToken(_)
             | Statement::CreateUser(_)
             | Statement::Delete(_)
             | Statement::DropContinuousQuery { .. }
@@ -114,12 +237,14 @@ fn is_logged(statement: &Statement) -> bool {
             | Statement::DropSeries(_)
             | Statement::DropShard { .. }
             | Statement::DropSubscription { .. }
+            | Statement::DropToken { .. }
             | Statement::DropUser { .. }
             | Statement::Grant { .. }
             | Statement::GrantAdmin { .. }
             | Statement::Revoke { .. }
             | Statement::RevokeAdmin { .. }
             | Statement::SetPassword { .. }
+            | Statement::SetQuota { .. }
             | Statement::Undo { .. }
             | Statement::Update(_)
     )

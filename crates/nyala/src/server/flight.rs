@@ -15,7 +15,7 @@ use super::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 use futures::FutureExt;
 use hyper::StatusCode;
 use nyala_core::memory::MemoryBudget;
-use nyala_flight::{BeginCall, Ready, Refused, Server, Settings, Surroundings};
+use nyala_flight::{BeginCall, Ready, Refused, Server, Settings, Surroundings, Why};
 use nyala_sql::SqlServer;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -82,7 +82,7 @@ impl Flight {
         };
         let audit = options.audit;
         let surroundings = Surroundings {
-            log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client)),
+            log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client, "flight")),
             memory: options.memory,
             work: work.clone(),
             stopped: listener.stopped(),
@@ -114,14 +114,18 @@ impl Flight {
     pub fn ready(&self, sql: Arc<SqlServer>, context: Arc<Context>) {
         let needs_log_in = matches!(context.access, Access::Users { .. });
         let known = sql.clone();
-        let authenticate = Box::new(move |headers: hyper::HeaderMap| {
+        let authenticate = Box::new(move |headers: hyper::HeaderMap, client: Option<IpAddr>| {
             let (context, sql) = (context.clone(), known.clone());
             async move {
-                let found = access::authenticate_call(&context, sql.catalog.users(), &headers).await;
+                let found = access::authenticate_call(&context, sql.catalog.users(), &headers, client).await;
                 found.map_err(|refusal| Refused {
                     words: refusal.words,
                     user: access::claimed_by_call(&headers).unwrap_or_default(),
-                    is_retried: refusal.status != StatusCode::UNAUTHORIZED,
+                    why: match refusal.status {
+                        StatusCode::UNAUTHORIZED => Why::Unknown,
+                        StatusCode::TOO_MANY_REQUESTS => Why::TooOften,
+                        _ => Why::NotNow,
+                    },
                 })
             }
             .boxed()

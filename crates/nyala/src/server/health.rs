@@ -66,7 +66,7 @@ pub fn metric(checks: &[Check]) -> Metric {
 }
 
 /// The names of all checks.
-pub const NAMES: [&str; 7] = ["writes", "log", "flush", "catalog", "compaction", "disk", "recovery"];
+pub const NAMES: [&str; 8] = ["writes", "log", "flush", "catalog", "compaction", "disk", "recovery", "audit"];
 
 /// Logs when a problem appears, changes its grade, or is over.
 #[derive(Debug, Default)]

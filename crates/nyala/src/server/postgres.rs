@@ -68,9 +68,11 @@ impl Postgres {
             connections_max: options.connections_max,
         };
         let (audit, certificates) = (options.audit, options.certificates);
+        let succeeded = audit.clone();
         let surroundings = Surroundings {
             tls: certificates.map(|own| Box::new(move || own.postgres_acceptor()) as _),
-            log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client)),
+            logged_in: Box::new(move |user, client| succeeded.logged_in(user, client, "postgres")),
+            log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client, "postgres")),
             memory: options.memory,
             work: work.clone(),
             stopped: listener.stopped(),

@@ -164,6 +164,28 @@ def grants():
     refused("log in again", lambda: ask(client, bob, "SELECT 1"))
 
 
+def tokens():
+    """A token of bob, who may do all with d, that may read it."""
+    client, [secret] = connect(), more
+    bearer = with_headers((b"authorization", b"Bearer " + secret.encode()))
+    session = with_headers(client.authenticate_basic_token("bob", secret))
+    password = with_headers(client.authenticate_basic_token("bob", "paper"))
+    for options in [bearer, with_headers(basic("bob", secret)), session]:
+        check([("a",)], ask(client, options, "SELECT host FROM cpu WHERE host = 'a'"))
+        refused("42501", lambda: update(client, options, "INSERT INTO cpu (time, usage) VALUES (now(), 1)"))
+    refused("authorization failed", lambda: ask(client, with_headers(basic("ann", secret)), "SELECT 1"))
+    # What bob has begun with his password is not the token's.
+    begun = flight.Action("BeginTransaction", command("ActionBeginTransactionRequest"))
+    [begun] = client.do_action(begun, password)
+    ended = command("ActionEndTransactionRequest", field(1, begun.body.to_pybytes()[-16:]), field(2, 1))
+    refused("no such transaction", lambda: list(client.do_action(flight.Action("EndTransaction", ended), session)))
+    print("asked", flush=True)
+    sys.stdin.readline()
+    refused("log in again", lambda: ask(client, session, "SELECT 1"))
+    refused("the token is unknown", lambda: ask(client, bearer, "SELECT 1"))
+    check([(1,)], ask(client, password, "SELECT 1"))
+
+
 def ends():
     """Queries that are cancelled, or whose client leaves."""
     client, options = connect(), with_headers()
@@ -302,4 +324,4 @@ def idle():
     check([(2,)], ask(client, options, "SELECT 2"))
 
 
-{"grafana": grafana, "log_ins": log_ins, "grants": grants, "ends": ends, "hostile": hostile, "tls": tls, "idle": idle}[what]()
+{"grafana": grafana, "log_ins": log_ins, "grants": grants, "tokens": tokens, "ends": ends, "hostile": hostile, "tls": tls, "idle": idle}[what]()

@@ -47,13 +47,23 @@ impl Session {
             let words = format!("cannot execute {command} in a read-only transaction");
             return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
         }
-        match plan {
+        self.principal().admit_write()?;
+        let outcome = match plan {
             ChangePlan::Rows(change) => self.change_rows(statement, change, values).await,
             ChangePlan::Points(change) => {
                 before_long_work().await;
                 self.change_points(statement, change, values).await
             }
+        }?;
+        let tag = match &outcome {
+            Some(Outcome::Done(tag)) => Some(tag),
+            Some(Outcome::Rows(rows)) => rows.tag(),
+            _ => None,
+        };
+        if let Some(rows) = tag.and_then(|tag| tag.rows).filter(|_| !statement.is_dry_run) {
+            self.principal().has_written(rows, 0);
         }
+        Ok(outcome)
     }
 
     async fn change_rows(

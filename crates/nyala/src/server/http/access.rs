@@ -2,8 +2,9 @@
 //! catalog.
 //!
 //! As in InfluxDB, a client can log in with `u` and `p` in the URL, or in `Authorization` with a `Bearer` token signed
-//! with the shared secret (`token`), with `Token user:password`, or with Basic. Before there is an administrator,
-//! nobody can log in, and a request can only create the first one.
+//! with the shared secret (`token`), with `Token user:password`, or with Basic. A token of the catalog stands after `Token` or
+//! `Bearer`, or in place of its user's password. Before there is an administrator, nobody can log in, and a request can only
+//! create the first one.
 
 mod token;
 
@@ -11,13 +12,14 @@ pub use token::SharedSecret;
 
 use super::Context;
 use super::params::Params;
-use super::response::{Failure, failure, status_of};
+use super::response::{Failure, failure, retried_after, status_of};
 use base64ct::{Base64, Base64Unpadded, Encoding};
-use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
+use hyper::{Request, StatusCode};
 use nyala_core::Error;
-use nyala_db::users::{Principal, Privilege, Users};
+use nyala_db::users::{Principal, Privilege, TOKEN_PREFIX, Users};
+use std::net::IpAddr;
 
 /// Whether clients must log in, and how.
 #[derive(Debug, Clone)]
@@ -35,24 +37,40 @@ pub enum Access {
 enum Credentials {
     Password { name: String, password: String },
     Bearer(String),
+    Token(String),
+}
+
+/// The address of a client, kept with its request; a client of the Unix socket has none.
+#[derive(Debug, Clone, Copy)]
+struct Client(Option<IpAddr>);
+
+/// Notes the address of a client with its request, if it has to log in.
+pub(super) fn mark<B>(access: &Access, request: &mut Request<B>, client: Option<IpAddr>) {
+    if matches!(access, Access::Users { .. }) {
+        request.extensions_mut().insert(Client(client));
+    }
 }
 
 /// Why a sender is not who it says: words, and the status of an answer with them.
 pub(in crate::server) struct Refusal {
     pub(in crate::server) status: StatusCode,
     pub(in crate::server) words: String,
+    retry_after_seconds: Option<u32>,
 }
 
 /// The sender of a request, or 401.
 pub(super) async fn authenticate(
     context: &Context,
     of_url: &Params,
-    headers: &HeaderMap,
+    head: &Parts,
 ) -> Result<Principal, Failure> {
     let Access::Users { .. } = &context.access else { return Ok(Principal::Open) };
     let users = context.databases()?.catalog.users();
-    let found = principal(context, users, credentials(of_url, headers)).await;
-    found.map_err(|refusal| failure(refusal.status, refusal.words))
+    let client = head.extensions.get().and_then(|Client(client)| *client);
+    let found = principal(context, users, credentials(of_url, &head.headers), client, "http").await;
+    found.map_err(|Refusal { status, words, retry_after_seconds }| {
+        retried_after(failure(status, words), retry_after_seconds)
+    })
 }
 
 /// The sender of a call of another protocol, by the same header.
@@ -61,8 +79,9 @@ pub(in crate::server) async fn authenticate_call(
     context: &Context,
     users: &Users,
     headers: &HeaderMap,
+    client: Option<IpAddr>,
 ) -> Result<Principal, Refusal> {
-    principal(context, users, credentials(&Params::default(), headers)).await
+    principal(context, users, credentials(&Params::default(), headers), client, "flight").await
 }
 
 /// The user that a call of another protocol names.
@@ -75,6 +94,8 @@ async fn principal(
     context: &Context,
     users: &Users,
     given: Option<Credentials>,
+    client: Option<IpAddr>,
+    protocol: &str,
 ) -> Result<Principal, Refusal> {
     let Access::Users { secret } = &context.access else { return Ok(Principal::Open) };
     if !users.has_admin() {
@@ -83,10 +104,12 @@ async fn principal(
     let user = match given.ok_or_else(|| refused("unable to parse authentication credentials"))? {
         Credentials::Password { name, .. } if name.is_empty() => return Err(refused("username required")),
         Credentials::Password { name, password } => {
-            let user = users.authenticate(&name, &password).await;
-            let failed =
-                |error: Error| Refusal { status: status_of(&error), words: error.message().to_owned() };
+            let user = users.log_in(&name, &password, client, context.clock.now_ns()).await;
             user.map_err(failed)?.ok_or_else(|| refused("authorization failed"))?
+        }
+        Credentials::Token(secret) => {
+            let user = users.log_in_by_token(&secret, client, context.clock.now_ns()).await;
+            user.map_err(failed)?.ok_or_else(|| refused("the token is unknown, or not valid any more"))?
         }
         Credentials::Bearer(token) => {
             let secret = secret.as_ref().ok_or_else(|| refused("bearer auth disabled"))?;
@@ -94,13 +117,17 @@ async fn principal(
             users.existing(&name).map_err(|error| refused(error.message()))?
         }
     };
-    Ok(Principal::User(user))
+    let principal = Principal::User(user);
+    if let Some(name) = context.audit.notes_log_ins().then(|| principal.login_name()).flatten() {
+        context.audit.logged_in(&name, client, protocol);
+    }
+    Ok(principal)
 }
 
 /// Refuses a request of a user who is no administrator.
 pub(super) async fn check_admin(context: &Context, head: &Parts) -> Result<(), Failure> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
-    require_admin(&authenticate(context, &of_url, &head.headers).await?)
+    require_admin(&authenticate(context, &of_url, head).await?)
 }
 
 /// Refuses a user who is no administrator.
@@ -148,11 +175,17 @@ fn name_of(given: Credentials) -> String {
     match given {
         Credentials::Password { name, .. } => name,
         Credentials::Bearer(_) => "the user of a bearer token".to_owned(),
+        Credentials::Token(_) => "the user of a token".to_owned(),
     }
 }
 
 fn refused(words: impl Into<String>) -> Refusal {
-    Refusal { status: StatusCode::UNAUTHORIZED, words: words.into() }
+    Refusal { status: StatusCode::UNAUTHORIZED, words: words.into(), retry_after_seconds: None }
+}
+
+fn failed(error: Error) -> Refusal {
+    let retry_after_seconds = error.retry_after_seconds();
+    Refusal { status: status_of(&error), words: error.message().to_owned(), retry_after_seconds }
 }
 
 fn credentials(of_url: &Params, headers: &HeaderMap) -> Option<Credentials> {
@@ -165,6 +198,9 @@ fn credentials(of_url: &Params, headers: &HeaderMap) -> Option<Credentials> {
     let text = std::str::from_utf8(header).ok()?;
     let (scheme, rest) = text.split_once(' ')?;
     match scheme {
+        "Bearer" | "Token" if rest.starts_with(TOKEN_PREFIX) && !rest.contains([' ', ':']) => {
+            Some(Credentials::Token(rest.into()))
+        }
         "Bearer" if !rest.contains(' ') => Some(Credentials::Bearer(rest.into())),
         "Token" if !rest.contains(' ') => password_of(rest),
         _ if scheme.eq_ignore_ascii_case("basic") => {

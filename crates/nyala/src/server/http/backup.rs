@@ -19,7 +19,7 @@ pub(super) async fn handle(
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
-    let principal = access::authenticate(context, &of_url, &head.headers).await?;
+    let principal = access::authenticate(context, &of_url, head).await?;
     access::require_admin(&principal)?;
     context.watch.count(head.uri.path(), &head.extensions, &principal);
     let user = match &principal {

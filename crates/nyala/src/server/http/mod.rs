@@ -189,6 +189,7 @@ pub async fn answer(
         return std::future::pending().await;
     };
     context.watch.mark(&mut request, client);
+    access::mark(&context.access, &mut request, client);
     let (head, incoming) = request.into_parts();
     let mut incoming = RequestBody::new(incoming, permit);
     let requested_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&head, name));
@@ -205,7 +206,13 @@ pub async fn answer(
     if response.status() == StatusCode::UNAUTHORIZED
         && let Some(user) = access::claimed(&head)
     {
-        context.audit.log_in_failed(&user, client);
+        context.audit.log_in_failed(&user, client, "http");
+    }
+    if matches!(response.status(), StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
+        && let Some(reason) = response::message_of(&response)
+    {
+        let what = format!("{} {}", head.method, head.uri.path());
+        context.audit.denied(access::claimed(&head).as_deref(), client, &what, reason);
     }
     body::discard(&mut incoming, &head.headers).await;
     context.metrics.requests.answered(head.uri.path(), response.status(), begun.elapsed());

@@ -7,13 +7,14 @@ mod past;
 use super::body::{self, Body, BodyCharge, RequestBody};
 use super::gzip;
 use super::output::{Output, OutputOptions};
-use super::response::{Answer, Failure, empty, failure, indented};
+use super::response::{Answer, Failure, empty, failed, failure, indented};
 use super::{Context, access, multipart, params::Params};
 use crate::server::format::{Epoch, Format, JsonOptions, writer_of};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use job::Job;
+use nyala_core::ErrorKind;
 use nyala_core::store::Freshness;
 use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
@@ -39,7 +40,7 @@ pub(super) async fn handle(
     let pretty = of_url.is_true("pretty");
     let answered = async {
         // Credentials are checked before the body is read.
-        let principal = access::authenticate(context, &of_url, &head.headers).await?;
+        let principal = access::authenticate(context, &of_url, head).await?;
         context.watch.count(head.uri.path(), &head.extensions, &principal);
         let (params, _held) = match head.method {
             Method::POST => read_form(context, &head.headers, incoming, of_url).await?,
@@ -158,9 +159,15 @@ async fn answer(
         let refused = |error: nyala_core::Error| failure(StatusCode::BAD_REQUEST, error.to_string());
         query.around.catalog = opened.map_err(broken)?.map_err(refused)?;
     }
+    let submitted = SubmittedQuery { query: params.take("q"), values: params.take("params") };
+    let entered = context.running.enter(move || submitted.shown(), &query.database, &query.principal);
+    let entered = match entered {
+        Err(error) if error.kind() == ErrorKind::Throttled => return Err(failed(&error)),
+        entered => entered,
+    };
     let job = Job {
         statements,
-        written: SubmittedQuery { query: params.take("q"), values: params.take("params") },
+        entered,
         context: query,
         by_get: head.method == Method::GET,
         audit: context.audit.clone(),

@@ -11,7 +11,7 @@ use super::body::{self, DecompressedBody, RequestBody};
 use super::body_stream::{AbortedAnswer, Segment};
 use super::gzip::{self, Compressor};
 use super::output::AnswerReceiver;
-use super::response::{Answer, Failure, failure, failure_with};
+use super::response::{Answer, Failure, failure, failure_with, retried_after};
 use super::{Context, access, params::Params};
 use crate::server::format::push_string;
 use futures::FutureExt;
@@ -53,7 +53,7 @@ pub(super) async fn handle(
 ) -> Result<Response<Answer>, Failure> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     // Credentials are checked before the body is read.
-    let principal = access::authenticate(context, &of_url, &head.headers).await?;
+    let principal = access::authenticate(context, &of_url, head).await?;
     context.watch.count(head.uri.path(), &head.extensions, &principal);
     let format = accepted(head)?;
     let body = body::read_within(TEXT_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;
@@ -268,7 +268,11 @@ fn failed(error: &SqlError) -> Failure {
     if let Some(position) = error.position {
         members.extend_from_slice(format!(",\"position\":{position}").as_bytes());
     }
-    failure_with(status_of(error.code), &error.message, &members)
+    let status = match error.retry_after_seconds {
+        Some(_) => StatusCode::TOO_MANY_REQUESTS,
+        None => status_of(error.code),
+    };
+    retried_after(failure_with(status, &error.message, &members), error.retry_after_seconds)
 }
 
 fn status_of(code: SqlState) -> StatusCode {

@@ -2,7 +2,7 @@
 
 use super::body::{self, RequestBody};
 use super::prometheus::{self, Lines};
-use super::response::{Answer, Failure, empty, failure, failure_with, status_of};
+use super::response::{Answer, Failure, empty, failed, failure, failure_with, status_of};
 use super::{Context, access, params::Params};
 use crate::server::format::push_string;
 use hyper::http::request::Parts;
@@ -10,6 +10,7 @@ use hyper::{Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
 use nyala_db::quoted;
+use nyala_db::users::Principal;
 use nyala_db::write::{LineWriter, WriteReport};
 
 /// The most rejected lines that an answer describes.
@@ -77,7 +78,7 @@ pub(super) async fn handle(
     protocol: Protocol,
 ) -> Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
-    let WriteTarget { database, policy, precision } = check(context, head, protocol).await?;
+    let (principal, WriteTarget { database, policy, precision }) = check(context, head, protocol).await?;
     let body = body::read(context, incoming, &head.headers).await?;
     let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
     let writer = databases.writer.clone();
@@ -98,10 +99,14 @@ pub(super) async fn handle(
             let lines_bytes = of_prometheus.as_ref().map_or(body.bytes.len(), Lines::len);
             // Parsed lines take about as much memory again, and so does their record for the log.
             body.charge.grow(lines_bytes.saturating_mul(2)).map_err(body::refused)?;
-            let Some(lines) = of_prometheus else {
-                return Ok::<_, Failure>(writer.write(&database, &policy, options, &body.bytes).await);
+            let written = match &of_prometheus {
+                None => writer.write(&database, &policy, options, &body.bytes).await,
+                Some(lines) => write_samples(&writer, &database, &policy, options, lines).await,
             };
-            Ok(write_samples(&writer, &database, &policy, options, &lines).await)
+            if let Ok(report) = &written {
+                principal.has_written(report.written, body.bytes.len() as u64);
+            }
+            Ok::<_, Failure>(written)
         })
         .await
         .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was aborted"))??;
@@ -129,9 +134,13 @@ async fn write_samples(
 }
 
 /// Checks all that can be known before the body is read: credentials, target, rights.
-async fn check(context: &Context, head: &Parts, protocol: Protocol) -> Result<WriteTarget, Failure> {
+async fn check(
+    context: &Context,
+    head: &Parts,
+    protocol: Protocol,
+) -> Result<(Principal, WriteTarget), Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let principal = access::authenticate(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, head).await?;
     context.watch.count(head.uri.path(), &head.extensions, &principal);
     let target = WriteTarget::of(&params, protocol)?;
     let database = &target.database;
@@ -151,7 +160,8 @@ async fn check(context: &Context, head: &Parts, protocol: Protocol) -> Result<Wr
     if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
         return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
     }
-    Ok(target)
+    principal.admit_write().map_err(|error| failed(&error))?;
+    Ok((principal, target))
 }
 
 /// Clients drop a batch on any 4xx and send it again on 5xx. An unknown retention policy is 500, as in InfluxDB.

@@ -111,7 +111,7 @@ pub(in super::super) async fn handle(
 ) -> std::result::Result<Response<Answer>, Failure> {
     let databases = context.databases()?;
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let principal = access::authenticate(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, head).await?;
     access::check_read(&principal, params.get("db"))?;
     let body =
         body::read_within(REQUEST_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;

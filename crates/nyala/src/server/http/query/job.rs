@@ -6,12 +6,13 @@ use super::past;
 use crate::server::audit::Audit;
 use crate::server::format::AnswerWriter;
 use nyala_core::memory::MemoryBudget;
+use nyala_core::{Error, ErrorKind};
 use nyala_db::changes::ChangeId;
-use nyala_exec::running::Query;
+use nyala_exec::running::{Query, QueryGuard};
 use nyala_exec::{Chunks, QueryMemory};
 use nyala_query::influxql::Statement;
 use nyala_query::plan::QueryContext;
-use nyala_query::statement::{self, SubmittedQuery, execute};
+use nyala_query::statement::{self, execute};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ const LIGHT_STATEMENTS: usize = 4;
 /// The statements of a request, to be executed one after the other.
 pub(super) struct Job {
     pub(super) statements: Vec<Statement>,
-    /// The text that SHOW QUERIES shows.
-    pub(super) written: SubmittedQuery,
+    /// Keeps them in the list of running queries; or why they are not there.
+    pub(super) entered: nyala_core::Result<QueryGuard>,
     pub(super) context: QueryContext,
     pub(super) by_get: bool,
     /// Logs what an operator wants to know, with the client's address.
@@ -48,9 +49,8 @@ impl Job {
 
     pub(super) async fn run(mut self) {
         let statements = std::mem::take(&mut self.statements);
-        let running = self.context.running.clone();
-        let written = std::mem::take(&mut self.written);
-        match running.enter(move || written.shown(), &self.context.database, &self.context.principal) {
+        let broken = Err(Error::new(ErrorKind::Cancelled, "the request runs already"));
+        match std::mem::replace(&mut self.entered, broken) {
             Ok(entered) => {
                 let query = entered.query();
                 self.context.around.query = Some(query.clone());
@@ -78,7 +78,9 @@ impl Job {
             // A statement that changes something is logged after it was executed.
             let changes = (!statement::only_reads(&statement)).then(|| statement.clone());
             let executed = self.execute(statement, query).await;
-            if let (Ok(()), Some(statement)) = (&executed, &changes) {
+            // Only the answer of such a statement can stop early, not the statement.
+            let is_done = matches!(&executed, Ok(()) | Err(End::Stopped(Stop::ClientGone | Stop::Enough)));
+            if let (true, Some(statement)) = (is_done, &changes) {
                 self.audit.executed(
                     statement,
                     &self.context.database,
@@ -86,6 +88,12 @@ impl Job {
                     self.client,
                     self.change.take(),
                 );
+            }
+            if let (Err(End::Refused(error) | End::Stopped(Stop::Failed(error))), Some(statement)) =
+                (&executed, &changes)
+            {
+                let (database, user) = (&self.context.database, self.context.principal.user_name());
+                self.audit.failed(statement, database, user, self.client, error.message());
             }
             let deprecated = changes.as_ref().filter(|statement| self.by_get && warns_of_get(statement));
             match executed {

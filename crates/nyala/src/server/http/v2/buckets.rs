@@ -43,7 +43,7 @@ pub(in super::super) async fn handle(
     incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let principal = access::authenticate(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, head).await?;
     if head.method == Method::GET {
         let body = list(context, &principal, params.get("name"))?;
         return Ok(with_body(StatusCode::OK, "application/json", body));
@@ -98,7 +98,7 @@ fn creation(
 /// `DELETE /api/v2/buckets/{database}/{policy}`: both must be named, because all points of the bucket are dropped.
 pub(in super::super) async fn drop(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let principal = access::authenticate(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, head).await?;
     let escaped = &head.uri.path()[BUCKET.len()..];
     let name = percent_decoded(escaped)
         .ok_or_else(|| invalid(format!("bucket: a % in {} begins no escape", quoted(escaped))))?;

@@ -29,7 +29,7 @@ pub(in super::super) async fn handle(
     incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let principal = access::authenticate(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, head).await?;
     let (database, policy) = bucket(params.get("bucket"))?;
     access::check_write(&principal, database)?;
     let request: DeleteRequest = document(context, incoming, &head.headers, "delete").await?;

@@ -1,10 +1,17 @@
 //! Authentication as operators and attackers see it, through the real program over HTTP. The form of answers is in
-//! `testdata/influx/authentication.script`, privileges are in `nyala-query/tests/privileges.rs`.
+//! `testdata/influx/authentication.script`, privileges are in `nyala-query/tests/privileges.rs`, and clients of Arrow Flight in
+//! `flight.rs` beside this folder.
 
-#[path = "support/client.rs"]
+mod audit;
+mod log_ins;
+mod quotas;
+mod sender;
+mod tokens;
+
+#[path = "../support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
-#[path = "support/process.rs"]
+#[path = "../support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
 
@@ -51,6 +58,7 @@ fn passwords_appear_nowhere() {
         "SHOW QUERIES".into(),
         "SHOW DIAGNOSTICS".into(),
         "SHOW STATS".into(),
+        "SHOW TOKENS".into(),
     ];
     answers.extend(statements.iter().map(|statement| ask(&server, "ann", CANARY, statement)));
     // Answers to unauthorized statements, and InfluxDB's warnings, show the statement.
