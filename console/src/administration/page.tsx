@@ -1,15 +1,17 @@
-// What administrators set: databases and their retention, users and their grants, continuous queries, subscriptions.
+// What administrators set: databases and their retention, users, their grants and tokens, continuous queries, subscriptions.
 
 import { revision } from "../server/session";
 import { useState } from "preact/hooks";
 import { ContinuousQueries } from "./continuous_queries";
 import { Databases } from "./databases";
 import { Subscriptions } from "./subscriptions";
+import { Tokens } from "./tokens";
 import { Users } from "./users";
 
 const SECTIONS = [
   { name: "Databases", view: Databases },
   { name: "Users", view: Users },
+  { name: "Tokens", view: Tokens },
   { name: "Continuous queries", view: ContinuousQueries },
   { name: "Subscriptions", view: Subscriptions },
 ];

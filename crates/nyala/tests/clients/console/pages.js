@@ -94,6 +94,20 @@ async function steps(page) {
   await page.click('button', 'Grant');
   await page.shows('READ on d');
   await page.isAccessible('users');
+  await page.click('radio', 'Tokens');
+  await page.shows('No tokens yet.');
+  await page.fill('textbox', 'Name of the token', 'ci');
+  await page.click('button', 'Create');
+  // Its secret is shown once.
+  await page.shows('nyala_');
+  await page.shows('whatever its user may do');
+  await page.isAccessible('tokens');
+  await page.click('button', 'Hide');
+  await page.hides('nyala_');
+  await page.click('button', 'Drop token ci');
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  await page.shows('No tokens yet.');
+  await page.click('radio', 'Users');
   await page.click('button', 'Drop user carol');
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('No users yet.');
