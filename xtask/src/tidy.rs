@@ -7,7 +7,7 @@ use crate::{circles, coverage, documents, replaced};
 use std::path::Path;
 
 /// Which crates of ours each crate may use.
-const EDGES: [(&str, &[&str]); 18] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("nyala-column", &[]),
     ("nyala-core", &[]),
     ("nyala-engine", &["nyala-column", "nyala-core"]),
@@ -21,6 +21,7 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("nyala-flight", &["nyala-core", "nyala-db", "nyala-exec", "nyala-sql"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
     ("nyala-influxdb", &[]),
+    ("nyala-inputs", &[]),
     ("nyala-client", &[]),
     ("nyala-bench", &["nyala-client"]),
     ("nyala-shell", &["nyala-client"]),
@@ -36,6 +37,7 @@ const EDGES: [(&str, &[&str]); 18] = [
             "nyala-files",
             "nyala-flight",
             "nyala-influxdb",
+            "nyala-inputs",
             "nyala-kudu",
             "nyala-postgres",
             "nyala-query",

@@ -212,6 +212,14 @@ settings! {
              allow-unauthenticated, as for all inputs whose protocol has no authentication";
         udp_database: String = "udp", "DATABASE[/POLICY]", "Where it is written; the database is created if missing";
         udp_precision: String = "n", "UNIT", "Unit of its times: n, u, ms, s, m or h";
+        graphite_bind: BindAddress = ("none"), "ADDRESS:PORT",
+            "Address and port to receive Graphite's lines on by TCP and UDP, usually port 2003";
+        graphite_database: String = "graphite", "DATABASE[/POLICY]",
+            "Where they are written; the database is created if missing";
+        #[arg(value_delimiter = ';')]
+        graphite_templates: Vec<String> = ("measurement*: the path is the measurement"), "TEMPLATE;…",
+            "What the parts of a path are: templates as InfluxDB's, each `[filter] template [tag=value,…]`";
+        graphite_separator: String = ".", "TEXT", "What joins parts of a path that are one name by a template";
     }
     "Queries" {
         max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";

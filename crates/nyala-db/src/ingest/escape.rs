@@ -44,6 +44,29 @@ pub fn push_name(line: &mut String, what: &str, name: &str, specials: &[u8]) -> 
     Ok(())
 }
 
+/// Appends whatever text other programs name things with. Line protocol can write neither a line break nor a backslash at the
+/// end: a line break becomes a space, and a space is added after the backslash.
+pub fn push_text(line: &mut String, text: &str, specials: &[u8]) {
+    let mut parts = text.split('\n');
+    push_escaped(line, parts.next().unwrap_or(""), specials);
+    for part in parts {
+        line.push_str("\\ ");
+        push_escaped(line, part, specials);
+    }
+    if text.ends_with('\\') {
+        line.push_str("\\ ");
+    }
+}
+
+/// Begins a line with whatever text other programs name a measurement with.
+pub fn push_measurement(line: &mut String, name: &str) {
+    // Unescaped, such a line would be a comment, or the letter would be skipped.
+    if name.starts_with(['#', '\t', '\0']) {
+        line.push('\\');
+    }
+    push_text(line, name, MEASUREMENT_SPECIALS);
+}
+
 /// The error of a name that line protocol cannot express.
 pub fn unwritable(what: &str, name: &str) -> Error {
     Error::invalid(format!("points cannot be written with the {what} {name:?}: give it another name"))
@@ -68,6 +91,8 @@ mod tests {
         push_tag(&mut line, "é k", "v=\"\\,");
         line.push('|');
         push_escaped(&mut line, "\"a\\ ", STRING_SPECIALS);
-        assert_eq!(line, "\\ a=b\\,|é\\ k=v\\=\"\\\\,|\\\"a\\\\ ");
+        line.push('|');
+        push_measurement(&mut line, "#a\nb\\");
+        assert_eq!(line, "\\ a=b\\,|é\\ k=v\\=\"\\\\,|\\\"a\\\\ |\\#a\\ b\\\\ ");
     }
 }

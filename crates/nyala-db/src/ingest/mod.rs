@@ -38,7 +38,8 @@ pub use column_rows::ColumnRows;
 pub use column_slice::{FieldSlice, ValueSlice};
 pub use error::{LineError, LineErrorKind, ParseErrors};
 pub use escape::{
-    MEASUREMENT_SPECIALS, STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_name, push_tag, unwritable,
+    MEASUREMENT_SPECIALS, STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_measurement, push_name, push_tag,
+    push_text, unwritable,
 };
 pub use key::{TagSet, measurement_of};
 pub use nanoseconds::Lines;

@@ -1,13 +1,22 @@
 //! The settings of the inputs beside HTTP, and what is wrong with them.
 
 use super::{BindAddress, Config};
-use crate::server::inputs::{Destination, Settings, UdpSettings};
+use crate::server::inputs::{Destination, GraphiteSettings, Settings, UdpSettings};
 use nyala_db::ingest::Precision;
+
+/// Connections of an input may fill their buffers, each with a line of the greatest length, with this fraction (1/32) of the
+/// memory.
+const CONNECTIONS_SHARE: usize = 32;
+const LINE_BYTES: usize = 64 << 10;
+/// The most connections, however much memory there is.
+const CONNECTIONS_MAX: usize = 1_024;
 
 impl Config {
     /// The inputs that are on.
     pub fn inputs(&self) -> Result<Settings, String> {
-        Ok(Settings { udp: self.udp()? })
+        let connections_max =
+            (self.memory_limit.0 / CONNECTIONS_SHARE / LINE_BYTES).clamp(1, CONNECTIONS_MAX);
+        Ok(Settings { udp: self.udp()?, graphite: self.graphite()?, connections_max })
     }
 
     fn udp(&self) -> Result<Option<UdpSettings>, String> {
@@ -17,6 +26,17 @@ impl Config {
             .ok_or_else(|| format!("udp-precision {:?} is not n, u, ms, s, m or h", self.udp_precision))?;
         let destination = Destination::parse("udp-database", &self.udp_database)?;
         Ok(Some(UdpSettings { bind: bind.0, destination, precision }))
+    }
+
+    fn graphite(&self) -> Result<Option<GraphiteSettings>, String> {
+        let Some(bind) = self.graphite_bind else { return Ok(None) };
+        self.check_reachable("graphite-bind", bind)?;
+        let templates = self.graphite_templates.clone().unwrap_or_default();
+        nyala_inputs::graphite::Parser::new(&templates, &self.graphite_separator)
+            .map_err(|error| format!("graphite-templates: {error}"))?;
+        let destination = Destination::parse("graphite-database", &self.graphite_database)?;
+        let separator = self.graphite_separator.clone();
+        Ok(Some(GraphiteSettings { bind: bind.0, destination, templates, separator }))
     }
 
     /// Nobody logs in to an input, whether users do so elsewhere or not.

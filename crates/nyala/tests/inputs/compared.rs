@@ -11,13 +11,12 @@ use std::process::{Child, Command, Stdio};
 const ALL_ROWS: &str = "SELECT * FROM /.*/ GROUP BY *";
 
 /// Sends to nyala, and compares what is stored with the recorded rows of a real InfluxDB, which `NYALA_RECORD=1` asks again.
-/// `settings` are those of both: for nyala without `--` and the prefix, as `udp-bind`; for InfluxDB variables, as
-/// `INFLUXDB_UDP_0_BIND_ADDRESS`. `ADDRESS` in them is where `send` sends to.
+/// `nyala` are settings without `--`, `influxdb` is a part of InfluxDB's file. `ADDRESS` in them is where `send` sends to.
 pub(super) fn same_rows(
     name: &str,
     database: &str,
     nyala: &[(&str, &str)],
-    influxdb: &[(&str, &str)],
+    influxdb: &str,
     send: impl Fn(&str),
 ) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/inputs/{name}.json"));
@@ -59,7 +58,7 @@ impl Drop for Influxdb {
     }
 }
 
-fn record(database: &str, settings: &[(&str, &str)], send: impl Fn(&str)) -> Value {
+fn record(database: &str, settings: &str, send: impl Fn(&str)) -> Value {
     let program = std::env::var_os("NYALA_INFLUXD").expect("NYALA_INFLUXD names a real InfluxDB 1.8.10");
     let directory = tempfile::tempdir().expect("a directory");
     let address: SocketAddr = client::free_address();
@@ -73,9 +72,9 @@ fn record(database: &str, settings: &[(&str, &str)], send: impl Fn(&str)) -> Val
         .env("INFLUXDB_META_DIR", directory.path().join("meta"))
         .env("INFLUXDB_REPORTING_DISABLED", "true")
         .env("INFLUXDB_MONITOR_STORE_ENABLED", "false");
-    for (name, value) in settings {
-        command.env(name, value.replace("ADDRESS", &input));
-    }
+    let file = directory.path().join("influxdb.conf");
+    std::fs::write(&file, settings.replace("ADDRESS", &input)).expect("written");
+    command.arg("-config").arg(file);
     let _influxdb = Influxdb(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
     let send_request = |method: &str, target: String| {
         client::send(

@@ -11,6 +11,7 @@ mod client;
 mod process;
 
 mod compared;
+mod graphite;
 mod udp;
 
 use process::Process;

@@ -16,11 +16,7 @@ fn lines_are_stored_as_influxdb_stores_them() {
         "udp",
         "udp",
         &[("udp-bind", "ADDRESS")],
-        &[
-            ("INFLUXDB_UDP_0_ENABLED", "true"),
-            ("INFLUXDB_UDP_0_BIND_ADDRESS", "ADDRESS"),
-            ("INFLUXDB_UDP_0_DATABASE", "udp"),
-        ],
+        "[[udp]]\nenabled = true\nbind-address = \"ADDRESS\"\ndatabase = \"udp\"\n",
         |to| send_datagrams(to, datagrams),
     );
 }

@@ -11,7 +11,7 @@ use super::body::BodyCharge;
 use super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use nyala_core::{Error, ErrorKind, Result};
-use nyala_db::ingest::{MAX_BODY_BYTES, MEASUREMENT_SPECIALS, TAG_SPECIALS, measurement_of, push_escaped};
+use nyala_db::ingest::{MAX_BODY_BYTES, TAG_SPECIALS, measurement_of, push_measurement, push_text};
 use protobuf::{FieldValue, Fields, text};
 use std::fmt::Write;
 
@@ -112,11 +112,7 @@ impl LinesWriter<'_> {
             }
         }
         self.series_key.clear();
-        // Unescaped, such a line would be a comment, or the letter would be skipped.
-        if name.starts_with(['#', '\t', '\0']) {
-            self.series_key.push('\\');
-        }
-        push_text(&mut self.series_key, if name.is_empty() { NAMELESS } else { name }, MEASUREMENT_SPECIALS);
+        push_measurement(&mut self.series_key, if name.is_empty() { NAMELESS } else { name });
         self.series_key.push_str(&self.tags);
         Ok(())
     }
@@ -208,20 +204,6 @@ fn wrong_type() -> Error {
 
 fn too_large() -> Error {
     Error::limit("Request Entity Too Large")
-}
-
-/// Appends text with a backslash before each special letter. Line protocol can write neither a line break nor a
-/// backslash at the end: a line break becomes a space, and a space is added after the backslash.
-fn push_text(line: &mut String, text: &str, specials: &[u8]) {
-    let mut parts = text.split('\n');
-    push_escaped(line, parts.next().unwrap_or(""), specials);
-    for part in parts {
-        line.push_str("\\ ");
-        push_escaped(line, part, specials);
-    }
-    if text.ends_with('\\') {
-        line.push_str("\\ ");
-    }
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {

@@ -2,7 +2,7 @@
 //! when the oldest has waited for [`BATCH_TIMEOUT`]. Both as in InfluxDB.
 //!
 //! The batches of an input are written one after the other, so that a later point replaces an earlier one. A few may wait;
-//! what comes meanwhile is dropped and counted.
+//! a sender that can wait (TCP) does so, datagrams that come meanwhile are dropped and counted.
 
 use super::counts::{InputCounts, Reason};
 use crate::server::audit::LogLimit;
@@ -10,6 +10,7 @@ use crate::server::http::Context;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::ingest::{LineLimits, ParseOptions, Precision};
+use nyala_db::write::WriteReport;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -74,8 +75,8 @@ impl Batcher {
         points_max: u64,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + use<>) {
         let (batches, waiting) = mpsc::channel(PENDING_MAX);
-        let writing =
-            write_all(waiting, Writer { context: context.clone(), counts: counts.clone(), destination });
+        let writer = Writer { counts: counts.clone(), destination };
+        let writing = write_all(waiting, context.clone(), writer);
         let (memory, gathered) = (memory.clone(), Mutex::default());
         (Arc::new(Self { counts, memory, points_max, gathered, batches }), writing)
     }
@@ -99,6 +100,12 @@ impl Batcher {
         if gathered.points >= self.points_max {
             self.pass_on(&mut gathered);
         }
+    }
+
+    /// Waits until one more batch may wait. Senders that can wait call it before they read on.
+    pub(super) async fn room(&self) {
+        // It fails only when nobody writes any more.
+        drop(self.batches.reserve().await);
     }
 
     /// Passes on what was gathered, at every [`BATCH_TIMEOUT`].
@@ -137,19 +144,19 @@ impl Batcher {
     }
 }
 
-/// Writes batches to a database.
+/// Writes to the database of an input.
+#[derive(Clone)]
 pub(in crate::server) struct Writer {
-    pub(in crate::server) context: Arc<Context>,
     pub(in crate::server) counts: Arc<InputCounts>,
     pub(in crate::server) destination: Destination,
 }
 
-async fn write_all(mut batches: mpsc::Receiver<Batch>, writer: Writer) {
+async fn write_all(mut batches: mpsc::Receiver<Batch>, context: Arc<Context>, writer: Writer) {
     let warnings = LogLimit::default();
     while let Some(batch) = batches.recv().await {
         let mut delay = RETRY_DELAY;
         for attempt in 1.. {
-            let Err(error) = writer.write(&batch.lines, batch.points).await else { break };
+            let Err(error) = writer.write(&context, &batch.lines, batch.points).await else { break };
             if attempt < TRIES && error.kind() == ErrorKind::Retry {
                 tokio::time::sleep(delay).await;
                 delay *= 2;
@@ -167,9 +174,13 @@ async fn write_all(mut batches: mpsc::Receiver<Batch>, writer: Writer) {
 
 impl Writer {
     /// Writes lines in nanoseconds, which are `points` points. Creates the database if there is none.
-    pub(in crate::server) async fn write(&self, lines: &[u8], points: u64) -> Result<Option<String>> {
-        let databases = self.context.databases.get();
-        let databases = databases.ok_or_else(|| Error::retry("the server is starting"))?;
+    pub(in crate::server) async fn write(
+        &self,
+        context: &Context,
+        lines: &[u8],
+        points: u64,
+    ) -> Result<WriteReport> {
+        let databases = context.databases.get().ok_or_else(|| Error::retry("the server is starting"))?;
         let Destination { database, policy } = &self.destination;
         if databases.catalog.database(database).is_none() {
             // Another server may just have created it.
@@ -180,13 +191,13 @@ impl Writer {
         }
         let options = ParseOptions {
             precision: Precision::Nanosecond,
-            now_ns: self.context.clock.now_ns(),
+            now_ns: context.clock.now_ns(),
             limits: LineLimits::default(),
         };
         let report = databases.writer.write(database, policy, options, lines).await?;
         self.counts.write(report.written);
         self.counts.reject(Reason::Refused, points.saturating_sub(report.written));
-        Ok(report.complaint())
+        Ok(report)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What an input counts, and the metrics of all inputs. Whatever is not stored is counted with its reason.
 
 use crate::server::metric::Metric;
+use nyala_inputs::Refused;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(in crate::server) enum Reason {
     /// A line, a packet or a point that is not as its protocol says.
     Unreadable,
+    /// A value that is not a number.
+    NotANumber,
     /// A line that is longer than a line may be.
     TooLong,
     /// Points that waited for a write when too many did.
@@ -22,8 +25,18 @@ pub(in crate::server) enum Reason {
     WriteFailed,
 }
 
-const REASONS: [(Reason, &str); 6] = [
+impl From<Refused> for Reason {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NotANumber => Reason::NotANumber,
+            Refused::Invalid(_) => Reason::Unreadable,
+        }
+    }
+}
+
+const REASONS: [(Reason, &str); 7] = [
     (Reason::Unreadable, "unreadable"),
+    (Reason::NotANumber, "not_a_number"),
     (Reason::TooLong, "too_long"),
     (Reason::QueueFull, "queue_full"),
     (Reason::MemoryFull, "memory_full"),
@@ -55,6 +68,12 @@ impl InputCounts {
     pub(in crate::server) fn receive(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.received.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts lines of a connection.
+    pub(super) fn receive_lines(&self, bytes: usize, lines: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.received.fetch_add(lines as u64, Ordering::Relaxed);
     }
 
     /// Counts points, lines or packets that are not stored.

@@ -1,12 +1,15 @@
 //! Inputs beside HTTP: what other programs send by their own protocols. All are off by default.
 //!
 //! Sockets are bound first, so that a wrong address ends the start; they are read once the databases are open. One thread
-//! receives and parses; batches are written by the thread pool (`batch`). What is not stored is counted (`counts`). At the
-//! stop nothing new is received, and what was is written.
+//! receives and parses ([`nyala_inputs`] knows the protocols); batches are written by the thread pool (`batch`). What is not
+//! stored is counted (`counts`). At the stop nothing new is received, and what was is written.
 
 mod batch;
+mod connections;
 mod counts;
 mod datagrams;
+mod graphite;
+mod lines;
 mod udp;
 
 pub use batch::Destination;
@@ -16,10 +19,12 @@ use super::connection_threads::{runtime, spawn};
 use super::http::Context;
 use super::metric::Metric;
 use batch::Batcher;
+use graphite::Graphite;
 use nyala_core::{Error, Result};
 use nyala_db::ingest::Precision;
+use nyala_inputs::graphite::Parser;
 use std::future::Future;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +37,23 @@ use tokio::task::JoinSet;
 pub struct Settings {
     /// Line protocol by UDP.
     pub udp: Option<UdpSettings>,
+    /// Lines of Graphite.
+    pub graphite: Option<GraphiteSettings>,
+    /// The most connections of each input that has connections.
+    pub connections_max: usize,
+}
+
+/// The settings of Graphite's lines.
+#[derive(Debug, Clone)]
+pub struct GraphiteSettings {
+    /// Where it listens, by TCP and UDP.
+    pub bind: SocketAddr,
+    /// Where it writes.
+    pub destination: Destination,
+    /// Templates of the form `[filter] template [tag=value,…]`.
+    pub templates: Vec<String>,
+    /// What joins parts of a name.
+    pub separator: String,
 }
 
 /// The settings of line protocol by UDP.
@@ -49,6 +71,7 @@ pub struct UdpSettings {
 pub struct BoundInputs {
     settings: Settings,
     udp: Option<(UdpSocket, Input)>,
+    graphite: Option<(TcpListener, UdpSocket, Parser, Input)>,
 }
 
 /// An input.
@@ -70,12 +93,22 @@ impl BoundInputs {
             .udp
             .as_ref()
             .map(|udp| Ok::<_, Error>((bind_udp("udp-bind", udp.bind)?, Input::new("udp"))));
-        Ok(Self { udp: udp.transpose()?, settings })
+        let graphite = settings.graphite.as_ref().map(|graphite| {
+            let setting = "graphite-bind";
+            let listener = bind_tcp(setting, graphite.bind)?;
+            let socket = bind_udp(setting, graphite.bind)?;
+            let parser = Parser::new(&graphite.templates, &graphite.separator).map_err(Error::invalid)?;
+            Ok::<_, Error>((listener, socket, parser, Input::new("graphite")))
+        });
+        Ok(Self { udp: udp.transpose()?, graphite: graphite.transpose()?, settings })
     }
 
     /// What `/metrics` shows of them.
     pub fn metrics(&self) -> impl Fn() -> Vec<Metric> + Send + Sync + use<> {
-        let all = [self.udp.as_ref().map(|(_, input)| input.counts.clone())];
+        let all = [
+            self.udp.as_ref().map(|(_, input)| input.counts.clone()),
+            self.graphite.as_ref().map(|(_, _, _, input)| input.counts.clone()),
+        ];
         let all: Vec<Arc<InputCounts>> = all.into_iter().flatten().collect();
         move || counts::metrics(&all)
     }
@@ -98,11 +131,27 @@ impl BoundInputs {
                 input,
                 batcher,
                 clock,
-                stopped,
+                stopped.clone(),
             )));
+        }
+        if let (Some(settings), Some((listener, socket, parser, input))) =
+            (self.settings.graphite, self.graphite)
+        {
+            let batcher = serving.batcher(&input, settings.destination, graphite::BATCH_POINTS)?;
+            let graphite = Arc::new(Graphite { parser, input, batcher, clock: context.clock.clone() });
+            serving.tasks.push(Box::pin(graphite.clone().datagrams(socket, stopped.clone())));
+            let most = self.settings.connections_max;
+            serving.tasks.push(Box::pin(graphite.connections(listener, most, stopped)));
         }
         serving.start(stop)
     }
+}
+
+/// Binds a socket for connections.
+fn bind_tcp(setting: &str, address: SocketAddr) -> Result<TcpListener> {
+    let bound =
+        TcpListener::bind(address).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    bound.map_err(|error| Error::from(error).context(format!("listening on {address} ({setting})")))
 }
 
 /// Binds a socket for datagrams.

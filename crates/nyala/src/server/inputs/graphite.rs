@@ -1,0 +1,72 @@
+//! Lines of Graphite, by TCP and by UDP on the same port.
+
+use super::Input;
+use super::batch::Batcher;
+use super::counts::Reason;
+use super::lines::PointLines;
+use super::{connections, datagrams};
+use nyala_core::env::ClockRef;
+use nyala_inputs::Refused;
+use nyala_inputs::graphite::Parser;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The points of a batch, as in InfluxDB.
+pub(super) const BATCH_POINTS: u64 = 5_000;
+
+/// What connections and datagrams share.
+pub(super) struct Graphite {
+    pub(super) parser: Parser,
+    pub(super) input: Input,
+    pub(super) batcher: Arc<Batcher>,
+    pub(super) clock: ClockRef,
+}
+
+impl Graphite {
+    /// Receives datagrams of lines until the server stops.
+    pub(super) async fn datagrams(
+        self: Arc<Self>,
+        socket: std::net::UdpSocket,
+        stopped: watch::Receiver<bool>,
+    ) {
+        datagrams::receive(socket, &self.input.counts, stopped, |datagram| self.take(datagram)).await;
+    }
+
+    /// Serves connections until the server stops.
+    pub(super) async fn connections(
+        self: Arc<Self>,
+        listener: std::net::TcpListener,
+        connections_max: usize,
+        stopped: watch::Receiver<bool>,
+    ) {
+        let (input, batcher) = (self.input.clone(), self.batcher.clone());
+        connections::serve(listener, connections_max, &input, stopped, move |mut connection| {
+            let (graphite, batcher) = (self.clone(), batcher.clone());
+            async move {
+                while let Some(received) = connection.lines().await? {
+                    if received.is_http() {
+                        // A page told a browser on this machine to send this.
+                        graphite.input.counts.reject(Reason::Unreadable, 1);
+                        return Ok(());
+                    }
+                    // A sender waits while too many batches do.
+                    batcher.room().await;
+                    graphite.take(received.text);
+                }
+                Ok(())
+            }
+        })
+        .await;
+    }
+
+    /// Takes whole lines.
+    fn take(&self, text: &[u8]) {
+        let mut lines = PointLines::default();
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            let line = std::str::from_utf8(line).map_err(|_| Refused::Invalid("a line is not UTF-8"));
+            let point = line.and_then(|line| self.parser.parse(line));
+            lines.add(point, self.clock.now_ns(), &self.input.counts);
+        }
+        self.batcher.add(lines.text.as_bytes(), lines.points);
+    }
+}
