@@ -2,6 +2,7 @@
 //! clock, no settings: the caller has those. Next: `point`, then a protocol.
 
 pub mod graphite;
+pub mod opentsdb;
 mod point;
 
 pub use point::{Point, Refused, Value};

@@ -146,13 +146,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for JsonTags<'a> {
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
                 let mut tags = Vec::<(Cow<'de, str>, Cow<'de, str>)>::new();
                 while let Some((Text(key), Text(value))) = map.next_entry::<Text<'de>, Text<'de>>()? {
-                    match tags.iter_mut().find(|(known, _)| *known == key) {
-                        Some((_, known)) => *known = value,
-                        None if tags.len() == TAGS_MAX => {
-                            return Err(serde::de::Error::invalid_length(TAGS_MAX + 1, &self));
-                        }
-                        None => tags.push((key, value)),
+                    if let Some((_, known)) = tags.iter_mut().find(|(known, _)| *known == key) {
+                        *known = value;
+                        continue;
                     }
+                    if tags.len() == TAGS_MAX {
+                        return Err(serde::de::Error::invalid_length(TAGS_MAX + 1, &self));
+                    }
+                    tags.push((key, value));
                 }
                 Ok(JsonTags(tags))
             }

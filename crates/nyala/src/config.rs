@@ -220,6 +220,10 @@ settings! {
         graphite_templates: Vec<String> = ("measurement*: the path is the measurement"), "TEMPLATE;…",
             "What the parts of a path are: templates as InfluxDB's, each `[filter] template [tag=value,…]`";
         graphite_separator: String = ".", "TEXT", "What joins parts of a path that are one name by a template";
+        opentsdb_bind: BindAddress = ("none"), "ADDRESS:PORT",
+            "Address and port to receive OpenTSDB's lines and JSON on, usually port 4242";
+        opentsdb_database: String = "opentsdb", "DATABASE[/POLICY]",
+            "Where they are written; the database is created if missing";
     }
     "Queries" {
         max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";

@@ -1,7 +1,7 @@
 //! The settings of the inputs beside HTTP, and what is wrong with them.
 
 use super::{BindAddress, Config};
-use crate::server::inputs::{Destination, GraphiteSettings, Settings, UdpSettings};
+use crate::server::inputs::{Destination, GraphiteSettings, OpentsdbSettings, Settings, UdpSettings};
 use nyala_db::ingest::Precision;
 
 /// Connections of an input may fill their buffers, each with a line of the greatest length, with this fraction (1/32) of the
@@ -16,7 +16,12 @@ impl Config {
     pub fn inputs(&self) -> Result<Settings, String> {
         let connections_max =
             (self.memory_limit.0 / CONNECTIONS_SHARE / LINE_BYTES).clamp(1, CONNECTIONS_MAX);
-        Ok(Settings { udp: self.udp()?, graphite: self.graphite()?, connections_max })
+        Ok(Settings {
+            udp: self.udp()?,
+            graphite: self.graphite()?,
+            opentsdb: self.opentsdb()?,
+            connections_max,
+        })
     }
 
     fn udp(&self) -> Result<Option<UdpSettings>, String> {
@@ -37,6 +42,14 @@ impl Config {
         let destination = Destination::parse("graphite-database", &self.graphite_database)?;
         let separator = self.graphite_separator.clone();
         Ok(Some(GraphiteSettings { bind: bind.0, destination, templates, separator }))
+    }
+
+    fn opentsdb(&self) -> Result<Option<OpentsdbSettings>, String> {
+        let Some(bind) = self.opentsdb_bind else { return Ok(None) };
+        self.check_reachable("opentsdb-bind", bind)?;
+        let destination = Destination::parse("opentsdb-database", &self.opentsdb_database)?;
+        let keep_alive_timeout = self.keep_alive_timeout.0;
+        Ok(Some(OpentsdbSettings { bind: bind.0, destination, keep_alive_timeout }))
     }
 
     /// Nobody logs in to an input, whether users do so elsewhere or not.

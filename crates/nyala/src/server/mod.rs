@@ -30,11 +30,14 @@ pub mod tls;
 
 use connection_limit::{ConnectionLimiter, ConnectionPermit};
 use connection_threads::{ConnectionThreads, ServingPeriod, distribute, runtime, spawn, until_true};
-use http::Context;
+use http::{Context, TrackedBody};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metric::Metric;
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -246,29 +249,43 @@ impl Serving {
         client: Option<IpAddr>,
         permit: Arc<ConnectionPermit>,
     ) -> ServeResult {
-        let Self { context, limits, mut stopped, .. } = self;
-        let stream = TimeoutStream::new(stream, WRITE_TIMEOUT, HEADER_TIMEOUT);
-        let answering = stream.answering.clone();
-        let service = service_fn(move |request| {
-            let (context, answering, permit) = (context.clone(), answering.clone(), permit.clone());
-            async move {
-                answering.store(true, Ordering::Relaxed);
-                let answer = http::answer(context, request, client, permit).await;
-                answering.store(false, Ordering::Relaxed);
-                answer
-            }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            // For hyper this time begins when the previous request ends.
-            .header_read_timeout(limits.keep_alive_timeout)
-            .max_buf_size(HEAD_MAX_BYTES)
-            .serve_connection(TokioIo::new(stream), service);
-        let mut connection = std::pin::pin!(connection);
-        tokio::select! {
-            ended = connection.as_mut() => return Ok(ended?),
-            () = until_true(&mut stopped) => connection.as_mut().graceful_shutdown(),
-        }
-        Ok(connection.await?)
+        let Self { context, limits, stopped, .. } = self;
+        let answer = move |request| http::answer(context.clone(), request, client, permit.clone());
+        serve_requests(stream, limits.keep_alive_timeout, stopped, answer).await
     }
+}
+
+/// Answers the requests of a connection until its client has left, or the server stops.
+async fn serve_requests<F>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    keep_alive_timeout: Duration,
+    mut stopped: watch::Receiver<bool>,
+    answer: impl Fn(Request<Incoming>) -> F,
+) -> ServeResult
+where
+    F: Future<Output = Result<Response<TrackedBody>, Infallible>>,
+{
+    let stream = TimeoutStream::new(stream, WRITE_TIMEOUT, HEADER_TIMEOUT);
+    let answering = stream.answering.clone();
+    let service = service_fn(move |request| {
+        let (answering, answered) = (answering.clone(), answer(request));
+        async move {
+            answering.store(true, Ordering::Relaxed);
+            let answer = answered.await;
+            answering.store(false, Ordering::Relaxed);
+            answer
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        // For hyper this time begins when the previous request ends.
+        .header_read_timeout(keep_alive_timeout)
+        .max_buf_size(HEAD_MAX_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return Ok(ended?),
+        () = until_true(&mut stopped) => connection.as_mut().graceful_shutdown(),
+    }
+    Ok(connection.await?)
 }

@@ -12,6 +12,7 @@ mod process;
 
 mod compared;
 mod graphite;
+mod opentsdb;
 mod udp;
 
 use process::Process;

@@ -11,6 +11,7 @@ mod deflate;
 mod gzip;
 pub mod host_origin;
 mod multipart;
+pub(in crate::server) mod opentsdb;
 mod output;
 mod params;
 mod prometheus;
@@ -48,9 +49,8 @@ use nyala_exec::running::RunningQueries;
 use nyala_query::plan::QueryContext;
 use nyala_query::report::Reporter;
 use request_watch::RequestWatch;
-use response::{
-    Answer, Failure, TrackedBody, empty, failure, in_format, status_of, with_body, without_sniffing,
-};
+pub(crate) use response::TrackedBody;
+use response::{Answer, Failure, empty, failure, in_format, status_of, with_body, without_sniffing};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -196,13 +196,7 @@ pub async fn answer(
     let accepted = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accepted);
     let answered = check_and_route(&context, &head, &mut incoming, format, client).await;
-    let mut response = answered.unwrap_or_else(|rejection| match rejection {
-        Rejection::Invalid(response) => *response,
-        Rejection::Forbidden { who, failure } => {
-            context.audit.refused(&who, client);
-            *in_format(failure, format)
-        }
-    });
+    let mut response = answered.unwrap_or_else(|rejection| rejected(&context, rejection, format, client));
     if response.status() == StatusCode::UNAUTHORIZED
         && let Some(user) = access::claimed(&head)
     {
@@ -258,6 +252,22 @@ async fn check_and_route(
             response
         }
     })
+}
+
+/// The answer to a request that is rejected.
+fn rejected(
+    context: &Context,
+    rejection: Rejection,
+    format: Format,
+    client: Option<IpAddr>,
+) -> Response<Answer> {
+    match rejection {
+        Rejection::Invalid(response) => *response,
+        Rejection::Forbidden { who, failure } => {
+            context.audit.refused(&who, client);
+            *in_format(failure, format)
+        }
+    }
 }
 
 /// Whether a path shows only that the server runs, or is a file of the console, which shows no more.

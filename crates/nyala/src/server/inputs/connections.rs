@@ -2,7 +2,7 @@
 //! connections are taken, the one that has waited longest for its client is closed.
 //!
 //! A browser can be made to send what it likes to a port of its own machine, as the body of an HTTP request. So who reads lines
-//! must look whether a connection began like one ([`Received::is_http`]).
+//! must look whether a connection began like one ([`Received`]).
 
 use super::Input;
 use super::counts::{InputCounts, Reason};
@@ -111,15 +111,8 @@ pub(super) struct LineConnection {
 /// Whole lines of a connection.
 pub(super) struct Received<'a> {
     pub(super) text: &'a [u8],
-    is_first: bool,
-}
-
-impl Received<'_> {
     /// Whether the connection began as an HTTP request does.
-    pub(super) fn is_http(&self) -> bool {
-        let end = memchr::memchr(b'\n', self.text).unwrap_or(self.text.len());
-        self.is_first && memchr::memmem::find(&self.text[..end], b" HTTP/").is_some()
-    }
+    pub(super) is_http: bool,
 }
 
 impl LineConnection {
@@ -152,10 +145,12 @@ impl LineConnection {
                 }
                 self.taken = last + 1;
                 let text = &self.buffer[start..self.taken];
-                self.counts.receive_lines(self.taken, memchr::memchr_iter(b'\n', text).count());
+                let is_http = std::mem::take(&mut self.is_first) && begins_as_http(text);
+                if !is_http {
+                    self.counts.receive_lines(self.taken, memchr::memchr_iter(b'\n', text).count());
+                }
                 self.active = Some(active);
-                let is_first = std::mem::take(&mut self.is_first);
-                return Ok(Some(Received { text, is_first }));
+                return Ok(Some(Received { text, is_http }));
             }
             if self.buffer.len() >= LINE_BYTES_MAX {
                 self.counts.reject(Reason::TooLong, u64::from(!self.is_too_long));
@@ -181,4 +176,10 @@ impl LineConnection {
         let (reading, writing) = self.stream.into_split();
         (tokio::io::join(io::Cursor::new(self.buffer).chain(reading), writing), self.permit)
     }
+}
+
+/// Whether the first line is that of an HTTP request.
+fn begins_as_http(lines: &[u8]) -> bool {
+    let end = memchr::memchr(b'\n', lines).unwrap_or(lines.len());
+    memchr::memmem::find(&lines[..end], b" HTTP/").is_some()
 }

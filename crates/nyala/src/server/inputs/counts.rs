@@ -13,6 +13,8 @@ pub(in crate::server) enum Reason {
     Unreadable,
     /// A value that is not a number.
     NotANumber,
+    /// A tag that was left out of a point.
+    WrongTag,
     /// A line that is longer than a line may be.
     TooLong,
     /// Points that waited for a write when too many did.
@@ -34,9 +36,10 @@ impl From<Refused> for Reason {
     }
 }
 
-const REASONS: [(Reason, &str); 7] = [
+const REASONS: [(Reason, &str); 8] = [
     (Reason::Unreadable, "unreadable"),
     (Reason::NotANumber, "not_a_number"),
+    (Reason::WrongTag, "wrong_tag"),
     (Reason::TooLong, "too_long"),
     (Reason::QueueFull, "queue_full"),
     (Reason::MemoryFull, "memory_full"),

@@ -44,7 +44,7 @@ impl Graphite {
             let (graphite, batcher) = (self.clone(), batcher.clone());
             async move {
                 while let Some(received) = connection.lines().await? {
-                    if received.is_http() {
+                    if received.is_http {
                         // A page told a browser on this machine to send this.
                         graphite.input.counts.reject(Reason::Unreadable, 1);
                         return Ok(());

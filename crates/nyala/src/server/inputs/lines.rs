@@ -1,6 +1,6 @@
 //! Points in line protocol, in nanoseconds.
 
-use super::counts::{InputCounts, Reason};
+use super::counts::InputCounts;
 use nyala_db::ingest::{TAG_SPECIALS, push_measurement, push_text};
 use nyala_inputs::{Point, Refused, Value};
 use std::fmt::Write;
@@ -15,26 +15,28 @@ pub(in crate::server) struct PointLines {
 }
 
 impl PointLines {
-    /// Adds a point, or counts why it is none. `now_ns` is for points without a time.
+    /// Adds a point, or counts and returns why it is none. `now_ns` is for points without a time.
     pub(in crate::server) fn add(
         &mut self,
         point: Result<Point<'_>, Refused>,
         now_ns: i64,
         counts: &InputCounts,
-    ) {
-        match point.map_err(Reason::from).and_then(|point| self.push(&point, now_ns)) {
-            Ok(()) => self.points += 1,
-            Err(reason) => counts.reject(reason, 1),
+    ) -> Option<Refused> {
+        let refused = point.and_then(|point| self.push(&point, now_ns)).err();
+        match refused {
+            None => self.points += 1,
+            Some(refused) => counts.reject(refused.into(), 1),
         }
+        refused
     }
 
     /// Adds a point, unless a name is empty.
-    fn push(&mut self, point: &Point<'_>, now_ns: i64) -> Result<(), Reason> {
+    fn push(&mut self, point: &Point<'_>, now_ns: i64) -> Result<(), Refused> {
         let is_named = !point.measurement.is_empty()
             && point.tags.iter().all(|(key, value)| !key.is_empty() || value.is_empty())
             && point.fields.iter().all(|(name, _)| !name.is_empty());
         if !is_named {
-            return Err(Reason::Unreadable);
+            return Err(Refused::Invalid("a name is empty"));
         }
         let line = &mut self.text;
         push_measurement(line, &point.measurement);

@@ -10,10 +10,13 @@ mod counts;
 mod datagrams;
 mod graphite;
 mod lines;
+mod opentsdb;
 mod udp;
 
 pub use batch::Destination;
-pub(in crate::server) use counts::InputCounts;
+pub(in crate::server) use batch::Writer;
+pub(in crate::server) use counts::{InputCounts, Reason};
+pub(in crate::server) use lines::PointLines;
 
 use super::connection_threads::{runtime, spawn};
 use super::http::Context;
@@ -23,6 +26,7 @@ use graphite::Graphite;
 use nyala_core::{Error, Result};
 use nyala_db::ingest::Precision;
 use nyala_inputs::graphite::Parser;
+use opentsdb::Opentsdb;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -39,8 +43,21 @@ pub struct Settings {
     pub udp: Option<UdpSettings>,
     /// Lines of Graphite.
     pub graphite: Option<GraphiteSettings>,
+    /// Points of OpenTSDB's senders.
+    pub opentsdb: Option<OpentsdbSettings>,
     /// The most connections of each input that has connections.
     pub connections_max: usize,
+}
+
+/// The settings of OpenTSDB.
+#[derive(Debug, Clone)]
+pub struct OpentsdbSettings {
+    /// Where it listens, for lines and HTTP.
+    pub bind: SocketAddr,
+    /// Where it writes.
+    pub destination: Destination,
+    /// How long a connection may stay open between two requests.
+    pub keep_alive_timeout: Duration,
 }
 
 /// The settings of Graphite's lines.
@@ -72,6 +89,7 @@ pub struct BoundInputs {
     settings: Settings,
     udp: Option<(UdpSocket, Input)>,
     graphite: Option<(TcpListener, UdpSocket, Parser, Input)>,
+    opentsdb: Option<(TcpListener, Input)>,
 }
 
 /// An input.
@@ -100,7 +118,15 @@ impl BoundInputs {
             let parser = Parser::new(&graphite.templates, &graphite.separator).map_err(Error::invalid)?;
             Ok::<_, Error>((listener, socket, parser, Input::new("graphite")))
         });
-        Ok(Self { udp: udp.transpose()?, graphite: graphite.transpose()?, settings })
+        let opentsdb = settings.opentsdb.as_ref().map(|opentsdb| {
+            Ok::<_, Error>((bind_tcp("opentsdb-bind", opentsdb.bind)?, Input::new("opentsdb")))
+        });
+        Ok(Self {
+            udp: udp.transpose()?,
+            graphite: graphite.transpose()?,
+            opentsdb: opentsdb.transpose()?,
+            settings,
+        })
     }
 
     /// What `/metrics` shows of them.
@@ -108,6 +134,7 @@ impl BoundInputs {
         let all = [
             self.udp.as_ref().map(|(_, input)| input.counts.clone()),
             self.graphite.as_ref().map(|(_, _, _, input)| input.counts.clone()),
+            self.opentsdb.as_ref().map(|(_, input)| input.counts.clone()),
         ];
         let all: Vec<Arc<InputCounts>> = all.into_iter().flatten().collect();
         move || counts::metrics(&all)
@@ -141,7 +168,15 @@ impl BoundInputs {
             let graphite = Arc::new(Graphite { parser, input, batcher, clock: context.clock.clone() });
             serving.tasks.push(Box::pin(graphite.clone().datagrams(socket, stopped.clone())));
             let most = self.settings.connections_max;
-            serving.tasks.push(Box::pin(graphite.connections(listener, most, stopped)));
+            serving.tasks.push(Box::pin(graphite.connections(listener, most, stopped.clone())));
+        }
+        if let (Some(settings), Some((listener, input))) = (self.settings.opentsdb, self.opentsdb) {
+            let writer = Writer { counts: input.counts.clone(), destination: settings.destination.clone() };
+            let batcher = serving.batcher(&input, settings.destination, opentsdb::BATCH_POINTS)?;
+            let (context, keep_alive_timeout) = (context.clone(), settings.keep_alive_timeout);
+            let opentsdb = Arc::new(Opentsdb { context, input, batcher, writer, keep_alive_timeout });
+            let most = self.settings.connections_max;
+            serving.tasks.push(Box::pin(opentsdb.connections(listener, most, stopped)));
         }
         serving.start(stop)
     }
