@@ -1,6 +1,7 @@
 //! Reads what other programs send by their own protocols: bytes in, points out, as InfluxDB 1.8 makes them. No sockets, no
 //! clock, no settings: the caller has those. Next: `point`, then a protocol.
 
+pub mod collectd;
 pub mod graphite;
 pub mod opentsdb;
 mod point;

@@ -32,6 +32,10 @@ pub enum Refused {
     NotANumber,
     /// It is not as its protocol says.
     Invalid(&'static str),
+    /// Nobody knows which values its type has.
+    UnknownType,
+    /// It is not protected as it must be, or not by one of those who may send.
+    NotAuthentic,
 }
 
 impl fmt::Display for Refused {
@@ -39,6 +43,8 @@ impl fmt::Display for Refused {
         f.write_str(match self {
             Refused::NotANumber => "the value is not a finite number",
             Refused::Invalid(words) => words,
+            Refused::UnknownType => "the type is unknown",
+            Refused::NotAuthentic => "it is not signed or encrypted by a known user",
         })
     }
 }

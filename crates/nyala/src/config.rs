@@ -224,6 +224,18 @@ settings! {
             "Address and port to receive OpenTSDB's lines and JSON on, usually port 4242";
         opentsdb_database: String = "opentsdb", "DATABASE[/POLICY]",
             "Where they are written; the database is created if missing";
+        collectd_bind: BindAddress = ("none"), "ADDRESS:PORT",
+            "Address and port to receive collectd's packets on by UDP, usually port 25826; other than loopback addresses need \
+             allow-unauthenticated, or a collectd-security-level";
+        collectd_database: String = "collectd", "DATABASE[/POLICY]",
+            "Where they are written; the database is created if missing";
+        collectd_types_db: PathBuf = "/usr/share/collectd/types.db", "FILE",
+            "Which values each of collectd's types has; a file, or a directory of such files";
+        collectd_security_level: String = "none", "LEVEL",
+            "Least protection of what is stored: none, sign (signed or encrypted) or encrypt";
+        collectd_auth_file: PathBuf = (), "FILE", "Users and passwords of collectd's senders, `user: password` in each line";
+        collectd_values: String = "split", "FORM",
+            "What several values of a type become: split (a measurement of each) or join (fields of one measurement)";
     }
     "Queries" {
         max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";

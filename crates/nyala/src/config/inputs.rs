@@ -1,8 +1,11 @@
 //! The settings of the inputs beside HTTP, and what is wrong with them.
 
 use super::{BindAddress, Config};
-use crate::server::inputs::{Destination, GraphiteSettings, OpentsdbSettings, Settings, UdpSettings};
+use crate::server::inputs::{
+    CollectdSettings, Destination, GraphiteSettings, OpentsdbSettings, Settings, UdpSettings,
+};
 use nyala_db::ingest::Precision;
+use nyala_inputs::collectd::Protection;
 
 /// Connections of an input may fill their buffers, each with a line of the greatest length, with this fraction (1/32) of the
 /// memory.
@@ -20,6 +23,7 @@ impl Config {
             udp: self.udp()?,
             graphite: self.graphite()?,
             opentsdb: self.opentsdb()?,
+            collectd: self.collectd()?,
             connections_max,
         })
     }
@@ -50,6 +54,35 @@ impl Config {
         let destination = Destination::parse("opentsdb-database", &self.opentsdb_database)?;
         let keep_alive_timeout = self.keep_alive_timeout.0;
         Ok(Some(OpentsdbSettings { bind: bind.0, destination, keep_alive_timeout }))
+    }
+
+    fn collectd(&self) -> Result<Option<CollectdSettings>, String> {
+        let Some(bind) = self.collectd_bind else { return Ok(None) };
+        let protection_min = match self.collectd_security_level.as_str() {
+            "none" => Protection::None,
+            "sign" => Protection::Sign,
+            "encrypt" => Protection::Encrypt,
+            level => return Err(format!("collectd-security-level {level:?} is not none, sign or encrypt")),
+        };
+        let joins_values = match self.collectd_values.as_str() {
+            "split" => false,
+            "join" => true,
+            values => return Err(format!("collectd-values {values:?} is not split or join")),
+        };
+        match (protection_min, &self.collectd_auth_file) {
+            (Protection::None, _) => self.check_reachable("collectd-bind", bind)?,
+            (_, None) => return Err("collectd-security-level needs collectd-auth-file".to_owned()),
+            // Senders prove who they are.
+            (_, Some(_)) => {}
+        }
+        Ok(Some(CollectdSettings {
+            bind: bind.0,
+            destination: Destination::parse("collectd-database", &self.collectd_database)?,
+            types_db: self.collectd_types_db.clone(),
+            protection_min,
+            auth_file: self.collectd_auth_file.clone(),
+            joins_values,
+        }))
     }
 
     /// Nobody logs in to an input, whether users do so elsewhere or not.

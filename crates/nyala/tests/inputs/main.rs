@@ -10,6 +10,7 @@ mod client;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
 
+mod collectd;
 mod compared;
 mod graphite;
 mod opentsdb;

@@ -13,6 +13,10 @@ pub(in crate::server) enum Reason {
     Unreadable,
     /// A value that is not a number.
     NotANumber,
+    /// Values of a type that `types.db` does not have.
+    UnknownType,
+    /// A packet, or values of one, that is not protected as it must be, or not by somebody who may send.
+    NotAuthentic,
     /// A tag that was left out of a point.
     WrongTag,
     /// A line that is longer than a line may be.
@@ -32,13 +36,17 @@ impl From<Refused> for Reason {
         match refused {
             Refused::NotANumber => Reason::NotANumber,
             Refused::Invalid(_) => Reason::Unreadable,
+            Refused::UnknownType => Reason::UnknownType,
+            Refused::NotAuthentic => Reason::NotAuthentic,
         }
     }
 }
 
-const REASONS: [(Reason, &str); 8] = [
+const REASONS: [(Reason, &str); 10] = [
     (Reason::Unreadable, "unreadable"),
     (Reason::NotANumber, "not_a_number"),
+    (Reason::UnknownType, "unknown_type"),
+    (Reason::NotAuthentic, "not_authentic"),
     (Reason::WrongTag, "wrong_tag"),
     (Reason::TooLong, "too_long"),
     (Reason::QueueFull, "queue_full"),

@@ -5,6 +5,7 @@
 //! stored is counted (`counts`). At the stop nothing new is received, and what was is written.
 
 mod batch;
+mod collectd;
 mod connections;
 mod counts;
 mod datagrams;
@@ -22,13 +23,16 @@ use super::connection_threads::{runtime, spawn};
 use super::http::Context;
 use super::metric::Metric;
 use batch::Batcher;
+use collectd::{Collectd, PasswordFile};
 use graphite::Graphite;
 use nyala_core::{Error, Result};
 use nyala_db::ingest::Precision;
+use nyala_inputs::collectd::{Protection, Reader};
 use nyala_inputs::graphite::Parser;
 use opentsdb::Opentsdb;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,6 +49,8 @@ pub struct Settings {
     pub graphite: Option<GraphiteSettings>,
     /// Points of OpenTSDB's senders.
     pub opentsdb: Option<OpentsdbSettings>,
+    /// Packets of collectd.
+    pub collectd: Option<CollectdSettings>,
     /// The most connections of each input that has connections.
     pub connections_max: usize,
 }
@@ -58,6 +64,23 @@ pub struct OpentsdbSettings {
     pub destination: Destination,
     /// How long a connection may stay open between two requests.
     pub keep_alive_timeout: Duration,
+}
+
+/// The settings of collectd's packets.
+#[derive(Debug, Clone)]
+pub struct CollectdSettings {
+    /// Where it listens.
+    pub bind: SocketAddr,
+    /// Where it writes.
+    pub destination: Destination,
+    /// `types.db`, or a folder of such files.
+    pub types_db: PathBuf,
+    /// The least protection of values that are taken.
+    pub protection_min: Protection,
+    /// Users and passwords.
+    pub auth_file: Option<PathBuf>,
+    /// Whether values that were sent together are fields of one point.
+    pub joins_values: bool,
 }
 
 /// The settings of Graphite's lines.
@@ -90,6 +113,7 @@ pub struct BoundInputs {
     udp: Option<(UdpSocket, Input)>,
     graphite: Option<(TcpListener, UdpSocket, Parser, Input)>,
     opentsdb: Option<(TcpListener, Input)>,
+    collectd: Option<(UdpSocket, Reader, Option<PasswordFile>, Input)>,
 }
 
 /// An input.
@@ -121,10 +145,21 @@ impl BoundInputs {
         let opentsdb = settings.opentsdb.as_ref().map(|opentsdb| {
             Ok::<_, Error>((bind_tcp("opentsdb-bind", opentsdb.bind)?, Input::new("opentsdb")))
         });
+        let collectd = settings.collectd.as_ref().map(|collectd| {
+            let reader = Reader {
+                types: collectd::types(&collectd.types_db)?,
+                protection_min: collectd.protection_min,
+                joins_values: collectd.joins_values,
+            };
+            let passwords = collectd.auth_file.as_deref().map(PasswordFile::open).transpose()?;
+            let socket = bind_udp("collectd-bind", collectd.bind)?;
+            Ok::<_, Error>((socket, reader, passwords, Input::new("collectd")))
+        });
         Ok(Self {
             udp: udp.transpose()?,
             graphite: graphite.transpose()?,
             opentsdb: opentsdb.transpose()?,
+            collectd: collectd.transpose()?,
             settings,
         })
     }
@@ -135,6 +170,7 @@ impl BoundInputs {
             self.udp.as_ref().map(|(_, input)| input.counts.clone()),
             self.graphite.as_ref().map(|(_, _, _, input)| input.counts.clone()),
             self.opentsdb.as_ref().map(|(_, input)| input.counts.clone()),
+            self.collectd.as_ref().map(|(_, _, _, input)| input.counts.clone()),
         ];
         let all: Vec<Arc<InputCounts>> = all.into_iter().flatten().collect();
         move || counts::metrics(&all)
@@ -176,7 +212,15 @@ impl BoundInputs {
             let (context, keep_alive_timeout) = (context.clone(), settings.keep_alive_timeout);
             let opentsdb = Arc::new(Opentsdb { context, input, batcher, writer, keep_alive_timeout });
             let most = self.settings.connections_max;
-            serving.tasks.push(Box::pin(opentsdb.connections(listener, most, stopped)));
+            serving.tasks.push(Box::pin(opentsdb.connections(listener, most, stopped.clone())));
+        }
+        if let (Some(settings), Some((socket, reader, passwords, input))) =
+            (self.settings.collectd, self.collectd)
+        {
+            let batcher = serving.batcher(&input, settings.destination, collectd::BATCH_POINTS)?;
+            let clock = context.clock.clone();
+            let collectd = Collectd { reader, passwords, input, batcher, clock };
+            serving.tasks.push(Box::pin(collectd.datagrams(socket, stopped)));
         }
         serving.start(stop)
     }
