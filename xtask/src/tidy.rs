@@ -21,7 +21,7 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("nyala-flight", &["nyala-core", "nyala-db", "nyala-exec", "nyala-sql"]),
     ("nyala-kudu", &["kudu-client", "nyala-core"]),
     ("nyala-influxdb", &[]),
-    ("nyala-inputs", &[]),
+    ("nyala-inputs", &["nyala-core"]),
     ("nyala-client", &[]),
     ("nyala-bench", &["nyala-client"]),
     ("nyala-shell", &["nyala-client"]),

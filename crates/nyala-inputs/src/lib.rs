@@ -4,6 +4,8 @@
 pub mod collectd;
 pub mod graphite;
 pub mod opentsdb;
+pub mod otlp;
 mod point;
+pub mod protobuf;
 
 pub use point::{Point, Refused, Value};

@@ -175,6 +175,7 @@ impl Running {
             watch: Default::default(),
             lifecycle: Lifecycle::default(),
             checks: checks.clone(),
+            otlp: inputs.otlp(),
             requests: AtomicU64::new(0),
         });
         // The server listens before it recovers, so that clients are told to wait.

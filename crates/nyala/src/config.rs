@@ -236,6 +236,8 @@ settings! {
         collectd_auth_file: PathBuf = (), "FILE", "Users and passwords of collectd's senders, `user: password` in each line";
         collectd_values: String = "split", "FORM",
             "What several values of a type become: split (a measurement of each) or join (fields of one measurement)";
+        otlp_database: String = ("none: they are not taken"), "DATABASE[/POLICY]",
+            "Where metrics of OpenTelemetry are written, which are posted to /v1/metrics; the database is created if missing";
     }
     "Queries" {
         max_row_limit: usize = "0", "NUMBER", "Most rows of an answer that is not chunked; 0: no limit";

@@ -24,6 +24,11 @@ impl Config {
             graphite: self.graphite()?,
             opentsdb: self.opentsdb()?,
             collectd: self.collectd()?,
+            otlp: self
+                .otlp_database
+                .as_ref()
+                .map(|text| Destination::parse("otlp-database", text))
+                .transpose()?,
             connections_max,
         })
     }

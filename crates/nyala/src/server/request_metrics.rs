@@ -14,13 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Paths that are counted apart. Those of writes and queries come first, and their latencies are measured.
-const KNOWN_PATHS: [&str; 11] = [
+const KNOWN_PATHS: [&str; 12] = [
     "/write",
     "/query",
     "/api/sql",
     "/api/v2/write",
     "/api/v1/prom/write",
     "/api/v1/prom/read",
+    "/v1/metrics",
     "/ping",
     "/health",
     "/ready",

@@ -6,6 +6,8 @@
 #[path = "../support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
+#[path = "../support/peers.rs"]
+mod peers;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
@@ -14,6 +16,7 @@ mod collectd;
 mod compared;
 mod graphite;
 mod opentsdb;
+mod otlp;
 mod udp;
 
 use process::Process;

@@ -12,6 +12,7 @@ mod gzip;
 pub mod host_origin;
 mod multipart;
 pub(in crate::server) mod opentsdb;
+mod otlp;
 mod output;
 mod params;
 mod prometheus;
@@ -29,6 +30,7 @@ use super::connection_limit::ConnectionPermit;
 use super::copies::Copies;
 use super::format::Format;
 use super::health::{self, Check, Checks};
+use super::inputs::Otlp;
 use super::lifecycle::Lifecycle;
 use super::metrics::Metrics;
 use access::Access;
@@ -103,6 +105,8 @@ pub struct Context {
     pub lifecycle: Lifecycle,
     /// Lists problems.
     pub checks: Checks,
+    /// Where metrics of OpenTelemetry are written, if they are taken.
+    pub otlp: Option<Otlp>,
     /// The number of the next request.
     pub requests: AtomicU64,
 }
@@ -223,7 +227,7 @@ pub async fn answer(
 /// Answers a request, unless it uses a host name or comes from a web page that is not allowed. Paths that show only
 /// that the server runs are answered to every page, but a browser hides the answer from pages that are not allowed.
 async fn check_and_route(
-    context: &Context,
+    context: &Arc<Context>,
     head: &Parts,
     incoming: &mut RequestBody,
     format: Format,
@@ -288,9 +292,8 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/health" | "/metrics" => Some("GET"),
         "/debug/vars" | "/debug/requests" => Some("GET, HEAD"),
         "/debug/log" => Some("GET, HEAD, POST"),
-        "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" | "/api/v1/prom/write" | "/api/v1/prom/read" => {
-            Some("POST")
-        }
+        "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" | "/api/v1/prom/write" | "/api/v1/prom/read"
+        | "/v1/metrics" => Some("POST"),
         "/api/v2/buckets" => Some("GET, POST"),
         "/api/sql" => Some("OPTIONS, POST"),
         "/api/backup" => Some("DELETE, POST"),
@@ -306,7 +309,7 @@ fn is_profile(path: &str) -> bool {
 }
 
 async fn route(
-    context: &Context,
+    context: &Arc<Context>,
     head: &Parts,
     incoming: &mut RequestBody,
     format: Format,
@@ -329,6 +332,7 @@ async fn route(
         "/api/backup" => backup::handle(context, head, client).await,
         "/api/v2/write" => write::handle(context, head, incoming, Protocol::V2).await,
         "/api/v1/prom/write" => write::handle(context, head, incoming, Protocol::Prometheus).await,
+        "/v1/metrics" => otlp::handle(context, head, incoming).await,
         "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming, freshness).await,
         "/api/v2/delete" => v2::delete::handle(context, head, incoming).await,
         "/api/v2/buckets" => v2::buckets::handle(context, head, incoming).await,

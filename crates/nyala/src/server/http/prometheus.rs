@@ -4,7 +4,6 @@
 //! The measurement is the metric's name, which is also a tag. Every label is a tag, and the value is the field `value`.
 //! Samples that are not finite are left out, as InfluxDB does.
 
-mod protobuf;
 pub(super) mod read;
 
 use super::body::BodyCharge;
@@ -12,7 +11,7 @@ use super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::ingest::{MAX_BODY_BYTES, TAG_SPECIALS, measurement_of, push_measurement, push_text};
-use protobuf::{FieldValue, Fields, text};
+use nyala_inputs::protobuf::{FieldValue, Fields, text, wrong_type};
 use std::fmt::Write;
 
 /// The measurement of a metric without a name.
@@ -196,10 +195,6 @@ pub(super) fn refused(error: Error) -> Failure {
 
 fn corrupt_snappy() -> Error {
     Error::invalid("snappy: corrupt input")
-}
-
-fn wrong_type() -> Error {
-    Error::invalid("protocol buffers: a member is of another type than it should be")
 }
 
 fn too_large() -> Error {

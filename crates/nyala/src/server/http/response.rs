@@ -148,12 +148,22 @@ pub(super) fn message_of(response: &Response<Answer>) -> Option<&str> {
 }
 
 /// The same failure in the format that the client asked for.
-pub(crate) fn in_format(mut failure: Failure, format: Format) -> Failure {
-    if format != Format::Json
-        && let Some(Message(message)) = failure.extensions_mut().remove()
-    {
-        *failure.body_mut() = Answer::Whole(Some(format.error(&message, b"").into()));
-        failure.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+pub(crate) fn in_format(failure: Failure, format: Format) -> Failure {
+    if format == Format::Json {
+        return failure;
+    }
+    in_form(failure, format.content_type(), |message| format.error(message, b""))
+}
+
+/// The same failure with a body of another type, which `body` makes of its message.
+pub(crate) fn in_form(
+    mut failure: Failure,
+    content_type: &'static str,
+    body: impl FnOnce(&str) -> Vec<u8>,
+) -> Failure {
+    if let Some(Message(message)) = failure.extensions_mut().remove() {
+        *failure.body_mut() = Answer::Whole(Some(body(&message).into()));
+        failure.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
     failure
 }

@@ -145,7 +145,7 @@ impl Batcher {
 }
 
 /// Writes to the database of an input.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(in crate::server) struct Writer {
     pub(in crate::server) counts: Arc<InputCounts>,
     pub(in crate::server) destination: Destination,

@@ -51,6 +51,8 @@ pub struct Settings {
     pub opentsdb: Option<OpentsdbSettings>,
     /// Packets of collectd.
     pub collectd: Option<CollectdSettings>,
+    /// Where metrics of OpenTelemetry are written, which come by HTTP.
+    pub otlp: Option<Destination>,
     /// The most connections of each input that has connections.
     pub connections_max: usize,
 }
@@ -114,7 +116,12 @@ pub struct BoundInputs {
     graphite: Option<(TcpListener, UdpSocket, Parser, Input)>,
     opentsdb: Option<(TcpListener, Input)>,
     collectd: Option<(UdpSocket, Reader, Option<PasswordFile>, Input)>,
+    otlp: Option<Otlp>,
 }
+
+/// Writes metrics of OpenTelemetry.
+#[derive(Debug, Clone)]
+pub struct Otlp(pub(in crate::server) Writer);
 
 /// An input.
 #[derive(Clone)]
@@ -155,11 +162,16 @@ impl BoundInputs {
             let socket = bind_udp("collectd-bind", collectd.bind)?;
             Ok::<_, Error>((socket, reader, passwords, Input::new("collectd")))
         });
+        let otlp = settings
+            .otlp
+            .clone()
+            .map(|destination| Otlp(Writer { counts: InputCounts::new("otlp"), destination }));
         Ok(Self {
             udp: udp.transpose()?,
             graphite: graphite.transpose()?,
             opentsdb: opentsdb.transpose()?,
             collectd: collectd.transpose()?,
+            otlp,
             settings,
         })
     }
@@ -171,9 +183,15 @@ impl BoundInputs {
             self.graphite.as_ref().map(|(_, _, _, input)| input.counts.clone()),
             self.opentsdb.as_ref().map(|(_, input)| input.counts.clone()),
             self.collectd.as_ref().map(|(_, _, _, input)| input.counts.clone()),
+            self.otlp.as_ref().map(|Otlp(writer)| writer.counts.clone()),
         ];
         let all: Vec<Arc<InputCounts>> = all.into_iter().flatten().collect();
         move || counts::metrics(&all)
+    }
+
+    /// What the HTTP server writes metrics of OpenTelemetry with, if they are taken.
+    pub fn otlp(&self) -> Option<Otlp> {
+        self.otlp.clone()
     }
 
     /// Begins to receive. The databases are open.

@@ -1,17 +1,19 @@
 //! Reads a protocol buffers message field by field, without decoding it into a structure, so that a small request
 //! cannot become a large one in memory.
 
-use super::broken;
 use nyala_core::{Error, Result};
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 /// The fields of a message with their numbers, in the order in which they were sent; ends after an error.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub struct Fields<'a>(pub &'a [u8]);
 
 /// The value of a field.
-pub(super) enum FieldValue<'a> {
+pub enum FieldValue<'a> {
+    /// A number of a few bytes.
     Number(u64),
+    /// A number of eight bytes, little-endian.
     EightBytes([u8; 8]),
+    /// A number of four bytes, which nobody needs.
     FourBytes,
     /// A text or another message.
     Bytes(&'a [u8]),
@@ -68,6 +70,18 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// The text of a field.
-pub(super) fn text(bytes: &[u8]) -> Result<&str> {
+///
+/// # Errors
+/// Invalid for what is not UTF-8.
+pub fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| broken(&error))
+}
+
+/// The error of a field whose value is of another type.
+pub fn wrong_type() -> Error {
+    Error::invalid("protocol buffers: a member is of another type than it should be")
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Error {
+    Error::invalid(error.to_string())
 }

@@ -1,0 +1,202 @@
+//! `POST /v1/metrics`: metrics of OpenTelemetry (OTLP over HTTP, `docs/inputs.md`).
+//!
+//! Failures, too, are in the form of the request, as the protocol says: a status of protocol buffers, or one in JSON. Exporters
+//! send again after 429, 502, 503 and 504, and drop what gets another failure.
+
+use super::body::{self, BodyCharge, RequestBody};
+use super::params::Params;
+use super::response::{Answer, Failure, failed, failure, in_form, with_body};
+use super::{Context, access};
+use crate::server::inputs::{Otlp, PointLines, Reason, Writer};
+use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+use nyala_core::{Error, ErrorKind};
+use nyala_db::ingest::MAX_BODY_BYTES;
+use nyala_inputs::otlp::{Refusals, read_binary, read_json};
+use prost::Message;
+use std::sync::Arc;
+
+/// How many times longer than the request its lines may be: attributes of a resource are sent once, but written into every line.
+const GROWTH_MAX: usize = 4;
+
+/// The form of a request and of its answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Binary,
+    Json,
+}
+
+impl Form {
+    fn of(head: &Parts) -> Option<Self> {
+        let text = head.headers.get(CONTENT_TYPE)?.to_str().ok()?;
+        let kind = text.split(';').next().unwrap_or_default().trim();
+        match kind {
+            _ if kind.eq_ignore_ascii_case("application/x-protobuf") => Some(Form::Binary),
+            _ if kind.eq_ignore_ascii_case("application/json") => Some(Form::Json),
+            _ => None,
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Form::Binary => "application/x-protobuf",
+            Form::Json => "application/json",
+        }
+    }
+
+    fn answer(self, refused: i64, words: String) -> Response<Answer> {
+        let body = match (self, refused) {
+            (Form::Json, 0) => b"{}".to_vec(),
+            // Numbers of 64 bits are texts in JSON of protocol buffers.
+            (Form::Json, refused) => serde_json::json!({
+                "partialSuccess": { "rejectedDataPoints": refused.to_string(), "errorMessage": words }
+            })
+            .to_string()
+            .into_bytes(),
+            (Form::Binary, _) => {
+                let partial = PartialSuccess { rejected_data_points: refused, error_message: words };
+                ExportResponse { partial_success: (refused > 0).then_some(partial) }.encode_to_vec()
+            }
+        };
+        with_body(StatusCode::OK, self.content_type(), body)
+    }
+
+    /// The status that stands for a failure.
+    fn status(self, words: &str) -> Vec<u8> {
+        match self {
+            Form::Json => serde_json::json!({ "message": words }).to_string().into_bytes(),
+            Form::Binary => Status { message: words.to_owned() }.encode_to_vec(),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ExportResponse {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected_data_points: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
+}
+
+/// `google.rpc.Status`
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// Writes the data points of a request.
+pub(super) async fn handle(
+    context: &Arc<Context>,
+    head: &Parts,
+    incoming: &mut RequestBody,
+) -> Result<Response<Answer>, Failure> {
+    let Some(form) = Form::of(head) else {
+        let words = "the content type is neither application/x-protobuf nor application/json";
+        return Err(failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, words));
+    };
+    let exported = export(context, head, incoming, form).await;
+    exported.map_err(|failure| in_form(failure, form.content_type(), |words| form.status(words)))
+}
+
+async fn export(
+    context: &Arc<Context>,
+    head: &Parts,
+    incoming: &mut RequestBody,
+    form: Form,
+) -> Result<Response<Answer>, Failure> {
+    let Otlp(writer) = context.otlp.clone().ok_or_else(|| {
+        failure(StatusCode::NOT_FOUND, "metrics of OpenTelemetry are not taken: otlp-database is not set")
+    })?;
+    let params = Params::parse(head.uri.query().unwrap_or(""));
+    let principal = access::authenticate(context, &params, &head.headers).await?;
+    access::check_write(&principal, &writer.destination.database)?;
+    let body = body::read(context, incoming, &head.headers).await?;
+    let (shared, limit_bytes) = (context.clone(), context.limits.body_bytes);
+    // Decompressing and parsing take long, so the thread pool does both and leaves the threads of connections free.
+    let written = context.work.spawn(async move {
+        let mut body = body.decompressed()?;
+        writer.counts.receive(body.bytes.len());
+        let max_bytes = limit_bytes.saturating_mul(GROWTH_MAX).min(MAX_BODY_BYTES);
+        let mut lines = Lines { lines: PointLines::default(), charge: &mut body.charge, max_bytes };
+        let read = lines.read(form, &body.bytes, shared.clock.now_ns(), &writer);
+        let refusals = read.map_err(|error| {
+            writer.counts.reject(reason_of(&error), 1);
+            refused(&error)
+        })?;
+        let PointLines { text, points } = std::mem::take(&mut lines.lines);
+        // Parsed lines take about as much memory again, and so does their record for the log.
+        body.charge.grow(text.len().saturating_mul(2)).map_err(body::refused)?;
+        let report = writer.write(&shared, text.as_bytes(), points).await.map_err(|error| {
+            writer.counts.reject(Reason::WriteFailed, points);
+            failed(&error)
+        })?;
+        let not_stored = points.saturating_sub(report.written) + refusals.data_points;
+        let words = [report.complaint().unwrap_or_default(), refusals.words];
+        let words: Vec<&str> = words.iter().map(String::as_str).filter(|words| !words.is_empty()).collect();
+        Ok(form.answer(i64::try_from(not_stored).unwrap_or(i64::MAX), words.join("; ")))
+    });
+    written.await.map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was aborted"))?
+}
+
+/// Lines, which are charged while they are written.
+struct Lines<'a> {
+    lines: PointLines,
+    charge: &'a mut BodyCharge,
+    max_bytes: usize,
+}
+
+impl Lines<'_> {
+    fn read(&mut self, form: Form, body: &[u8], now_ns: i64, writer: &Writer) -> Result<Refusals, Error> {
+        let counts = &writer.counts;
+        let (mut charged_bytes, mut unnamed) = (0, Refusals::default());
+        let mut take = |point: nyala_inputs::Point<'_>| {
+            if let Some(refused) = self.lines.add(Ok(point), now_ns, counts) {
+                unnamed.data_points += 1;
+                unnamed.words = refused.to_string();
+            }
+            if self.lines.text.len() > self.max_bytes {
+                return Err(Error::limit("Request Entity Too Large"));
+            }
+            let capacity = self.lines.text.capacity();
+            self.charge.grow(capacity - charged_bytes)?;
+            charged_bytes = capacity;
+            Ok(())
+        };
+        let mut refusals = match form {
+            Form::Binary => read_binary(body, &mut take)?,
+            Form::Json => read_json(body, &mut take)?,
+        };
+        counts.reject(Reason::NotANumber, refusals.not_a_number);
+        counts.reject(Reason::Unreadable, refusals.data_points - refusals.not_a_number);
+        refusals.data_points += unnamed.data_points;
+        if refusals.words.is_empty() {
+            refusals.words = unnamed.words;
+        }
+        Ok(refusals)
+    }
+}
+
+/// How a request that cannot be read is counted.
+fn reason_of(error: &Error) -> Reason {
+    match error.kind() {
+        ErrorKind::Retry => Reason::MemoryFull,
+        ErrorKind::Limit => Reason::TooLong,
+        _ => Reason::Unreadable,
+    }
+}
+
+/// The failure of a request that cannot be read.
+fn refused(error: &Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Limit => failure(StatusCode::PAYLOAD_TOO_LARGE, error.message()),
+        _ => failed(error),
+    }
+}
