@@ -1,9 +1,8 @@
 //! The settings of the inputs beside HTTP, and what is wrong with them.
 
 use super::{BindAddress, Config};
-use crate::server::inputs::{
-    CollectdSettings, Destination, GraphiteSettings, OpentsdbSettings, Settings, UdpSettings,
-};
+use crate::server::inputs::{CollectdSettings, GraphiteSettings, OpentsdbSettings, Settings, UdpSettings};
+use crate::server::received::Destination;
 use nyala_db::ingest::Precision;
 use nyala_inputs::collectd::Protection;
 

@@ -21,6 +21,7 @@ pub mod metric;
 pub mod metrics;
 #[cfg(feature = "sql")]
 pub mod postgres;
+pub mod received;
 pub mod request_metrics;
 pub mod slow_queries;
 mod socket;

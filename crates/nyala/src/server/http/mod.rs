@@ -30,9 +30,9 @@ use super::connection_limit::ConnectionPermit;
 use super::copies::Copies;
 use super::format::Format;
 use super::health::{self, Check, Checks};
-use super::inputs::Otlp;
 use super::lifecycle::Lifecycle;
 use super::metrics::Metrics;
+use super::received::Writer;
 use access::Access;
 use body::RequestBody;
 use buffer_pool::BufferPool;
@@ -106,7 +106,7 @@ pub struct Context {
     /// Lists problems.
     pub checks: Checks,
     /// Where metrics of OpenTelemetry are written, if they are taken.
-    pub otlp: Option<Otlp>,
+    pub otlp: Option<Writer>,
     /// The number of the next request.
     pub requests: AtomicU64,
 }
@@ -227,7 +227,7 @@ pub async fn answer(
 /// Answers a request, unless it uses a host name or comes from a web page that is not allowed. Paths that show only
 /// that the server runs are answered to every page, but a browser hides the answer from pages that are not allowed.
 async fn check_and_route(
-    context: &Arc<Context>,
+    context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
     format: Format,
@@ -309,7 +309,7 @@ fn is_profile(path: &str) -> bool {
 }
 
 async fn route(
-    context: &Arc<Context>,
+    context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
     format: Format,

@@ -7,7 +7,7 @@ use super::response::{Answer, Failure, TrackedBody, empty, failed, failure};
 use super::{Context, TEXT, rejected, with_body, without_sniffing};
 use crate::server::connection_limit::ConnectionPermit;
 use crate::server::format::Format;
-use crate::server::inputs::{PointLines, Reason, Writer};
+use crate::server::received::{PointLines, Reason, Writer};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
@@ -43,7 +43,7 @@ pub(in crate::server) async fn answer(
 
 /// Answers a request, unless a page of another site made a browser send it.
 async fn check_and_route(
-    context: &Arc<Context>,
+    context: &Context,
     writer: Writer,
     head: &Parts,
     incoming: &mut RequestBody,
@@ -68,14 +68,14 @@ async fn check_and_route(
 
 /// Writes the points of a body before it answers.
 async fn put(
-    context: &Arc<Context>,
+    context: &Context,
     writer: Writer,
     head: &Parts,
     incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
     let body = body::read(context, incoming, &head.headers).await?;
     let now_ns = context.clock.now_ns();
-    let shared = context.clone();
+    let line_writer = context.databases()?.writer.clone();
     // Parsing takes long, so the thread pool does it and leaves the thread of the inputs free.
     let written = context.work.spawn(async move {
         let mut body = body.decompressed()?;
@@ -90,7 +90,7 @@ async fn put(
             return Err(failure(StatusCode::BAD_REQUEST, format!("json decode error: {words}")));
         }
         body.charge.grow(lines.text.len().saturating_mul(BYTES_PER_BYTE)).map_err(body::refused)?;
-        let written = writer.write(&shared, lines.text.as_bytes(), lines.points).await;
+        let written = writer.write(&line_writer, now_ns, lines.text.as_bytes(), lines.points).await;
         let report = written.map_err(|error| {
             writer.counts.reject(Reason::WriteFailed, lines.points);
             failed(&error)

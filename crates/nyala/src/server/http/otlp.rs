@@ -7,7 +7,7 @@ use super::body::{self, BodyCharge, RequestBody};
 use super::params::Params;
 use super::response::{Answer, Failure, failed, failure, in_form, with_body};
 use super::{Context, access};
-use crate::server::inputs::{Otlp, PointLines, Reason, Writer};
+use crate::server::received::{PointLines, Reason, Writer};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
@@ -15,7 +15,6 @@ use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::MAX_BODY_BYTES;
 use nyala_inputs::otlp::{Refusals, read_binary, read_json};
 use prost::Message;
-use std::sync::Arc;
 
 /// How many times longer than the request its lines may be: attributes of a resource are sent once, but written into every line.
 const GROWTH_MAX: usize = 4;
@@ -94,7 +93,7 @@ struct Status {
 
 /// Writes the data points of a request.
 pub(super) async fn handle(
-    context: &Arc<Context>,
+    context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
 ) -> Result<Response<Answer>, Failure> {
@@ -107,26 +106,27 @@ pub(super) async fn handle(
 }
 
 async fn export(
-    context: &Arc<Context>,
+    context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
     form: Form,
 ) -> Result<Response<Answer>, Failure> {
-    let Otlp(writer) = context.otlp.clone().ok_or_else(|| {
+    let writer = context.otlp.clone().ok_or_else(|| {
         failure(StatusCode::NOT_FOUND, "metrics of OpenTelemetry are not taken: otlp-database is not set")
     })?;
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let principal = access::authenticate(context, &params, &head.headers).await?;
     access::check_write(&principal, &writer.destination.database)?;
     let body = body::read(context, incoming, &head.headers).await?;
-    let (shared, limit_bytes) = (context.clone(), context.limits.body_bytes);
+    let (line_writer, limit_bytes) = (context.databases()?.writer.clone(), context.limits.body_bytes);
+    let now_ns = context.clock.now_ns();
     // Decompressing and parsing take long, so the thread pool does both and leaves the threads of connections free.
     let written = context.work.spawn(async move {
         let mut body = body.decompressed()?;
         writer.counts.receive(body.bytes.len());
         let max_bytes = limit_bytes.saturating_mul(GROWTH_MAX).min(MAX_BODY_BYTES);
         let mut lines = Lines { lines: PointLines::default(), charge: &mut body.charge, max_bytes };
-        let read = lines.read(form, &body.bytes, shared.clock.now_ns(), &writer);
+        let read = lines.read(form, &body.bytes, now_ns, &writer);
         let refusals = read.map_err(|error| {
             writer.counts.reject(reason_of(&error), 1);
             refused(&error)
@@ -134,7 +134,7 @@ async fn export(
         let PointLines { text, points } = std::mem::take(&mut lines.lines);
         // Parsed lines take about as much memory again, and so does their record for the log.
         body.charge.grow(text.len().saturating_mul(2)).map_err(body::refused)?;
-        let report = writer.write(&shared, text.as_bytes(), points).await.map_err(|error| {
+        let report = writer.write(&line_writer, now_ns, text.as_bytes(), points).await.map_err(|error| {
             writer.counts.reject(Reason::WriteFailed, points);
             failed(&error)
         })?;

@@ -4,12 +4,11 @@
 //! The batches of an input are written one after the other, so that a later point replaces an earlier one. A few may wait;
 //! a sender that can wait (TCP) does so, datagrams that come meanwhile are dropped and counted.
 
-use super::counts::{InputCounts, Reason};
 use crate::server::audit::LogLimit;
 use crate::server::http::Context;
+use crate::server::received::{Destination, InputCounts, Reason, Writer};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{Error, ErrorKind, Result};
-use nyala_db::ingest::{LineLimits, ParseOptions, Precision};
 use nyala_db::write::WriteReport;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,26 +26,6 @@ const BYTES_PER_BYTE: u64 = 3;
 /// 6 seconds in all.
 const TRIES: u32 = 6;
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-
-/// Where an input writes, from `database` or `database/policy`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Destination {
-    /// The database, which is created when its first points come.
-    pub database: String,
-    /// The retention policy; empty: the default one.
-    pub policy: String,
-}
-
-impl Destination {
-    /// Reads a setting.
-    pub fn parse(setting: &str, text: &str) -> std::result::Result<Self, String> {
-        let (database, policy) = text.split_once('/').unwrap_or((text, ""));
-        if database.is_empty() || (text.contains('/') && policy.is_empty()) {
-            return Err(format!("{setting} {text:?} is not DATABASE or DATABASE/POLICY"));
-        }
-        Ok(Self { database: database.to_owned(), policy: policy.to_owned() })
-    }
-}
 
 /// Gathers the lines of an input.
 pub(super) struct Batcher {
@@ -144,19 +123,12 @@ impl Batcher {
     }
 }
 
-/// Writes to the database of an input.
-#[derive(Debug, Clone)]
-pub(in crate::server) struct Writer {
-    pub(in crate::server) counts: Arc<InputCounts>,
-    pub(in crate::server) destination: Destination,
-}
-
 async fn write_all(mut batches: mpsc::Receiver<Batch>, context: Arc<Context>, writer: Writer) {
     let warnings = LogLimit::default();
     while let Some(batch) = batches.recv().await {
         let mut delay = RETRY_DELAY;
         for attempt in 1.. {
-            let Err(error) = writer.write(&context, &batch.lines, batch.points).await else { break };
+            let Err(error) = write(&context, &writer, &batch).await else { break };
             if attempt < TRIES && error.kind() == ErrorKind::Retry {
                 tokio::time::sleep(delay).await;
                 delay *= 2;
@@ -172,48 +144,7 @@ async fn write_all(mut batches: mpsc::Receiver<Batch>, context: Arc<Context>, wr
     }
 }
 
-impl Writer {
-    /// Writes lines in nanoseconds, which are `points` points. Creates the database if there is none.
-    pub(in crate::server) async fn write(
-        &self,
-        context: &Context,
-        lines: &[u8],
-        points: u64,
-    ) -> Result<WriteReport> {
-        let databases = context.databases.get().ok_or_else(|| Error::retry("the server is starting"))?;
-        let Destination { database, policy } = &self.destination;
-        if databases.catalog.database(database).is_none() {
-            // Another server may just have created it.
-            databases.catalog.follow().await?;
-        }
-        if databases.catalog.database(database).is_none() {
-            databases.catalog.create_database(database, None).await?;
-        }
-        let options = ParseOptions {
-            precision: Precision::Nanosecond,
-            now_ns: context.clock.now_ns(),
-            limits: LineLimits::default(),
-        };
-        let report = databases.writer.write(database, policy, options, lines).await?;
-        self.counts.write(report.written);
-        self.counts.reject(Reason::Refused, points.saturating_sub(report.written));
-        Ok(report)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_destination_is_a_database_and_perhaps_a_policy() {
-        let parsed = |text| Destination::parse("udp-database", text);
-        let wanted =
-            |database: &str, policy: &str| Destination { database: database.into(), policy: policy.into() };
-        assert_eq!(parsed("udp"), Ok(wanted("udp", "")));
-        assert_eq!(parsed("a/b/c"), Ok(wanted("a", "b/c")));
-        for wrong in ["", "/", "/b", "a/"] {
-            assert!(parsed(wrong).is_err(), "{wrong}");
-        }
-    }
+async fn write(context: &Context, writer: &Writer, batch: &Batch) -> Result<WriteReport> {
+    let databases = context.databases.get().ok_or_else(|| Error::retry("the server is starting"))?;
+    writer.write(&databases.writer, context.clock.now_ns(), &batch.lines, batch.points).await
 }

@@ -3,8 +3,8 @@
 use super::Input;
 use super::batch::Batcher;
 use super::datagrams;
-use super::lines::PointLines;
 use crate::server::audit::LogLimit;
+use crate::server::received::PointLines;
 use nyala_core::env::ClockRef;
 use nyala_core::{Error, Result};
 use nyala_inputs::collectd::{Reader, Types, passwords};

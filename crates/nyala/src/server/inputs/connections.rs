@@ -5,10 +5,10 @@
 //! must look whether a connection began like one ([`Received`]).
 
 use super::Input;
-use super::counts::{InputCounts, Reason};
 use crate::server::audit::LogLimit;
 use crate::server::connection_limit::{ActiveRequest, ConnectionLimiter, ConnectionPermit};
 use crate::server::connection_threads::until_true;
+use crate::server::received::{InputCounts, Reason};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;

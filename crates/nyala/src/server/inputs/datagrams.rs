@@ -1,8 +1,8 @@
 //! Receives datagrams until the server stops, and then those that have come already.
 
-use super::counts::InputCounts;
 use crate::server::audit::LogLimit;
 use crate::server::connection_threads::until_true;
+use crate::server::received::InputCounts;
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::sync::watch;

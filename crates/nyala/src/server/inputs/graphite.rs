@@ -2,9 +2,8 @@
 
 use super::Input;
 use super::batch::Batcher;
-use super::counts::Reason;
-use super::lines::PointLines;
 use super::{connections, datagrams};
+use crate::server::received::{PointLines, Reason};
 use nyala_core::env::ClockRef;
 use nyala_inputs::Refused;
 use nyala_inputs::graphite::Parser;

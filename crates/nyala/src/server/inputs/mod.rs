@@ -1,27 +1,21 @@
 //! Inputs beside HTTP: what other programs send by their own protocols. All are off by default.
 //!
 //! Sockets are bound first, so that a wrong address ends the start; they are read once the databases are open. One thread
-//! receives and parses ([`nyala_inputs`] knows the protocols); batches are written by the thread pool (`batch`). What is not
-//! stored is counted (`counts`). At the stop nothing new is received, and what was is written.
+//! receives and parses ([`nyala_inputs`] knows the protocols); batches are written by the thread pool (`batch`), with what
+//! `server/received` has for them. At the stop nothing new is received, and what was is written.
 
 mod batch;
 mod collectd;
 mod connections;
-mod counts;
 mod datagrams;
 mod graphite;
-mod lines;
 mod opentsdb;
 mod udp;
-
-pub use batch::Destination;
-pub(in crate::server) use batch::Writer;
-pub(in crate::server) use counts::{InputCounts, Reason};
-pub(in crate::server) use lines::PointLines;
 
 use super::connection_threads::{runtime, spawn};
 use super::http::Context;
 use super::metric::Metric;
+use super::received::{self, Destination, InputCounts, Writer};
 use batch::Batcher;
 use collectd::{Collectd, PasswordFile};
 use graphite::Graphite;
@@ -116,12 +110,8 @@ pub struct BoundInputs {
     graphite: Option<(TcpListener, UdpSocket, Parser, Input)>,
     opentsdb: Option<(TcpListener, Input)>,
     collectd: Option<(UdpSocket, Reader, Option<PasswordFile>, Input)>,
-    otlp: Option<Otlp>,
+    otlp: Option<Writer>,
 }
-
-/// Writes metrics of OpenTelemetry.
-#[derive(Debug, Clone)]
-pub struct Otlp(pub(in crate::server) Writer);
 
 /// An input.
 #[derive(Clone)]
@@ -162,10 +152,8 @@ impl BoundInputs {
             let socket = bind_udp("collectd-bind", collectd.bind)?;
             Ok::<_, Error>((socket, reader, passwords, Input::new("collectd")))
         });
-        let otlp = settings
-            .otlp
-            .clone()
-            .map(|destination| Otlp(Writer { counts: InputCounts::new("otlp"), destination }));
+        let counts = || InputCounts::new("otlp");
+        let otlp = settings.otlp.clone().map(|destination| Writer { counts: counts(), destination });
         Ok(Self {
             udp: udp.transpose()?,
             graphite: graphite.transpose()?,
@@ -183,14 +171,14 @@ impl BoundInputs {
             self.graphite.as_ref().map(|(_, _, _, input)| input.counts.clone()),
             self.opentsdb.as_ref().map(|(_, input)| input.counts.clone()),
             self.collectd.as_ref().map(|(_, _, _, input)| input.counts.clone()),
-            self.otlp.as_ref().map(|Otlp(writer)| writer.counts.clone()),
+            self.otlp.as_ref().map(|writer| writer.counts.clone()),
         ];
         let all: Vec<Arc<InputCounts>> = all.into_iter().flatten().collect();
-        move || counts::metrics(&all)
+        move || received::metrics(&all)
     }
 
     /// What the HTTP server writes metrics of OpenTelemetry with, if they are taken.
-    pub fn otlp(&self) -> Option<Otlp> {
+    pub fn otlp(&self) -> Option<Writer> {
         self.otlp.clone()
     }
 

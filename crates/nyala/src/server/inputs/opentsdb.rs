@@ -1,11 +1,10 @@
 //! OpenTSDB: lines and HTTP on one port, as InfluxDB has it. The first line of a connection says which it is.
 
 use super::Input;
-use super::batch::{Batcher, Writer};
+use super::batch::Batcher;
 use super::connections::{self, LineConnection};
-use super::counts::Reason;
-use super::lines::PointLines;
 use crate::server::http::{Context, opentsdb};
+use crate::server::received::{PointLines, Reason, Writer};
 use crate::server::serve_requests;
 use nyala_inputs::Refused;
 use nyala_inputs::opentsdb::{Line, parse_line};

@@ -5,8 +5,8 @@
 
 use super::Input;
 use super::batch::Batcher;
-use super::counts::Reason;
 use super::datagrams;
+use crate::server::received::Reason;
 use nyala_core::env::ClockRef;
 use nyala_db::ingest::{LineLimits, Lines, ParseOptions, Precision};
 use std::sync::Arc;

@@ -59,18 +59,18 @@ const REASONS: [(Reason, &str); 10] = [
 #[derive(Debug)]
 pub(in crate::server) struct InputCounts {
     /// The name of the input.
-    pub(super) input: &'static str,
+    pub(in crate::server) input: &'static str,
     /// Received bytes.
-    pub(super) bytes: AtomicU64,
+    pub(in crate::server) bytes: AtomicU64,
     /// Received datagrams, lines or requests.
-    pub(super) received: AtomicU64,
+    pub(in crate::server) received: AtomicU64,
     /// Stored points.
-    pub(super) written: AtomicU64,
+    pub(in crate::server) written: AtomicU64,
     rejected: [AtomicU64; REASONS.len()],
 }
 
 impl InputCounts {
-    pub(super) fn new(input: &'static str) -> Arc<Self> {
+    pub(in crate::server) fn new(input: &'static str) -> Arc<Self> {
         let (bytes, received, written) = Default::default();
         Arc::new(Self { input, bytes, received, written, rejected: Default::default() })
     }
@@ -82,7 +82,7 @@ impl InputCounts {
     }
 
     /// Counts lines of a connection.
-    pub(super) fn receive_lines(&self, bytes: usize, lines: usize) {
+    pub(in crate::server) fn receive_lines(&self, bytes: usize, lines: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.received.fetch_add(lines as u64, Ordering::Relaxed);
     }
@@ -99,7 +99,7 @@ impl InputCounts {
 }
 
 /// The metrics of all inputs that are on.
-pub(super) fn metrics(inputs: &[Arc<InputCounts>]) -> Vec<Metric> {
+pub(in crate::server) fn metrics(inputs: &[Arc<InputCounts>]) -> Vec<Metric> {
     if inputs.is_empty() {
         return Vec::new();
     }
