@@ -115,8 +115,9 @@ async fn export(
         failure(StatusCode::NOT_FOUND, "metrics of OpenTelemetry are not taken: otlp-database is not set")
     })?;
     let params = Params::parse(head.uri.query().unwrap_or(""));
-    let principal = access::authenticate(context, &params, &head.headers).await?;
+    let principal = access::authenticate(context, &params, head).await?;
     access::check_write(&principal, &writer.destination.database)?;
+    principal.admit_write().map_err(|error| failed(&error))?;
     let body = body::read(context, incoming, &head.headers).await?;
     let (line_writer, limit_bytes) = (context.databases()?.writer.clone(), context.limits.body_bytes);
     let now_ns = context.clock.now_ns();
@@ -138,6 +139,7 @@ async fn export(
             writer.counts.reject(Reason::WriteFailed, points);
             failed(&error)
         })?;
+        principal.has_written(report.written, body.bytes.len() as u64);
         let not_stored = points.saturating_sub(report.written) + refusals.data_points;
         let words = [report.complaint().unwrap_or_default(), refusals.words];
         let words: Vec<&str> = words.iter().map(String::as_str).filter(|words| !words.is_empty()).collect();
