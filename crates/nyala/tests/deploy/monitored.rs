@@ -137,10 +137,20 @@ fn selectors(expression: &str) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// A server with a user, points in files, and clients of PostgreSQL's protocol.
+/// A server with a user, points in files, and whatever has metrics only if it is asked for.
 fn filled_server(data_dir: &Path) -> Process {
-    let postgres = client::free_address().to_string();
-    let arguments = ["--auth-enabled", "--postgres-bind", &postgres, "--slow-query-threshold", "1u"];
+    let [postgres, flight, udp] = [0; 3].map(|_| client::free_address().to_string());
+    let audit_log = data_dir.with_extension("audit").to_str().expect("UTF-8").to_owned();
+    let arguments = [
+        ["--postgres-bind", &postgres],
+        ["--flight-bind", &flight],
+        ["--udp-bind", &udp],
+        ["--audit-log", &audit_log],
+        // Clients fail to log in all the time.
+        ["--log-in-failures", "0"],
+        ["--slow-query-threshold", "1u"],
+    ];
+    let arguments = [&["--auth-enabled"][..], arguments.as_flattened()].concat();
     let server = Process::start(data_dir, &arguments);
     let ask = |login: &str, statement: &str| {
         let request = Request {
