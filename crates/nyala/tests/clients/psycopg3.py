@@ -93,7 +93,8 @@ with psycopg.connect(where) as connection:
 
     with connection.transaction(), connection.cursor("named") as cursor:
         cursor.itersize = 3000
-        cursor.execute("SELECT generate_series FROM generate_series(1, 20000) WHERE generate_series > %s", (0,))
+        numbers = "SELECT generate_series FROM generate_series(1, 20000) WHERE generate_series > %s ORDER BY 1"
+        cursor.execute(numbers, (0,))
         assert cursor.fetchone() == (1,)
         cursor.scroll(9)
         assert sum(1 for _ in cursor) == 19990
