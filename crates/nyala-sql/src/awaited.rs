@@ -5,10 +5,13 @@
 //! keep it from remembering that. Eight methods took three quarters of the time in which this crate was checked. They do what
 //! needs their arguments at once, and leave the rest to a function without lifetimes.
 
+//!
+//! What a session does is boxed, too: the code of an `async fn` is compiled again in each crate that awaits it.
+
 use std::pin::Pin;
 
-/// A future of a trait's method.
-pub(crate) type Awaited<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A future in a box.
+pub type Awaited<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What is known at once.
 pub(crate) fn at_once<T: Send + 'static>(value: T) -> Awaited<'static, T> {

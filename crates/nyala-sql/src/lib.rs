@@ -63,6 +63,7 @@ mod undo;
 mod walk;
 mod yielding;
 
+pub use awaited::Awaited;
 pub use command_tag::CommandTag;
 pub use copy::{CopyContext, CopyForm, CopyHeader, CopyKind, CopyRows};
 pub use error::{SqlError, SqlResult, SqlState};

@@ -86,7 +86,7 @@ impl Connection {
     ) -> Result<Stored, Stop> {
         let Some(statement) = statement else { return Ok(Stored::of(None, declared, bytes)?) };
         let types: Vec<_> = declared.iter().map(known_to_planner).collect();
-        let preparing = Box::pin(self.session.prepare(statement, &types));
+        let preparing = self.session.prepare(statement, &types);
         let prepared = unless_closed(&mut self.wire, preparing).await??;
         Ok(Stored::of(Some(prepared), declared, bytes)?)
     }

@@ -23,6 +23,7 @@ pub use prepared::Prepared;
 
 use run::{Planning, Run, ToPlan};
 
+use crate::awaited::Awaited;
 use crate::command_tag::CommandTag;
 use crate::copy::CopyForm;
 use crate::cursor::Cursor;
@@ -173,12 +174,18 @@ impl Session {
     ///
     /// # Errors
     /// What is wrong with the statement.
-    pub async fn prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
-        self.check_not_failed(&statement)?;
-        self.learn_grants()?;
-        let text = statement.text.clone();
-        let prepared = self.try_prepare(statement, types).await;
-        self.noted(&text, prepared)
+    pub fn prepare<'a>(
+        &'a mut self,
+        statement: Statement,
+        types: &'a [Option<DataType>],
+    ) -> Awaited<'a, SqlResult<Prepared>> {
+        Box::pin(async move {
+            self.check_not_failed(&statement)?;
+            self.learn_grants()?;
+            let text = statement.text.clone();
+            let prepared = self.try_prepare(statement, types).await;
+            self.noted(&text, prepared)
+        })
     }
 
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
@@ -243,12 +250,18 @@ impl Session {
     ///
     /// # Errors
     /// What goes wrong before the first row. If the session is in a transaction, the transaction fails.
-    pub async fn execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
-        self.check_not_failed(&prepared.statement)?;
-        self.learn_grants()?;
-        self.end_series_before(prepared).await?;
-        let executed = self.try_execute(prepared, values).await;
-        self.noted(&prepared.statement.text, executed)
+    pub fn execute<'a>(
+        &'a mut self,
+        prepared: &'a Prepared,
+        values: Vec<ScalarValue>,
+    ) -> Awaited<'a, SqlResult<Outcome>> {
+        Box::pin(async move {
+            self.check_not_failed(&prepared.statement)?;
+            self.learn_grants()?;
+            self.end_series_before(prepared).await?;
+            let executed = self.try_execute(prepared, values).await;
+            self.noted(&prepared.statement.text, executed)
+        })
     }
 
     async fn try_execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {

@@ -8,6 +8,7 @@
 use super::Session;
 use super::change::{ChangePlan, CopyTarget};
 use super::prepared::{CopyPlan, Prepared, PreparedPlan};
+use crate::awaited::Awaited;
 use crate::error::SqlResult;
 use crate::session::command::is_undo;
 use crate::transaction::Transaction;
@@ -53,11 +54,13 @@ impl Session {
     ///
     /// # Errors
     /// Somebody else was first to change a row, or the store fails: nothing of the series is written.
-    pub async fn end_series(&mut self) -> SqlResult<()> {
-        match self.transaction.take_if(|transaction| transaction.is_of_series) {
-            Some(transaction) if !transaction.has_failed => transaction.commit().await,
-            _ => Ok(()),
-        }
+    pub fn end_series(&mut self) -> Awaited<'_, SqlResult<()>> {
+        Box::pin(async move {
+            match self.transaction.take_if(|transaction| transaction.is_of_series) {
+                Some(transaction) if !transaction.has_failed => transaction.commit().await,
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Commits the series so far before a statement that cannot be a part of it.

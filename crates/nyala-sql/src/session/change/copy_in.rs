@@ -8,6 +8,7 @@ use super::insert::{Conflict, Insert, Source};
 use super::points::PointsIn;
 use super::sink::Sink;
 use super::work::Work;
+use crate::awaited::Awaited;
 use crate::command_tag::CommandTag;
 use crate::copy::{CopiedRows, CopyContext, CopyForm, CopyKind, CopyRows, as_declared};
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -179,40 +180,49 @@ impl CopyIn {
     ///
     /// # Errors
     /// PostgreSQL's, if the table cannot have a row.
-    pub async fn write(&mut self, rows: &mut CopyRows) -> SqlResult<()> {
-        let copied = rows.take();
-        let written = match &mut self.kind {
-            Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
-            Kind::Points(own) => own.write(&copied),
-        };
-        rows.free();
-        written.map_err(|error| self.located(error, &copied))
+    pub fn write<'a>(&'a mut self, rows: &'a mut CopyRows) -> Awaited<'a, SqlResult<()>> {
+        Box::pin(async move {
+            let copied = rows.take();
+            let written = match &mut self.kind {
+                Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
+                Kind::Points(own) => own.write(&copied),
+            };
+            rows.free();
+            written.map_err(|error| self.located(error, &copied))
+        })
     }
 
     /// Writes rows that are columns already, in the order of [`CopyIn::schema`]. The first one has this number.
     ///
     /// # Errors
     /// PostgreSQL's, if the table cannot have a row, or a column cannot have such values.
-    pub async fn write_columns(&mut self, columns: &[ArrayRef], count: usize, first: u64) -> SqlResult<()> {
-        let fields = self.schema.fields();
-        let columns = columns.iter().zip(fields).zip(&self.types).enumerate();
-        let declared = columns.map(|(place, ((values, field), declared))| {
-            let tags = match &self.kind {
-                Kind::Points(own) => own.tags(place, values),
-                Kind::Rows(_) => None,
+    pub fn write_columns<'a>(
+        &'a mut self,
+        columns: &'a [ArrayRef],
+        count: usize,
+        first: u64,
+    ) -> Awaited<'a, SqlResult<()>> {
+        Box::pin(async move {
+            let fields = self.schema.fields();
+            let columns = columns.iter().zip(fields).zip(&self.types).enumerate();
+            let declared = columns.map(|(place, ((values, field), declared))| {
+                let tags = match &self.kind {
+                    Kind::Points(own) => own.tags(place, values),
+                    Kind::Rows(_) => None,
+                };
+                tags.unwrap_or_else(|| as_declared(values, field.name(), *declared, &self.around))
+            });
+            let mut copied = CopiedRows::numbered(count, first);
+            let declared = declared.collect::<SqlResult<Vec<_>>>();
+            copied.columns = declared.map_err(|error| self.located(error, &copied))?;
+            let mut held = self.run.memory().hold();
+            held.charge(copied.columns.iter().map(value_bytes).sum())?;
+            let written = match &mut self.kind {
+                Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
+                Kind::Points(own) => own.write(&copied),
             };
-            tags.unwrap_or_else(|| as_declared(values, field.name(), *declared, &self.around))
-        });
-        let mut copied = CopiedRows::numbered(count, first);
-        let declared = declared.collect::<SqlResult<Vec<_>>>();
-        copied.columns = declared.map_err(|error| self.located(error, &copied))?;
-        let mut held = self.run.memory().hold();
-        held.charge(copied.columns.iter().map(value_bytes).sum())?;
-        let written = match &mut self.kind {
-            Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
-            Kind::Points(own) => own.write(&copied),
-        };
-        written.map_err(|error| self.located(error, &copied))
+            written.map_err(|error| self.located(error, &copied))
+        })
     }
 
     /// The names of the columns that rows have.
@@ -238,21 +248,27 @@ impl CopyIn {
     /// # Errors
     /// PostgreSQL's, if the table cannot have a row. `SERIALIZATION_FAILURE`, if somebody else has written one of them
     /// meanwhile.
-    pub async fn finish(mut self, session: &mut Session, rows: &mut CopyRows) -> SqlResult<CommandTag> {
-        let copied = rows.take();
-        let finished = match &mut self.kind {
-            Kind::Rows(own) => {
-                let finishing = own.finish(session, &self.run, &copied);
-                self.run.running.unless_stopped(finishing).await
-            }
-            Kind::Points(own) => match own.write(&copied) {
-                Ok(()) => self.run.running.unless_stopped(own.finish(session)).await,
-                Err(error) => Err(error),
-            },
-        };
-        let count = finished.map_err(|error| self.located(error, &copied))?;
-        session.principal().has_written(count, 0);
-        Ok(CommandTag { rows: Some(count), ..CommandTag::of("COPY") })
+    pub fn finish<'a>(
+        mut self,
+        session: &'a mut Session,
+        rows: &'a mut CopyRows,
+    ) -> Awaited<'a, SqlResult<CommandTag>> {
+        Box::pin(async move {
+            let copied = rows.take();
+            let finished = match &mut self.kind {
+                Kind::Rows(own) => {
+                    let finishing = own.finish(session, &self.run, &copied);
+                    self.run.running.unless_stopped(finishing).await
+                }
+                Kind::Points(own) => match own.write(&copied) {
+                    Ok(()) => self.run.running.unless_stopped(own.finish(session)).await,
+                    Err(error) => Err(error),
+                },
+            };
+            let count = finished.map_err(|error| self.located(error, &copied))?;
+            session.principal().has_written(count, 0);
+            Ok(CommandTag { rows: Some(count), ..CommandTag::of("COPY") })
+        })
     }
 
     /// An error with the line that it is about.
