@@ -14,7 +14,7 @@ mod whole;
 mod writer_cache;
 
 use arrays::{array_of, filter, give_back};
-pub use columns::{ColumnBatch, ColumnBatches, ColumnReport};
+pub use columns::{ColumnBatches, ColumnReport};
 use new_names::NewNames;
 use pending::{pending_members, pending_series, reload_evicted, renew_series, with_tags};
 use rejected_rows::RejectedRows;

@@ -18,7 +18,7 @@
 
 mod batch;
 mod column;
-mod column_rows;
+mod column_batch;
 mod column_slice;
 mod error;
 mod escape;
@@ -34,7 +34,7 @@ mod slow_path;
 
 pub use batch::{ParsedBatch, RowGroup};
 pub use column::{Bitmap, FieldColumn, FieldKind, FieldValues, Strings};
-pub use column_rows::ColumnRows;
+pub use column_batch::ColumnBatch;
 pub use column_slice::{FieldSlice, ValueSlice};
 pub use error::{LineError, LineErrorKind, ParseErrors};
 pub use escape::{

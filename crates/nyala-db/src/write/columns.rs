@@ -7,58 +7,11 @@ use super::whole::{WholeWrite, is_tried_again};
 use super::writer_cache::WriterCache;
 use super::{BatchWrite, Form, LineWriter, NewNames, WriteReport, reload_evicted, renew_series};
 use crate::catalog::{Database, Measurement, RetentionPolicy, TableLocks};
-use crate::ingest::{ColumnRows, FieldSlice, SeriesKeys};
+use crate::ingest::ColumnBatch;
 use nyala_core::store::Feature;
 use nyala_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A batch is full with so many cells, …
-const CELLS_MAX: usize = 1 << 20;
-/// … or so many bytes of strings, …
-const TEXT_BYTES_MAX: usize = 16 << 20;
-/// … or so many columns: a batch may create a certain number of names.
-const COLUMNS_MAX: usize = 1 << 12;
-
-/// Rows of columns that are collected for a batch.
-#[derive(Debug, Default)]
-pub struct ColumnBatch(ColumnRows);
-
-impl ColumnBatch {
-    /// Adds rows of a series, whose key is written as in line protocol. Columns have a value for each row in which they
-    /// are present. The error says what is wrong with the key; nothing was added then.
-    pub fn append(
-        &mut self,
-        key: &[u8],
-        times_ns: &[i64],
-        fields: &[FieldSlice<'_>],
-    ) -> std::result::Result<(), String> {
-        self.0.append(key, times_ns, fields)
-    }
-
-    /// Adds rows of some series of a measurement, with the number of each row's key. The error says what is wrong with them;
-    /// nothing was added then.
-    pub fn append_rows(
-        &mut self,
-        keys: &SeriesKeys,
-        key_of_row: &[u32],
-        times_ns: &[i64],
-        fields: &[FieldSlice<'_>],
-    ) -> std::result::Result<(), String> {
-        self.0.append_rows(keys, key_of_row, times_ns, fields)
-    }
-
-    /// Whether it should be written before more rows are added.
-    pub fn is_full(&self) -> bool {
-        let rows = &self.0;
-        rows.cells() >= CELLS_MAX || rows.text_bytes() >= TEXT_BYTES_MAX || rows.columns() >= COLUMNS_MAX
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.0.row_count() == 0
-    }
-}
 
 /// The outcome of writing columns.
 #[derive(Debug, Clone, Default)]
@@ -185,14 +138,14 @@ impl BatchWrite<'_> {
     /// Writes a batch of columns; as a part of a larger write, others of which follow or not, or for itself.
     async fn write_columns(
         &self,
-        ColumnBatch(mut rows): ColumnBatch,
+        mut columns: ColumnBatch,
         writer_cache: &mut WriterCache,
         locks: &mut TableLocks,
         names: &mut NewNames,
         report: &mut WriteReport,
         whole: Option<(&mut WholeWrite, bool)>,
     ) -> Result<()> {
-        let measurements = self.measurements_of(rows.batch(), names).await?;
+        let measurements = self.measurements_of(columns.rows(), names).await?;
         let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
         if !locks.cover(&existing) {
             // Released before others are locked.
@@ -206,24 +159,24 @@ impl BatchWrite<'_> {
         let no_series_reason = {
             let (mut lease, _) = writer_cache.lease().await;
             let cache = lease.cache();
-            let mut handles = rows.find(cache);
-            if renew_series(cache, rows.batch(), &measurements) {
+            let mut handles = columns.find(cache);
+            if renew_series(cache, columns.rows(), &measurements) {
                 // Series without an id are listed again.
-                handles = rows.find(cache);
+                handles = columns.find(cache);
             }
-            reload_evicted(cache, rows.batch(), &measurements, was_full).await?;
-            let no_series_reason = self.resolve_series(cache, rows.batch(), &measurements, was_full);
-            rows.resolve(cache, &handles);
+            reload_evicted(cache, columns.rows(), &measurements, was_full).await?;
+            let no_series_reason = self.resolve_series(cache, columns.rows(), &measurements, was_full);
+            columns.resolve(cache, &handles);
             no_series_reason
         };
-        let batch = rows.batch();
+        let rows = columns.rows();
         let whole = match whole {
             None => None,
             Some((whole, has_more)) => {
-                whole.begin_batch(self.catalog, batch, &measurements, has_more).await?;
+                whole.begin_batch(self.catalog, rows, &measurements, has_more).await?;
                 Some(whole)
             }
         };
-        self.write(batch, &measurements, no_series_reason, names, report, whole).await.map(drop)
+        self.write(rows, &measurements, no_series_reason, names, report, whole).await.map(drop)
     }
 }

@@ -1,6 +1,6 @@
 use super::writer_cache::OWN_SERIES_MAX;
 use super::*;
-use crate::ingest::{FieldSlice, LineLimits, ValueSlice};
+use crate::ingest::{ColumnBatch, FieldSlice, LineLimits, ValueSlice};
 use crate::selection::PointSelection;
 use crate::series::TagFilter;
 use nyala_core::store::memory::MemoryStore;

@@ -4,8 +4,7 @@
 
 use crate::cli::import::destination::Destination;
 use crate::cli::server::Server;
-use nyala_db::ingest::{FieldSlice, STRING_SPECIALS, TAG_SPECIALS, ValueSlice, push_escaped};
-use nyala_db::write::ColumnBatch;
+use nyala_db::ingest::{ColumnBatch, FieldSlice, STRING_SPECIALS, TAG_SPECIALS, ValueSlice, push_escaped};
 use std::fmt::Write;
 
 /// Lines that are sent at once.

@@ -14,9 +14,8 @@ use datafusion::arrow::compute::cast;
 use datafusion::error::DataFusionError;
 use foldhash::fast::RandomState;
 use nyala_core::{Error, Result};
-use nyala_db::ingest::{FieldSlice, SeriesKeys, TagName, ValueSlice};
+use nyala_db::ingest::{ColumnBatch, FieldSlice, SeriesKeys, TagName, ValueSlice};
 use nyala_db::relations::DeclaredType;
-use nyala_db::write::ColumnBatch;
 use std::collections::HashMap;
 
 /// Rows that come together are added to batches in parts of at most so many cells.

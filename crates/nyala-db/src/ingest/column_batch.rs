@@ -10,44 +10,45 @@ use super::series_keys::{Keys, SeriesKeys, check_length};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Rows that came as columns. They have numbers of their keys in place of ids of series until [`Self::resolve`].
+/// A batch is full with so many cells, …
+const CELLS_MAX: usize = 1 << 20;
+/// … or so many bytes of strings, …
+const TEXT_BYTES_MAX: usize = 16 << 20;
+/// … or so many columns: a batch may create a certain number of names.
+const COLUMNS_MAX: usize = 1 << 12;
+
+/// Rows of columns that are collected for a batch. They have numbers of their keys in place of ids of series until
+/// [`Self::resolve`].
 #[derive(Debug, Default)]
-pub struct ColumnRows {
-    batch: ParsedBatch,
+pub struct ColumnBatch {
+    rows: ParsedBatch,
     keys: Keys,
     /// The numbers of measurements.
     measurements: HashMap<Box<[u8]>, u32, RandomState>,
+    /// Cells, with those that are absent.
     cells: usize,
+    /// Columns of all groups.
     columns: usize,
+    /// Bytes of strings.
     text_bytes: usize,
     spans: Vec<TagSpan>,
     line: Vec<u8>,
 }
 
-impl ColumnRows {
-    /// The number of cells, with those that are absent.
-    pub fn cells(&self) -> usize {
-        self.cells
+impl ColumnBatch {
+    /// Whether it should be written before more rows are added.
+    pub fn is_full(&self) -> bool {
+        self.cells >= CELLS_MAX || self.text_bytes >= TEXT_BYTES_MAX || self.columns >= COLUMNS_MAX
     }
 
-    /// The number of columns of all groups.
-    pub fn columns(&self) -> usize {
-        self.columns
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.row_count() == 0
     }
 
-    /// Bytes of strings.
-    pub fn text_bytes(&self) -> usize {
-        self.text_bytes
-    }
-
-    /// The rows as a batch.
-    pub fn batch(&mut self) -> &mut ParsedBatch {
-        &mut self.batch
-    }
-
-    /// The number of rows.
-    pub fn row_count(&self) -> usize {
-        self.batch.row_count()
+    /// The rows as if they had been parsed.
+    pub fn rows(&mut self) -> &mut ParsedBatch {
+        &mut self.rows
     }
 
     /// Appends rows of a series, whose key is written as in line protocol. The error says what is wrong with them; nothing was
@@ -92,7 +93,7 @@ impl ColumnRows {
                 number
             }
         };
-        let group = self.batch.group_for_columns(number, measurement, fields);
+        let group = self.rows.group_for_columns(number, measurement, fields);
         let end = group.row_count() + times_ns.len();
         group.times_ns.extend_from_slice(times_ns);
         group.series_ids.extend(key_numbers);
@@ -109,7 +110,7 @@ impl ColumnRows {
             }
         }
         self.cells += times_ns.len() * group.columns.len();
-        self.batch.count_rows(times_ns.len());
+        self.rows.count_rows(times_ns.len());
     }
 
     /// Finds the keys in a cache, for which a request begins. Afterwards [`SeriesCache::pending`] lists the series without an
@@ -128,7 +129,7 @@ impl ColumnRows {
     /// Sets the ids of series, which have ids by now, from what [`Self::find`] has found.
     pub fn resolve(&mut self, cache: &SeriesCache, handles: &[SeriesHandle]) {
         let ids: Vec<u32> = handles.iter().map(|handle| cache.series_id(*handle)).collect();
-        for group in self.batch.groups_mut() {
+        for group in self.rows.groups_mut() {
             group.series_ids.iter_mut().for_each(|id| *id = ids[*id as usize]);
         }
     }
