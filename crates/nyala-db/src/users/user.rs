@@ -107,14 +107,17 @@ impl User {
             }
         };
         Self {
-            admin,
-            grants,
-            tokens: Vec::new(),
+            name: self.name.clone(),
             // Neither is needed by who has logged in already.
             password_hash: String::new(),
             scram: None,
+            admin,
+            grants,
+            tokens: Vec::new(),
+            quota: self.quota,
+            meter: self.meter.clone(),
             by_token: Some(ByToken { name: token.name().to_owned(), hash: token.hash().clone() }),
-            ..self.clone()
+            created: self.created,
         }
     }
 
