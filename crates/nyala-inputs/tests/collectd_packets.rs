@@ -1,8 +1,11 @@
 //! Packets of collectd: parts, types, signatures, encryption, and any bytes at all.
 
+mod shown;
+
+use nyala_inputs::Refused;
 use nyala_inputs::collectd::{Protection, Reader, Types, passwords};
-use nyala_inputs::{Point, Refused, Value};
 use proptest::prelude::*;
+use shown::shown;
 
 const TYPES: &str = "# a comment
 load  shortterm:GAUGE:0:5000, midterm:GAUGE:0:5000, longterm:GAUGE:0:5000
@@ -59,19 +62,6 @@ fn read(reader: &Reader, packet: &[u8]) -> (Vec<String>, Result<(), Refused>) {
         points.push(point.map_or_else(|refused| refused.to_string(), |point| shown(&point)));
     });
     (points, end)
-}
-
-fn shown(point: &Point<'_>) -> String {
-    let tags: String = point.tags.iter().map(|(key, value)| format!(",{key}={value}")).collect();
-    let fields: Vec<String> = point
-        .fields
-        .iter()
-        .map(|(name, value)| match value {
-            Value::Float(value) => format!("{name}={value}"),
-            Value::Integer(value) => panic!("{value}"),
-        })
-        .collect();
-    format!("{}{tags} {} {}", point.measurement, fields.join(","), point.time_ns.expect("a time"))
 }
 
 #[test]

@@ -2,10 +2,13 @@
 //!
 //! What they should be is the schema telegraf-prometheus-v1 of InfluxData's otel2influx.
 
+mod shown;
+
 use nyala_core::ErrorKind;
+use nyala_inputs::Point;
 use nyala_inputs::otlp::{Refusals, read_binary, read_json};
-use nyala_inputs::{Point, Value};
 use proptest::prelude::*;
+use shown::shown;
 
 const REQUEST: &str = r#"{"resourceMetrics":[{
   "resource":{"attributes":[
@@ -36,20 +39,6 @@ const REQUEST: &str = r#"{"resourceMetrics":[{
       {"timeUnixNano":"0","count":"2","sum":3,"quantileValues":[
         {"quantile":0.5,"value":1},{"quantile":0.99,"value":2},{"quantile":1,"value":"NaN"}]}]}}
   ]}]}]}"#;
-
-fn shown(point: &Point<'_>) -> String {
-    let tags: String = point.tags.iter().map(|(key, value)| format!(",{key}={value}")).collect();
-    let fields: Vec<String> = point
-        .fields
-        .iter()
-        .map(|(name, value)| match value {
-            Value::Float(value) => format!("{name}={value}"),
-            Value::Integer(value) => format!("{name}={value}i"),
-        })
-        .collect();
-    let time = point.time_ns.map_or("now".to_owned(), |time_ns| time_ns.to_string());
-    format!("{}{tags} {} {time}", point.measurement, fields.join(","))
-}
 
 /// The points of a request, and what was refused.
 fn points(

@@ -7,13 +7,13 @@ use super::template::Template;
 use std::collections::BTreeMap;
 
 /// Templates by their filters.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Matcher {
     root: Node,
     default: Template,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Node {
     named: BTreeMap<String, Node>,
     any: Option<Box<Node>>,

@@ -16,7 +16,7 @@ const LAST_TIME_NS: i128 = 2_147_472_000 * NS_PER_S;
 const NS_PER_S: i128 = 1_000_000_000;
 
 /// Reads lines by templates.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Parser {
     matcher: Matcher,
 }

@@ -1,7 +1,9 @@
 //! The settings of the inputs beside HTTP, and what is wrong with them.
 
 use super::{BindAddress, Config};
-use crate::server::inputs::{CollectdSettings, GraphiteSettings, OpentsdbSettings, Settings, UdpSettings};
+use crate::server::inputs::{
+    CollectdSettings, GraphiteSettings, LINE_BYTES_MAX, OpentsdbSettings, Settings, UdpSettings,
+};
 use crate::server::received::Destination;
 use nyala_db::ingest::Precision;
 use nyala_inputs::collectd::Protection;
@@ -9,7 +11,6 @@ use nyala_inputs::collectd::Protection;
 /// Connections of an input may fill their buffers, each with a line of the greatest length, with this fraction (1/32) of the
 /// memory.
 const CONNECTIONS_SHARE: usize = 32;
-const LINE_BYTES: usize = 64 << 10;
 /// The most connections, however much memory there is.
 const CONNECTIONS_MAX: usize = 1_024;
 
@@ -17,7 +18,7 @@ impl Config {
     /// The inputs that are on.
     pub fn inputs(&self) -> Result<Settings, String> {
         let connections_max =
-            (self.memory_limit.0 / CONNECTIONS_SHARE / LINE_BYTES).clamp(1, CONNECTIONS_MAX);
+            (self.memory_limit.0 / CONNECTIONS_SHARE / LINE_BYTES_MAX).clamp(1, CONNECTIONS_MAX);
         Ok(Settings {
             udp: self.udp()?,
             graphite: self.graphite()?,
@@ -45,11 +46,10 @@ impl Config {
         let Some(bind) = self.graphite_bind else { return Ok(None) };
         self.check_reachable("graphite-bind", bind)?;
         let templates = self.graphite_templates.clone().unwrap_or_default();
-        nyala_inputs::graphite::Parser::new(&templates, &self.graphite_separator)
+        let parser = nyala_inputs::graphite::Parser::new(&templates, &self.graphite_separator)
             .map_err(|error| format!("graphite-templates: {error}"))?;
         let destination = Destination::parse("graphite-database", &self.graphite_database)?;
-        let separator = self.graphite_separator.clone();
-        Ok(Some(GraphiteSettings { bind: bind.0, destination, templates, separator }))
+        Ok(Some(GraphiteSettings { bind: bind.0, destination, parser }))
     }
 
     fn opentsdb(&self) -> Result<Option<OpentsdbSettings>, String> {

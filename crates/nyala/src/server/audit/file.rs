@@ -83,7 +83,8 @@ struct Open {
 }
 
 impl AuditFile {
-    /// Opens the file, to which log-ins that succeeded are written if `has_successes`, or says why it cannot be: a server that was told to keep an audit log does not start without.
+    /// Opens the file, to which log-ins that succeeded are written if `has_successes`, or says why it cannot be: a server that was
+    /// told to keep an audit log does not start without.
     pub fn open(path: PathBuf, has_successes: bool, clock: ClockRef) -> Result<Self, String> {
         let file = append_to(&path).map_err(|error| format!("audit-log {}: {error}", path.display()))?;
         let open = Mutex::new(Open { file, failure: None, known: HashMap::new() });

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// The longest line.
-pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
+pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// What is read at once at first.
 const READ_BYTES: usize = 4 << 10;
 /// How long to wait after a connection could not be accepted: probably too many files are open.

@@ -2,10 +2,9 @@
 
 use super::Input;
 use super::batch::Batcher;
-use super::{connections, datagrams};
+use super::{connections, datagrams, lines_of};
 use crate::server::received::{PointLines, Reason};
 use nyala_core::env::ClockRef;
-use nyala_inputs::Refused;
 use nyala_inputs::graphite::Parser;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -61,8 +60,7 @@ impl Graphite {
     /// Takes whole lines.
     fn take(&self, text: &[u8]) {
         let mut lines = PointLines::default();
-        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-            let line = std::str::from_utf8(line).map_err(|_| Refused::Invalid("a line is not UTF-8"));
+        for line in lines_of(text) {
             let point = line.and_then(|line| self.parser.parse(line));
             lines.add(point, self.clock.now_ns(), &self.input.counts);
         }

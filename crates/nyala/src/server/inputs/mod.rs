@@ -18,9 +18,11 @@ use super::metric::Metric;
 use super::received::{self, Destination, InputCounts, Writer};
 use batch::Batcher;
 use collectd::{Collectd, PasswordFile};
+pub use connections::LINE_BYTES_MAX;
 use graphite::Graphite;
 use nyala_core::{Error, Result};
 use nyala_db::ingest::Precision;
+use nyala_inputs::Refused;
 use nyala_inputs::collectd::{Protection, Reader};
 use nyala_inputs::graphite::Parser;
 use opentsdb::Opentsdb;
@@ -86,10 +88,8 @@ pub struct GraphiteSettings {
     pub bind: SocketAddr,
     /// Where it writes.
     pub destination: Destination,
-    /// Templates of the form `[filter] template [tag=value,…]`.
-    pub templates: Vec<String>,
-    /// What joins parts of a name.
-    pub separator: String,
+    /// Reads its lines by templates.
+    pub parser: Parser,
 }
 
 /// The settings of line protocol by UDP.
@@ -107,7 +107,7 @@ pub struct UdpSettings {
 pub struct BoundInputs {
     settings: Settings,
     udp: Option<(UdpSocket, Input)>,
-    graphite: Option<(TcpListener, UdpSocket, Parser, Input)>,
+    graphite: Option<(TcpListener, UdpSocket, Input)>,
     opentsdb: Option<(TcpListener, Input)>,
     collectd: Option<(UdpSocket, Reader, Option<PasswordFile>, Input)>,
     otlp: Option<Writer>,
@@ -136,8 +136,7 @@ impl BoundInputs {
             let setting = "graphite-bind";
             let listener = bind_tcp(setting, graphite.bind)?;
             let socket = bind_udp(setting, graphite.bind)?;
-            let parser = Parser::new(&graphite.templates, &graphite.separator).map_err(Error::invalid)?;
-            Ok::<_, Error>((listener, socket, parser, Input::new("graphite")))
+            Ok::<_, Error>((listener, socket, Input::new("graphite")))
         });
         let opentsdb = settings.opentsdb.as_ref().map(|opentsdb| {
             Ok::<_, Error>((bind_tcp("opentsdb-bind", opentsdb.bind)?, Input::new("opentsdb")))
@@ -168,7 +167,7 @@ impl BoundInputs {
     pub fn metrics(&self) -> impl Fn() -> Vec<Metric> + Send + Sync + use<> {
         let all = [
             self.udp.as_ref().map(|(_, input)| input.counts.clone()),
-            self.graphite.as_ref().map(|(_, _, _, input)| input.counts.clone()),
+            self.graphite.as_ref().map(|(_, _, input)| input.counts.clone()),
             self.opentsdb.as_ref().map(|(_, input)| input.counts.clone()),
             self.collectd.as_ref().map(|(_, _, _, input)| input.counts.clone()),
             self.otlp.as_ref().map(|writer| writer.counts.clone()),
@@ -203,9 +202,8 @@ impl BoundInputs {
                 stopped.clone(),
             )));
         }
-        if let (Some(settings), Some((listener, socket, parser, input))) =
-            (self.settings.graphite, self.graphite)
-        {
+        if let (Some(settings), Some((listener, socket, input))) = (self.settings.graphite, self.graphite) {
+            let parser = settings.parser;
             let batcher = serving.batcher(&input, settings.destination, graphite::BATCH_POINTS)?;
             let graphite = Arc::new(Graphite { parser, input, batcher, clock: context.clock.clone() });
             serving.tasks.push(Box::pin(graphite.clone().datagrams(socket, stopped.clone())));
@@ -230,6 +228,12 @@ impl BoundInputs {
         }
         serving.start(stop)
     }
+}
+
+/// The lines of a text that are not blank.
+fn lines_of(text: &[u8]) -> impl Iterator<Item = std::result::Result<&str, Refused>> {
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    lines.map(|line| std::str::from_utf8(line).map_err(|_| Refused::Invalid("a line is not UTF-8")))
 }
 
 /// Binds a socket for connections.

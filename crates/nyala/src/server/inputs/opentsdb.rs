@@ -3,10 +3,10 @@
 use super::Input;
 use super::batch::Batcher;
 use super::connections::{self, LineConnection};
+use super::lines_of;
 use crate::server::http::{Context, opentsdb};
 use crate::server::received::{PointLines, Reason, Writer};
 use crate::server::serve_requests;
-use nyala_inputs::Refused;
 use nyala_inputs::opentsdb::{Line, parse_line};
 use std::io;
 use std::sync::Arc;
@@ -63,8 +63,7 @@ impl Opentsdb {
     fn take(&self, text: &[u8]) -> u64 {
         let (mut lines, mut versions) = (PointLines::default(), 0);
         let (counts, clock) = (&self.input.counts, &self.context.clock);
-        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-            let line = std::str::from_utf8(line).map_err(|_| Refused::Invalid("a line is not UTF-8"));
+        for line in lines_of(text) {
             match line.and_then(parse_line) {
                 Ok(Line::Version) => versions += 1,
                 Ok(Line::Put { point, wrong_tags }) => {
