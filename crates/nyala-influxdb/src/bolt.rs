@@ -28,6 +28,8 @@ const PAGE_BYTES_MIN: u64 = 1024;
 const PAGE_SIZES: u32 = 15;
 /// A page with its overflow.
 const PAGE_BYTES_MAX: u64 = 256 << 20;
+/// More pages from the root of a tree to a leaf than any has: BoltDB keeps its trees flat.
+const DEPTH_MAX: usize = 64;
 /// Keys and values of a bucket.
 const BUCKET_BYTES_MAX: usize = 256 << 20;
 
@@ -84,7 +86,7 @@ impl BoltFile {
     /// The keys and values of a bucket, in ascending order of keys; `None` if there is no such bucket.
     pub fn bucket(&self, name: &[u8]) -> Result<Option<Vec<Pair>>, String> {
         let mut header = None;
-        self.walk(self.root, &mut self.pages(), &mut |key, found| {
+        self.walk(self.root, 0, &mut self.pages(), &mut |key, found| {
             if let Found::Bucket(value) = found
                 && key == name
             {
@@ -106,7 +108,7 @@ impl BoltFile {
         };
         match number(&header, 0).ok_or_else(cut_off)? {
             0 => leaf(header.get(BUCKET_BYTES..).ok_or_else(cut_off)?, &mut keep)?,
-            root => self.walk(root, &mut self.pages(), &mut keep)?,
+            root => self.walk(root, 0, &mut self.pages(), &mut keep)?,
         }
         Ok(Some(pairs))
     }
@@ -116,8 +118,11 @@ impl BoltFile {
         self.file_bytes / self.page_bytes
     }
 
-    /// Hands the elements of a tree on, in order of keys. `left` is how many pages it can have still.
-    fn walk(&self, page: u64, left: &mut u64, target: &mut Target<'_>) -> Result<(), String> {
+    /// Hands the elements of a tree on, in order of keys. `depth` is how many pages are above, `left` how many it can have still.
+    fn walk(&self, page: u64, depth: usize, left: &mut u64, target: &mut Target<'_>) -> Result<(), String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("a tree of more than {DEPTH_MAX} pages from its root to a leaf"));
+        }
         *left = left.checked_sub(1).ok_or("pages that lead to themselves")?;
         let bytes = self.page(page)?;
         match kind(&bytes)? {
@@ -125,7 +130,7 @@ impl BoltFile {
             BRANCH => {
                 for element in elements(&bytes, 16)? {
                     let child = number(element, 8).ok_or_else(cut_off)?;
-                    self.walk(child, left, target)?;
+                    self.walk(child, depth + 1, left, target)?;
                 }
                 Ok(())
             }

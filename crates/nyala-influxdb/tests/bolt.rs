@@ -81,3 +81,32 @@ fn damage_is_an_error_or_changes_values_only() {
     fs::write(&path, &bytes).expect("written");
     assert!(read(&path).is_ok());
 }
+
+/// A file whose tree is a list of pages, each above one other.
+#[test]
+fn a_tree_that_is_deeper_than_any_real_one_is_an_error() {
+    const PAGE_BYTES: u64 = 1024;
+    const PAGES: u64 = 20_000;
+    let fnv_1a = |bytes: &[u8]| {
+        let fold = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold)
+    };
+    let mut meta = vec![0; 16];
+    meta.extend([0xED0C_DAED_u32, 2, PAGE_BYTES as u32, 0].map(u32::to_le_bytes).as_flattened());
+    // Root, sequence, list of free pages, pages, transaction.
+    meta.extend([2, 0, 0, PAGES, 1].map(u64::to_le_bytes).as_flattened());
+    meta.extend(fnv_1a(&meta[16..]).to_le_bytes());
+    let mut bytes = meta;
+    bytes.resize(2 * PAGE_BYTES as usize, 0);
+    for page in 2..PAGES {
+        let mut branch = [page.to_le_bytes(), [1, 0, 1, 0, 0, 0, 0, 0]].concat();
+        branch.extend([16_u64, page + 1].map(u64::to_le_bytes).as_flattened());
+        branch.resize(PAGE_BYTES as usize, 0);
+        bytes.extend(branch);
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("influxd.bolt");
+    fs::write(&path, bytes).expect("written");
+    let error = read(&path).expect_err("no bucket");
+    assert!(error.contains("from its root to a leaf"), "{error}");
+}
