@@ -3,7 +3,9 @@
 //! Lengths are an integer block of their own. Sums in its directory say where a string begins, without reading the
 //! lengths before it.
 
+use std::cell::RefCell;
 use std::ops::Range;
+use zstd::bulk::Decompressor;
 
 use super::BLOCK_BYTES;
 use super::symbols::SymbolTable;
@@ -174,11 +176,26 @@ impl<'a> Heap<'a> {
         let chunk = chunks.get(start..end(index)).ok_or(CorruptBlock::new("chunk beyond the heap"))?;
         let bytes = total(&self.lengths, rows)?;
         ensure(is_plausible(bytes as u64, chunk.len()), "chunk claims more than it can hold")?;
-        let raw = zstd::bulk::decompress(chunk, bytes)
+        let raw = decompress(chunk, bytes)
             .map_err(|_| CorruptBlock::new("compressed strings do not decompress"))?;
         ensure(raw.len() == bytes, "compressed strings of another length")?;
         Ok(raw)
     }
+}
+
+thread_local! {
+    /// Making one costs more than most chunks: it has 100 KB, which are cleared.
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn decompress(chunk: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|kept| {
+        let decompressor = match kept {
+            Some(decompressor) => decompressor,
+            None => kept.insert(Decompressor::new()?),
+        };
+        decompressor.decompress(chunk, bytes_max)
+    })
 }
 
 /// Appends strings that lie one after another from the start of `heap`.
