@@ -75,6 +75,7 @@ fn scan(engine: &Engine, table: TableId, skip_empty_rows: bool, newest: bool) ->
         order: Order::Key(if newest { Direction::Backward } else { Direction::Forward }),
         ties: [].into(),
         limit: None,
+        prefilter: None,
         limit_per_prefix: newest.then_some(1),
     };
     block_on(async {

@@ -89,6 +89,7 @@ impl Wide {
             order,
             ties: [].into(),
             limit: None,
+            prefilter: None,
             limit_per_prefix: None,
         };
         let memory = &self.memory;

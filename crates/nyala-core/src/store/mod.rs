@@ -111,7 +111,7 @@ pub use changes::{Change, ChangeStream, ChangesRequest};
 pub use past::{Around, Moment};
 pub use predicate::{Comparison, Predicate};
 pub use scan::{
-    Batch, Direction, KeyBound, Order, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
+    Batch, Direction, KeyBound, Order, Prefilter, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
 };
 pub use stage::Stage;
 pub use windows::{WindowRuns, Windows};
@@ -125,6 +125,7 @@ use crate::ids::{Sequence, TableId};
 use crate::schema::{KeySpan, TableSchema};
 
 use crate::time::TimeRange;
+use crate::value::Value;
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -281,6 +282,18 @@ pub trait Snapshot: Send + Sync + 'static {
     /// servers.
     async fn estimate_reads(&self, _scan: &ScanRequest, _aggregated: bool) -> Result<Option<ServerReads>> {
         Ok(None)
+    }
+
+    /// Whole keys that divide the rows of a table which is not one of series, between two keys, into about so many equal
+    /// parts: each begins a part, ascending. Fewer, or none, if there is nothing to divide or the store cannot tell without
+    /// reading rows. The same snapshot always says the same.
+    async fn split_keys(
+        &self,
+        _table: TableId,
+        (_start, _end): (&KeyBound, &KeyBound),
+        _parts: usize,
+    ) -> Result<Vec<Vec<Value>>> {
+        Ok(Vec::new())
     }
 
     /// What servers were asked for rows of this snapshot so far. `None` if the store asks no servers.

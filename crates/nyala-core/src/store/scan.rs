@@ -7,7 +7,9 @@ use crate::schema::TableSchema;
 use crate::time::TimeRange;
 use crate::value::Value;
 use arrow_array::ArrayRef;
+use arrow_buffer::BooleanBuffer;
 use async_trait::async_trait;
+use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -32,6 +34,9 @@ pub struct ScanRequest {
     pub ties: Arc<[SeriesId]>,
     /// The most rows in total, counted after all other conditions; 0 returns none.
     pub limit: Option<usize>,
+    /// Rows that it finds to be of no use may be left out: a store asks it where that saves reading other columns, others
+    /// ignore it. Without limits only.
+    pub prefilter: Option<Arc<dyn Prefilter>>,
     /// The most rows with the same first key column. 1 with a backward scan returns the last point of each series. Only
     /// in key order.
     pub limit_per_prefix: Option<usize>,
@@ -48,6 +53,7 @@ impl ScanRequest {
             skip_empty_rows: false,
             order: Order::Key(Direction::Forward),
             ties: [].into(),
+            prefilter: None,
             limit: None,
             limit_per_prefix: None,
         }
@@ -55,7 +61,9 @@ impl ScanRequest {
 
     /// Checks the request against the schema: the columns are known, and the key allows the order and the selection.
     pub fn validate(&self, schema: &TableSchema) -> Result<()> {
-        let named = self.columns.iter().chain(self.predicates.iter().map(|predicate| &predicate.column));
+        let tested = self.predicates.iter().map(|predicate| &predicate.column);
+        let prefiltered = self.prefilter.iter().flat_map(|prefilter| prefilter.columns());
+        let named = self.columns.iter().chain(tested).chain(prefiltered);
         for id in named {
             if schema.column(*id).is_none() {
                 return Err(Error::missing(format!("table {} has no column {id}", schema.shown_name())));
@@ -162,6 +170,16 @@ pub struct SeriesRun {
     pub series: SeriesId,
     /// How many rows.
     pub rows: u32,
+}
+
+/// A condition that only the reader of a scan can judge, as it is written in the reader's language, or is found out while rows
+/// are read: the values that a join looks for, the least of the first rows so far.
+pub trait Prefilter: fmt::Debug + Send + Sync {
+    /// The columns that it looks at, each once.
+    fn columns(&self) -> &[ColumnId];
+
+    /// Which of some rows, given by these columns, are of use. `None` if it cannot say: then all are.
+    fn keep(&self, columns: &[ArrayRef]) -> Option<BooleanBuffer>;
 }
 
 /// The batches of a scan.

@@ -3,6 +3,7 @@
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::{TableVersion, Version};
 use crate::reading::aggregate::aggregate;
+use crate::reading::key_splits::split_keys;
 use crate::reading::query_cost::{estimate_rows, is_light_aggregate, is_light_scan};
 use crate::reading::scan::keyed::KeyedScan;
 use crate::reading::scan::keyed_rows::key_types;
@@ -14,10 +15,10 @@ use crate::rows::key::{self, KeyRange, SeriesKeys};
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{
-    AggregateRequest, Direction, Order, PartialAggregates, RowSelection, RowStream, ScanRequest, SeriesSet,
-    Snapshot,
+    AggregateRequest, Direction, KeyBound, Order, PartialAggregates, RowSelection, RowStream, ScanRequest,
+    SeriesSet, Snapshot,
 };
-use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange, before_long_work};
+use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange, Value, before_long_work};
 use std::sync::Arc;
 
 /// A view of an engine.
@@ -58,8 +59,8 @@ impl EngineSnapshot {
         request: &ScanRequest,
     ) -> Result<SeriesRequest> {
         let (series, keys, time) = series_selection(&request.rows)?;
-        let spec =
-            ScanSpec::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
+        let (columns, predicates) = (&request.columns, &request.predicates);
+        let spec = ScanSpec::new(&table.schema, columns, predicates, request.skip_empty_rows, None);
         Ok(SeriesRequest {
             table: table.clone(),
             sequence: self.sequence,
@@ -77,8 +78,9 @@ impl EngineSnapshot {
     /// A scan of a table with another key.
     async fn scan_keys(&self, table: &TableVersion, request: &ScanRequest) -> Result<Box<dyn RowStream>> {
         let range = KeyRange::of(&request.rows, &table.schema)?;
-        let spec =
-            ScanSpec::new(&table.schema, &request.columns, &request.predicates, request.skip_empty_rows);
+        let (columns, predicates) = (&request.columns, &request.predicates);
+        let prefilter = request.prefilter.as_ref();
+        let spec = ScanSpec::new(&table.schema, columns, predicates, request.skip_empty_rows, prefilter);
         let at_least_one = |limit: Option<usize>| limit != Some(0);
         if range.is_one()
             && key::is_whole(&range.start, &key_types(&table.schema))
@@ -140,6 +142,17 @@ impl Snapshot for EngineSnapshot {
         let bounds = table.partitions_in(within).filter_map(|partition| partition.time_bounds());
         let bounds = bounds.map(|bounds| bounds.intersect(within)).filter(|bounds| !bounds.is_empty());
         Ok(bounds.reduce(|a, b| TimeRange::new(a.start_ns.min(b.start_ns), a.end_ns.max(b.end_ns))))
+    }
+
+    async fn split_keys(
+        &self,
+        table: TableId,
+        (start, end): (&KeyBound, &KeyBound),
+        parts: usize,
+    ) -> Result<Vec<Vec<Value>>> {
+        let table = self.version.table(table)?;
+        let rows = RowSelection::Keys { start: start.clone(), end: end.clone() };
+        split_keys(table, &KeyRange::of(&rows, &table.schema)?, parts)
     }
 
     async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {

@@ -18,6 +18,7 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use nyala_core::store::{CellColumn, Comparison};
 use nyala_core::{ColumnType, Error, Result, Value};
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -284,6 +285,12 @@ impl Column {
                 return;
             }
         }
+        if let (Values::Bytes(strings), Some(holds)) = (&self.values, bytes_test(comparison)) {
+            for (row, keep) in keep.iter_mut().enumerate() {
+                *keep = *keep && self.state(row) == VALUE && holds(strings.get(row));
+            }
+            return;
+        }
         for (row, keep) in keep.iter_mut().enumerate() {
             *keep = *keep && comparison.holds(self.value(row, column_type).as_ref());
         }
@@ -416,6 +423,34 @@ fn filter_words(
         (ColumnType::Float64, Value::Float(bound)) => compare!(*bound, f64::from_bits),
         _ => None,
     }
+}
+
+type BytesTest<'a> = Box<dyn Fn(&[u8]) -> bool + 'a>;
+
+/// A comparison with strings or bytes as a test of bytes: both are in the order of their bytes.
+fn bytes_test(comparison: &Comparison) -> Option<BytesTest<'_>> {
+    fn bytes(value: &Value) -> Option<&[u8]> {
+        match value {
+            Value::String(text) => Some(text.as_bytes()),
+            Value::Binary(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+    let (value, holds): (&Value, fn(Ordering) -> bool) = match comparison {
+        Comparison::Equal(value) => (value, Ordering::is_eq),
+        Comparison::NotEqual(value) => (value, Ordering::is_ne),
+        Comparison::Less(value) => (value, Ordering::is_lt),
+        Comparison::LessOrEqual(value) => (value, Ordering::is_le),
+        Comparison::Greater(value) => (value, Ordering::is_gt),
+        Comparison::GreaterOrEqual(value) => (value, Ordering::is_ge),
+        Comparison::In(values) => {
+            let values: Vec<&[u8]> = values.iter().map(bytes).collect::<Option<_>>()?;
+            return Some(Box::new(move |cell| values.contains(&cell)));
+        }
+        Comparison::IsNull | Comparison::IsNotNull => return None,
+    };
+    let value = bytes(value)?;
+    Some(Box::new(move |cell| holds(cell.cmp(value))))
 }
 
 /// The cells of a written column, to be read one by one as words, wides or bytes.

@@ -7,6 +7,7 @@
 use crate::rows::column_buffer::{CellSource, Column, Values};
 use nyala_core::store::{KeyBound, RowSelection};
 use nyala_core::{ColumnType, Error, Result, TableSchema, TimeRange, Value};
+use std::borrow::Cow;
 use std::ops::Bound;
 
 const SIGN: u64 = 1 << 63;
@@ -54,21 +55,11 @@ fn encode_bytes(key: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends the cells of an encoded key to columns, one per key column. Keys are made by this module, so
 /// one that does not decode is a broken invariant.
-pub(crate) fn decode_into(mut key: &[u8], types: &[ColumnType], columns: &mut [Option<&mut Column>]) {
+pub(crate) fn decode_into(mut key: &[u8], types: &[ColumnType], columns: &mut [Option<Column>]) {
     for (column_type, column) in types.iter().zip(columns) {
         match column_type {
             ColumnType::String | ColumnType::Binary => {
-                let mut bytes = Vec::new();
-                loop {
-                    let position = key.iter().position(|byte| *byte == 0).expect("strings in keys are ended");
-                    bytes.extend_from_slice(&key[..position]);
-                    let ended = key[position + 1] == 1;
-                    key = &key[position + 2..];
-                    if ended {
-                        break;
-                    }
-                    bytes.push(0);
-                }
+                let bytes = take_bytes(&mut key);
                 if let Some(column) = column {
                     column.push_bytes(&bytes);
                 }
@@ -93,6 +84,24 @@ pub(crate) fn decode_into(mut key: &[u8], types: &[ColumnType], columns: &mut [O
                 }
             }
         }
+    }
+}
+
+/// Takes a string off the beginning of a key.
+fn take_bytes<'a>(key: &mut &'a [u8]) -> Cow<'a, [u8]> {
+    let mut joined = Vec::new();
+    loop {
+        let position = memchr::memchr(0, key).expect("strings in keys are ended");
+        let (part, is_last) = (&key[..position], key[position + 1] == 1);
+        *key = &key[position + 2..];
+        if is_last && joined.is_empty() {
+            return Cow::Borrowed(part);
+        }
+        joined.extend_from_slice(part);
+        if is_last {
+            return Cow::Owned(joined);
+        }
+        joined.push(0);
     }
 }
 
@@ -326,6 +335,7 @@ fn encode_bound(bound: &KeyBound, schema: &TableSchema) -> Result<Bound<Vec<u8>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::column_buffer::Kind;
 
     #[test]
     fn strings_order_as_bytes_and_decode() {
@@ -341,13 +351,9 @@ mod tests {
             .collect();
         assert!(keys.is_sorted());
         for (text, key) in texts.iter().zip(&keys) {
-            let mut first = Column::new(crate::rows::column_buffer::Kind::Bytes);
-            let mut second = Column::new(crate::rows::column_buffer::Kind::Word);
-            decode_into(
-                key,
-                &[ColumnType::Binary, ColumnType::Int32],
-                &mut [Some(&mut first), Some(&mut second)],
-            );
+            let mut columns = [Kind::Bytes, Kind::Word].map(|kind| Some(Column::new(kind)));
+            decode_into(key, &[ColumnType::Binary, ColumnType::Int32], &mut columns);
+            let [first, second] = columns.map(|column| column.expect("it is asked for"));
             assert_eq!(first.value(0, ColumnType::Binary), Some(Value::Binary(text.to_vec())));
             assert_eq!(second.value(0, ColumnType::Int32), Some(Value::Int(-5)));
         }

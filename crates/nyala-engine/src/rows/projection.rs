@@ -1,6 +1,6 @@
 //! Which columns are read: memtables and rowsets are read by the same projection.
 
-use crate::rows::column_buffer::Kind;
+use crate::rows::column_buffer::{Column, Kind};
 use nyala_core::{ColumnId, ColumnType};
 use std::sync::Arc;
 
@@ -23,6 +23,11 @@ impl Projection {
             Arc::new(Self { columns: columns.clone(), kinds, addresses: None })
         });
         Self { columns, kinds, addresses }
+    }
+
+    /// The first ones, without rows.
+    pub(crate) fn empty_columns(&self, count: usize) -> Vec<Column> {
+        self.kinds[..count].iter().map(|kind| Column::new(*kind)).collect()
     }
 
     /// No column: for readers of keys.

@@ -234,6 +234,7 @@ impl MeasurementRows {
             skip_empty_rows: true,
             order,
             ties: ties.into(),
+            prefilter: None,
             limit: None,
             // Rows that are dropped after the scan must not use up the limit.
             limit_per_prefix: limit_per_series.filter(|_| condition.is_none() && shows_all_references),

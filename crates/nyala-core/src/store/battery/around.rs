@@ -1,7 +1,7 @@
 //! Changes whose surroundings the subject is asked for later: the store just before and just after each.
 
 use super::super::memory::MemoryStore;
-use super::super::{Around, Feature, SnapshotRef, Store};
+use super::super::{Around, Atomicity, Feature, SnapshotRef, Store};
 use super::compare::{Outcome, compare_snapshots};
 use super::generate::Generator;
 use super::latest;
@@ -25,13 +25,15 @@ struct Known {
 pub(super) type Before = Option<(Sequence, SnapshotRef)>;
 
 impl Changes {
-    /// Before a change; `None` if the subject keeps no past.
+    /// Before a change; `None` if the subject keeps no past, or may make several writes of one change.
     pub(super) async fn before(
         &self,
         subject: &dyn Store,
         model: &MemoryStore,
     ) -> std::result::Result<Before, String> {
-        match subject.capabilities().features.has(Feature::History) {
+        let capabilities = subject.capabilities();
+        let is_one_write = capabilities.atomicity == Atomicity::Batch;
+        match capabilities.features.has(Feature::History) && is_one_write {
             true => Ok(Some((latest(subject).await?.sequence(), model.latest()))),
             false => Ok(None),
         }

@@ -12,12 +12,12 @@ use crate::time::TimeRange;
 use crate::value::Value;
 use std::collections::BTreeMap;
 
-type Row = Vec<Option<Value>>;
+pub(super) type Row = Vec<Option<Value>>;
 pub(super) type Contents = BTreeMap<Vec<Value>, BTreeMap<ColumnId, Value>>;
 pub(super) type Outcome = std::result::Result<(), String>;
 
 /// The rows of a scan. In a table of series, each row starts with its series.
-async fn rows_of(snapshot: &dyn Snapshot, request: &ScanRequest) -> Result<Vec<Row>> {
+pub(super) async fn rows_of(snapshot: &dyn Snapshot, request: &ScanRequest) -> Result<Vec<Row>> {
     let mut stream = snapshot.scan(request.clone()).await?;
     let mut rows = Vec::new();
     while let Some(batch) = stream.next().await? {
@@ -56,7 +56,7 @@ pub(super) async fn contents(snapshot: &dyn Snapshot, table: TableId) -> Result<
         .collect())
 }
 
-fn compare_outcomes<T: PartialEq>(
+pub(super) fn compare_outcomes<T: PartialEq>(
     subject: Result<T>,
     model: Result<T>,
     differ: impl Fn(&T, &T) -> String,

@@ -15,6 +15,7 @@ mod compare;
 mod follower;
 mod following;
 mod generate;
+mod hints;
 mod request;
 mod stages;
 mod step;
@@ -31,6 +32,7 @@ use around::Changes;
 use async_trait::async_trait;
 use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_scan, compare_sliding};
 use following::Followers;
+use hints::{compare_parts, compare_prefiltered};
 use stages::Stages;
 
 /// What may be done to a store between operations without a reader noticing it.
@@ -218,7 +220,10 @@ pub async fn check_reads(
         let request = generator.scan(&table);
         compare_scan(subject, model, table.model, &request).await?;
     }
-    if table.schema.is_series_keyed() {
+    if !table.schema.is_series_keyed() {
+        compare_prefiltered(generator, (subject, model), &table).await?;
+        compare_parts(generator, (subject, model), &table).await?;
+    } else {
         for _ in 0..3 {
             let request = generator.aggregate(&table);
             compare_aggregate(subject, model, table.model, &request).await?;

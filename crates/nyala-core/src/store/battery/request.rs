@@ -45,6 +45,7 @@ impl Generator {
             skip_empty_rows: self.chance(3),
             order,
             ties: ties.into(),
+            prefilter: None,
             limit: self.chance(3).then(|| self.below(30) as usize),
             limit_per_prefix: prefixed.then(|| 1 + self.below(3) as usize),
         }

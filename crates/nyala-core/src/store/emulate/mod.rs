@@ -27,6 +27,7 @@ mod time_order;
 use super::aggregate::aggregate_by_scan;
 use super::*;
 use crate::schema::ColumnType;
+use crate::value::Value;
 use filter::Filter;
 use newest::NewestRowsScan;
 
@@ -244,6 +245,15 @@ impl Snapshot for EmulatedSnapshot {
 
     async fn estimate_reads(&self, scan: &ScanRequest, aggregated: bool) -> Result<Option<ServerReads>> {
         self.snapshot.estimate_reads(scan, aggregated).await
+    }
+
+    async fn split_keys(
+        &self,
+        table: TableId,
+        between: (&KeyBound, &KeyBound),
+        parts: usize,
+    ) -> Result<Vec<Vec<Value>>> {
+        self.snapshot.split_keys(table, between, parts).await
     }
 
     fn reads(&self) -> Option<ServerReads> {

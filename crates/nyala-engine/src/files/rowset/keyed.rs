@@ -1,7 +1,8 @@
 //! Reading a rowset of a table with any other key: group by group, in either direction.
 
 use super::format::{BlockRef, ColumnEntry};
-use super::group_blocks::{GroupBlocks, Reason};
+use super::group_blocks::Reason;
+use super::keyed_group::KeyedGroup;
 use super::keyed_page::KeyedPage;
 use super::reader::{LoadedFooter, Rowset, RowsetKind, Use};
 use crate::files::rowset::verified::VerifiedBlock;
@@ -11,7 +12,7 @@ use crate::rows::column_buffer::{ABSENT, Column, Kind, Values};
 use crate::rows::key::{self, KeyRange};
 use crate::rows::merge::RowBatch;
 use crate::rows::projection::Projection;
-use nyala_core::{ColumnId, ColumnType, Error, Result, TableSchema};
+use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
 use std::sync::Arc;
 
 /// Reads the rows of a range of keys.
@@ -165,43 +166,58 @@ impl KeyedCursor {
         }
     }
 
-    /// All rows of a group.
-    pub(crate) fn read_group(&mut self, number: usize, group: usize) -> Result<RowBatch<ByteVec>> {
+    /// Moves past the next group, if all its rows are inside the range and before a key, so that nothing has rows between
+    /// them. Returns its page and its place there.
+    pub(crate) fn next_alone(&mut self, before: Option<&[u8]>) -> Result<Option<(usize, usize)>> {
+        let Some((number, group)) = self.next else { return Ok(None) };
+        if self.backward || self.footer.version < 4 || self.rowset.meta.kind == RowsetKind::Versions {
+            return Ok(None);
+        }
+        let (block, following) = (self.page(number)?, self.after(number, group));
+        let page = block.as_keyed_page().expect("was checked");
+        let ends_before = |key: &[u8]| match following {
+            Some((next, 0)) => self.footer.pages[next].first_key.as_slice() <= key,
+            Some((_, next)) => page.first_key(next) <= key,
+            None => self.footer.last_key.as_slice() < key,
+        };
+        let is_alone = page.first_key(group) >= self.range.start.as_slice()
+            && self.range.end.as_deref().is_none_or(ends_before)
+            && before.is_none_or(ends_before);
+        if !is_alone {
+            return Ok(None);
+        }
+        self.next = following;
+        Ok(Some((number, group)))
+    }
+
+    /// A group, of which columns are read one by one. Since version 4.
+    pub(crate) fn group(&mut self, number: usize, group: usize) -> Result<KeyedGroup<'_>> {
         let block = self.page(number)?;
         let page = block.as_keyed_page().expect("was checked");
-        let entry = page.entry(group);
+        let places = self.rowset.column_places(&self.footer, &page, group, &self.projection);
+        let reason = if self.use_of == Use::Once { Reason::Rewrite } else { Reason::Scan };
+        KeyedGroup::new(&self.rowset, (&page, group), places, &self.key_types, reason)
+    }
+
+    /// All rows of a group.
+    pub(crate) fn read_group(&mut self, number: usize, group: usize) -> Result<RowBatch<ByteVec>> {
         let mut batch: RowBatch<ByteVec> = RowBatch::empty(&self.projection.kinds);
-        let markers;
+        let mut markers = Column::new(Kind::Word);
         if self.footer.version < 4 {
-            batch.keys = self.keys_of_columns(number, group, entry.rows)?;
+            let block = self.page(number)?;
+            let rows = block.as_keyed_page().expect("was checked").entry(group).rows;
+            batch.keys = self.keys_of_columns(number, group, rows)?;
             for (place, column) in self.projection.columns.iter().enumerate() {
-                batch.columns[place] = self.stored_column(number, group, entry.rows, *column)?;
+                batch.columns[place] = self.stored_column(number, group, rows, *column)?;
             }
-            markers = self.stored_column(number, group, entry.rows, (MARKER_COLUMN, ColumnType::Int8))?;
+            markers = self.stored_column(number, group, rows, (MARKER_COLUMN, ColumnType::Int8))?;
         } else {
-            let places = self.rowset.column_places(&self.footer, &page, group, &self.projection);
-            let wanted = places.iter().map(|(place, _)| *place);
-            let reason = if self.use_of == Use::Once { Reason::Rewrite } else { Reason::Scan };
-            let blocks = GroupBlocks::new(&self.rowset, entry, page.blocks(group), wanted, reason)?;
-            blocks.keys().decode(0..entry.rows as usize, &mut batch.keys);
-            if !(0..batch.rows()).all(|row| key::is_whole(batch.keys.get(row), &self.key_types)) {
-                let error = Error::invalid("a key of other columns");
-                return Err(self.rowset.corrupt(entry.directory, &error));
+            let group = self.group(number, group)?;
+            group.keys(&mut batch.keys)?;
+            for (place, column) in batch.columns.iter_mut().enumerate() {
+                group.decode(place, 0..group.rows(), column)?;
             }
-            let read = |place: BlockRef, column_type, column: &mut Column| match place.length {
-                0 => {
-                    column.push_state(ABSENT, entry.rows as usize);
-                    Ok(())
-                }
-                _ => blocks.read(place, column_type, |block| block.decode(0..entry.rows, column)),
-            };
-            for (column, (place, column_type)) in batch.columns.iter_mut().zip(&places) {
-                read(*place, *column_type, column)?;
-            }
-            let (place, column_type) = places[places.len() - 1];
-            let mut column = Column::new(Kind::Word);
-            read(place, column_type, &mut column)?;
-            markers = column;
+            group.markers(&mut markers)?;
         }
         if markers.all_values()
             && let Values::Word(words) = markers.values

@@ -136,6 +136,17 @@ impl KeyBlock<'_> {
         is_it.then_some(row)
     }
 
+    /// Shows the keys of some rows, one after the other.
+    pub(crate) fn each(&self, rows: impl Iterator<Item = u32>, mut see: impl FnMut(&[u8])) {
+        let prefix = self.prefix();
+        let mut key = prefix.to_vec();
+        for row in rows {
+            key.truncate(prefix.len());
+            key.extend_from_slice(self.suffix(row as usize));
+            see(&key);
+        }
+    }
+
     /// Appends the keys of some rows.
     pub(crate) fn decode(&self, rows: Range<usize>, out: &mut ByteVec) {
         let prefix = self.prefix();

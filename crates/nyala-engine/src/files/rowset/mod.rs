@@ -15,6 +15,7 @@ pub(crate) mod format;
 pub(crate) mod gather;
 pub(crate) mod group_blocks;
 pub(crate) mod keyed;
+pub(crate) mod keyed_group;
 pub(crate) mod keyed_page;
 pub(crate) mod keys;
 pub(crate) mod loaded;

@@ -71,7 +71,7 @@ async fn aggregate_series(
             )));
         }
     }
-    let spec = ScanSpec::new(&table.schema, &measured, &request.predicates, false);
+    let spec = ScanSpec::new(&table.schema, &measured, &request.predicates, false, None);
     let sources: Vec<MeasureSource> = spec
         .output
         .iter()

@@ -6,6 +6,7 @@
 
 use crate::files::rowset::Rowset;
 use crate::files::rowset::keyed::KeyedCursor;
+use crate::files::rowset::keyed_group::KeyedGroup;
 use crate::files::rowset::reader::Use;
 use crate::memory::memtable::Memtable;
 use crate::rows::byte_vec::ByteVec;
@@ -134,6 +135,24 @@ impl KeyMerge {
         }
     }
 
+    /// The next rows, if they are a whole group of a rowset and nothing else has rows between them. Nothing at the end,
+    /// too.
+    pub(crate) fn next_alone(&mut self) -> Result<Option<KeyedGroup<'_>>> {
+        let Some(position) = self.nearest_bound() else { return Ok(None) };
+        self.open(position)?;
+        let (before, rest) = self.sources.split_at_mut(position);
+        let (source, after) = rest.split_first_mut().expect("a source has that position");
+        let SourceReader::Cursor(cursor, hiding) = &mut source.reader else { return Ok(None) };
+        if !source.left.is_empty() || !hiding.is_empty() {
+            return Ok(None);
+        }
+        let others = before.iter().chain(&*after).filter_map(MergeSource::first_key).min();
+        let Some((page, group)) = cursor.next_alone(others)? else { return Ok(None) };
+        source.bound = cursor.bound()?;
+        source.exhausted = source.bound.is_none();
+        Ok(Some(cursor.group(page, group)?))
+    }
+
     /// The source whose unread rows come first.
     fn nearest_bound(&self) -> Option<usize> {
         let unread = self.sources.iter().enumerate().filter(|(_, source)| !source.exhausted);
@@ -146,8 +165,8 @@ impl KeyMerge {
         nearest.map(|(_, position)| position)
     }
 
-    /// Reads the next rows of a source.
-    fn read(&mut self, position: usize) -> Result<()> {
+    /// Opens a rowset, if it was not yet.
+    fn open(&mut self, position: usize) -> Result<()> {
         let source = &mut self.sources[position];
         if let SourceReader::Rowset(rowset) = &source.reader {
             let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
@@ -157,6 +176,13 @@ impl KeyMerge {
                 KeyedCursor::new(rowset, &self.schema, projection, range, self.backward, self.use_of)?;
             source.reader = SourceReader::Cursor(Box::new(cursor), hiding);
         }
+        Ok(())
+    }
+
+    /// Reads the next rows of a source.
+    fn read(&mut self, position: usize) -> Result<()> {
+        self.open(position)?;
+        let source = &mut self.sources[position];
         match &mut source.reader {
             SourceReader::Rowset(_) => unreachable!("was just opened"),
             SourceReader::Cursor(cursor, hiding) => {
@@ -215,6 +241,15 @@ impl KeyMerge {
 }
 
 impl MergeSource {
+    /// Going forwards, no row that is left has a lesser key. Nothing if no row is left.
+    fn first_key(&self) -> Option<&[u8]> {
+        match (self.left.is_empty(), self.exhausted) {
+            (false, _) => Some(self.chunk.keys.get(self.left.start)),
+            (true, false) => Some(self.bound.as_deref().unwrap_or_default()),
+            (true, true) => None,
+        }
+    }
+
     /// Takes the rows before a limit out of those that are left; all where there is no limit.
     fn take(&mut self, limit: Option<&Option<Vec<u8>>>, backward: bool) -> Range<usize> {
         let Range { start, end } = self.left.clone();

@@ -1,15 +1,20 @@
 //! The rows of a scan of a table with any key: what its sources have, merged by key ([`KeyMerge`]), filtered and limited.
 //! Partitions hold distinct keys, so their order among the sources does not matter.
+//!
+//! Most groups of a table that was settled need not be merged with anything. Of these, conditions are tested first, and the
+//! other columns are decoded for the rows that they leave, straight into the batch; keys only if they are asked for.
 
 use super::BATCH_ROWS;
 use super::filter::{test, test_empty};
-use super::key_merge::{CHUNK_ROWS, KeyMerge, bytes_of};
+use super::group_rows::{GroupRows, Usefulness};
+use super::key_merge::{CHUNK_ROWS, KeyMerge};
+use super::pending_batch::{KeyColumns, PendingBatch};
 use super::scan_buffer::BATCH_BYTES;
 use super::scan_spec::ScanSpec;
 use crate::files::rowset::reader::Use;
 use crate::memory::version::TableVersion;
 use crate::rows::byte_vec::ByteVec;
-use crate::rows::column_buffer::{Column, Kind};
+use crate::rows::column_buffer::Column;
 use crate::rows::key::{self, KeyRange};
 use crate::rows::merge::{self, RowBatch, keep_rows};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
@@ -23,14 +28,17 @@ const PAUSE_ROWS: usize = 1 << 16;
 /// Rows that are read batch by batch.
 pub(super) struct KeyedRows {
     merge: KeyMerge,
-    spec: ScanSpec,
-    key_types: Vec<ColumnType>,
+    spec: Arc<ScanSpec>,
+    key_types: Arc<[ColumnType]>,
     rows_left: usize,
     limit_per_prefix: Option<usize>,
     /// First key column of the last row, encoded, and its rows so far.
     prefix: Option<(Vec<u8>, usize)>,
     /// Rows read since other work could go on.
     rows_since_pause: usize,
+    usefulness: Usefulness,
+    /// Whether a batch was returned: then the next one will probably be full.
+    has_returned: bool,
     /// For the memory of its sources and of the batch under way.
     charge: Charge,
     budget: Arc<MemoryBudget>,
@@ -56,12 +64,14 @@ impl KeyedRows {
         }
         Ok(Self {
             merge,
-            spec,
-            key_types: key_types(&table.schema),
+            spec: Arc::new(spec),
+            key_types: key_types(&table.schema).into(),
             rows_left: limit.unwrap_or(usize::MAX),
             limit_per_prefix,
             prefix: None,
             rows_since_pause: 0,
+            usefulness: Usefulness::default(),
+            has_returned: false,
             charge: budget.charge(Component::Query, 0),
             budget: budget.clone(),
         })
@@ -74,10 +84,10 @@ impl KeyedRows {
                 *rows
             }
             _ => {
-                let mut column = Column::new(Kind::of(self.key_types[0]));
-                key::decode_into(key, &self.key_types[..1], &mut [Some(&mut column)]);
+                let mut first = KeyColumns::new(&self.key_types, |position| position == 0);
+                first.push(key);
                 let mut prefix = Vec::new();
-                key::encode_decoded(&mut prefix, &column, self.key_types[0], 0);
+                key::encode_decoded(&mut prefix, first.column(0), self.key_types[0], 0);
                 self.prefix = Some((prefix, 1));
                 1
             }
@@ -121,34 +131,45 @@ impl KeyedRows {
         Ok(Some(batch))
     }
 
+    /// Appends what the request leaves of the next group, if its rows need not be merged with others. False if there is no
+    /// such group.
+    fn append_alone(&mut self, pending: &mut PendingBatch<'_>) -> Result<bool> {
+        if self.rows_left == 0 || self.limit_per_prefix.is_some() || self.spec.skip_empty_rows {
+            return Ok(false);
+        }
+        let Some(group) = self.merge.next_alone()? else { return Ok(false) };
+        self.rows_since_pause += group.rows() as usize;
+        let rows = GroupRows::of(group, &self.spec, &self.key_types, &mut self.usefulness)?;
+        self.rows_left -= rows.append_to(pending, self.rows_left)?;
+        Ok(true)
+    }
+
     /// The next batch, and its charge, which the caller keeps while the batch is likely to be in use.
     pub(super) async fn next(&mut self) -> Result<Option<(Batch, Charge)>> {
-        let kinds = self.spec.projection.kinds.clone();
-        let mut rows: RowBatch<ByteVec> = RowBatch::empty(&kinds);
-        while rows.rows() < BATCH_ROWS && bytes_of(&rows) < BATCH_BYTES {
-            let Some(batch) = self.next_rows()? else { break };
+        let (spec, key_types) = (self.spec.clone(), self.key_types.clone());
+        let is_long = !spec.filters() && spec.prefilter.is_none() && self.rows_left >= BATCH_ROWS;
+        let mut pending = PendingBatch::new(&spec, &key_types, is_long && self.has_returned);
+        while pending.rows < BATCH_ROWS && pending.bytes() < BATCH_BYTES {
+            if !self.append_alone(&mut pending)? {
+                let Some(batch) = self.next_rows()? else { break };
+                pending.append(&batch);
+            }
             if self.rows_since_pause >= PAUSE_ROWS {
                 // A scan that finds little can be cancelled, too.
                 self.rows_since_pause = 0;
                 before_long_work().await;
             }
-            if rows.rows() == 0 {
-                rows = batch;
-            } else {
-                rows.append(&batch, 0..batch.rows());
-            }
-            let held = self.merge.held_bytes() + bytes_of(&rows);
+            let held = self.merge.held_bytes() + pending.bytes();
             self.charge.try_grow(held.saturating_sub(self.charge.bytes()))?;
         }
-        if rows.rows() == 0 {
+        if pending.rows == 0 {
             return Ok(None);
         }
-        let charge = self.budget.charge(Component::Query, bytes_of(&rows));
+        self.has_returned = true;
+        let charge = self.budget.charge(Component::Query, pending.bytes());
         self.charge.set(self.charge.bytes().min(self.merge.held_bytes()));
-        let RowBatch { keys, columns, .. } = rows;
-        let types = &self.key_types;
-        let columns = self.spec.arrays(columns, |position| key_column(&keys, types, position))?;
-        Ok(Some((Batch { rows: keys.len(), series: Vec::new(), columns }, charge)))
+        let rows = pending.rows;
+        Ok(Some((Batch { rows, series: Vec::new(), columns: pending.into_arrays(&spec)? }, charge)))
     }
 }
 
@@ -159,11 +180,7 @@ pub(crate) fn key_types(schema: &TableSchema) -> Vec<ColumnType> {
 
 /// A key column out of encoded keys.
 pub(crate) fn key_column(keys: &ByteVec, types: &[ColumnType], position: usize) -> Column {
-    let mut column = Column::new(Kind::of(types[position]));
-    for row in 0..keys.len() {
-        let mut columns: Vec<Option<&mut Column>> = (0..=position).map(|_| None).collect();
-        columns[position] = Some(&mut column);
-        key::decode_into(keys.get(row), &types[..=position], &mut columns);
-    }
-    column
+    let mut columns = KeyColumns::new(types, |own| own == position);
+    (0..keys.len()).for_each(|row| columns.push(keys.get(row)));
+    columns.into_column(position)
 }

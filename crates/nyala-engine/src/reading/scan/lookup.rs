@@ -3,12 +3,12 @@
 
 use super::filter::{test, test_empty};
 use super::keyed_rows::{key_column, key_types};
+use super::pending_batch::KeyColumns;
 use super::scan_spec::ScanSpec;
 use crate::files::rowset::bloom;
 use crate::memory::version::TableVersion;
 use crate::rows::byte_vec::ByteVec;
-use crate::rows::column_buffer::{Column, Kind, Values};
-use crate::rows::key;
+use crate::rows::column_buffer::{Column, Values};
 use crate::rows::newest_row::NewestRow;
 use crate::rows::projection::Projection;
 use async_trait::async_trait;
@@ -52,11 +52,9 @@ pub(crate) fn newest_row(
 pub(crate) fn time_of(table: &TableVersion, key: &[u8]) -> i64 {
     let Some(position) = table.schema.time_key() else { return 0 };
     let types = key_types(&table.schema);
-    let mut time = Column::new(Kind::Word);
-    let mut columns: Vec<Option<&mut Column>> = (0..=position).map(|_| None).collect();
-    columns[position] = Some(&mut time);
-    key::decode_into(key, &types[..=position], &mut columns);
-    match time.values {
+    let mut columns = KeyColumns::new(&types, |own| own == position);
+    columns.push(key);
+    match &columns.column(position).values {
         Values::Word(words) => words[0] as i64,
         _ => unreachable!("times are words"),
     }

@@ -7,11 +7,13 @@
 //! Other tables are merged over all their sources by key ([`keyed`]), or asked for one key ([`lookup`]).
 
 pub(crate) mod filter;
+mod group_rows;
 pub(crate) mod key_merge;
 pub(crate) mod keyed;
 pub(crate) mod keyed_rows;
 pub(crate) mod lookup;
 pub(crate) mod partition;
+mod pending_batch;
 mod scan_buffer;
 pub(crate) mod scan_spec;
 pub(crate) mod series;

@@ -4,9 +4,11 @@ use crate::files::rowset::gather::BlockTest;
 use crate::rows::column_buffer::Column;
 use crate::rows::projection::Projection;
 use arrow_array::ArrayRef;
+use arrow_buffer::BooleanBuffer;
 use hashbrown::HashMap;
-use nyala_core::store::Predicate;
+use nyala_core::store::{Predicate, Prefilter};
 use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
+use std::sync::Arc;
 
 /// Up to this many columns are searched one by one instead of in a hash table.
 const FEW_COLUMNS: usize = 16;
@@ -18,6 +20,34 @@ pub(crate) enum ColumnSource {
     Key(usize),
     /// From the columns outside the key: the one at this position of the projection.
     Cell(usize),
+}
+
+impl ResolvedPrefilter {
+    /// Which rows are of use, if it can say, by the columns that were read for it and those of the key.
+    pub(crate) fn keep(
+        &self,
+        cells: &[Column],
+        key: impl Fn(usize) -> Column,
+    ) -> Result<Option<BooleanBuffer>> {
+        let array = |(source, column_type): &(ColumnSource, ColumnType)| {
+            let column = match source {
+                ColumnSource::Key(position) => key(*position),
+                ColumnSource::Cell(position) => cells[*position].clone(),
+            };
+            column.into_array(*column_type)
+        };
+        let columns: Vec<ArrayRef> = self.columns.iter().map(array).collect::<Result<_>>()?;
+        Ok(self.prefilter.keep(&columns))
+    }
+}
+
+/// How many columns of a projection have to be read to have some of them: the first ones.
+fn cells_of<'a>(sources: impl Iterator<Item = &'a ColumnSource>) -> usize {
+    let cells = sources.filter_map(|source| match source {
+        ColumnSource::Cell(position) => Some(position + 1),
+        ColumnSource::Key(_) => None,
+    });
+    cells.max().unwrap_or(0)
 }
 
 /// Columns of a request, resolved.
@@ -33,6 +63,17 @@ pub(crate) struct ScanSpec {
     pub(crate) predicates: Vec<(ColumnSource, ColumnType, Predicate)>,
     /// Whether rows are left out that have no value in any returned column outside the key.
     pub(crate) skip_empty_rows: bool,
+    /// What the caller tests, if it saves reading other columns.
+    pub(crate) prefilter: Option<ResolvedPrefilter>,
+}
+
+/// A condition that the caller tests, with the columns that it looks at.
+#[derive(Debug, Clone)]
+pub(crate) struct ResolvedPrefilter {
+    pub(crate) prefilter: Arc<dyn Prefilter>,
+    pub(crate) columns: Vec<(ColumnSource, ColumnType)>,
+    /// How many of the columns of the projection are to be read for it and for predicates: the first ones.
+    pub(crate) cells: usize,
 }
 
 impl ScanSpec {
@@ -42,6 +83,7 @@ impl ScanSpec {
         columns: &[ColumnId],
         predicates: &[Predicate],
         skip_empty_rows: bool,
+        prefilter: Option<&Arc<dyn Prefilter>>,
     ) -> Self {
         let mut read: Vec<(ColumnId, ColumnType)> = Vec::new();
         // Positions of the columns beyond the first few.
@@ -70,13 +112,17 @@ impl ScanSpec {
                 (source, column_type, predicate.clone())
             })
             .collect();
-        let cells = predicates.iter().filter_map(|(source, ..)| match source {
-            ColumnSource::Cell(position) => Some(position + 1),
-            ColumnSource::Key(_) => None,
+        let tested = cells_of(predicates.iter().map(|(source, ..)| source));
+        let prefilter = prefilter.map(|prefilter| {
+            let columns: Vec<_> = prefilter.columns().iter().map(|id| resolve(*id)).collect();
+            let cells = tested.max(cells_of(columns.iter().map(|(source, _)| source)));
+            ResolvedPrefilter { prefilter: prefilter.clone(), columns, cells }
         });
-        let tested = cells.max().unwrap_or(0);
         let output = columns.iter().map(|id| resolve(*id)).collect();
-        Self { projection: Projection::new(read), tested, output, predicates, skip_empty_rows }
+        let projection = Projection::new(read);
+        // With nothing left to be read, the caller's own test is as good.
+        let prefilter = prefilter.filter(|own| own.cells < projection.kinds.len());
+        Self { projection, tested, output, predicates, skip_empty_rows, prefilter }
     }
 
     /// The conditions as tests of blocks, each with the position of its column in the projection. `None` if blocks cannot
