@@ -14,8 +14,12 @@ pub(crate) mod input;
 pub(crate) mod key_range;
 pub(crate) mod literal;
 pub(crate) mod output;
+mod parts;
+mod prefilter;
+mod reading;
 pub(crate) mod rules;
 mod scan;
+mod shown;
 mod time_text;
 
 use crate::awaited::{Awaited, at_once};
@@ -30,7 +34,7 @@ use nyala_core::TableId;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{Relation, TableDefinition};
 use scan::RelationScan;
-pub(crate) use scan::shown_as;
+pub(crate) use shown::shown_as;
 use std::fmt;
 use std::sync::Arc;
 

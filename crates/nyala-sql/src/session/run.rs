@@ -4,13 +4,13 @@ use super::Session;
 use crate::error::SqlResult;
 use crate::execution::Execution;
 use crate::plan_parameters::with_values;
+use crate::plans::renewed;
 use crate::rows::Running;
 use crate::statement::Statement;
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use nyala_core::before_long_work;
@@ -81,7 +81,7 @@ impl Session {
         values: Vec<ScalarValue>,
     ) -> SqlResult<SendableRecordBatchStream> {
         let (plan, config) = match planning {
-            Planning::Done(physical, config) => (reset_plan_states(physical.clone())?, config.clone()),
+            Planning::Done(physical, config) => (renewed(physical, config.options())?, config.clone()),
             Planning::Needed(to_plan) => {
                 before_long_work().await;
                 let state = self.state();
