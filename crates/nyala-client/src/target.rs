@@ -61,6 +61,11 @@ impl Target {
         self.addresses.iter().find(|address| address.ip().is_loopback()).map(SocketAddr::port)
     }
 
+    /// Whether both are the same place, whatever it is called.
+    pub fn is_same_place(&self, other: &Target) -> bool {
+        self.addresses.iter().any(|address| other.addresses.contains(address))
+    }
+
     /// The host's name or address, without brackets around one of IPv6.
     fn host(&self) -> &str {
         let host = match self.authority.rsplit_once(':') {
@@ -121,6 +126,8 @@ mod tests {
         assert_eq!(Target::parse("http://127.0.0.1").unwrap().local_port(), Some(80));
         let secure = Target::parse("https://[::1]/").unwrap();
         assert_eq!((&*secure.url(), secure.host(), secure.local_port()), ("https://[::1]", "::1", Some(443)));
+        let by_name = Target::parse("https://localhost:8086").unwrap();
+        assert!(target.is_same_place(&by_name) && !target.is_same_place(&secure));
         for url in [
             "127.0.0.1:8086",
             "ftp://127.0.0.1",

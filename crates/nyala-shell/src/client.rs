@@ -3,8 +3,10 @@
 use crate::error::ShellError;
 use crate::interrupt::Interrupt;
 use crate::options::{AccessArgs, ServerArgs};
+use crate::password;
 use crate::server::{Place, Server, SqlForm};
-use nyala_client::Target;
+use nyala_client::{Canceller, Target};
+use std::time::Duration;
 
 /// A server, and who asks it. Errors are what a person reads.
 pub struct Client(Server);
@@ -66,6 +68,60 @@ impl Client {
 pub fn access(args: &AccessArgs, address: &str) -> Result<(Target, String), String> {
     let found = args.target(address).and_then(|target| Ok((target, args.credentials()?)));
     found.map_err(words)
+}
+
+/// The header line of a user whose password is in an environment variable, or typed. For commands that log in to several
+/// servers, so that each has a variable of its own.
+///
+/// # Errors
+/// There is no password.
+pub fn log_in(username: &str, variable: &str) -> Result<String, String> {
+    password_of(username, variable).and_then(|password| basic(username, &password))
+}
+
+/// The header line of a name and a password.
+///
+/// # Errors
+/// They have characters that no header may have.
+pub fn basic(username: &str, password: &str) -> Result<String, String> {
+    crate::server::basic(username, password).map_err(words)
+}
+
+/// The password of a user: that of an environment variable, or typed.
+///
+/// # Errors
+/// There is neither the variable nor a terminal.
+pub fn password_of(username: &str, variable: &str) -> Result<String, String> {
+    password::of(username, &[variable]).map_err(words)
+}
+
+/// Ctrl-C as other commands see it: it ends the request under way, and the command ends in order.
+#[derive(Clone, Default)]
+pub struct CtrlC(Interrupt);
+
+impl CtrlC {
+    /// Handles Ctrl-C from now on. Without it, Ctrl-C ends the program.
+    ///
+    /// # Errors
+    /// The system has no room for a thread.
+    pub fn listen(&self) -> Result<(), String> {
+        self.0.listen().map_err(words)
+    }
+
+    /// Ends this request when Ctrl-C is pressed.
+    pub fn watch(&self, request: Canceller) {
+        self.0.watch(request);
+    }
+
+    /// Whether it was pressed.
+    pub fn is_pressed(&self) -> bool {
+        self.0.is_pressed()
+    }
+
+    /// Waits so long, or until it is pressed: then it is true.
+    pub fn is_pressed_within(&self, time: Duration) -> bool {
+        self.0.is_pressed_within(time)
+    }
 }
 
 /// An error as other commands print it, after their own "error: ".

@@ -28,7 +28,8 @@ mod statement;
 mod style;
 mod words;
 
-pub use client::{Client, access};
+pub use client::{Client, CtrlC, access, basic, log_in, password_of};
 pub use help::EXAMPLES;
 pub use options::{AccessArgs, ServerArgs, ShellArgs};
 pub use run::run;
+pub use style::escaped;

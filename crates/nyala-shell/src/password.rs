@@ -6,21 +6,21 @@ use std::fs::File;
 use std::io::{Read, Write};
 
 /// Variables that may have the password.
-const VARIABLES: [&str; 2] = ["NYALA_PASSWORD", "INFLUX_PASSWORD"];
+pub(crate) const VARIABLES: [&str; 2] = ["NYALA_PASSWORD", "INFLUX_PASSWORD"];
 const PASSWORD_BYTES_MAX: usize = 64 << 10;
 
-/// The password of a user.
-pub(crate) fn of(username: &str) -> Result<String> {
-    match VARIABLES.iter().find_map(|name| std::env::var(name).ok()) {
+/// The password of a user: that of the first of the variables that is there, or typed.
+pub(crate) fn of(username: &str, variables: &[&str]) -> Result<String> {
+    match variables.iter().find_map(|name| std::env::var(name).ok()) {
         Some(password) => Ok(password),
-        None => ask(&format!("Password of {}: ", crate::style::escaped(username))),
+        None => ask(&format!("Password of {}: ", crate::style::escaped(username)), variables[0]),
     }
 }
 
-/// Asks at the terminal, also if standard input is a file.
-pub(crate) fn ask(prompt: &str) -> Result<String> {
+/// Asks at the terminal, also if standard input is a file. The variable is what can be set instead.
+pub(crate) fn ask(prompt: &str, variable: &str) -> Result<String> {
     let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
-        ShellError::Command(format!("there is no terminal to ask for the password: set {}", VARIABLES[0]))
+        ShellError::Command(format!("there is no terminal to ask for the password: set {variable}"))
     })?;
     let failed = |error: std::io::Error| ShellError::Command(format!("asking for the password: {error}"));
     let silent = Silent::begin(&terminal).map_err(failed)?;

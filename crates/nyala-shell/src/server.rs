@@ -172,14 +172,14 @@ impl AccessArgs {
     pub(crate) fn credentials(&self) -> Result<String> {
         match (&self.token, &self.username) {
             (Some(token), _) => header(&format!("Bearer {token}")),
-            (None, Some(username)) => basic(username, &password::of(username)?),
+            (None, Some(username)) => basic(username, &password::of(username, &password::VARIABLES)?),
             (None, None) => Ok(String::new()),
         }
     }
 }
 
 /// The header line of a name and a password.
-fn basic(username: &str, password: &str) -> Result<String> {
+pub(crate) fn basic(username: &str, password: &str) -> Result<String> {
     let encoded = Base64::encode_string(format!("{username}:{password}").as_bytes());
     header(&format!("Basic {encoded}"))
 }

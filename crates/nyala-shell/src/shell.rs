@@ -330,7 +330,7 @@ impl Shell {
     }
 
     fn authenticate(&mut self, name: &str) -> Result<()> {
-        let password = password::of(name)?;
+        let password = password::of(name, &password::VARIABLES)?;
         let before = self.server.clone();
         self.server.log_in(name, &password)?;
         if let Err(error) = self.check_server() {

@@ -14,6 +14,7 @@ mod notify;
 mod restore;
 mod serve;
 mod server;
+mod shadow;
 mod shell;
 mod signals;
 
@@ -43,6 +44,7 @@ Examples:
   nyala backup /backup/nyala                  back up the running server, after the first time only what is new
   nyala restore /backup/nyala --data-dir DIR  make a data directory of the newest backup
   nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
+  nyala shadow compare                        ask a running InfluxDB and nyala the same
   nyala bench tsbs --scale 100 --duration 6h  run a benchmark";
 
 #[derive(Debug, Subcommand)]
@@ -78,6 +80,9 @@ enum Command {
     /// Import files, or what another database has stored
     #[command(subcommand)]
     Import(import::ImportCommand),
+    /// Run beside an InfluxDB 1.x: get what is written to it, and compare answers
+    #[command(subcommand, after_help = shadow::EXAMPLES)]
+    Shadow(shadow::ShadowCommand),
     /// Benchmark nyala or another server
     #[command(subcommand)]
     Bench(nyala_bench::BenchCommand),
@@ -102,6 +107,7 @@ pub fn run() -> ExitCode {
         Command::Backup(args) => return backup::run(args),
         Command::Restore(args) => return restore::run(&args),
         Command::Import(command) => return import::run(command),
+        Command::Shadow(command) => return shadow::run(command),
         Command::Shell(args) => return shell::run(&args),
         Command::Bench(command) => bench::run(&command),
         Command::Completions(args) => generate::completions(&args, Cli::command()),

@@ -109,6 +109,12 @@ impl Server {
         assert!(sent.expect("kill runs").success());
     }
 
+    /// Where it listens for HTTP.
+    #[allow(dead_code, reason = "only some programs name it to others")]
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// Where InfluxDB listens for `influxd backup`.
     #[allow(dead_code, reason = "only some programs make backups")]
     pub(crate) fn backup_address(&self) -> SocketAddr {

@@ -10,7 +10,7 @@ mod influxdb;
 mod journal;
 pub(super) mod quote;
 mod report;
-mod settings;
+pub(super) mod settings;
 mod shard;
 pub(super) mod source;
 mod survey;

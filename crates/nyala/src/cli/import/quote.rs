@@ -7,7 +7,7 @@ pub(in crate::cli) fn identifier(name: &str) -> String {
 }
 
 /// A text in single quotes.
-pub(super) fn literal(text: &str) -> String {
+pub(in crate::cli) fn literal(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n");
     format!("'{escaped}'")
 }

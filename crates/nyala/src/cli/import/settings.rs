@@ -138,7 +138,8 @@ fn create_database(database: &Database) -> String {
     }
 }
 
-fn durations(policy: &Policy) -> String {
+/// The clauses of a policy that say how long points are kept.
+pub(in crate::cli) fn durations(policy: &Policy) -> String {
     let duration = match policy.duration_ns {
         0 => "INF".to_owned(),
         duration_ns => format!("{duration_ns}ns"),

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// InfluxDB's database of numbers about itself.
-const INTERNAL: &str = "_internal";
+pub(in crate::cli) const INTERNAL: &str = "_internal";
 
 /// A part of what there is.
 #[derive(Debug, Clone, Args)]
