@@ -349,12 +349,24 @@ impl Config {
 
     /// Where to listen for clients of PostgreSQL, and whether that was asked for.
     pub fn postgres_address(&self) -> Option<(BindAddress, bool)> {
-        address_of(self.postgres_bind, DEFAULT_POSTGRES_BIND)
+        self.address_of(self.postgres_bind, DEFAULT_POSTGRES_BIND)
     }
 
     /// The same for clients of Arrow Flight SQL.
     pub fn flight_address(&self) -> Option<(BindAddress, bool)> {
-        address_of(self.flight_bind, DEFAULT_FLIGHT_BIND)
+        self.address_of(self.flight_bind, DEFAULT_FLIGHT_BIND)
+    }
+
+    /// An address that is usual, and that nobody asked for, must not keep HTTP from the port that was asked for.
+    fn address_of(&self, bind: Option<OptionalBind>, usual: SocketAddr) -> Option<(BindAddress, bool)> {
+        let http = self.http_bind.0;
+        let is_taken = http.port() == usual.port() && (http.ip() == usual.ip() || http.ip().is_unspecified());
+        match bind {
+            None if is_taken => None,
+            None => Some((BindAddress(usual), false)),
+            Some(OptionalBind::None) => None,
+            Some(OptionalBind::At(address)) => Some((address, true)),
+        }
     }
 
     fn check(&self) -> Result<(), String> {
@@ -431,18 +443,21 @@ impl Config {
     }
 }
 
-/// The address of a listener, and whether it was asked for; `None`: there is none.
-fn address_of(bind: Option<OptionalBind>, usual: SocketAddr) -> Option<(BindAddress, bool)> {
-    match bind {
-        None => Some((BindAddress(usual), false)),
-        Some(OptionalBind::None) => None,
-        Some(OptionalBind::At(address)) => Some((address, true)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn http_has_the_port_that_it_asks_for() {
+        let flight = |text: &str| {
+            let config = toml::from_str::<GivenConfig>(text).unwrap().resolve(None).unwrap();
+            config.flight_address().map(|(address, is_asked_for)| (address.to_string(), is_asked_for))
+        };
+        assert_eq!(flight(""), Some(("127.0.0.1:8087".to_owned(), false)));
+        assert_eq!(flight("http-bind = \"127.0.0.1:8087\""), None);
+        let both = "http-bind = \"127.0.0.1:8087\"\nflight-bind = \"127.0.0.1:8087\"";
+        assert_eq!(flight(both), Some(("127.0.0.1:8087".to_owned(), true)));
+    }
 
     #[test]
     fn a_weak_or_useless_secret_is_refused_and_no_secret_is_printed() {
