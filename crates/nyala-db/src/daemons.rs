@@ -9,7 +9,7 @@
 //! renewed the lead. Another server takes the lead after it has seen the same record for [`TAKEN_AFTER`], which is longer.
 //! So there are never two leaders, even if one was frozen, as long as a server asks [`Daemons::leads`] before each step.
 
-use crate::records::Records;
+use crate::records::{Records, table_named};
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -238,6 +238,28 @@ impl Daemons {
         let value = leader.to_be_bytes();
         Ok(self.records.insert([(lead_key(number).as_slice(), &value[..])]).await?.is_empty())
     }
+}
+
+/// The address of a server that uses a shared store now, if there is one. Takes longer than a heartbeat, unless all servers
+/// have left.
+pub async fn find_alive(store: &StoreRef) -> Result<Option<String>> {
+    if table_named(store, TABLE).is_none() {
+        return Ok(None);
+    }
+    let records = Records::open(store.clone(), TABLE).await?;
+    let beats = async || {
+        let mut found: BTreeMap<u64, Heartbeat> = BTreeMap::new();
+        let take = |key: &[u8], value: &[u8]| found.extend(read_beat(key, value));
+        records.visit(&[DAEMON], take).await?;
+        Ok::<_, Error>(found)
+    };
+    let before = beats().await?;
+    if before.is_empty() {
+        return Ok(None);
+    }
+    tokio::time::sleep(HEARTBEAT_INTERVAL + HEARTBEAT_INTERVAL / 2).await;
+    let is_alive = |(id, own): &(u64, Heartbeat)| before.get(id).is_none_or(|known| known.beat != own.beat);
+    Ok(beats().await?.into_iter().find(is_alive).map(|(_, own)| own.daemon.address))
 }
 
 fn daemon_key(id: u64) -> Vec<u8> {

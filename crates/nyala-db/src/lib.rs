@@ -12,6 +12,7 @@ mod delete;
 pub mod feed;
 pub mod idle;
 pub mod ingest;
+pub mod moving;
 mod names;
 mod records;
 pub mod relations;

@@ -34,7 +34,7 @@ pub struct Records {
 impl Records {
     /// Opens the table `name`, creating it if it does not exist.
     pub async fn open(store: StoreRef, name: &str) -> Result<Self> {
-        let table = open_or_create(&store, schema(name)).await?;
+        let table = open_or_create(&store, record_schema(name)).await?;
         Ok(Self { store, table })
     }
 
@@ -118,6 +118,21 @@ impl Records {
             self.write(vec![self.remove(keys.iter().map(Vec::as_slice))]).await?;
             start = Bound::Excluded(greatest);
         }
+    }
+
+    /// The records of a snapshot from the first key that starts with `first` to the last that starts with `last`.
+    pub(crate) async fn scan_in(
+        &self,
+        snapshot: &SnapshotRef,
+        first: &[u8],
+        last: &[u8],
+    ) -> Result<Box<dyn RowStream>> {
+        self.scan(snapshot, (Bound::Included(first.to_vec()), end_of(last)), None).await
+    }
+
+    /// The table of the store that holds the records.
+    pub(crate) fn table(&self) -> TableId {
+        self.table
     }
 
     /// The value under a key.
@@ -219,7 +234,7 @@ fn end_of(prefix: &[u8]) -> Bound<Vec<u8>> {
     successor(prefix).map_or(Bound::Unbounded, Bound::Excluded)
 }
 
-fn schema(name: &str) -> TableSchema {
+pub(crate) fn record_schema(name: &str) -> TableSchema {
     let key = ColumnSchema::new(KEY, "key", ColumnType::Binary).required();
     TableSchema::keyed(name, vec![key, ColumnSchema::new(VALUE, "value", ColumnType::Binary)], vec![KEY])
 }

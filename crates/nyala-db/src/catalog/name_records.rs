@@ -15,15 +15,17 @@ use nyala_core::{Error, ErrorKind, Result, Sequence, TableId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-const TABLE: &str = "nyala.names";
+pub(crate) const NAMES_TABLE: &str = "nyala.names";
 const ALIAS: u8 = b'a';
+/// What the keys of aliases begin with.
+pub(crate) const ALIASES: &[u8] = &[ALIAS];
 const PAST_NAME: u8 = b'n';
 
-fn key(kind: u8, table: TableId, rest: &[u8]) -> Vec<u8> {
+pub(crate) fn name_key(kind: u8, table: TableId, rest: &[u8]) -> Vec<u8> {
     [&[kind][..], &table.0.to_be_bytes(), rest].concat()
 }
 
-fn split_key(key: &[u8]) -> Option<(TableId, &[u8])> {
+pub(crate) fn split_name_key(key: &[u8]) -> Option<(TableId, &[u8])> {
     let (table, rest) = key.get(1..)?.split_first_chunk()?;
     Some((TableId(u32::from_be_bytes(*table)), rest))
 }
@@ -35,15 +37,15 @@ async fn visit(
     kind: u8,
     mut take: impl FnMut(TableId, &[u8], &[u8]) -> Option<()>,
 ) -> Result<()> {
-    if table_named(store, TABLE).is_none() {
+    if table_named(store, NAMES_TABLE).is_none() {
         return Ok(());
     }
     let mut broken = false;
     let take = |key: &[u8], value: &[u8]| {
-        let taken = split_key(key).and_then(|(table, rest)| take(table, rest, value));
+        let taken = split_name_key(key).and_then(|(table, rest)| take(table, rest, value));
         broken |= taken.is_none();
     };
-    Records::open(store.clone(), TABLE).await?.visit(&[kind], take).await?;
+    Records::open(store.clone(), NAMES_TABLE).await?.visit(&[kind], take).await?;
     match broken {
         true => Err(Error::new(ErrorKind::Corrupt, "a record of names of measurements is malformed")),
         false => Ok(()),
@@ -85,16 +87,16 @@ pub(super) struct NameChanges {
 
 impl NameChanges {
     pub(super) async fn new(store: &StoreRef) -> Result<Self> {
-        Ok(Self { records: Records::open(store.clone(), TABLE).await?, operations: Vec::new() })
+        Ok(Self { records: Records::open(store.clone(), NAMES_TABLE).await?, operations: Vec::new() })
     }
 
     pub(super) fn add_alias(&mut self, table: TableId, alias: &str) {
-        let key = key(ALIAS, table, alias.as_bytes());
+        let key = name_key(ALIAS, table, alias.as_bytes());
         self.operations.push(self.records.put([(&*key, &b""[..])]));
     }
 
     pub(super) fn remove_alias(&mut self, table: TableId, alias: &str) {
-        let key = key(ALIAS, table, alias.as_bytes());
+        let key = name_key(ALIAS, table, alias.as_bytes());
         self.operations.push(self.records.remove([&*key]));
     }
 
@@ -107,14 +109,14 @@ impl NameChanges {
     ) -> Result<()> {
         let mut forgotten = Vec::new();
         let old = |key: &[u8], _: &[u8]| {
-            let sequence = split_key(key).and_then(|(_, rest)| rest.try_into().ok());
+            let sequence = split_name_key(key).and_then(|(_, rest)| rest.try_into().ok());
             if sequence.is_some_and(|sequence| Sequence(u64::from_be_bytes(sequence)) < begin) {
                 forgotten.push(key.to_vec());
             }
         };
-        self.records.visit(&key(PAST_NAME, table, &[]), old).await?;
+        self.records.visit(&name_key(PAST_NAME, table, &[]), old).await?;
         self.operations.push(self.records.remove(forgotten.iter().map(Vec::as_slice)));
-        let key = key(PAST_NAME, table, &until.0.to_be_bytes());
+        let key = name_key(PAST_NAME, table, &until.0.to_be_bytes());
         self.operations.push(self.records.put([(&*key, name.as_bytes())]));
         Ok(())
     }

@@ -20,13 +20,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-const DATABASES_TABLE: &str = "nyala.databases";
+pub(crate) const DATABASES_TABLE: &str = "nyala.databases";
 /// The name that the table of databases gets when it is found damaged. It keeps the name until an operator accepts the
 /// damage.
 pub const DAMAGED_DATABASES_TABLE: &str = "nyala.databases.damaged";
 /// The old table of the times until which continuous queries have run. They are now among the records of databases.
 const RUNS_TABLE: &str = "nyala.continuous";
-const SERIES_TABLE: &str = "nyala.series";
+pub(crate) const SERIES_TABLE: &str = "nyala.series";
+/// The table of what a move into this store has done so far. It is there until the move is finished.
+pub(crate) const UNFINISHED_MOVE_TABLE: &str = "nyala.move";
 
 type PlainRecords = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -184,8 +186,14 @@ async fn set_aside(store: &StoreRef) -> Result<VersionedRecords> {
     VersionedRecords::open(store.clone(), DATABASES_TABLE, Ok).await
 }
 
-/// Refuses a store that has measurements but no table of their series: no point could be found.
+/// Refuses a store that a move has not filled yet, and one that has measurements but no table of their series: no point could
+/// be found.
 fn check_tables(store: &StoreRef) -> Result<()> {
+    if table_named(store, UNFINISHED_MOVE_TABLE).is_some() {
+        return Err(Error::conflict(
+            "a move into this store is not finished: start the same `nyala move` again, and it goes on where it was",
+        ));
+    }
     let has_measurements = store.tables().iter().any(|(_, schema)| schema.name.contains(SEPARATOR));
     match has_measurements && table_named(store, SERIES_TABLE).is_none() {
         true => {

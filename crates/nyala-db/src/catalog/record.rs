@@ -28,17 +28,17 @@ use ring::digest::{SHA256, digest};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
 
-const NOT_IDLE: u8 = b'a';
-const ID_BLOCK: u8 = b'b';
-const COLUMN_NAME: u8 = b'f';
-const HIDDEN: u8 = b'h';
+pub(super) const NOT_IDLE: u8 = b'a';
+pub(super) const ID_BLOCK: u8 = b'b';
+pub(super) const COLUMN_NAME: u8 = b'f';
+pub(super) const HIDDEN: u8 = b'h';
 pub(super) const IDLE_SET: u8 = b'i';
-const TAG_SET: u8 = b'x';
-const IDLE_TAGS: u8 = b'y';
-const MEMBER: u8 = b'm';
-const SERIES: u8 = b's';
-const SHARD_TYPE: u8 = b't';
-const OWN_TYPE: u8 = b'u';
+pub(super) const TAG_SET: u8 = b'x';
+pub(super) const IDLE_TAGS: u8 = b'y';
+pub(super) const MEMBER: u8 = b'm';
+pub(super) const SERIES: u8 = b's';
+pub(super) const SHARD_TYPE: u8 = b't';
+pub(super) const OWN_TYPE: u8 = b'u';
 pub(super) const NEXT_ID: u8 = b'n';
 
 /// Ids that a server reserves at once. When a server stops, the ids that it has not given out are lost.

@@ -29,10 +29,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The table of their records.
-const TABLE: &str = "nyala.relations";
+pub(crate) const RELATIONS_TABLE: &str = "nyala.relations";
 /// What names of tables of the store begin with that hold rows of relations. No measurement's does: names of databases
 /// contain no slash.
-const TABLE_PREFIX: &str = "relation/";
+pub(crate) const TABLE_PREFIX: &str = "relation/";
 /// Separates the parts of the key of a record.
 const SEPARATOR: char = '\u{0}';
 /// The longest name of a relation or a column, bytes, as in PostgreSQL.
@@ -86,11 +86,11 @@ impl Relations {
     }
 
     fn has_records(&self) -> bool {
-        self.store.tables().iter().any(|(_, schema)| schema.name == TABLE)
+        self.store.tables().iter().any(|(_, schema)| schema.name == RELATIONS_TABLE)
     }
 
     async fn read_all(&self) -> Result<VersionedRecords> {
-        let records = VersionedRecords::open(self.store.clone(), TABLE, Ok).await?;
+        let records = VersionedRecords::open(self.store.clone(), RELATIONS_TABLE, Ok).await?;
         self.learn(&records.read().await?)?;
         Ok(records)
     }
@@ -139,7 +139,8 @@ impl Relations {
         all
     }
 
-    fn all(&self) -> Vec<Arc<Relation>> {
+    /// All of them, by database and name.
+    pub(crate) fn all(&self) -> Vec<Arc<Relation>> {
         self.state.read().relations.values().cloned().collect()
     }
 
@@ -188,7 +189,7 @@ fn key_of(database: &str, name: &str) -> Vec<u8> {
     format!("{database}{SEPARATOR}{name}").into_bytes()
 }
 
-fn read_key(key: &[u8]) -> Result<(String, String)> {
+pub(crate) fn read_key(key: &[u8]) -> Result<(String, String)> {
     let text = std::str::from_utf8(key).map_err(|_| unknown_form(key, "its key"))?;
     let (database, name) = text.split_once(SEPARATOR).ok_or_else(|| unknown_form(key, "its key"))?;
     Ok((database.to_owned(), name.to_owned()))

@@ -10,6 +10,7 @@ mod files;
 mod generate;
 mod import;
 mod log;
+mod moving;
 mod notify;
 mod restore;
 mod serve;
@@ -44,7 +45,11 @@ Examples:
   nyala backup /backup/nyala                  back up the running server, after the first time only what is new
   nyala restore /backup/nyala --data-dir DIR  make a data directory of the newest backup
   nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
+<<<<<<< HEAD
   nyala shadow compare                        ask a running InfluxDB and nyala the same
+=======
+  nyala move --from DIR --to kudu://host:7051 move everything to an Apache Kudu cluster, or back
+>>>>>>> 4f45ca45 (Move everything from a data directory to a Kudu cluster, and back: nyala move)
   nyala bench tsbs --scale 100 --duration 6h  run a benchmark";
 
 #[derive(Debug, Subcommand)]
@@ -77,6 +82,9 @@ enum Command {
     /// Make a data directory of a backup
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArgs),
+    /// Move everything from a data directory to an Apache Kudu cluster, or back
+    #[command(after_help = moving::EXAMPLES)]
+    Move(Box<moving::MoveArgs>),
     /// Import files, or what another database has stored
     #[command(subcommand)]
     Import(import::ImportCommand),
@@ -106,6 +114,7 @@ pub fn run() -> ExitCode {
         Command::Doctor(args) => return doctor::run(*args),
         Command::Backup(args) => return backup::run(args),
         Command::Restore(args) => return restore::run(&args),
+        Command::Move(args) => return moving::run(&args),
         Command::Import(command) => return import::run(command),
         Command::Shadow(command) => return shadow::run(command),
         Command::Shell(args) => return shell::run(&args),

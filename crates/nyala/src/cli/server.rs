@@ -1,4 +1,4 @@
-//! The server that a command asks: it makes a copy of its store for a backup, and takes points that are restored.
+//! The server that a command asks: it makes a copy of its store for a backup or a move, and takes points that are restored.
 
 use clap::Args;
 use nyala_client::{Body, Connection, Target, query_escape};
@@ -40,6 +40,17 @@ pub(super) struct MadeCopy {
     pub(super) sequence: u64,
 }
 
+/// What a copy was good for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ended {
+    /// A backup was made of it.
+    Finished { bytes: u64, new_bytes: u64 },
+    /// It was read for something else.
+    Read,
+    /// There is no backup.
+    GivenUp,
+}
+
 /// A server that answers.
 pub(super) struct Server {
     target: Target,
@@ -48,7 +59,11 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn of(args: &ServerArgs) -> Result<Self, String> {
-        let (target, credentials) = nyala_shell::access(&args.access, &args.url)?;
+        Self::at(&args.url, &args.access)
+    }
+
+    pub(super) fn at(url: &str, access: &AccessArgs) -> Result<Self, String> {
+        let (target, credentials) = nyala_shell::access(access, url)?;
         let headers = format!("{credentials}User-Agent: nyala-backup\r\nConnection: close\r\n");
         Ok(Self { target, headers })
     }
@@ -60,10 +75,14 @@ impl Server {
             .map_err(|error| format!("{} answers strangely: {error}", self.target.url()))
     }
 
-    /// Has it removed; `finished` are the bytes of the backup, and those that are new.
-    pub(super) fn end(&self, name: &str, finished: Option<(u64, u64)>) -> Result<(), String> {
-        let sizes = finished.map_or(String::new(), |(bytes, new)| format!("&bytes={bytes}&new_bytes={new}"));
-        self.ask("DELETE", &format!("/api/backup?name={}{sizes}", query_escape(name)), b"").map(drop)
+    /// Has it removed.
+    pub(super) fn end(&self, name: &str, ended: Ended) -> Result<(), String> {
+        let how = match ended {
+            Ended::Finished { bytes, new_bytes } => format!("&bytes={bytes}&new_bytes={new_bytes}"),
+            Ended::Read => "&read=true".to_owned(),
+            Ended::GivenUp => String::new(),
+        };
+        self.ask("DELETE", &format!("/api/backup?name={}{how}", query_escape(name)), b"").map(drop)
     }
 
     /// Executes a statement of InfluxQL that shows nothing. The inner error is that of the statement.

@@ -48,11 +48,15 @@ struct LastBackup {
     new_bytes: u64,
 }
 
-/// What a backup that was finished has.
+/// What a copy was good for.
 #[derive(Debug, Clone, Copy)]
-pub struct Finished {
-    pub bytes: u64,
-    pub new_bytes: u64,
+pub enum Ended {
+    /// A backup was made of it, which has so much.
+    Finished { bytes: u64, new_bytes: u64 },
+    /// It was read, and is no backup.
+    Read,
+    /// There is no backup.
+    GivenUp,
 }
 
 impl Copies {
@@ -88,16 +92,17 @@ impl Copies {
         Ok((place, copied))
     }
 
-    /// Removes a copy: the backup is finished, or was given up. Blocks.
-    pub fn end(&self, name: &str, finished: Option<Finished>) -> Result<()> {
+    /// Removes a copy. Blocks.
+    pub fn end(&self, name: &str, ended: Ended) -> Result<()> {
         let known = self.state().current.take_if(|(place, _)| place.name == name);
         let Some((place, since)) = known else {
             return Err(Error::missing(format!("there is no copy {name:?}")));
         };
         let mut state = self.state();
-        match finished {
-            None => state.failures += 1,
-            Some(Finished { bytes, new_bytes }) => {
+        match ended {
+            Ended::GivenUp => state.failures += 1,
+            Ended::Read => {}
+            Ended::Finished { bytes, new_bytes } => {
                 let time_seconds = (self.clock.now_ns() / 1_000_000_000) as u64;
                 state.backups += 1;
                 state.last = LastBackup { time_seconds, duration: since.elapsed(), bytes, new_bytes };

@@ -7,7 +7,7 @@ use crate::config::{Config, Encoding, WalSync};
 use crate::server::health::Check;
 use crate::server::metric::Metric;
 use nyala_core::Result;
-use nyala_core::env::ManualClock;
+use nyala_core::env::{Clock, ManualClock, SystemClock};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
 use nyala_engine::fs::{FsRef, RealFs};
@@ -129,6 +129,12 @@ pub fn open_copy(
         log_limit_bytes: u64::MAX,
         disk: Disk::default(),
     }))
+}
+
+/// Opens a data directory that no process has open, to read it: nothing is merged or forgotten meanwhile, and nobody else opens
+/// it.
+pub fn open_to_read(dir: &Path, memory: &Arc<MemoryBudget>) -> Result<Arc<dyn Storage>> {
+    open_copy(dir, memory, SystemClock.now_ns(), Duration::ZERO)
 }
 
 /// Makes a copy of a store that no process has open. Nothing in its directory is changed.

@@ -44,7 +44,7 @@ pub trait Storage: Send + Sync + 'static {
     fn stop(&self) -> Result<()>;
 }
 
-pub use embedded::{copy_closed, open_copy};
+pub use embedded::{copy_closed, open_copy, open_to_read};
 
 /// Opens the configured store, and tells `on_replay` how many bytes of its log were replayed so far. Blocks.
 pub fn open(

@@ -1,16 +1,15 @@
 //! `nyala backup DIRECTORY`: has a copy of the store made, and moves what is new of it to a directory of backups.
 
+use super::source::Source;
 use super::{print, shown};
-use crate::backup::copies::{self, CopyPlace, Lease};
+use crate::backup::copies::CopyPlace;
 use crate::backup::destination::Destination;
 use crate::backup::files;
 use crate::backup::manifest::{FileEntry, Manifest};
 use crate::backup::{failed, make_dir, names_in};
-use crate::cli::server::{MadeCopy, Server, ServerArgs};
-use crate::storage;
+use crate::cli::server::{Ended, MadeCopy, Server, ServerArgs};
 use clap::Args;
 use nyala_bench::report::progress::Progress;
-use nyala_core::env::{Clock, SystemClock};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -35,14 +34,6 @@ pub(super) struct CreateArgs {
     server: ServerArgs,
 }
 
-/// A copy of the store, which is there while this is.
-struct Source {
-    copy: MadeCopy,
-    place: CopyPlace,
-    lease: Option<Lease>,
-    server: Option<Server>,
-}
-
 pub(super) fn run(args: &CreateArgs) -> Result<(), String> {
     let begun = Instant::now();
     // Failing that, it takes a larger share of the cores.
@@ -55,7 +46,10 @@ pub(super) fn run(args: &CreateArgs) -> Result<(), String> {
     };
     let made =
         check_place(&destination, &source.place).and_then(|()| back_up(&destination, &source, !args.copy));
-    let ended = source.end(made.as_ref().ok());
+    let ended = source.end(match &made {
+        Ok(manifest) => Ended::Finished { bytes: manifest.bytes, new_bytes: manifest.new_bytes },
+        Err(_) => Ended::GivenUp,
+    });
     let manifest = made?;
     let new = manifest.files.len();
     print(&format!(
@@ -150,56 +144,5 @@ fn check_room(dir: &Path, bytes: u64) -> Result<(), String> {
             shown(free),
             shown(bytes + SPARE_BYTES)
         )),
-    }
-}
-
-impl Source {
-    fn of_server(server: Server) -> Result<Self, String> {
-        let copy = server.make_copy()?;
-        let place = CopyPlace::beside(&copy.directory);
-        let place = place.ok_or_else(|| format!("the server names a strange place: {:?}", copy.directory));
-        let leased = place.and_then(|place| Ok((place.lease()?, place)));
-        match leased {
-            Ok((lease, place)) => Ok(Self { copy, place, lease: Some(lease), server: Some(server) }),
-            Err(words) => {
-                // If this fails, the server removes it before long.
-                let _ = server.end(&copy.name, None);
-                Err(format!(
-                    "the copy that the server has made cannot be read here: {words}. Run this on the machine of the \
-                     server, as its user or as root"
-                ))
-            }
-        }
-    }
-
-    fn of_directory(data_dir: &Path) -> Result<Self, String> {
-        let time_ns = SystemClock.now_ns();
-        if !data_dir.is_dir() {
-            return Err(format!("{} is not a directory", data_dir.display()));
-        }
-        copies::remove_unread(data_dir, None)?;
-        let (place, lease) = CopyPlace::new(data_dir, time_ns)?;
-        let copied = storage::copy_closed(data_dir, &place.dir, time_ns).map_err(|error| {
-            let _ = place.remove();
-            format!("{error} (a running server is backed up without --data-dir)")
-        })?;
-        let copy = MadeCopy {
-            name: place.name.clone(),
-            directory: place.dir.clone(),
-            time_ns,
-            sequence: copied.sequence,
-        };
-        Ok(Self { copy, place, lease: Some(lease), server: None })
-    }
-
-    /// Has the copy removed.
-    fn end(&mut self, made: Option<&Manifest>) -> Result<(), String> {
-        self.lease = None;
-        match &self.server {
-            None => self.place.remove(),
-            Some(server) => {
-                server.end(&self.copy.name, made.map(|manifest| (manifest.bytes, manifest.new_bytes)))
-            }
-        }
     }
 }

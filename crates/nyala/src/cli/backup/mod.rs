@@ -3,6 +3,7 @@
 mod create;
 mod list;
 mod prune;
+pub(super) mod source;
 mod verify;
 
 use super::log;

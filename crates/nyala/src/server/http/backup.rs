@@ -1,11 +1,11 @@
 //! `POST /api/backup` makes a copy of the store in the data directory, from which `nyala backup` takes a backup.
 //! `DELETE /api/backup?name=…` removes it when that is done; `bytes` and `new_bytes` say what the backup has, and are missing
-//! if there is none. Only administrators may do this.
+//! if there is none. `read=true`: the copy was read for a move, and was not meant to become a backup. Only administrators may do this.
 
 use super::params::Params;
 use super::response::{Answer, Failure, empty, failure, status_of, with_body};
 use super::{Context, access};
-use crate::server::copies::Finished;
+use crate::server::copies::Ended;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
@@ -42,7 +42,7 @@ async fn make(
     context.work.spawn_blocking(move || {
         if let Err(Ok((place, _))) = sender.send(copies.make()) {
             // The client has left meanwhile. If the copy cannot be removed now, it is later.
-            let _ = copies.end(&place.name, None);
+            let _ = copies.end(&place.name, Ended::GivenUp);
         }
     });
     let (place, copied) = receiver.await.map_err(|_| panicked())?.map_err(|error| failed(&error))?;
@@ -67,12 +67,16 @@ async fn end(
 ) -> Result<Response<Answer>, Failure> {
     let copies = context.databases()?.copies.clone();
     let name = of_url.get("name").to_owned();
-    let finished = match of_url.get("bytes") {
-        "" => None,
-        _ => Some(Finished { bytes: number(of_url, "bytes")?, new_bytes: number(of_url, "new_bytes")? }),
+    let (ended, what) = match (of_url.get("read"), of_url.get("bytes")) {
+        ("true", _) => (Ended::Read, "read"),
+        (_, "") => (Ended::GivenUp, "given up"),
+        _ => {
+            let (bytes, new_bytes) = (number(of_url, "bytes")?, number(of_url, "new_bytes")?);
+            (Ended::Finished { bytes, new_bytes }, "finished")
+        }
     };
-    context.audit.backup(if finished.is_some() { "finished" } else { "given up" }, &name, user, client);
-    let ended = context.work.spawn_blocking(move || copies.end(&name, finished)).await;
+    context.audit.backup(what, &name, user, client);
+    let ended = context.work.spawn_blocking(move || copies.end(&name, ended)).await;
     ended.map_err(|_| panicked())?.map_err(|error| failed(&error))?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

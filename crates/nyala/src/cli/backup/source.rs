@@ -1,0 +1,66 @@
+//! A copy of the store, which the server has made, or which is made of a directory: what is backed up, or moved.
+
+use crate::backup::copies::{self, CopyPlace, Lease};
+use crate::cli::server::{Ended, MadeCopy, Server};
+use crate::storage;
+use nyala_core::env::{Clock, SystemClock};
+use std::path::Path;
+
+/// A copy of the store, which is there while this is.
+pub(in crate::cli) struct Source {
+    pub(in crate::cli) copy: MadeCopy,
+    pub(in crate::cli) place: CopyPlace,
+    lease: Option<Lease>,
+    server: Option<Server>,
+}
+
+impl Source {
+    /// Has a server make one.
+    pub(in crate::cli) fn of_server(server: Server) -> Result<Self, String> {
+        let copy = server.make_copy()?;
+        let place = CopyPlace::beside(&copy.directory);
+        let place = place.ok_or_else(|| format!("the server names a strange place: {:?}", copy.directory));
+        let leased = place.and_then(|place| Ok((place.lease()?, place)));
+        match leased {
+            Ok((lease, place)) => Ok(Self { copy, place, lease: Some(lease), server: Some(server) }),
+            Err(words) => {
+                // If this fails, the server removes it before long.
+                let _ = server.end(&copy.name, Ended::GivenUp);
+                Err(format!(
+                    "the copy that the server has made cannot be read here: {words}. Run this on the machine of the \
+                     server, as its user or as root"
+                ))
+            }
+        }
+    }
+
+    /// Makes one of a directory that no server has open.
+    pub(super) fn of_directory(data_dir: &Path) -> Result<Self, String> {
+        let time_ns = SystemClock.now_ns();
+        if !data_dir.is_dir() {
+            return Err(format!("{} is not a directory", data_dir.display()));
+        }
+        copies::remove_unread(data_dir, None)?;
+        let (place, lease) = CopyPlace::new(data_dir, time_ns)?;
+        let copied = storage::copy_closed(data_dir, &place.dir, time_ns).map_err(|error| {
+            let _ = place.remove();
+            format!("{error} (a running server is backed up without --data-dir)")
+        })?;
+        let copy = MadeCopy {
+            name: place.name.clone(),
+            directory: place.dir.clone(),
+            time_ns,
+            sequence: copied.sequence,
+        };
+        Ok(Self { copy, place, lease: Some(lease), server: None })
+    }
+
+    /// Has the copy removed.
+    pub(in crate::cli) fn end(&mut self, ended: Ended) -> Result<(), String> {
+        self.lease = None;
+        match &self.server {
+            None => self.place.remove(),
+            Some(server) => server.end(&self.copy.name, ended),
+        }
+    }
+}
