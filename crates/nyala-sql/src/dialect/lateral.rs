@@ -1,6 +1,7 @@
 //! `FROM t, unnest(t.a) u`: rows that are made of the columns of a row beside them. DataFusion plans them as a subquery that
 //! depends on that row, and executes none that is not a join. As they read nothing else, they are computed upon that row.
 
+use super::lateral_limit::{inner, joined};
 use crate::walk::{Walk, WalkPlan};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -18,10 +19,12 @@ impl AnalyzerRule for LateralRows {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.changed_up_with_subqueries(&mut |node| {
             Ok(match node {
-                LogicalPlan::Join(join) => match computed(&join)? {
-                    Some(plan) => Transformed::yes(plan),
-                    None => Transformed::no(LogicalPlan::Join(join)),
-                },
+                LogicalPlan::Join(join) => {
+                    match computed(&join)?.map_or_else(|| joined(&join), |plan| Ok(Some(plan)))? {
+                        Some(plan) => Transformed::yes(plan),
+                        None => Transformed::no(LogicalPlan::Join(join)),
+                    }
+                }
                 other => Transformed::no(other),
             })
         })
@@ -100,14 +103,6 @@ fn upon(plan: &LogicalPlan, rows: &Arc<LogicalPlan>) -> Result<Option<LogicalPla
         }
     };
     builder.build().map(Some)
-}
-
-/// A column of the row around a subquery, where it is a column of the same rows.
-fn inner(expression: Expr) -> Result<Transformed<Expr>> {
-    Ok(match expression {
-        Expr::OuterReferenceColumn(_, column) => Transformed::yes(Expr::Column(column)),
-        other => Transformed::no(other),
-    })
 }
 
 fn columns_of(plan: &LogicalPlan) -> Vec<Expr> {

@@ -12,6 +12,7 @@ mod domain;
 mod formatted;
 mod interval;
 mod lateral;
+mod lateral_limit;
 mod operators;
 mod set_operation;
 mod subquery_value;
