@@ -90,6 +90,12 @@ impl SqlState {
     pub const UNKNOWN_CURSOR: Self = Self("34000");
     /// There is a cursor of that name.
     pub const DUPLICATE_CURSOR: Self = Self("42P03");
+    /// A prepared statement of the name is there already.
+    pub const DUPLICATE_STATEMENT: Self = Self("42P05");
+    /// A cursor does not stand on a row, or on none that can be changed.
+    pub const INVALID_CURSOR_STATE: Self = Self("24000");
+    /// A cursor cannot be all that its declaration asks for.
+    pub const INVALID_CURSOR_DEFINITION: Self = Self("42P11");
     /// invalid_authorization_specification
     pub const UNKNOWN_USER: Self = Self("28000");
     /// invalid_savepoint_specification
@@ -500,6 +506,11 @@ fn of_plan(words: String) -> SqlError {
     if words.starts_with("Correlated scalar subquery must be aggregated") {
         return SqlError::unsupported("a subquery that depends on the row around it and is no aggregate")
             .with_hint("Write max(…) or another aggregate in it, or a join.");
+    }
+    if words.contains("table function 'influxql' not found") {
+        let words = "influxql() of anything but a text";
+        return SqlError::unsupported(words)
+            .with_hint("Its columns must be known when the statement is planned.");
     }
     if words.starts_with("Invalid function") {
         return SqlError::new(SqlState::UNKNOWN_FUNCTION, words);

@@ -34,9 +34,10 @@ pub struct Rows {
     _held: Option<MemoryCharge>,
 }
 
-/// What a statement holds as long as it runs.
+/// What a statement holds as long as it runs. The fetches of a cursor share what its query holds.
+#[derive(Clone)]
 pub(crate) struct Running {
-    pub(crate) guard: QueryGuard,
+    pub(crate) guard: Arc<QueryGuard>,
     pub(crate) memory: QueryMemory,
     pub(crate) text: Arc<str>,
 }
@@ -58,7 +59,17 @@ impl Running {
 
 impl Rows {
     pub(crate) fn of(stream: SendableRecordBatchStream, running: Running) -> Self {
-        Self { stream, running: Some(running), tag: None, command: SELECT, _held: None }
+        Self::part_of(stream, Some(running))
+    }
+
+    /// Rows that a statement gives which runs already; `None`: its rows were there at once.
+    pub(crate) fn part_of(stream: SendableRecordBatchStream, running: Option<Running>) -> Self {
+        Self { stream, running, tag: None, command: SELECT, _held: None }
+    }
+
+    /// The statement that gives them.
+    pub(crate) fn running(&self) -> Option<&Running> {
+        self.running.as_ref()
     }
 
     /// The same rows, whose columns have the names that were announced.
@@ -98,7 +109,7 @@ impl Rows {
     pub(crate) fn ready(rows: RecordBatch) -> Self {
         let schema = rows.schema();
         let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter([Ok(rows)]));
-        Self { stream: Box::pin(stream), running: None, tag: None, command: SELECT, _held: None }
+        Self::part_of(Box::pin(stream), None)
     }
 
     /// The rows that a change returns, and what it did.

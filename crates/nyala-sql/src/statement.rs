@@ -4,6 +4,7 @@ use crate::as_of;
 use crate::asof_join;
 use crate::chains;
 use crate::copy::{CopyStatement, CopySubject, begins_copy};
+use crate::current_of;
 use crate::cursor::{CursorStatement, begins_cursor_statement};
 use crate::distinct_from;
 use crate::dry_run;
@@ -11,7 +12,9 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
 use crate::merge_nothing;
 use crate::numbers;
+use crate::prepare_statement::{PrepareStatement, begins_prepare};
 use crate::shape::Shape;
+use crate::target::folded;
 use crate::undo::{self, Undo};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
@@ -23,7 +26,7 @@ use std::sync::Arc;
 /// The longest text of a request, bytes.
 pub const TEXT_MAX_BYTES: usize = 16 << 20;
 /// Words that may begin a statement that the parser does not know, or knows otherwise.
-const UNKNOWN: [&str; 6] = ["copy", "alter", "declare", "fetch", "move", "close"];
+const UNKNOWN: [&str; 7] = ["copy", "alter", "declare", "fetch", "move", "close", "prepare"];
 /// How deeply expressions and queries may be nested.
 const DEPTH_MAX: usize = 100;
 
@@ -48,6 +51,8 @@ pub struct Statement {
     pub(crate) copy: Option<Arc<Copy>>,
     /// What it does with a cursor; `ast` says nothing then.
     pub(crate) cursor: Option<Arc<OfCursor>>,
+    /// The PREPARE that it is; `ast` says nothing then.
+    pub(crate) prepare: Option<Arc<OfPrepare>>,
 }
 
 /// A COPY, and the statement whose rows it copies.
@@ -66,13 +71,22 @@ pub(crate) struct OfCursor {
     text: String,
 }
 
+/// A PREPARE, and the statement that it keeps.
+#[derive(Debug)]
+pub(crate) struct OfPrepare {
+    pub(crate) written: PrepareStatement,
+    pub(crate) statement: Statement,
+    /// Its text.
+    pub(crate) text: String,
+}
+
 /// Prepared statements to be forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forgotten<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forgotten {
     /// All of the session.
     All,
     /// One, by its name.
-    One(&'a str),
+    One(String),
 }
 
 impl Statement {
@@ -92,27 +106,25 @@ impl Statement {
         chains::check(&tokens).map_err(|error| error.placed_in(text))?;
         let mut shape = Shape::of(&tokens).map(Arc::new);
         let is_repaired = tokens.iter().any(is_distinct);
-        let tokens = latest_on::rewritten(asof_join::rewritten(tokens));
+        let tokens = current_of::rewritten(latest_on::rewritten(asof_join::rewritten(tokens)));
         let mut parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens))).map_err(placed)?;
         if is_repaired {
             parsed.iter_mut().for_each(Parsed::repair_distinct);
         }
         let text: Arc<str> = text.into();
-        if parsed.len() > 1
-            || parsed.iter().any(|own| own.as_of.is_some() || own.copy.is_some() || own.cursor.is_some())
-        {
+        if parsed.len() > 1 || parsed.iter().any(Parsed::is_more_than_its_tree) {
             shape = None;
         }
         Ok(parsed.into_iter().map(|own| own.statement(&text, shape.clone())).collect())
     }
 
-    /// Which prepared statements its client wants to be forgotten; whoever keeps them does that.
-    pub fn forgotten(&self) -> Option<Forgotten<'_>> {
+    /// Which prepared statements it makes the session forget: who has something beside them can do the same.
+    pub fn forgotten(&self) -> Option<Forgotten> {
         match &*self.ast {
             ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Some(Forgotten::All),
             ast::Statement::Deallocate { name, .. } => Some(match name.value.eq_ignore_ascii_case("all") {
                 true if name.quote_style.is_none() => Forgotten::All,
-                _ => Forgotten::One(&name.value),
+                _ => Forgotten::One(folded(name)),
             }),
             _ => None,
         }
@@ -126,10 +138,14 @@ impl Statement {
         if let Some(cursor) = &self.cursor {
             return cursor.text.clone();
         }
+        if let Some(prepare) = &self.prepare {
+            return prepare.text.clone();
+        }
         if let Some(undo) = Undo::of(&self.ast) {
             return undo.to_string();
         }
-        let text = format!("{}{}", if self.is_dry_run { "DRY RUN " } else { "" }, self.ast);
+        let text =
+            current_of::shown(format!("{}{}", if self.is_dry_run { "DRY RUN " } else { "" }, self.ast));
         if let Some(rest) = text.strip_prefix("ALTER TABLE").filter(|_| self.is_view) {
             return format!("ALTER VIEW{rest}");
         }
@@ -153,6 +169,7 @@ struct Parsed {
     as_of: Option<ast::Expr>,
     copy: Option<ParsedCopy>,
     cursor: Option<ParsedCursor>,
+    prepare: Option<ParsedPrepare>,
 }
 
 /// A COPY, and the statement whose rows it copies.
@@ -168,7 +185,18 @@ struct ParsedCursor {
     text: String,
 }
 
+/// A PREPARE, and the statement that it keeps.
+struct ParsedPrepare {
+    written: PrepareStatement,
+    statement: Box<Parsed>,
+    text: String,
+}
+
 impl Parsed {
+    fn is_more_than_its_tree(&self) -> bool {
+        self.as_of.is_some() || self.copy.is_some() || self.cursor.is_some() || self.prepare.is_some()
+    }
+
     fn repair_distinct(&mut self) {
         distinct_from::repair(&mut self.ast);
         if let Some(query) = self.copy.as_mut().and_then(|copy| copy.query.as_mut()) {
@@ -177,10 +205,13 @@ impl Parsed {
         if let Some(query) = self.cursor.as_mut().and_then(|cursor| cursor.query.as_mut()) {
             query.repair_distinct();
         }
+        if let Some(prepare) = &mut self.prepare {
+            prepare.statement.repair_distinct();
+        }
     }
 
     fn statement(self, text: &Arc<str>, shape: Option<Arc<Shape>>) -> Statement {
-        let Self { ast, is_upsert, is_dry_run, is_view, as_of, copy, cursor } = self;
+        let Self { ast, is_upsert, is_dry_run, is_view, as_of, copy, cursor, prepare } = self;
         let copy = copy.map(|ParsedCopy { written, query }| {
             Arc::new(Copy { written, query: query.map(|query| query.statement(text, None)) })
         });
@@ -188,13 +219,18 @@ impl Parsed {
             let query = cursor.query.map(|query| query.statement(text, None));
             Arc::new(OfCursor { written: cursor.written, query, text: cursor.text })
         });
+        let prepare = prepare.map(|prepare| {
+            let statement = prepare.statement.statement(text, None);
+            Arc::new(OfPrepare { written: prepare.written, statement, text: prepare.text })
+        });
         let (ast, as_of) = (Arc::new(ast), as_of.map(Arc::new));
-        Statement { ast, text: text.clone(), is_upsert, is_dry_run, is_view, as_of, shape, copy, cursor }
+        let text = text.clone();
+        Statement { ast, text, is_upsert, is_dry_run, is_view, as_of, shape, copy, cursor, prepare }
     }
 
     fn plain(ast: ast::Statement) -> Self {
-        let (as_of, copy, cursor) = (None, None, None);
-        Self { ast, is_upsert: false, is_dry_run: false, is_view: false, as_of, copy, cursor }
+        let (as_of, copy, cursor, prepare) = (None, None, None, None);
+        Self { ast, is_upsert: false, is_dry_run: false, is_view: false, as_of, copy, cursor, prepare }
     }
 
     fn of_copy(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
@@ -222,10 +258,39 @@ impl Parsed {
             },
             _ => None,
         };
-        let text = part.iter().map(|token| token.token.to_string()).collect::<String>().trim().to_owned();
-        let cursor = Some(ParsedCursor { written, query, text });
+        let cursor = Some(ParsedCursor { written, query, text: text_of(part) });
         Ok(Self { cursor, ..Self::plain(nothing()) })
     }
+
+    fn of_prepare(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
+        let (written, tokens) = PrepareStatement::parse(part)?;
+        let statement = match statements(tokens)?.pop() {
+            Some(own) if own.can_be_kept() => Box::new(own),
+            _ => {
+                let words = "syntax error: PREPARE keeps a query, INSERT, UPDATE, DELETE or MERGE";
+                return Err(ParserError::ParserError(words.to_owned()));
+            }
+        };
+        let prepare = Some(ParsedPrepare { written, statement, text: text_of(part) });
+        Ok(Self { prepare, ..Self::plain(nothing()) })
+    }
+
+    /// Whether it can be kept by name.
+    fn can_be_kept(&self) -> bool {
+        matches!(
+            self.ast,
+            ast::Statement::Query(_)
+                | ast::Statement::Insert(_)
+                | ast::Statement::Update(_)
+                | ast::Statement::Delete(_)
+                | ast::Statement::Merge(_)
+        )
+    }
+}
+
+/// The text of the tokens of one statement.
+fn text_of(part: &[TokenWithSpan]) -> String {
+    part.iter().map(|token| token.token.to_string()).collect::<String>().trim().to_owned()
 }
 
 /// In the place of a statement that the parser does not know.
@@ -255,6 +320,10 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
         }
         if begins_cursor_statement(part) {
             statements.push(Parsed::of_cursor(part)?);
+            continue;
+        }
+        if begins_prepare(part) {
+            statements.push(Parsed::of_prepare(part)?);
             continue;
         }
         let mut part = part.to_vec();

@@ -12,18 +12,12 @@ use crate::message::{Bind, Target, backend};
 use crate::value::types::ColumnType;
 use crate::value::{Format, parameter};
 use datafusion::common::ScalarValue;
-use nyala_sql::{CommandTag, Forgotten, Outcome, Statement, TransactionStatus};
+use nyala_sql::{CommandTag, Forgotten, Outcome, Prepared, Statement, TransactionStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The most prepared statements of a connection. Drivers that prepare what they execute often keep 100 to 256.
-const STATEMENTS_MAX: usize = 2048;
 /// The most portals of a connection.
 const PORTALS_MAX: usize = 256;
-/// What a prepared statement is charged with, beside its text: its plan.
-const PLAN_BYTES: u64 = 16 << 10;
-/// How much larger than its text the tree of a statement is.
-const TREE_FACTOR: u64 = 16;
 
 /// A statement with values.
 pub(super) struct Portal {
@@ -49,15 +43,9 @@ enum State {
 impl Connection {
     /// Prepares a statement.
     pub(super) async fn parse(&mut self, name: String, text: &str, types: &[u32]) -> Result<(), Stop> {
-        if name.is_empty() {
-            self.forget_statement("");
-        } else if self.statements.contains_key(&name) {
-            let message = format!("prepared statement \"{name}\" already exists");
-            return Err(Failure::new("42P05", message).into());
-        }
-        if self.statements.len() >= STATEMENTS_MAX {
-            let message = format!("a connection may have {STATEMENTS_MAX} prepared statements");
-            return Err(Failure::new("54000", message).into());
+        match &*name {
+            "" => self.forget_statement(""),
+            _ => self.session.check_name_is_free(&name)?,
         }
         before_long_text(text).await;
         let mut statements = Statement::parse(text)?.into_iter();
@@ -67,33 +55,33 @@ impl Connection {
             return Err(Failure::new("42601", message).into());
         }
         let declared = declared(types)?;
-        let bytes = PLAN_BYTES + TREE_FACTOR * text.len() as u64;
-        self.charge.try_grow(bytes).map_err(Failure::from)?;
-        let stored = self.prepare(statement, &declared, bytes).await;
-        if stored.is_err() {
-            self.free(bytes);
+        let charge = self.session.charge_for_statement(text.len())?;
+        let prepared = match statement {
+            Some(statement) => Some(self.prepare(statement, &declared).await?),
+            None => None,
+        };
+        let stored = Stored::of(self.session.named(prepared, charge), &declared)?;
+        if !name.is_empty() {
+            self.session.keep_statement(name.clone(), stored.of.clone());
         }
-        self.statements.insert(name, Arc::new(stored?));
+        self.statements.insert(name, Arc::new(stored));
         backend::parse_complete(&mut self.wire.output);
         Ok(())
     }
 
     async fn prepare(
         &mut self,
-        statement: Option<Statement>,
+        statement: Statement,
         declared: &[Option<ColumnType>],
-        bytes: u64,
-    ) -> Result<Stored, Stop> {
-        let Some(statement) = statement else { return Ok(Stored::of(None, declared, bytes)?) };
+    ) -> Result<Prepared, Stop> {
         let types: Vec<_> = declared.iter().map(known_to_planner).collect();
         let preparing = self.session.prepare(statement, &types);
-        let prepared = unless_closed(&mut self.wire, preparing).await??;
-        Ok(Stored::of(Some(prepared), declared, bytes)?)
+        Ok(unless_closed(&mut self.wire, preparing).await??)
     }
 
     /// Makes a portal.
     pub(super) fn bind(&mut self, bind: Bind) -> Result<(), Stop> {
-        let statement = self.statement(&bind.statement)?.clone();
+        let statement = self.statement(&bind.statement)?;
         if bind.portal.is_empty() {
             self.forget_portal("");
         } else if self.portals.contains_key(&bind.portal) {
@@ -124,7 +112,7 @@ impl Connection {
         let bytes: usize = bind.parameters.iter().flatten().map(|value| value.len()).sum();
         let bytes = 2 * bytes as u64;
         let zone = self.session.zone();
-        let types = statement.prepared.as_ref().map(|prepared| &*prepared.parameters).unwrap_or_default();
+        let types = statement.prepared().map(|prepared| &*prepared.parameters).unwrap_or_default();
         let values = bind.parameters.iter().zip(formats).zip(statement.parameters.iter().zip(types));
         let values = values.enumerate().map(|(place, ((value, format), (sent_as, wanted)))| {
             parameter::read(value.as_deref(), format, *sent_as, wanted, zone).map_err(|mut failure| {
@@ -144,7 +132,7 @@ impl Connection {
     pub(super) fn describe(&mut self, target: &Target) -> Result<(), Stop> {
         let (statement, formats) = match target {
             Target::Statement(name) => {
-                let statement = self.statement(name)?.clone();
+                let statement = self.statement(name)?;
                 backend::parameter_description(&mut self.wire.output, &statement.parameters);
                 (statement, None)
             }
@@ -168,7 +156,7 @@ impl Connection {
     /// Says what a cursor gives: clients take it for a portal, which it is in PostgreSQL.
     fn describe_cursor(&mut self, name: &str) -> Result<(), Stop> {
         let schema = self.session.cursor_columns(name).ok_or_else(|| no_portal(name))?;
-        let columns = schema.fields().iter().zip(columns_of(schema)?);
+        let columns = schema.fields().iter().zip(columns_of(&schema)?);
         let columns = columns.map(|(field, column)| (field.name().as_str(), column, Format::Text));
         let columns: Vec<_> = columns.collect();
         backend::row_description(&mut self.wire.output, columns.into_iter());
@@ -188,7 +176,7 @@ impl Connection {
     }
 
     async fn execute_portal(&mut self, name: &str, portal: &mut Portal, most: usize) -> Result<(), Stop> {
-        let Some(prepared) = &portal.statement.prepared else {
+        let Some(prepared) = portal.statement.prepared() else {
             backend::empty_query_response(&mut self.wire.output);
             return Ok(());
         };
@@ -283,25 +271,28 @@ impl Connection {
         self.ready();
     }
 
-    fn statement(&self, name: &str) -> Result<&Arc<Stored>, Failure> {
-        self.statements.get(name).ok_or_else(|| match name {
-            "" => Failure::new("26000", "unnamed prepared statement does not exist"),
-            _ => Failure::new("26000", format!("prepared statement \"{name}\" does not exist")),
-        })
+    /// The statement of a name; it may have been made by PREPARE.
+    fn statement(&mut self, name: &str) -> Result<Arc<Stored>, Failure> {
+        let known = self.statements.get(name);
+        if name.is_empty() {
+            let missing = || Failure::new("26000", "unnamed prepared statement does not exist");
+            return known.cloned().ok_or_else(missing);
+        }
+        let named = self.session.statement(name)?;
+        if let Some(known) = known.filter(|known| Arc::ptr_eq(&known.of, &named)) {
+            return Ok(known.clone());
+        }
+        let stored = Arc::new(Stored::of(named, &[])?);
+        self.statements.insert(name.to_owned(), stored.clone());
+        Ok(stored)
     }
 
     /// Ends a statement that gives no rows.
     pub(super) fn done(&mut self, statement: &Statement, tag: &CommandTag) -> Result<(), Failure> {
         match statement.forgotten() {
             None => {}
-            Some(Forgotten::One(name)) => {
-                self.statement(name)?;
-                self.forget_statement(name);
-            }
-            Some(Forgotten::All) => {
-                let bytes = self.statements.drain().map(|(_, statement)| statement.bytes).sum();
-                self.free(bytes);
-            }
+            Some(Forgotten::One(name)) => drop(self.statements.remove(&name)),
+            Some(Forgotten::All) => self.statements.clear(),
         }
         self.report_settings();
         if let Some(change) = tag.change.filter(|_| self.wants_notices()) {
@@ -320,9 +311,8 @@ impl Connection {
     }
 
     pub(super) fn forget_statement(&mut self, name: &str) {
-        if let Some(statement) = self.statements.remove(name) {
-            self.free(statement.bytes);
-        }
+        self.statements.remove(name);
+        self.session.forget_statement(name);
     }
 
     pub(super) fn forget_portal(&mut self, name: &str) {
@@ -338,7 +328,7 @@ impl Connection {
         }
     }
 
-    /// Gives back memory of statements or portals.
+    /// Gives back memory of portals.
     fn free(&mut self, bytes: u64) {
         self.charge.set(self.charge.bytes().saturating_sub(bytes));
     }

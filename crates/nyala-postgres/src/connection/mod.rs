@@ -58,7 +58,7 @@ pub(crate) struct Connection {
     _key: CancelKey,
     statements: HashMap<String, Arc<Stored>>,
     portals: HashMap<String, Portal>,
-    /// The memory of statements and portals.
+    /// The memory of portals.
     charge: Charge,
     /// Whether messages are skipped up to the next Sync, because one before it failed.
     is_skipping: bool,

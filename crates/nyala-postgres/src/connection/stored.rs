@@ -3,45 +3,46 @@
 use crate::error::Failure;
 use crate::value::types::ColumnType;
 use arrow_schema::{DataType, Schema};
-use nyala_sql::Prepared;
+use nyala_sql::{NamedStatement, Prepared};
+use std::sync::Arc;
 
 /// PostgreSQL's type of a literal without a type.
 const UNKNOWN_OID: u32 = 705;
 
 /// A prepared statement.
 pub(super) struct Stored {
-    /// The statement; `None` for an empty text.
-    pub(super) prepared: Option<Prepared>,
+    /// The statement, which the session keeps as well if it has a name.
+    pub(super) of: Arc<NamedStatement>,
     /// The types in which its parameters are sent.
     pub(super) parameters: Vec<ColumnType>,
     /// The types of its columns; `None` if it gives no rows.
     pub(super) columns: Option<Vec<ColumnType>>,
-    /// The memory that it is charged with.
-    pub(super) bytes: u64,
 }
 
 impl Stored {
     /// A statement, and the types that the client declared.
-    pub(super) fn of(
-        prepared: Option<Prepared>,
-        declared: &[Option<ColumnType>],
-        bytes: u64,
-    ) -> Result<Self, Failure> {
-        let wanted = prepared.as_ref().map(|prepared| &*prepared.parameters).unwrap_or_default();
+    pub(super) fn of(of: Arc<NamedStatement>, declared: &[Option<ColumnType>]) -> Result<Self, Failure> {
+        let prepared = of.prepared.as_ref();
+        let wanted = prepared.map(|prepared| &*prepared.parameters).unwrap_or_default();
         let parameters =
             wanted.iter().enumerate().map(|(place, wanted)| match declared.get(place).copied().flatten() {
                 Some(declared) => Ok(declared),
                 None => ColumnType::of_values(wanted),
             });
         let parameters = parameters.collect::<Result<_, _>>()?;
-        let columns = prepared.as_ref().and_then(|prepared| prepared.columns.as_deref());
+        let columns = prepared.and_then(|prepared| prepared.columns.as_deref());
         let columns = columns.map(columns_of).transpose()?;
-        Ok(Self { prepared, parameters, columns, bytes })
+        Ok(Self { of, parameters, columns })
+    }
+
+    /// The statement; `None` for an empty text.
+    pub(super) fn prepared(&self) -> Option<&Prepared> {
+        self.of.prepared.as_ref()
     }
 
     /// The names of its columns.
     pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        let schema = self.prepared.as_ref().and_then(|prepared| prepared.columns.as_deref());
+        let schema = self.prepared().and_then(|prepared| prepared.columns.as_deref());
         let fields = schema.map(|schema| &schema.fields()[..]).unwrap_or_default();
         fields.iter().map(|field| field.name().as_str())
     }

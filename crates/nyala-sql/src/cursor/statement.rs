@@ -1,5 +1,6 @@
 //! DECLARE, FETCH, MOVE and CLOSE, as PostgreSQL's grammar has them: the parser knows other forms of them.
 
+use super::movement::{ALL, Movement};
 use crate::token_reader::TokenReader;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -10,10 +11,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 pub(crate) enum CursorStatement {
     /// Makes a cursor for a query, which the caller knows.
     Declare(Declared),
-    /// Shows the next rows.
-    Fetch { cursor: String, count: FetchCount },
-    /// Skips the next rows.
-    Move { cursor: String, count: FetchCount },
+    /// Moves, and shows the rows on the way.
+    Fetch { cursor: String, movement: Movement },
+    /// Moves.
+    Move { cursor: String, movement: Movement },
     /// Forgets a cursor; `None`: all of them.
     Close { cursor: Option<String> },
 }
@@ -28,17 +29,8 @@ pub(crate) struct Declared {
     pub(crate) is_binary: bool,
     /// Whether it must be able to go back.
     pub(crate) scrolls: bool,
-}
-
-/// How many rows are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FetchCount {
-    /// As many as there are, from the next one on.
-    All,
-    /// At most so many, from the next one on.
-    Next(u64),
-    /// Rows that the cursor has left behind, or one whose place is counted from an end.
-    Elsewhere,
+    /// Whether it must not.
+    pub(crate) is_forward_only: bool,
 }
 
 /// Whether tokens are those of a statement about a cursor.
@@ -71,10 +63,10 @@ impl CursorStatement {
             if !is_move {
                 reader.expect("fetch")?;
             }
-            let count = count(&mut reader)?;
+            let movement = movement(&mut reader)?;
             let _ = reader.takes("from") || reader.takes("in");
             let cursor = reader.name()?;
-            if is_move { Self::Move { cursor, count } } else { Self::Fetch { cursor, count } }
+            if is_move { Self::Move { cursor, movement } } else { Self::Fetch { cursor, movement } }
         };
         reader.end()?;
         Ok((statement, Vec::new()))
@@ -83,8 +75,13 @@ impl CursorStatement {
 
 /// `name [BINARY] [[NO] SCROLL] … CURSOR [WITH|WITHOUT HOLD] FOR`
 fn declared(reader: &mut TokenReader<'_>) -> Result<Declared, ParserError> {
-    let mut declared =
-        Declared { cursor: reader.name()?, is_holdable: false, is_binary: false, scrolls: false };
+    let mut declared = Declared {
+        cursor: reader.name()?,
+        is_holdable: false,
+        is_binary: false,
+        scrolls: false,
+        is_forward_only: false,
+    };
     loop {
         if reader.takes("binary") {
             declared.is_binary = true;
@@ -92,6 +89,7 @@ fn declared(reader: &mut TokenReader<'_>) -> Result<Declared, ParserError> {
             declared.scrolls = true;
         } else if reader.takes("no") {
             reader.expect("scroll")?;
+            declared.is_forward_only = true;
         } else if !reader.takes("insensitive") && !reader.takes("asensitive") {
             break;
         }
@@ -107,43 +105,41 @@ fn declared(reader: &mut TokenReader<'_>) -> Result<Declared, ParserError> {
     Ok(declared)
 }
 
-fn count(reader: &mut TokenReader<'_>) -> Result<FetchCount, ParserError> {
-    // A cursor may be called like a direction: then nothing or only FROM and a name could follow.
+fn movement(reader: &mut TokenReader<'_>) -> Result<Movement, ParserError> {
+    // A cursor may be called like a direction: then nothing could follow.
     let is_name = matches!(reader.0.peek_nth_token(1).token, Token::EOF);
-    if is_name {
-        return Ok(FetchCount::Next(1));
-    }
-    let of = |number: i64| match u64::try_from(number) {
-        Ok(number) if number > 0 => FetchCount::Next(number),
-        _ => FetchCount::Elsewhere,
-    };
-    if reader.takes("next") {
-        return Ok(FetchCount::Next(1));
+    if is_name || reader.takes("next") {
+        return Ok(Movement::Forward(1));
     }
     if reader.takes("all") {
-        return Ok(FetchCount::All);
+        return Ok(Movement::Forward(ALL));
     }
-    for word in ["prior", "first", "last"] {
+    let single = [
+        ("prior", Movement::Backward(1)),
+        ("first", Movement::Absolute(1)),
+        ("last", Movement::Absolute(-1)),
+    ];
+    for (word, movement) in single {
         if reader.takes(word) {
-            return Ok(FetchCount::Elsewhere);
+            return Ok(movement);
         }
     }
-    for word in ["absolute", "relative"] {
+    let to_row = [("absolute", Movement::Absolute as fn(i64) -> Movement), ("relative", Movement::Relative)];
+    for (word, movement) in to_row {
         if reader.takes(word) {
-            return reader.integer()?.map(|_| FetchCount::Elsewhere).ok_or_else(|| reader.unexpected());
+            return reader.integer()?.map(movement).ok_or_else(|| reader.unexpected());
         }
     }
-    if reader.takes("forward") {
-        if reader.takes("all") {
-            return Ok(FetchCount::All);
+    let ways = [
+        ("forward", Movement::forward as fn(i64) -> Movement, Movement::Forward(ALL)),
+        ("backward", Movement::backward, Movement::Backward(ALL)),
+    ];
+    for (word, movement, all) in ways {
+        if reader.takes(word) {
+            return Ok(if reader.takes("all") { all } else { movement(reader.integer()?.unwrap_or(1)) });
         }
-        return Ok(reader.integer()?.map_or(FetchCount::Next(1), of));
     }
-    if reader.takes("backward") {
-        let _ = reader.takes("all") || reader.integer()?.is_some();
-        return Ok(FetchCount::Elsewhere);
-    }
-    Ok(reader.integer()?.map_or(FetchCount::Next(1), of))
+    Ok(Movement::forward(reader.integer()?.unwrap_or(1)))
 }
 
 #[cfg(test)]
@@ -161,32 +157,48 @@ mod tests {
     #[test]
     fn the_forms_of_clients_are_read() {
         let (found, query) = parsed("DECLARE _psql_cursor NO SCROLL CURSOR FOR\nSELECT 1, 'x'").unwrap();
-        let declared =
-            Declared { cursor: "_psql_cursor".into(), is_holdable: false, is_binary: false, scrolls: false };
+        let declared = Declared {
+            cursor: "_psql_cursor".into(),
+            is_holdable: false,
+            is_binary: false,
+            scrolls: false,
+            is_forward_only: true,
+        };
         assert_eq!((found, &*query), (CursorStatement::Declare(declared.clone()), "SELECT 1, 'x'"));
         let (found, _) =
             parsed("declare \"C\" insensitive binary scroll cursor with hold for select 1").unwrap();
-        let expected = Declared { cursor: "C".into(), is_holdable: true, is_binary: true, scrolls: true };
+        let expected = Declared {
+            cursor: "C".into(),
+            is_holdable: true,
+            is_binary: true,
+            scrolls: true,
+            is_forward_only: false,
+        };
         assert_eq!(found, CursorStatement::Declare(expected));
         let fetches = [
-            ("FETCH FORWARD 1000 FROM c", FetchCount::Next(1000)),
-            ("fetch c", FetchCount::Next(1)),
-            ("fetch next from c", FetchCount::Next(1)),
-            ("fetch forward from c", FetchCount::Next(1)),
-            ("FETCH 5 IN c", FetchCount::Next(5)),
-            ("FETCH ALL c", FetchCount::All),
-            ("FETCH FORWARD ALL FROM \"c\"", FetchCount::All),
-            ("FETCH -1 FROM c", FetchCount::Elsewhere),
-            ("FETCH 0 FROM c", FetchCount::Elsewhere),
-            ("FETCH PRIOR FROM c", FetchCount::Elsewhere),
-            ("FETCH BACKWARD 3 FROM c", FetchCount::Elsewhere),
-            ("FETCH ABSOLUTE -2 FROM c", FetchCount::Elsewhere),
+            ("FETCH FORWARD 1000 FROM c", Movement::Forward(1000)),
+            ("fetch c", Movement::Forward(1)),
+            ("fetch next from c", Movement::Forward(1)),
+            ("fetch forward from c", Movement::Forward(1)),
+            ("FETCH 5 IN c", Movement::Forward(5)),
+            ("FETCH ALL c", Movement::Forward(ALL)),
+            ("FETCH FORWARD ALL FROM \"c\"", Movement::Forward(ALL)),
+            ("FETCH -1 FROM c", Movement::Backward(1)),
+            ("FETCH 0 FROM c", Movement::Forward(0)),
+            ("FETCH PRIOR FROM c", Movement::Backward(1)),
+            ("FETCH BACKWARD 3 FROM c", Movement::Backward(3)),
+            ("FETCH ABSOLUTE -2 FROM c", Movement::Absolute(-2)),
+            ("FETCH BACKWARD ALL c", Movement::Backward(ALL)),
+            ("FETCH FORWARD -2 FROM c", Movement::Backward(2)),
+            ("FETCH BACKWARD -2 FROM c", Movement::Forward(2)),
+            ("FETCH LAST IN c", Movement::Absolute(-1)),
+            ("fetch relative +2 from c", Movement::Relative(2)),
         ];
-        for (text, count) in fetches {
+        for (text, movement) in fetches {
             let (found, _) = parsed(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(found, CursorStatement::Fetch { cursor: "c".into(), count }, "{text}");
+            assert_eq!(found, CursorStatement::Fetch { cursor: "c".into(), movement }, "{text}");
         }
-        let moved = CursorStatement::Move { cursor: "c".into(), count: FetchCount::All };
+        let moved = CursorStatement::Move { cursor: "c".into(), movement: Movement::Forward(ALL) };
         assert_eq!(parsed("MOVE ALL IN c").unwrap().0, moved);
         assert_eq!(parsed("CLOSE ALL").unwrap().0, CursorStatement::Close { cursor: None });
         assert_eq!(parsed("close c").unwrap().0, CursorStatement::Close { cursor: Some("c".into()) });

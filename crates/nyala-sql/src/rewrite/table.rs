@@ -4,8 +4,8 @@ use super::{function, own_name};
 use crate::call::{call, exact};
 use crate::influxql;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableAliasColumnDef, TableFactor,
-    Value,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
+    TableAliasColumnDef, TableFactor, Value,
 };
 
 /// Functions without the schema that they are in. The alias of `unnest(…)`, and of a function with that schema, is that of
@@ -44,7 +44,12 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
         _ => None,
     };
     let Some(given) = arguments.args.iter().map(argument).collect::<Option<Vec<Expr>>>() else { return };
-    let are_constant = given.iter().all(|own| matches!(own, Expr::Value(_) | Expr::UnaryOp { .. }));
+    let is_constant = |own: &Expr| match own {
+        Expr::Value(own) => !matches!(own.value, Value::Placeholder(_)),
+        Expr::UnaryOp { .. } => true,
+        _ => false,
+    };
+    let are_constant = given.iter().all(is_constant);
     let array_exprs = match &*own {
         "unnest" => given,
         own if let Some(expanded) = function::expanded(own) => vec![call(exact(expanded), given)],
@@ -57,7 +62,7 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
             *name = ObjectName::from(vec![Ident::new(own)]);
             return;
         }
-        "generate_series" => vec![call(exact(&own), given)],
+        "generate_series" => vec![call(exact(&own), with_typed_parameters(given))],
         // A function of one value: a table of one row.
         _ => vec![call(exact("make_array"), vec![call(exact(&own), given)])],
     };
@@ -66,6 +71,35 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
     let (with_offset, with_offset_alias) = (false, None);
     let with_ordinality = *with_ordinality;
     *factor = TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality };
+}
+
+/// The ends of a series, which have one type: parameters get it from the others, or are whole numbers.
+fn with_typed_parameters(mut given: Vec<Expr>) -> Vec<Expr> {
+    let written = given.iter().take(2).find_map(|own| match own {
+        Expr::Cast { data_type, .. } => Some(data_type.clone()),
+        Expr::TypedString(own) => Some(own.data_type.clone()),
+        _ => None,
+    });
+    let steps_by_number =
+        given.get(2).is_none_or(|step| matches!(step, Expr::Value(_) | Expr::UnaryOp { .. }));
+    let Some(data_type) = written.or_else(|| steps_by_number.then_some(DataType::BigInt(None))) else {
+        return given;
+    };
+    let is_number = matches!(
+        data_type,
+        DataType::BigInt(_) | DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) | DataType::Int8(_)
+    );
+    // The step of a series of times is an interval.
+    let typed = if is_number { 3 } else { 2 };
+    for own in given.iter_mut().take(typed).filter(|own| is_parameter(own)) {
+        let (kind, expr, data_type) = (CastKind::Cast, Box::new(own.clone()), data_type.clone());
+        *own = Expr::Cast { kind, expr, data_type, array: false, format: None };
+    }
+    given
+}
+
+fn is_parameter(expression: &Expr) -> bool {
+    matches!(expression, Expr::Value(own) if matches!(own.value, Value::Placeholder(_)))
 }
 
 /// Takes the parentheses away from a function that is a table.

@@ -41,8 +41,8 @@ enum Command {
     Savepoint(String),
     Release(String),
     RollbackTo(String),
-    /// Forgets prepared statements, which the session does not keep.
-    Deallocate(&'static str),
+    /// Forgets a prepared statement; `None`: all of them.
+    Deallocate(Option<String>),
     /// Forgets everything that the session has set.
     DiscardAll,
     ShowChanges,
@@ -138,7 +138,15 @@ impl Session {
             }
             Command::ShowChanges => return self.list_changes().await,
             Command::Undo(undo) => return Box::pin(self.undo(statement, undo)).await,
-            Command::Deallocate(tag) => tag,
+            Command::Deallocate(Some(name)) => {
+                self.statement(&name)?;
+                self.forget_statement(&name);
+                "DEALLOCATE"
+            }
+            Command::Deallocate(None) => {
+                self.kept.statements().clear();
+                "DEALLOCATE ALL"
+            }
             Command::DiscardAll => {
                 if self.transaction.is_some() {
                     let words = "DISCARD ALL cannot run inside a transaction block";
@@ -146,7 +154,8 @@ impl Session {
                 }
                 self.settings.reset();
                 self.state = None;
-                self.cursors.clear();
+                self.kept.cursors().clear();
+                self.kept.statements().clear();
                 "DISCARD ALL"
             }
         };
@@ -199,8 +208,8 @@ impl Command {
             ast::Statement::Savepoint { name } => Self::Savepoint(folded(name)),
             ast::Statement::ReleaseSavepoint { name } => Self::Release(folded(name)),
             ast::Statement::Deallocate { name, .. } => match name.value.eq_ignore_ascii_case("all") {
-                true if name.quote_style.is_none() => Self::Deallocate("DEALLOCATE ALL"),
-                _ => Self::Deallocate("DEALLOCATE"),
+                true if name.quote_style.is_none() => Self::Deallocate(None),
+                _ => Self::Deallocate(Some(folded(name))),
             },
             ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Self::DiscardAll,
             other => return Err(SqlError::unsupported(first_words(other))),

@@ -3,15 +3,15 @@
 use super::Session;
 use super::prepared::{CursorPlan, Prepared, PreparedPlan};
 use crate::command_tag::CommandTag;
-use crate::cursor::{Cursor, CursorStatement, Declared, FetchCount};
+use crate::cursor::{Cursor, CursorStatement, Declared};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::rows::{FETCH, Rows};
 use crate::session::Outcome;
 use crate::statement::{OfCursor, Statement};
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
-use nyala_core::store::Freshness;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The most cursors of a session: each is a query that runs.
 const CURSORS_MAX: usize = 64;
@@ -48,27 +48,25 @@ impl Session {
     ) -> SqlResult<Outcome> {
         let (tag, rows) = match plan {
             CursorPlan::Declare(declared, query) => {
-                self.declare(declared, query, values).await?;
+                self.declare(&prepared.statement, declared, query, values).await?;
                 ("DECLARE CURSOR", None)
             }
-            CursorPlan::Known(CursorStatement::Fetch { cursor, count }) => {
-                let (cursor, most) = (self.cursor(cursor)?.clone(), forward(*count)?);
-                let run = self.run(&prepared.statement, Freshness::Latest, Arc::default(), &[])?;
-                return Ok(Outcome::Rows(Rows::of(cursor.fetch(most), run.running).shown_by(FETCH)));
+            CursorPlan::Known(CursorStatement::Fetch { cursor, movement }) => {
+                let cursor = self.going_on(cursor)?;
+                let rows = Rows::part_of(cursor.fetch(*movement), cursor.running().cloned());
+                return Ok(Outcome::Rows(rows.shown_by(FETCH)));
             }
-            CursorPlan::Known(CursorStatement::Move { cursor, count }) => {
-                let (cursor, most) = (self.cursor(cursor)?.clone(), forward(*count)?);
-                let run = self.run(&prepared.statement, Freshness::Latest, Arc::default(), &[])?;
-                let skipped = run.running.unless_stopped(cursor.skip(most)).await?;
-                ("MOVE", Some(skipped))
+            CursorPlan::Known(CursorStatement::Move { cursor, movement }) => {
+                let cursor = self.going_on(cursor)?;
+                ("MOVE", Some(cursor.skip(*movement).await?))
             }
             CursorPlan::Known(CursorStatement::Close { cursor: Some(name) }) => {
                 self.cursor(name)?;
-                self.cursors.remove(name);
+                self.close_cursor(name);
                 ("CLOSE CURSOR", None)
             }
             CursorPlan::Known(CursorStatement::Close { cursor: None }) => {
-                self.cursors.clear();
+                self.kept.cursors().clear();
                 ("CLOSE CURSOR ALL", None)
             }
             CursorPlan::Known(CursorStatement::Declare(_)) => {
@@ -80,6 +78,7 @@ impl Session {
 
     async fn declare(
         &mut self,
+        statement: &Statement,
         declared: &Declared,
         query: &Prepared,
         values: Vec<ScalarValue>,
@@ -88,41 +87,58 @@ impl Session {
             self.own_transaction("DECLARE CURSOR")?;
         }
         let name = &declared.cursor;
-        if self.cursors.contains_key(name) {
+        let (is_taken, count) = {
+            let cursors = self.kept.cursors();
+            (cursors.contains_key(name), cursors.len())
+        };
+        if is_taken {
             let message = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
-        if self.cursors.len() >= CURSORS_MAX {
+        if count >= CURSORS_MAX {
             let message = format!("a session may have {CURSORS_MAX} cursors");
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message).with_hint("CLOSE some of them."));
         }
         let Outcome::Rows(rows) = self.try_execute(query, values).await? else {
             return Err(SqlError::new(SqlState::INTERNAL, "the query of the cursor gives no rows"));
         };
-        let mut cursor = Cursor::of(rows, declared.is_holdable);
+        let space = declared.scrolls.then(|| self.server.spill.clone());
+        let mut cursor = Cursor::of(rows, query.statement.ast.clone(), space);
+        cursor.is_holdable = declared.is_holdable;
         cursor.is_of_transaction = self.transaction.is_some();
-        self.cursors.insert(name.clone(), cursor);
+        cursor.text = statement.text.clone();
+        cursor.declared_ns = self.server.clock.now_ns();
+        self.kept.cursors().insert(name.clone(), cursor);
         Ok(())
     }
 
+    /// A cursor whose query goes on: who cancels the statement of the session means that.
+    fn going_on(&self, name: &str) -> SqlResult<Cursor> {
+        let cursor = self.cursor(name)?;
+        if let Some(running) = cursor.running() {
+            self.running.number.store(running.guard.query().number(), Ordering::Release);
+        }
+        Ok(cursor)
+    }
+
     /// The columns of a cursor, if there is one of this name.
-    pub fn cursor_columns(&self, name: &str) -> Option<&SchemaRef> {
-        self.cursors.get(name).map(Cursor::schema)
+    pub fn cursor_columns(&self, name: &str) -> Option<SchemaRef> {
+        self.kept.cursors().get(name).map(|cursor| cursor.schema().clone())
     }
 
     /// Forgets a cursor; that there is none is no error.
     pub fn close_cursor(&mut self, name: &str) {
-        self.cursors.remove(name);
+        self.kept.cursors().remove(name);
     }
 
-    fn cursor(&self, name: &str) -> SqlResult<&Cursor> {
+    pub(super) fn cursor(&self, name: &str) -> SqlResult<Cursor> {
         let missing = || SqlError::new(SqlState::UNKNOWN_CURSOR, format!("cursor \"{name}\" does not exist"));
-        self.cursors.get(name).ok_or_else(missing)
+        self.kept.cursors().get(name).cloned().ok_or_else(missing)
     }
 
     /// A transaction has ended, and with it its cursors; those that are held stay if it was committed.
     pub(super) fn end_cursors(&mut self, is_committed: bool) {
-        self.cursors.retain(|_, cursor| {
+        self.kept.cursors().retain(|_, cursor| {
             let stays = !cursor.is_of_transaction || (cursor.is_holdable && is_committed);
             cursor.is_of_transaction = false;
             stays
@@ -136,21 +152,13 @@ fn statement_of(statement: &Statement) -> SqlResult<CursorStatement> {
 }
 
 fn check(declared: &Declared) -> SqlResult<()> {
-    if declared.is_binary {
-        return Err(SqlError::unsupported("BINARY CURSOR")
-            .with_hint("Clients ask for binary forms when they bind a statement."));
+    if declared.scrolls && declared.is_forward_only {
+        let words = "cannot specify both SCROLL and NO SCROLL";
+        return Err(SqlError::new(SqlState::INVALID_CURSOR_DEFINITION, words));
     }
-    if declared.scrolls {
-        return Err(SqlError::unsupported("SCROLL CURSOR").with_hint("Cursors go forward only."));
-    }
-    Ok(())
-}
-
-/// How many rows are wanted at most.
-fn forward(count: FetchCount) -> SqlResult<u64> {
-    match count {
-        FetchCount::All => Ok(u64::MAX),
-        FetchCount::Next(rows) => Ok(rows),
-        FetchCount::Elsewhere => Err(SqlError::new(SqlState::WRONG_STATE, "cursor can only scan forward")),
+    match declared.is_binary {
+        true => Err(SqlError::unsupported("BINARY CURSOR")
+            .with_hint("Clients ask for binary forms when they bind a statement.")),
+        false => Ok(()),
     }
 }

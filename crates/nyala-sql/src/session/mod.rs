@@ -5,10 +5,13 @@ mod changes;
 mod command;
 mod copy;
 mod create_as;
+mod current_of;
 mod cursors;
 mod definition;
 mod files;
+mod kept;
 mod look_up;
+mod named;
 mod past;
 mod prepared;
 mod query;
@@ -19,6 +22,8 @@ mod set_config;
 
 pub use change::CopyIn;
 pub use files::{FileIn, FileOut};
+use kept::KeptByName;
+pub use kept::NamedStatement;
 pub use prepared::Prepared;
 
 use run::{Planning, Run, ToPlan};
@@ -26,7 +31,6 @@ use run::{Planning, Run, ToPlan};
 use crate::awaited::Awaited;
 use crate::command_tag::CommandTag;
 use crate::copy::CopyForm;
-use crate::cursor::Cursor;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::DatabaseNames;
 use crate::plans::check_only_reads;
@@ -48,7 +52,6 @@ use nyala_exec::Zone;
 use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
 use set_config::settings_of;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,8 +69,8 @@ pub struct Session {
     pub(crate) database: String,
     pub(crate) settings: Settings,
     pub(crate) transaction: Option<Transaction>,
-    /// By name.
-    cursors: HashMap<String, Cursor>,
+    /// Cursors and prepared statements.
+    kept: Arc<KeptByName>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
@@ -123,7 +126,7 @@ impl Session {
             database,
             settings,
             transaction: None,
-            cursors: HashMap::new(),
+            kept: Arc::default(),
             state: None,
             running,
         }
@@ -204,6 +207,15 @@ impl Session {
         if let Some(cursor) = statement.cursor.clone() {
             let prepared = Box::pin(self.prepare_cursor(statement, &cursor, types)).await?;
             return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
+        }
+        if let Some(own) = statement.prepare.clone() {
+            return Ok(self.prepare_prepare(statement, &own));
+        }
+        if let Some(execute) = Box::pin(self.prepare_execute(&statement)).await? {
+            return Ok(execute);
+        }
+        if let Some(change) = Box::pin(self.prepare_current_of(&statement, types)).await? {
+            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..change });
         }
         let prepared = match &*statement.ast {
             _ if change::written(&statement).is_some() => {
@@ -288,6 +300,13 @@ impl Session {
                     ),
                     PreparedPlan::Cursor(plan) => {
                         Some(Box::pin(self.execute_cursor(current, plan, values.clone())).await?)
+                    }
+                    PreparedPlan::CurrentOf(plan) => {
+                        Some(Box::pin(self.execute_current_of(plan, values.clone())).await?)
+                    }
+                    PreparedPlan::Prepare(own) => Some(Box::pin(self.execute_prepare(own)).await?),
+                    PreparedPlan::Execute(plan) => {
+                        Some(Box::pin(self.execute_named(&current.statement, plan)).await?)
                     }
                     PreparedPlan::Copy(plan) => Box::pin(self.execute_copy(&current.statement, plan)).await?,
                     PreparedPlan::Past(past) => {
@@ -413,6 +432,10 @@ impl Session {
             settings: self.settings.all().map(|(name, value)| (name, value.to_owned())).collect(),
             started_ns: self.server.started_ns,
             number: self.number,
+            kept: {
+                let kept = Arc::downgrade(&self.kept);
+                Box::new(move || kept.upgrade().map(|own| own.listed()).unwrap_or_default())
+            },
         }
     }
 

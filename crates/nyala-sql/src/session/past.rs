@@ -21,7 +21,6 @@ use datafusion::sql::sqlparser::ast;
 use nyala_core::arrays::value_at;
 use nyala_core::{ErrorKind, Value};
 use nyala_db::relations::DeclaredType;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Session {
@@ -111,7 +110,7 @@ impl Session {
             database: self.database.clone(),
             settings: self.settings.clone(),
             transaction: None,
-            cursors: HashMap::new(),
+            kept: self.kept.clone(),
             state: None,
             running: self.running.clone(),
         }

@@ -14,7 +14,7 @@ use crate::plan_parameters::{parameter_types, with_types};
 use crate::plans::{KnownPlan, calls_stable_function};
 use crate::rewrite::{named, rewritten};
 use crate::server::SqlServer;
-use crate::statement::Statement;
+use crate::statement::{OfPrepare, Statement};
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::execution::SessionState;
@@ -68,6 +68,12 @@ pub(crate) enum PreparedPlan {
     Copy(Arc<CopyPlan>),
     /// Makes, reads or forgets a cursor.
     Cursor(Arc<CursorPlan>),
+    /// Changes the row that a cursor stands on.
+    CurrentOf(Arc<CurrentPlan>),
+    /// Keeps a statement by name.
+    Prepare(Arc<OfPrepare>),
+    /// Executes a statement that is kept by name.
+    Execute(Arc<ExecutePlan>),
     /// Asks for a moment of the past.
     Past(Arc<PastPlan>),
     /// Does something with the session alone.
@@ -97,6 +103,24 @@ pub(crate) enum CursorPlan {
     Declare(Declared, Box<Prepared>),
     /// Something with a cursor that is there.
     Known(CursorStatement),
+}
+
+/// A prepared EXECUTE. The statement is looked up by its name when it is executed.
+#[derive(Debug)]
+pub(crate) struct ExecutePlan {
+    /// The statement that explains it, if it is only explained.
+    pub(super) explained: Option<Prepared>,
+    /// Whether it changes rows of a table.
+    pub(super) changes_rows: bool,
+}
+
+/// A prepared change of the row that a cursor stands on.
+#[derive(Debug)]
+pub(crate) struct CurrentPlan {
+    pub(super) cursor: String,
+    /// The columns of the cursor that are the key. Their values are the last parameters of the change.
+    pub(super) columns: Vec<String>,
+    pub(super) inner: Prepared,
 }
 
 /// A query of a moment of the past.
@@ -159,8 +183,16 @@ impl Prepared {
 
     /// Whether its plan may no longer be right when a table was altered.
     pub(crate) fn depends_on_tables(&self) -> bool {
-        // The query of a cursor is a prepared statement of its own.
-        !matches!(self.plan, PreparedPlan::Session | PreparedPlan::Definition | PreparedPlan::Cursor(_))
+        // The query of a cursor is a prepared statement of its own, and so is what is kept by name.
+        !matches!(
+            self.plan,
+            PreparedPlan::Session
+                | PreparedPlan::Definition
+                | PreparedPlan::Cursor(_)
+                | PreparedPlan::CurrentOf(_)
+                | PreparedPlan::Prepare(_)
+                | PreparedPlan::Execute(_)
+        )
     }
 
     /// Plans a query. `given` are the types of parameters that the client knows.

@@ -67,7 +67,8 @@ impl Session {
         self.running.number.store(guard.query().number(), Ordering::Release);
         context.query = Some(guard.query());
         let memory = self.server.statement_memory();
-        let running = Running { guard, memory: memory.clone(), text: statement.text.clone() };
+        let running =
+            Running { guard: Arc::new(guard), memory: memory.clone(), text: statement.text.clone() };
         let execution = Arc::new(Execution::new(context, memory, snapshot, values.to_vec()));
         Ok(Run { running, execution })
     }

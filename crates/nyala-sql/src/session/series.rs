@@ -22,6 +22,8 @@ impl Prepared {
             PreparedPlan::Copy(plan) => {
                 matches!(&**plan, CopyPlan::From { target: CopyTarget::Rows(_), .. })
             }
+            PreparedPlan::Execute(plan) => plan.changes_rows,
+            PreparedPlan::CurrentOf(plan) => plan.inner.changes_rows(),
             _ => false,
         }
     }

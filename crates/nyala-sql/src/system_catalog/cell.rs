@@ -19,6 +19,8 @@ pub(crate) enum Cell {
     Int(i64),
     Float(f64),
     Text(String),
+    /// A moment, ns since 1970.
+    Moment(i64),
     List(Vec<Cell>),
 }
 
@@ -129,10 +131,8 @@ fn array<'a>(data_type: &DataType, cells: impl Iterator<Item = &'a Cell>) -> Res
         DataType::Utf8 => build!(StringBuilder::new(), cells, Cell::Text(own) => own),
         DataType::Binary => build!(BinaryBuilder::new(), cells, Cell::Text(own) => own),
         DataType::Timestamp(_, zone) => {
-            // No moment is known.
-            let mut builder = TimestampNanosecondBuilder::new().with_timezone_opt(zone.clone());
-            cells.for_each(|_| builder.append_null());
-            Arc::new(builder.finish())
+            let builder = TimestampNanosecondBuilder::new().with_timezone_opt(zone.clone());
+            build!(builder, cells, Cell::Moment(own) => *own)
         }
         DataType::Interval(_) => {
             let mut builder = IntervalMonthDayNanoBuilder::new();

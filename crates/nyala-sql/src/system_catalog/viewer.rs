@@ -1,6 +1,7 @@
 //! Who looks at the catalogue, from where: the same for all statements of a session.
 
 use super::oid::{self, DATABASE_OWNER, DATABASE_OWNER_NAME, OWNER};
+use arrow_schema::DataType;
 use nyala_db::catalog::Catalog;
 use nyala_db::users::{Principal, Privilege};
 use std::fmt;
@@ -26,6 +27,35 @@ pub(crate) struct Viewer {
     pub(crate) started_ns: i64,
     /// The number of the session.
     pub(crate) number: i32,
+    /// Lists what the session keeps by name. It must not hold it: that may hold plans that hold the viewer.
+    pub(crate) kept: Box<dyn Fn() -> Kept + Send + Sync>,
+}
+
+/// What a session keeps by name.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) cursors: Vec<KeptCursor>,
+    pub(crate) statements: Vec<KeptStatement>,
+}
+
+/// A cursor.
+pub(crate) struct KeptCursor {
+    pub(crate) name: String,
+    pub(crate) text: Arc<str>,
+    pub(crate) is_holdable: bool,
+    pub(crate) scrolls: bool,
+    /// When it was declared, ns since 1970.
+    pub(crate) declared_ns: i64,
+}
+
+/// A prepared statement.
+pub(crate) struct KeptStatement {
+    pub(crate) name: String,
+    pub(crate) text: Arc<str>,
+    pub(crate) parameters: Vec<DataType>,
+    pub(crate) is_of_sql: bool,
+    /// When it was prepared, ns since 1970.
+    pub(crate) prepared_ns: i64,
 }
 
 /// A role: a user, or the owner of everything.

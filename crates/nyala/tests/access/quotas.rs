@@ -2,6 +2,27 @@
 
 use super::sender::{Server, Session, body};
 
+/// A cursor is one query: its fetches need no other place among those that run.
+#[test]
+fn fetches_of_a_cursor_are_a_part_of_its_query() {
+    let server = Server::start(&[]);
+    server.ask("CREATE USER bob WITH PASSWORD 'paper'");
+    server.ask("GRANT ALL ON home TO bob");
+    server.ask("SET QUOTA FOR bob concurrent_queries = 1");
+    let open = || Session::open(server.postgres, "bob", "paper").map_err(drop).expect("it logs in");
+    let (mut session, mut other) = (open(), open());
+    assert_eq!(session.run("BEGIN"), Ok(0));
+    assert_eq!(session.run("DECLARE c SCROLL CURSOR FOR SELECT n FROM generate_series(1, 5) AS s(n)"), Ok(0));
+    assert_eq!(session.run("FETCH 2 FROM c"), Ok(2));
+    assert_eq!(session.run("MOVE 1 IN c"), Ok(0));
+    assert!(other.run("SELECT 1").is_err_and(|error| error.starts_with("53400")));
+    assert_eq!(session.run("FETCH ALL FROM c"), Ok(2));
+    assert_eq!(session.run("FETCH BACKWARD ALL FROM c"), Ok(5));
+    assert_eq!(session.run("CLOSE c"), Ok(0));
+    assert_eq!(other.run("SELECT 1"), Ok(1));
+    assert_eq!(session.run("COMMIT"), Ok(0));
+}
+
 #[test]
 fn a_user_gets_no_more_than_its_quota() {
     let server = Server::start(&[]);

@@ -99,7 +99,13 @@ with psycopg.connect(where) as connection:
         cursor.scroll(9)
         assert sum(1 for _ in cursor) == 19990
         cursor.execute("SELECT 1")
-    refused(connection, "0A000", "DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT 1")
+    with connection.transaction(), connection.cursor("back", scrollable=True) as cursor:
+        cursor.execute("SELECT n FROM generate_series(1, 100) AS s(n) ORDER BY n")
+        cursor.scroll(50, mode="absolute")
+        assert cursor.fetchmany(2) == [(51,), (52,)]
+        cursor.scroll(-2)
+        assert cursor.fetchone() == (51,)
+    refused(connection, "0A000", "DECLARE c BINARY CURSOR WITH HOLD FOR SELECT 1")
 
     with connection.cursor() as cursor:
         assert sum(1 for _ in cursor.stream("SELECT generate_series FROM generate_series(1, 20000)")) == 20000

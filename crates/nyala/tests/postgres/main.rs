@@ -30,3 +30,4 @@ mod hostile;
 mod psql;
 mod server;
 mod sqllogictest;
+mod statements;

@@ -54,6 +54,27 @@ fn cursors_go_forward_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "cursors", &[]);
 }
 
+/// Statements of `testdata/postgres/scroll.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn cursors_go_back_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "scroll", &[]);
+}
+
+/// Statements of `testdata/postgres/current_of.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn the_row_of_a_cursor_is_changed_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "current_of", &[]);
+}
+
+/// Statements of `testdata/postgres/prepare.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn statements_are_kept_by_name_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "prepare", &[]);
+}
+
 /// Statements of `testdata/postgres/zones.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn times_are_shown_and_read_in_the_zone_of_the_session() {

@@ -7,6 +7,7 @@ mod databases;
 mod information;
 mod information_columns;
 mod roles;
+mod session;
 mod settings;
 mod types;
 
@@ -61,6 +62,7 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         "pg_class" => classes::classes(scope).await,
         "pg_collation" => types::collations(),
         "pg_constraint" => constraints::constraints(scope),
+        "pg_cursors" => session::cursors(scope),
         "pg_database" => databases::databases(scope),
         "pg_description" => attributes::descriptions(scope),
         "pg_get_keywords" => types::keywords(),
@@ -68,6 +70,7 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         "pg_indexes" => constraints::shown_indexes(scope),
         "pg_language" => types::languages(),
         "pg_namespace" => databases::namespaces(scope),
+        "pg_prepared_statements" => session::prepared_statements(scope),
         "pg_proc" => types::functions(),
         "pg_roles" => roles::roles(scope),
         "pg_settings" => settings::settings(scope),

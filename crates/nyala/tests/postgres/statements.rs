@@ -1,0 +1,85 @@
+//! Prepared statements of messages and those of SQL are the same, and cursors keep what they have passed.
+
+use super::hostile::{Raw, contains, message};
+use super::server::Server;
+
+fn text(name: &str) -> Vec<u8> {
+    [name.as_bytes(), b"\0"].concat()
+}
+
+fn query(raw: &mut Raw, statement: &str) -> String {
+    raw.send(&message(b'Q', &text(statement)));
+    String::from_utf8_lossy(&raw.until_ready()).into_owned()
+}
+
+#[test]
+fn sql_and_messages_keep_the_same_statements() {
+    let server = Server::start(&[]);
+    let mut raw = Raw::open(server.address);
+    // What a message has prepared, EXECUTE executes.
+    let parse = [text("of_message"), text("SELECT $1 || 'x' AS shown"), vec![0, 1, 0, 0, 0, 25]].concat();
+    raw.send(&[message(b'P', &parse), message(b'S', b"")].concat());
+    assert!(!contains(&raw.until_ready(), "ERROR"));
+    let shown = query(&mut raw, "EXECUTE of_message ('value-')");
+    assert!(shown.contains("value-x"), "{shown}");
+    let listed = query(&mut raw, "SELECT name, from_sql, statement FROM pg_prepared_statements");
+    assert!(listed.contains("of_message") && listed.contains("SELECT $1 || 'x' AS shown"), "{listed}");
+    // What PREPARE has prepared, a message binds.
+    query(&mut raw, "PREPARE of_sql (int) AS SELECT $1 + 40 AS shown");
+    let bind = [text(""), text("of_sql"), vec![0, 0, 0, 1, 0, 0, 0, 1, b'2', 0, 0]].concat();
+    let execute = [text(""), vec![0; 4]].concat();
+    let described = [vec![b'S'], text("of_sql")].concat();
+    raw.send(
+        &[message(b'D', &described), message(b'B', &bind), message(b'E', &execute), message(b'S', b"")]
+            .concat(),
+    );
+    let answered = raw.until_ready();
+    assert!(contains(&answered, "42") && contains(&answered, "shown"), "{answered:?}");
+    // A name is taken, whoever took it, and free again when it was forgotten, however that was.
+    let taken = [text("of_sql"), text("SELECT 1"), vec![0, 0]].concat();
+    raw.send(&[message(b'P', &taken), message(b'S', b"")].concat());
+    assert!(contains(&raw.until_ready(), "C42P05"));
+    assert!(query(&mut raw, "PREPARE of_message AS SELECT 1").contains("C42P05"));
+    let close = [vec![b'S'], text("of_sql")].concat();
+    raw.send(&[message(b'C', &close), message(b'S', b"")].concat());
+    raw.until_ready();
+    assert!(query(&mut raw, "EXECUTE of_sql (1)").contains("C26000"));
+    assert!(query(&mut raw, "DEALLOCATE of_message").contains("DEALLOCATE"));
+    let bind = [text(""), text("of_message"), vec![0, 0, 0, 0, 0, 0]].concat();
+    raw.send(&[message(b'B', &bind), message(b'S', b"")].concat());
+    assert!(contains(&raw.until_ready(), "C26000"));
+    let again = query(
+        &mut raw,
+        "PREPARE of_message AS SELECT 'again'; EXECUTE of_message; EXPLAIN EXECUTE of_message",
+    );
+    assert!(again.contains("again") && again.contains("Projection"), "{again}");
+    let limited =
+        (0..2100).map(|number| format!("PREPARE p{number} AS SELECT 1")).collect::<Vec<_>>().join(";");
+    assert!(query(&mut raw, &limited).contains("C54000"));
+}
+
+/// The rows of a cursor that goes back are more than its memory holds: they go to the disk, and are gone with it.
+#[test]
+fn a_cursor_that_goes_back_keeps_its_rows_on_the_disk() {
+    let server = Server::start(&["--memory-limit", "128MiB"]);
+    let mut raw = Raw::open(server.address);
+    let used = || -> u64 {
+        let answer = server.process.send("GET", "/metrics", b"").expect("an answer");
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let found =
+            text.lines().find_map(|line| line.strip_prefix("nyala_sql_spilled_bytes ")?.trim().parse().ok());
+        found.unwrap_or_else(|| panic!("no metric of spilled bytes: {text}"))
+    };
+    query(&mut raw, "BEGIN");
+    let declare = "DECLARE c SCROLL CURSOR FOR SELECT n, repeat('x', 100) AS words FROM generate_series(1, 50000) AS s(n)";
+    let declared = query(&mut raw, declare);
+    assert!(declared.contains("DECLARE CURSOR"), "{declared}");
+    assert!(query(&mut raw, "MOVE LAST IN c").contains("MOVE 1"));
+    assert!(used() > 1 << 20, "{}", used());
+    let back = query(&mut raw, "FETCH ABSOLUTE 12345 FROM c");
+    assert!(back.contains("12345"), "{back}");
+    let last = query(&mut raw, "FETCH LAST FROM c");
+    assert!(last.contains("50000"), "{last}");
+    assert!(query(&mut raw, "COMMIT").contains("COMMIT"));
+    assert_eq!(used(), 0);
+}
