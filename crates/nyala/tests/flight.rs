@@ -200,7 +200,9 @@ fn grafana_asks_with_a_token_and_a_database() {
 
 #[test]
 fn nobody_calls_who_is_not_known() {
-    run_calls("log_ins", &Server::start(&["--auth-enabled"]), &[]);
+    let server = Server::start(&["--auth-enabled"]);
+    run_calls("log_ins", &server, &[]);
+    run_calls("types", &server, &[]);
 }
 
 #[test]

@@ -102,6 +102,22 @@ def grafana():
     refused("token", lambda: ask(client, wrong, "select 1"))
 
 
+def types():
+    """The types that columns may have, all of them and those of a number: the JDBC driver does not ask for them."""
+    client, options = connect(), with_headers(basic("ann", "pencil"))
+
+    def names(*fields):
+        info = client.get_flight_info(flight.FlightDescriptor.for_command(command("CommandGetXdbcTypeInfo", *fields)), options)
+        rows = client.do_get(info.endpoints[0].ticket, options).read_all()
+        check(sorted(rows["data_type"].to_pylist()), rows["data_type"].to_pylist())
+        return set(rows["type_name"].to_pylist())
+
+    check({"boolean", "smallint", "integer", "bigint", "real", "double precision", "numeric", "text", "varchar", "bytea", "date",
+           "timestamp", "timestamptz"}, names())
+    check({"timestamp", "timestamptz"}, names(field(1, 93)))
+    refused("PREPARE over Flight SQL", lambda: update(client, options, "PREPARE q AS SELECT 1"))
+
+
 def log_ins():
     client = connect()
     token = client.authenticate_basic_token("ann", "pencil")
@@ -324,4 +340,4 @@ def idle():
     check([(2,)], ask(client, options, "SELECT 2"))
 
 
-{"grafana": grafana, "log_ins": log_ins, "grants": grants, "tokens": tokens, "ends": ends, "hostile": hostile, "tls": tls, "idle": idle}[what]()
+{"grafana": grafana, "types": types, "log_ins": log_ins, "grants": grants, "tokens": tokens, "ends": ends, "hostile": hostile, "tls": tls, "idle": idle}[what]()
