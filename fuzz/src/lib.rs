@@ -2,4 +2,6 @@
 
 pub mod catalog;
 pub mod entropy;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod rowset;
