@@ -17,6 +17,9 @@ const LAST_ROWS_FROM: u64 = 64;
 /// Random keys are merged again and again, over the whole range of keys: a short rowset makes each step short.
 const KEYED_ROWSET_BYTES_MAX: u64 = 128 << 20;
 
+/// Rows of a group of a table with any key: fewer would often leave one that is half full.
+const LOADED_ROWS_MIN: usize = 1024;
+
 /// Settings of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -48,6 +51,8 @@ pub struct EngineOptions {
     pub history: Duration,
     /// A stage that takes more memory moves its rows to the disk; none: a sixteenth of all memory.
     pub stage_bytes_max: Option<u64>,
+    /// A batch of a large stage that has so many rows goes to the disk at once, if its keys ascend.
+    pub loaded_rows_min: usize,
     /// For tests.
     pub write_hook: WriteHook,
 }
@@ -77,6 +82,7 @@ impl EngineOptions {
             maintenance_threads: 2,
             history: Duration::ZERO,
             stage_bytes_max: None,
+            loaded_rows_min: LOADED_ROWS_MIN,
             write_hook: WriteHook::default(),
         }
     }

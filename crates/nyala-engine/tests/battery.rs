@@ -24,8 +24,9 @@ fn options(fs: &SimulatedFs, wal_sync: SyncPolicy) -> EngineOptions {
         maintenance_threads: 0,
         wal_segment_bytes: 1 << 20,
         memory: MemoryBudget::new(256 << 20),
-        // Series are short here.
+        // Series are short here, and so are batches.
         last_rows_from: 1,
+        loaded_rows_min: 1,
         ..EngineOptions::new("/data")
     }
 }

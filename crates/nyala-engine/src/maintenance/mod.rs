@@ -6,6 +6,7 @@
 pub(crate) mod compaction;
 pub(crate) mod flush;
 pub(crate) mod inputs;
+pub(crate) mod loaded_run;
 pub(crate) mod orphans;
 pub(crate) mod output;
 pub(crate) mod past;

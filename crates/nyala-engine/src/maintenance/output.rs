@@ -37,7 +37,7 @@ pub(crate) struct SplitPoints<'a> {
 pub(crate) struct WrittenRowset {
     pub(crate) meta: RowsetMeta,
     /// Open until it is synced: the system reports an error of writing it back only to those who have it open.
-    file: Option<FileRef>,
+    pub(super) file: Option<FileRef>,
 }
 
 /// Writes the rowsets of a store.
@@ -114,6 +114,37 @@ impl RowsetOutput {
         output.end()
     }
 
+    /// Begins a rowset in a file of its own. The metadata gets its number.
+    pub(super) fn begin(
+        &self,
+        (table, range): (&TableVersion, TimeRange),
+        meta: RowsetMeta,
+        layout: &RowsetLayout,
+    ) -> Result<(RowsetMeta, RowsetWriter)> {
+        let meta = RowsetMeta { id: self.next_rowset.fetch_add(1, Ordering::Relaxed), ..meta };
+        let file = self.source.open_file(&self.source.dir.join(meta.file_name()), Access::Create)?;
+        let (origin, Self { encoding, last_rows_from, .. }) = (self.origin(table, range, &meta), self);
+        let writer =
+            RowsetWriter::new(file, &origin, layout, *encoding, *last_rows_from, &self.source.budget);
+        Ok((meta, writer))
+    }
+
+    /// The origin that is written to a rowset.
+    pub(super) fn origin(&self, table: &TableVersion, range: TimeRange, meta: &RowsetMeta) -> Origin {
+        let catalog = self.versions.catalog.lock();
+        let known = catalog.state.tables.get(&table.id);
+        Origin {
+            table: table.id,
+            partition: meta.partition,
+            range,
+            min_sequence: meta.min_sequence,
+            max_sequence: meta.max_sequence,
+            revision: catalog.log.revision,
+            schema: table.schema.clone(),
+            dropped_columns: known.map_or_else(Vec::new, |table| table.dropped_columns.clone()),
+        }
+    }
+
     /// The metadata of a rowset of some inputs that is to be written.
     fn meta(&self, table: &TableVersion, partition: u64, inputs: &MergeInputs<'_>) -> RowsetMeta {
         let (min_sequence, max_sequence) = inputs.sequences;
@@ -187,38 +218,10 @@ impl<'a> SplitWriter<'a> {
 
     fn writer(&mut self) -> Result<&mut RowsetWriter> {
         if self.current.is_none() {
-            let id = self.output.next_rowset.fetch_add(1, Ordering::Relaxed);
-            let meta = RowsetMeta { id, ..self.meta.clone() };
-            let path = self.output.source.dir.join(meta.file_name());
-            let file = self.output.source.open_file(&path, Access::Create)?;
-            let RowsetOutput { source, encoding, last_rows_from, .. } = self.output;
-            let writer = RowsetWriter::new(
-                file,
-                &self.origin(),
-                &self.layout,
-                *encoding,
-                *last_rows_from,
-                &source.budget,
-            );
-            self.current = Some((meta, writer));
+            let begun = self.output.begin((self.table, self.range), self.meta.clone(), &self.layout)?;
+            self.current = Some(begun);
         }
         Ok(self.current.as_mut().map(|(_, writer)| writer).expect("was begun"))
-    }
-
-    /// The origin that is written to a rowset.
-    fn origin(&self) -> Origin {
-        let (table, catalog) = (self.table, self.output.versions.catalog.lock());
-        let known = catalog.state.tables.get(&table.id);
-        Origin {
-            table: table.id,
-            partition: self.meta.partition,
-            range: self.range,
-            min_sequence: self.meta.min_sequence,
-            max_sequence: self.meta.max_sequence,
-            revision: catalog.log.revision,
-            schema: table.schema.clone(),
-            dropped_columns: known.map_or_else(Vec::new, |table| table.dropped_columns.clone()),
-        }
     }
 
     fn series(&mut self, series: SeriesId, batch: &RowBatch<Vec<i64>>) -> Result<()> {

@@ -136,6 +136,11 @@ impl PartitionVersion {
         }
     }
 
+    /// The same with these rowsets, and nothing in memory.
+    pub(crate) fn on_disk(&self, rowsets: Vec<Arc<Rowset>>) -> Self {
+        Self::new(self.id, self.range).with_rowsets(rowsets, &[])
+    }
+
     /// The same with another past.
     pub(crate) fn with_past(mut self, past: PartitionPast) -> Self {
         self.past = Arc::new(past);

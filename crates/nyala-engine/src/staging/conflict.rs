@@ -23,12 +23,17 @@ pub(super) struct ConflictCheck<'a> {
     rows: &'a StagedRows,
     place: &'a JournalPlace,
     /// The number of the next change to look at.
-    next_change: u64,
+    pub(super) next_change: u64,
 }
 
 impl<'a> ConflictCheck<'a> {
     pub(super) fn new(rows: &'a StagedRows, place: &'a JournalPlace) -> Self {
-        Self { rows, place, next_change: 0 }
+        Self::from(rows, place, 0)
+    }
+
+    /// One that goes on where another one ended.
+    pub(super) fn from(rows: &'a StagedRows, place: &'a JournalPlace, next_change: u64) -> Self {
+        Self { rows, place, next_change }
     }
 
     /// Fails with a conflict if somebody else was first, by what is applied `now`. After the sequence `untouched_since`

@@ -3,9 +3,9 @@
 //! While they are written, others write. At the end the tables are held exclusively, for as long as it takes to look at
 //! what was written meanwhile and to write one edit of the manifest.
 //!
-//! The rows are adopted under a sequence that was reserved before they were written. So from then on nobody may have
-//! touched a key of the stage: not even by creating a row and deleting it again, because that deletion would hide what is
-//! adopted.
+//! The rows are adopted under sequences that were reserved before they were written, or before their files were sealed. So
+//! from then on nobody may have touched a key of the stage: not even by creating a row and deleting it again, because that
+//! deletion would hide what is adopted.
 
 use super::conflict::ConflictCheck;
 use super::dropped;
@@ -14,8 +14,9 @@ use super::staged_rows::StagedRows;
 use crate::files::rowset::Rowset;
 use crate::files::wal::SyncPolicy;
 use crate::maintenance::Maintenance;
+use crate::maintenance::loaded_run::LoadedRun;
 use crate::maintenance::stages::AdoptedRowsets;
-use crate::memory::version::TableVersion;
+use crate::memory::version::{PartitionVersion, TableVersion};
 use crate::runtime::block_on::block_on;
 use crate::writing::change_journal::JournalPlace;
 use crate::writing::table_locks::LockMode;
@@ -23,10 +24,18 @@ use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TimeRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Sequences that a commit reserves: one for rows that are merged, and the next one for runs, which are newer.
+const RESERVED: u64 = 2;
+
 /// The rows of a stage in a partition, and where they go.
 struct Target {
     table: Arc<TableVersion>,
+    /// As the stage sees it.
+    staged: Arc<PartitionVersion>,
+    /// What has to be merged.
     rowsets: Vec<Arc<Rowset>>,
+    /// What is adopted as it is.
+    run: Option<LoadedRun>,
     partition: u64,
     range: TimeRange,
 }
@@ -39,19 +48,26 @@ pub(super) fn commit(
 ) -> Result<Sequence> {
     maintenance.output.remove_abandoned();
     rows.spill(maintenance)?;
-    let mut check = ConflictCheck::new(&rows, place);
-    // Most of the work is done before others have to wait.
-    check.run(&maintenance.writer.applied(), None)?;
-    let targets = targets(&rows, maintenance)?;
+    let mut next_change = 0;
+    // Rows of runs are not found before their files are sealed, which needs the sequence.
+    if rows.loads.is_empty() {
+        next_change = early_check(&rows, place, maintenance, next_change)?;
+    }
+    rows.loads.iter_mut().try_for_each(|load| load.write_all(&maintenance.output))?;
+    let targets = targets(&mut rows, maintenance)?;
     let _held = maintenance.hold(targets.iter().map(|target| target.partition).collect());
-    let Some(reserved) = maintenance.flush_before(1)? else {
+    let Some(reserved) = maintenance.flush_before(RESERVED)? else {
         return Err(maintenance.writer.versions.watermark.check().err().unwrap_or_else(|| {
             Error::retry("the flush before the commit was not possible, nothing was changed")
         }));
     };
     let mut adopted = Vec::new();
-    let outcome = write(&targets, reserved, maintenance, &mut adopted)
-        .and_then(|()| publish(&rows, &mut check, reserved, &adopted, maintenance));
+    let outcome = write(targets, reserved, maintenance, &mut adopted, &mut rows)
+        .and_then(|()| early_check(&rows, place, maintenance, next_change))
+        .and_then(|next_change| {
+            let mut check = ConflictCheck::from(&rows, place, next_change);
+            publish(&rows, &mut check, reserved, &adopted, maintenance)
+        });
     if outcome.is_err() {
         let written = adopted.iter().flat_map(|each| &each.written);
         maintenance.output.abandon(written.map(|written| &written.meta));
@@ -59,25 +75,40 @@ pub(super) fn commit(
     outcome
 }
 
+/// Most of the work is done before others have to wait. Returns which change is to be looked at next.
+fn early_check(
+    rows: &StagedRows,
+    place: &JournalPlace,
+    maintenance: &Maintenance,
+    next_change: u64,
+) -> Result<u64> {
+    let mut check = ConflictCheck::from(rows, place, next_change);
+    check.run(&maintenance.writer.applied(), None)?;
+    Ok(check.next_change)
+}
+
 /// The partitions that get the rows. Those that are missing are made.
-fn targets(rows: &StagedRows, maintenance: &Maintenance) -> Result<Vec<Target>> {
+fn targets(rows: &mut StagedRows, maintenance: &Maintenance) -> Result<Vec<Target>> {
     let (mut found, mut missing) = (Vec::new(), BTreeMap::<TableId, Vec<i64>>::new());
     let version = maintenance.writer.versions.current();
+    let mut runs: Vec<LoadedRun> = std::mem::take(&mut rows.loads).into_iter().map(|load| load.run).collect();
     for id in rows.written.iter().copied() {
         let now = version.table(id).map_err(dropped)?;
         for partition in &rows.version.table(id)?.partitions {
-            if own_rowsets(partition, rows.opened.sequence).is_empty() {
+            let place = runs.iter().position(|run| run.table().id == id && run.partition() == partition.id);
+            let run = place.map(|place| runs.swap_remove(place));
+            if run.is_none() && own_rowsets(partition, rows.opened.sequence).is_empty() {
                 continue;
             }
             if now.partition_at(time_in(partition.range)).is_none() {
                 missing.entry(id).or_default().push(time_in(partition.range));
             }
-            found.push((id, partition.clone()));
+            found.push((id, partition.clone(), run));
         }
     }
     maintenance.writer.versions.make_partitions(missing)?;
     let version = maintenance.writer.versions.current();
-    let target = |(id, staged): (TableId, Arc<crate::memory::version::PartitionVersion>)| {
+    let target = |(id, staged, run): (TableId, Arc<PartitionVersion>, Option<LoadedRun>)| {
         let now = version.table(id).map_err(dropped)?;
         let partition = now.partition_at(time_in(staged.range)).map(|position| &now.partitions[position]);
         // Partitions that were dropped and made again may have other ranges only if their neighbours have.
@@ -85,8 +116,8 @@ fn targets(rows: &StagedRows, maintenance: &Maintenance) -> Result<Vec<Target>> 
             Error::conflict(format!("table {}: its partitions were changed since", now.schema.shown_name()))
         })?;
         let rowsets = own_rowsets(&staged, rows.opened.sequence).to_vec();
-        let table = rows.version.table(id)?.clone();
-        Ok(Target { table, rowsets, partition: partition.id, range: partition.range })
+        let (table, partition, range) = (rows.version.table(id)?.clone(), partition.id, partition.range);
+        Ok(Target { table, staged, rowsets, run, partition, range })
     };
     found.into_iter().map(target).collect()
 }
@@ -97,15 +128,24 @@ fn time_in(range: TimeRange) -> i64 {
 }
 
 fn write(
-    targets: &[Target],
-    sequence: u64,
+    targets: Vec<Target>,
+    last_reserved: u64,
     maintenance: &Maintenance,
     adopted: &mut Vec<AdoptedRowsets>,
+    rows: &mut StagedRows,
 ) -> Result<()> {
-    for Target { table, rowsets, partition, range } in targets {
-        adopted.push(AdoptedRowsets { table: table.id, partition: *partition, written: Vec::new() });
+    for Target { table, staged, rowsets, run, partition, range } in targets {
+        adopted.push(AdoptedRowsets { table: table.id, partition, written: Vec::new() });
         let written = &mut adopted.last_mut().expect("was just put in").written;
-        maintenance.write_adopted(table, (*partition, *range), rowsets, sequence, written)?;
+        let place = (partition, range);
+        if !rowsets.is_empty() {
+            maintenance.write_adopted(&table, place, &rowsets, last_reserved - 1, written)?;
+        }
+        if let Some(run) = run {
+            let merged = written.len();
+            run.seal_for_store(&maintenance.output, place, last_reserved, written)?;
+            rows.find_in(&table, &staged, maintenance, &written[merged..]);
+        }
     }
     maintenance.output.sync_names()
 }

@@ -7,12 +7,15 @@
 
 mod conflict;
 mod large_commit;
+mod load;
 mod own_rows;
 mod snapshot;
+mod sorted_load;
 mod spill;
 mod staged_rows;
 
 use crate::maintenance::Maintenance;
+use crate::memory::version::TableVersion;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::writing::Writer;
 use crate::writing::change_journal::JournalPlace;
@@ -22,9 +25,13 @@ use crate::writing::table_locks::LockMode;
 use crate::writing::write::{CLAIMED_ROWS_MAX, Work, memory_bytes, rows_of, validate};
 use async_trait::async_trait;
 use conflict::ConflictCheck;
+use load::{SortedRows, loadable};
 use nyala_core::memory::{Charge, Component};
-use nyala_core::store::{RowPosition, SnapshotRef, Stage, WriteBatch, WriteOutcome};
+use nyala_core::store::{
+    Operation, RowPosition, SnapshotRef, Stage, Upsert, WriteBatch, WriteMode, WriteOutcome,
+};
 use nyala_core::{Error, ErrorKind, Result, Sequence, before_long_work};
+use parking_lot::Mutex;
 use snapshot::StageSnapshot;
 use staged_rows::StagedRows;
 use std::sync::{Arc, Weak};
@@ -42,12 +49,14 @@ pub(crate) struct EngineStage {
     /// It has the lock of the directory, which a forgotten stage must not hold.
     maintenance: Weak<Maintenance>,
     place: JournalPlace,
-    rows: StagedRows,
+    /// Whoever asks for a snapshot may have to end a run.
+    rows: Mutex<StagedRows>,
     /// What the commit writes as one batch, as long as all of it is in memory: every condition holds, and defaults are
     /// filled in.
     batch: WriteBatch,
     charge: Charge,
     limit_bytes: u64,
+    loaded_rows_min: usize,
 }
 
 impl EngineStage {
@@ -62,10 +71,11 @@ impl EngineStage {
         Self {
             maintenance: Arc::downgrade(maintenance),
             place,
-            rows: StagedRows::new(opened),
+            rows: Mutex::new(StagedRows::new(opened)),
             batch: WriteBatch::default(),
             charge: writer.budget.charge(Component::Query, 0),
             limit_bytes: maintenance.options.stage_bytes_max.unwrap_or(writer.budget.limit_bytes() / SHARE),
+            loaded_rows_min: maintenance.options.loaded_rows_min,
         }
     }
 
@@ -74,23 +84,102 @@ impl EngineStage {
         self.maintenance.upgrade().ok_or_else(|| Error::retry("the store was closed, and the stage is gone"))
     }
 
+    /// What is held in memory.
+    fn held_bytes(&mut self) -> u64 {
+        self.charge.bytes() + self.rows.get_mut().memory_bytes()
+    }
+
     /// Takes memory for a batch. What was staged before goes to the disk if there is not enough for both.
     async fn make_room(&mut self, maintenance: &Maintenance, batch: &WriteBatch) -> Result<()> {
         let bytes = memory_bytes(batch) + batch.operations.len() as u64 * OPERATION_BYTES;
-        let held_bytes = self.charge.bytes() + self.rows.memory_bytes();
+        let held_bytes = self.held_bytes();
         let is_full = held_bytes + bytes > self.limit_bytes && held_bytes > 0;
         if is_full || self.charge.try_grow(bytes).is_err() {
             before_long_work().await;
             self.spill(maintenance)?;
+            self.rows.get_mut().write_waiting(maintenance, 0)?;
+            self.charge.set(0);
             self.charge.try_grow(bytes).map_err(|error| Error::limit(error.to_string()))?;
         }
         Ok(())
     }
 
     fn spill(&mut self, maintenance: &Maintenance) -> Result<()> {
-        self.rows.spill(maintenance)?;
+        let rows = self.rows.get_mut();
+        rows.spill(maintenance)?;
         self.batch.operations.clear();
-        self.charge.set(0);
+        self.charge.set(rows.waiting_bytes());
+        Ok(())
+    }
+
+    /// Takes a large batch past the memtables; false if it is of another kind.
+    async fn load(&mut self, maintenance: &Maintenance, batch: &WriteBatch) -> Result<bool> {
+        let [operation] = &batch.operations[..] else { return Ok(false) };
+        let bytes = memory_bytes(batch);
+        let is_large = self.held_bytes() + bytes > LOGGED_BYTES_MAX.min(self.limit_bytes);
+        let rows = self.rows.get_mut();
+        let table = rows.version.table(operation.table())?.clone();
+        let Some(upsert) = loadable(&table, batch, bytes) else { return Ok(false) };
+        let is_begun = rows.load_of(table.id).is_some();
+        if !is_begun && !((is_large || rows.is_spilled()) && upsert.rows() >= self.loaded_rows_min) {
+            return Ok(false);
+        }
+        before_long_work().await;
+        if !is_begun {
+            self.begin_load(maintenance, &table)?;
+        }
+        let rows = self.rows.get_mut();
+        if self.charge.try_grow(bytes).is_err() {
+            rows.write_waiting(maintenance, 0)?;
+            self.charge.set(0);
+            self.charge.try_grow(bytes).map_err(|error| Error::limit(error.to_string()))?;
+        }
+        let outcome = SortedRows::of(&table.schema, upsert).and_then(|sorted| {
+            rows.end_load_before(maintenance, table.id, &sorted)?;
+            if upsert.mode.condition().is_some() {
+                rows.check_new(table.id, &sorted)?;
+            }
+            rows.load(maintenance, operation, sorted, self.limit_bytes)
+        });
+        self.charge.set(rows.waiting_bytes());
+        outcome.map(|()| true)
+    }
+
+    /// Moves what was staged to the disk, before a table is loaded: to the beginning of the load, if it is all that the
+    /// stage has in this table.
+    fn begin_load(&mut self, maintenance: &Maintenance, table: &TableVersion) -> Result<()> {
+        let rows = self.rows.get_mut();
+        let of_table = self.batch.operations.iter().filter(|operation| operation.table() == table.id);
+        let staged: Option<Vec<(Operation, Upsert)>> = of_table
+            .map(|operation| match operation {
+                Operation::Upsert(upsert) => Some((operation.clone(), upsert.clone())),
+                Operation::DeleteKeys { .. } => None,
+            })
+            .collect();
+        let Some(staged) = staged.filter(|staged| !staged.is_empty() && !rows.is_spilled()) else {
+            return self.spill(maintenance);
+        };
+        rows.forget_staged(table.id)?;
+        let outcome = self.spill(maintenance).and_then(|()| self.load_again(maintenance, table, staged));
+        // What was forgotten is lost.
+        self.rows.get_mut().has_failed |= outcome.is_err();
+        outcome
+    }
+
+    fn load_again(
+        &mut self,
+        maintenance: &Maintenance,
+        table: &TableVersion,
+        staged: Vec<(Operation, Upsert)>,
+    ) -> Result<()> {
+        let rows = self.rows.get_mut();
+        for (operation, mut upsert) in staged {
+            // Its condition held, and defaults are filled in.
+            upsert.mode = WriteMode::Upsert;
+            let sorted = SortedRows::of(&table.schema, &upsert)?;
+            rows.end_load_before(maintenance, table.id, &sorted)?;
+            rows.load(maintenance, &operation, sorted, self.limit_bytes)?;
+        }
         Ok(())
     }
 }
@@ -99,16 +188,24 @@ impl EngineStage {
 impl Stage for EngineStage {
     async fn write(&mut self, batch: WriteBatch) -> Result<WriteOutcome> {
         let maintenance = self.maintenance()?;
-        let sequence = Sequence(self.rows.opened.sequence);
-        validate(&self.rows.opened.version, &batch)?;
-        self.rows.add_tables(&batch)?;
-        let (batch, conflicts) = evaluated(&self.rows.snapshot(), batch)?;
+        let rows = self.rows.get_mut();
+        rows.check()?;
+        let sequence = Sequence(rows.opened.sequence);
+        validate(&rows.opened.version, &batch)?;
+        rows.add_tables(&batch)?;
+        if self.load(&maintenance, &batch).await? {
+            return Ok(WriteOutcome { sequence, affected: rows_of(&batch), conflicts: Vec::new() });
+        }
+        let rows = self.rows.get_mut();
+        rows.end_loads(&maintenance, |table| batch.operations.iter().any(|each| each.table() == table))?;
+        let (batch, conflicts) = evaluated(&rows.snapshot(), batch)?;
         let affected = rows_of(&batch);
         if affected > 0 {
             self.make_room(&maintenance, &batch).await?;
-            self.rows.add(&batch)?;
-            if self.rows.is_spilled() {
-                self.charge.set(0);
+            let rows = self.rows.get_mut();
+            rows.add(&batch)?;
+            if rows.is_spilled() {
+                self.charge.set(rows.waiting_bytes());
             } else {
                 let written = batch.operations.into_iter().filter(|operation| operation.rows() > 0);
                 self.batch.operations.extend(written);
@@ -119,17 +216,24 @@ impl Stage for EngineStage {
 
     async fn snapshot(&self) -> Result<SnapshotRef> {
         self.place.check()?;
-        Ok(Arc::new(StageSnapshot::new(self.rows.opened.clone(), self.rows.snapshot())))
+        let mut rows = self.rows.lock();
+        rows.check()?;
+        if !rows.loads.is_empty() {
+            rows.end_loads(&*self.maintenance()?, |_| true)?;
+        }
+        Ok(Arc::new(StageSnapshot::new(rows.opened.clone(), rows.snapshot())))
     }
 
-    async fn commit(self: Box<Self>) -> Result<Sequence> {
+    async fn commit(mut self: Box<Self>) -> Result<Sequence> {
         let maintenance = self.maintenance()?;
         let versions = &maintenance.writer.versions;
-        if self.rows.written.is_empty() {
+        let rows = self.rows.get_mut();
+        rows.check()?;
+        if rows.written.is_empty() {
             return Ok(Sequence(versions.watermark.get()));
         }
         versions.watermark.check()?;
-        match self.rows.is_spilled() || self.charge.bytes() > LOGGED_BYTES_MAX {
+        match rows.is_spilled() || self.charge.bytes() > LOGGED_BYTES_MAX {
             true => self.commit_rowsets(maintenance).await,
             false => self.commit_batch(&maintenance.writer).await,
         }
@@ -144,12 +248,15 @@ impl EngineStage {
             true => LockMode::Exclusive,
             false => LockMode::Claiming,
         };
-        let keys = if mode == LockMode::Claiming { self.rows.keys(&self.batch)? } else { Vec::new() };
-        let mut check = ConflictCheck::new(&self.rows, &self.place);
+        // What the batch takes is held until it is written.
+        let Self { rows, place, batch, charge: _held, .. } = *self;
+        let rows = rows.into_inner();
+        let keys = if mode == LockMode::Claiming { rows.keys(&batch)? } else { Vec::new() };
+        let mut check = ConflictCheck::new(&rows, &place);
         // Most of the work is done before others have to wait.
         check.run(&writer.applied(), None)?;
         loop {
-            let tables = self.rows.written.iter().map(|table| (*table, mode)).collect();
+            let tables = rows.written.iter().map(|table| (*table, mode)).collect();
             let tables = writer.lock_tables(tables).await.map_err(dropped)?;
             // Before the journal is looked at: a claim is given up after its batch is in there.
             if let Some(sequence) = keys.iter().find_map(|key| writer.claims.find(key)) {
@@ -164,7 +271,7 @@ impl EngineStage {
                 writer.wait_for_others(now.sequence).await?;
                 return Err(error);
             }
-            return writer.log_and_apply(Work::Batch(self.batch), tables, keys).await.map_err(dropped);
+            return writer.log_and_apply(Work::Batch(batch), tables, keys).await.map_err(dropped);
         }
     }
 
@@ -173,7 +280,7 @@ impl EngineStage {
         let (done, outcome) = oneshot::channel();
         let Self { place, rows, charge, .. } = *self;
         let commit = move || {
-            let outcome = large_commit::commit(rows, &place, &maintenance);
+            let outcome = large_commit::commit(rows.into_inner(), &place, &maintenance);
             // Who is told may close the store at once.
             drop((place, charge, maintenance));
             // Nobody waits for the outcome if the caller went away.

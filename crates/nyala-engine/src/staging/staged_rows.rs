@@ -5,6 +5,7 @@
 //! snapshots stay as they are, like those of any version.
 
 use super::own_rows::OwnRows;
+use super::sorted_load::SortedLoad;
 use crate::memory::memtable::{Memtable, PreparedKeys, PreparedUpsert};
 use crate::memory::version::{PartitionVersion, TableVersion, Version};
 use crate::reading::snapshot::EngineSnapshot;
@@ -33,6 +34,10 @@ pub(super) struct StagedRows {
     next_partition: u64,
     /// Its own memtables that have rows.
     pub(super) memtables: Mutex<Vec<Arc<Memtable>>>,
+    /// What is being loaded: the newest rows of their tables, which the version does not have yet.
+    pub(super) loads: Vec<SortedLoad>,
+    /// Some rows of a batch may have been written, and others not.
+    pub(super) has_failed: bool,
 }
 
 impl StagedRows {
@@ -44,6 +49,8 @@ impl StagedRows {
             written: BTreeSet::new(),
             next_partition: u64::MAX,
             memtables: Mutex::default(),
+            loads: Vec::new(),
+            has_failed: false,
             opened,
         }
     }
@@ -94,7 +101,7 @@ impl StagedRows {
 
     /// Makes the partitions of the keys of an operation: also where they are deleted, because somebody else may write
     /// them.
-    fn make_partitions(&mut self, operation: &Operation) -> Result<()> {
+    pub(super) fn make_partitions(&mut self, operation: &Operation) -> Result<()> {
         let table = self.version.table(operation.table())?;
         let mut missing = Vec::new();
         for_each_partition_time(table, &keys_of(table, operation), |time_ns| {
@@ -123,6 +130,17 @@ impl StagedRows {
         memtable
     }
 
+    /// Forgets what was staged in a table, all of which is in memory. Snapshots that were taken still show it.
+    pub(super) fn forget_staged(&mut self, id: TableId) -> Result<()> {
+        let table = self.version.table(id)?;
+        let active: Vec<_> = table.partitions.iter().filter_map(|each| each.active_if_made()).collect();
+        self.memtables.lock().retain(|memtable| !active.iter().any(|other| Arc::ptr_eq(other, memtable)));
+        let opened = self.opened.version.table(id)?;
+        let table = opened.for_stage(self.opened.sequence, &self.opened.budget);
+        self.version = Arc::new(self.version.with_table(table));
+        Ok(())
+    }
+
     /// What its rows take in memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.memtables.lock().iter().map(|memtable| memtable.memory_bytes()).sum()
@@ -130,7 +148,7 @@ impl StagedRows {
 
     /// Whether rows of it are on the disk.
     pub(super) fn is_spilled(&self) -> bool {
-        self.spilled_to > self.opened.sequence
+        self.spilled_to > self.opened.sequence || !self.loads.is_empty()
     }
 
     /// The rows that were staged in a table.

@@ -4,6 +4,7 @@
 //! part of the store with the manifest edit that names it, and is synced right before.
 
 mod keyed;
+pub(crate) mod unsealed;
 
 use super::block;
 use super::format::{
@@ -505,23 +506,8 @@ impl RowsetWriter {
 
     /// Writes what is pending and the footer. The file is not synced.
     pub(crate) fn finish(&mut self) -> Result<Written> {
-        self.end_group()?;
-        self.end_page(GroupList::All)?;
-        self.end_last_group()?;
-        self.end_page(GroupList::LastRows)?;
-        self.footer.origin = self.out.append(&self.origin)?;
-        let footer = self.out.append(&self.footer.encode(VERSION))?;
-        let mut tail = Vec::new();
-        footer.put(&mut tail);
-        tail.extend_from_slice(&MAGIC);
-        self.out.append(&tail)?;
-        self.out.flush()?;
-        Ok(Written {
-            rows: self.footer.rows,
-            length_bytes: self.out.written,
-            min_time_ns: self.min_time_ns,
-            max_time_ns: self.max_time_ns,
-        })
+        self.write_pending()?;
+        unsealed::seal(&mut self.out, &mut self.footer, &self.origin, (self.min_time_ns, self.max_time_ns))
     }
 }
 

@@ -167,6 +167,12 @@ impl KeyedMemtable {
         self.map.read().contains_key(key)
     }
 
+    /// Whether there are versions of keys from one to another.
+    pub(crate) fn has_between(&self, first: &[u8], last: &[u8]) -> bool {
+        let bounds = (Bound::Included(first), Bound::Included(last));
+        self.map.read().range::<[u8], _>(bounds).next().is_some()
+    }
+
     /// At most `rows_max` rows, and about [`BYTES_MAX`] bytes, from the start of a range (or from its end), in
     /// ascending order, and whether that was all.
     pub(crate) fn read(
