@@ -1,6 +1,10 @@
 //! Loads: large batches of a stage whose keys ascend, which go to the disk past memory. What a stage must answer is tested
 //! by the battery, which has such batches, too.
 
+#[path = "support/seeds.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod seeds;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, StringArray};
@@ -13,6 +17,9 @@ use nyala_core::store::{
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema, Value};
 use nyala_engine::fs::{Fault, FileSystem, FsRef, OperationKind, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, block_on, check};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use seeds::seeds;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -404,6 +411,76 @@ fn the_beginning_of_a_load_is_in_its_run() -> Result<()> {
             assert_eq!(rows(&engine.latest(), other).await?, written(&[(0..10, 8)]));
             Ok::<_, nyala_core::Error>(())
         })?;
+        drop(engine);
+        undamaged(&fs)?;
+    }
+    Ok(())
+}
+
+/// Batches of all kinds, in any order, against a map: with little and with much room for rows that wait.
+#[test]
+fn rows_in_any_order_are_what_a_map_has() -> Result<()> {
+    for seed in seeds(12) {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let fs = SimulatedFs::new();
+        let stage_bytes_max = Some([1, 20_000, 100_000][seed as usize % 3]);
+        let engine = Engine::open(EngineOptions { stage_bytes_max, ..options(&fs) })?;
+        let table = table(&engine, "t")?;
+        let outcome = block_on(async {
+            let mut model = BTreeMap::new();
+            engine.write(insert(table, 300..310, -1)).await?;
+            model.extend((300..310).map(|key| (key, -1)));
+            engine.flush()?;
+            let mut stage = engine.stage().await?;
+            let mut next = 1000;
+            for value in 0..40 {
+                let count = random.random_range(1..200);
+                let mut keys: Vec<i64> = match random.random_range(0..4) {
+                    // In order, or a little out of it.
+                    0 | 1 => {
+                        next += 2 * count;
+                        (next - 2 * count - random.random_range(0..300)..next).step_by(2).collect()
+                    }
+                    // In any order.
+                    2 => (0..count).map(|_| random.random_range(0..20_000)).collect(),
+                    _ => (0..count).map(|number| 5000 - number * 7 + random.random_range(0..7)).collect(),
+                };
+                if random.random_range(0..4) > 0 {
+                    // New keys, so that an insertion succeeds mostly.
+                    let mut seen = std::collections::BTreeSet::new();
+                    keys.retain(|key| !model.contains_key(key) && seen.insert(*key));
+                }
+                let is_insert = random.random_range(0..3) > 0;
+                let mode = if is_insert { WriteMode::Insert } else { WriteMode::Upsert };
+                let mut changed = model.clone();
+                let is_new =
+                    keys.iter().fold(true, |is_new, key| changed.insert(*key, value).is_none() && is_new);
+                let outcome = stage.write(rows_of(table, mode, keys.iter().copied(), value)).await;
+                match (outcome, is_new || !is_insert) {
+                    (Ok(outcome), true) => {
+                        assert_eq!(outcome.affected, keys.len() as u64);
+                        model = changed;
+                    }
+                    (Err(error), false) if error.kind() == ErrorKind::Conflict => {}
+                    (outcome, _) => panic!("batch {value}: {outcome:?}"),
+                }
+                if random.random_range(0..12) == 0 {
+                    let gone: Vec<i64> = model.keys().step_by(9).copied().take(20).collect();
+                    stage.write(deletion(table, &gone)).await?;
+                    model.retain(|key, _| !gone.contains(key));
+                }
+                if random.random_range(0..12) == 0 {
+                    assert_eq!(rows(&stage.snapshot().await?, table).await?, model, "batch {value}");
+                }
+            }
+            stage.commit().await?;
+            assert_eq!(rows(&engine.latest(), table).await?, model, "committed");
+            engine.flush()?;
+            engine.compact()?;
+            assert_eq!(rows(&engine.latest(), table).await?, model, "compacted");
+            Ok::<_, nyala_core::Error>(())
+        });
+        outcome.unwrap_or_else(|error| panic!("NYALA_BATTERY_SEED={seed}: {error}"));
         drop(engine);
         undamaged(&fs)?;
     }
