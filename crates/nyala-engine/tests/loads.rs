@@ -453,8 +453,8 @@ fn rows_in_any_order_are_what_a_map_has() -> Result<()> {
                 let is_insert = random.random_range(0..3) > 0;
                 let mode = if is_insert { WriteMode::Insert } else { WriteMode::Upsert };
                 let mut changed = model.clone();
-                let is_new =
-                    keys.iter().fold(true, |is_new, key| changed.insert(*key, value).is_none() && is_new);
+                changed.extend(keys.iter().map(|key| (*key, value)));
+                let is_new = changed.len() == model.len() + keys.len();
                 let outcome = stage.write(rows_of(table, mode, keys.iter().copied(), value)).await;
                 match (outcome, is_new || !is_insert) {
                     (Ok(outcome), true) => {
@@ -481,6 +481,41 @@ fn rows_in_any_order_are_what_a_map_has() -> Result<()> {
             Ok::<_, nyala_core::Error>(())
         });
         outcome.unwrap_or_else(|error| panic!("NYALA_BATTERY_SEED={seed}: {error}"));
+        drop(engine);
+        undamaged(&fs)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_load_may_be_larger_than_memory() -> Result<()> {
+    const MEMORY_BYTES: u64 = 16 << 20;
+    const ROWS: i64 = 2000;
+    for (parts, is_in_order) in [(150, true), (60, false)] {
+        let fs = SimulatedFs::new();
+        let memory = MemoryBudget::new(MEMORY_BYTES);
+        let defaults = EngineOptions::new("/data");
+        let (stage_bytes_max, loaded_rows_min) = (defaults.stage_bytes_max, defaults.loaded_rows_min);
+        let small =
+            EngineOptions { stage_bytes_max, loaded_rows_min, memory: memory.clone(), ..options(&fs) };
+        let engine = Engine::open(EngineOptions { rowset_bytes_max: 1 << 20, ..small })?;
+        let table = table(&engine, "t")?;
+        let mut most_bytes = 0;
+        block_on(async {
+            let mut stage = engine.stage().await?;
+            for part in 0..parts {
+                let keys =
+                    (0..ROWS).map(|row| if is_in_order { part * ROWS + row } else { row * parts + part });
+                stage.write(rows_of(table, WriteMode::Insert, keys, part)).await?;
+                most_bytes = most_bytes.max(memory.total_bytes());
+            }
+            assert!(files(&fs, ".staged")? > 0, "they are on the disk");
+            stage.commit().await?;
+            most_bytes = most_bytes.max(memory.total_bytes());
+            assert_eq!(rows(&engine.latest(), table).await?.len() as i64, parts * ROWS);
+            Ok::<_, nyala_core::Error>(())
+        })?;
+        assert!(most_bytes < MEMORY_BYTES, "{most_bytes} bytes");
         drop(engine);
         undamaged(&fs)?;
     }
