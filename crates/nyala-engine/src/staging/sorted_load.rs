@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn the_first_common_key_is_found() {
         for bits in 0_u32..1 << 12 {
-            let of = |shift: u32| (0_u8..6).filter(|bit| bits >> (shift + u32::from(*bit)) & 1 == 1);
+            let of = |shift: u32| (0_u8..6).filter(move |bit| bits >> (shift + u32::from(*bit)) & 1 == 1);
             let (own, others): (Vec<u8>, Vec<u8>) = (of(0).collect(), of(6).collect());
             let expected = own.iter().position(|key| others.contains(key));
             assert_eq!(first_common(&keys(&own), &keys(&others)), expected, "{own:?} {others:?}");
