@@ -47,6 +47,7 @@ impl Disk {
 }
 
 /// How much this process may still write to the disk of a directory.
+#[cfg(feature = "sql")]
 pub fn free_bytes(directory: &Path) -> Result<u64> {
     measured(directory).map(|(_, free_bytes)| free_bytes)
 }
