@@ -211,18 +211,8 @@ impl StagedRows {
         sorted: SortedRows,
         waiting_bytes_max: u64,
     ) -> Result<()> {
-        let outcome = self.try_load(maintenance, operation, sorted, waiting_bytes_max);
-        self.has_failed |= outcome.is_err();
-        outcome
-    }
-
-    fn try_load(
-        &mut self,
-        maintenance: &Maintenance,
-        operation: &Operation,
-        sorted: SortedRows,
-        waiting_bytes_max: u64,
-    ) -> Result<()> {
+        // Until it has succeeded.
+        self.has_failed = true;
         let id = operation.table();
         self.make_partitions(operation)?;
         if self.load_of(id).is_none() {
@@ -242,7 +232,9 @@ impl StagedRows {
         self.written.insert(id);
         let load = self.loads.iter_mut().find(|load| load.run.table().id == id).expect("was just made");
         load.push(sorted.rows, self.sequence);
-        self.write_waiting(maintenance, waiting_bytes_max)
+        self.write_waiting(maintenance, waiting_bytes_max)?;
+        self.has_failed = false;
+        Ok(())
     }
 
     /// What waits in memory to be loaded.

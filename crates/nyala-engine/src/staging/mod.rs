@@ -197,7 +197,11 @@ impl Stage for EngineStage {
             return Ok(WriteOutcome { sequence, affected: rows_of(&batch), conflicts: Vec::new() });
         }
         let rows = self.rows.get_mut();
-        rows.end_loads(&maintenance, |table| batch.operations.iter().any(|each| each.table() == table))?;
+        let is_changed = |table| batch.operations.iter().any(|each| each.table() == table);
+        if rows.loads.iter().any(|load| is_changed(load.run.table().id)) {
+            before_long_work().await;
+            rows.end_loads(&maintenance, is_changed)?;
+        }
         let (batch, conflicts) = evaluated(&rows.snapshot(), batch)?;
         let affected = rows_of(&batch);
         if affected > 0 {
@@ -216,9 +220,13 @@ impl Stage for EngineStage {
 
     async fn snapshot(&self) -> Result<SnapshotRef> {
         self.place.check()?;
+        let is_loading = !self.rows.lock().loads.is_empty();
+        if is_loading {
+            before_long_work().await;
+        }
         let mut rows = self.rows.lock();
         rows.check()?;
-        if !rows.loads.is_empty() {
+        if is_loading {
             rows.end_loads(&*self.maintenance()?, |_| true)?;
         }
         Ok(Arc::new(StageSnapshot::new(rows.opened.clone(), rows.snapshot())))
