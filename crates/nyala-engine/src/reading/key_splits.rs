@@ -15,7 +15,7 @@ const GROUPS_PER_PART_MIN: usize = 4;
 pub(crate) fn split_keys(table: &TableVersion, range: &KeyRange, parts: usize) -> Result<Vec<Vec<Value>>> {
     let rowsets = table.partitions.iter().flat_map(|partition| partition.rowsets.iter());
     let Some(largest) = rowsets.max_by_key(|rowset| rowset.meta.rows) else { return Ok(Vec::new()) };
-    let firsts = first_keys(largest, range)?;
+    let firsts = first_keys(largest, range, parts * GROUPS_PER_PART_MIN)?;
     let parts = parts.min(firsts.len() / GROUPS_PER_PART_MIN);
     let mut splits = ByteVec::new();
     (1..parts).for_each(|part| splits.push(firsts.get(firsts.len() * part / parts)));
@@ -28,10 +28,16 @@ pub(crate) fn split_keys(table: &TableVersion, range: &KeyRange, parts: usize) -
     Ok((0..splits.len()).filter_map(key).collect())
 }
 
-/// The first keys of the groups that begin inside a range.
-fn first_keys(rowset: &Arc<Rowset>, range: &KeyRange) -> Result<ByteVec> {
+/// The first keys of the index pages that begin inside a range, or if they are fewer than so many, those of the groups.
+fn first_keys(rowset: &Arc<Rowset>, range: &KeyRange, enough: usize) -> Result<ByteVec> {
     let footer = rowset.footer()?;
     let mut firsts = ByteVec::new();
+    let of_pages = footer.pages.iter().map(|page| &page.first_key).filter(|key| range.contains(key));
+    of_pages.for_each(|key| firsts.push(key));
+    if firsts.len() >= enough {
+        return Ok(firsts);
+    }
+    firsts = ByteVec::new();
     for (number, page) in footer.pages.iter().enumerate() {
         let ends_before =
             |next: usize| footer.pages.get(next).is_some_and(|next| next.first_key <= range.start);

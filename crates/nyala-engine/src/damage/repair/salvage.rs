@@ -176,7 +176,7 @@ impl Salvage<'_> {
             let none = std::iter::empty();
             let blocks = GroupBlocks::new(self.rowset, *entry, none.clone(), none, Reason::Rewrite);
             let Some(blocks) = readable(blocks)? else { return Ok(None) };
-            blocks.keys().decode(0..entry.rows as usize, &mut keys);
+            blocks.keys().decode(0..entry.rows, &mut keys);
             let is_sound = (0..keys.len()).all(|row| key::is_whole(keys.get(row), &types));
             return Ok(is_sound.then_some(keys));
         }

@@ -148,13 +148,9 @@ impl KeyBlock<'_> {
     }
 
     /// Appends the keys of some rows.
-    pub(crate) fn decode(&self, rows: Range<usize>, out: &mut ByteVec) {
-        let prefix = self.prefix();
+    pub(crate) fn decode(&self, rows: Range<u32>, out: &mut ByteVec) {
         out.ends.reserve(rows.len());
-        for row in rows {
-            out.data.extend_from_slice(prefix);
-            out.push(self.suffix(row));
-        }
+        self.each(rows, |key| out.push(key));
     }
 }
 
@@ -182,7 +178,7 @@ mod tests {
             let (bytes, layout) = block(&all);
             let found = layout.attach(&bytes);
             let mut decoded = ByteVec::new();
-            found.decode(0..sorted.len(), &mut decoded);
+            found.decode(0..sorted.len() as u32, &mut decoded);
             prop_assert_eq!(&decoded, &all);
             for key in others.iter().chain(&keys) {
                 prop_assert_eq!(found.lower_bound(key), sorted.partition_point(|other| *other < key));
@@ -194,7 +190,7 @@ mod tests {
         fn any_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80), rows in 0_usize..20) {
             if let Ok(layout) = KeysLayout::parse(&bytes, rows) {
                 let mut decoded = ByteVec::new();
-                layout.attach(&bytes).decode(0..rows, &mut decoded);
+                layout.attach(&bytes).decode(0..rows as u32, &mut decoded);
                 prop_assert_eq!(decoded.len(), rows);
             }
         }

@@ -273,7 +273,7 @@ impl MergeSource {
 }
 
 /// About how many bytes rows take.
-pub(super) fn bytes_of(batch: &RowBatch<ByteVec>) -> u64 {
+fn bytes_of(batch: &RowBatch<ByteVec>) -> u64 {
     let cells = batch.rows() * (8 + 8 * batch.columns.len());
     (cells + batch.keys.data.len() + batch.string_bytes()) as u64
 }

@@ -22,25 +22,6 @@ pub(crate) enum ColumnSource {
     Cell(usize),
 }
 
-impl ResolvedPrefilter {
-    /// Which rows are of use, if it can say, by the columns that were read for it and those of the key.
-    pub(crate) fn keep(
-        &self,
-        cells: &[Column],
-        key: impl Fn(usize) -> Column,
-    ) -> Result<Option<BooleanBuffer>> {
-        let array = |(source, column_type): &(ColumnSource, ColumnType)| {
-            let column = match source {
-                ColumnSource::Key(position) => key(*position),
-                ColumnSource::Cell(position) => cells[*position].clone(),
-            };
-            column.into_array(*column_type)
-        };
-        let columns: Vec<ArrayRef> = self.columns.iter().map(array).collect::<Result<_>>()?;
-        Ok(self.prefilter.keep(&columns))
-    }
-}
-
 /// How many columns of a projection have to be read to have some of them: the first ones.
 fn cells_of<'a>(sources: impl Iterator<Item = &'a ColumnSource>) -> usize {
     let cells = sources.filter_map(|source| match source {
@@ -74,6 +55,25 @@ pub(crate) struct ResolvedPrefilter {
     pub(crate) columns: Vec<(ColumnSource, ColumnType)>,
     /// How many of the columns of the projection are to be read for it and for predicates: the first ones.
     pub(crate) cells: usize,
+}
+
+impl ResolvedPrefilter {
+    /// Which rows are of use, if it can say, by the columns that were read for it and those of the key.
+    pub(crate) fn keep(
+        &self,
+        cells: &[Column],
+        key: impl Fn(usize) -> Column,
+    ) -> Result<Option<BooleanBuffer>> {
+        let array = |(source, column_type): &(ColumnSource, ColumnType)| {
+            let column = match source {
+                ColumnSource::Key(position) => key(*position),
+                ColumnSource::Cell(position) => cells[*position].clone(),
+            };
+            column.into_array(*column_type)
+        };
+        let columns: Vec<ArrayRef> = self.columns.iter().map(array).collect::<Result<_>>()?;
+        Ok(self.prefilter.keep(&columns))
+    }
 }
 
 impl ScanSpec {
