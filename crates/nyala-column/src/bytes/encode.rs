@@ -46,7 +46,10 @@ impl BytesEncoder<'_> {
     }
 
     fn push_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) {
-        let Some((entries, codes)) = distinct(values) else {
+        let is_tried = self.history.dictionary.is_due(self.preference);
+        let found = if is_tried { distinct(values) } else { None };
+        self.history.dictionary.note(found.is_some());
+        let Some((entries, codes)) = found else {
             self.push_heap_block(values, total, out);
             return;
         };
@@ -70,10 +73,10 @@ impl BytesEncoder<'_> {
     /// Appends a whole block without a dictionary.
     fn push_heap_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) {
         let form_at = self.push_heap_start(values, out);
-        let is_tried = total >= TINY_BYTES && self.history.is_worth_trying(self.preference);
+        let is_tried = total >= TINY_BYTES && self.history.compression.is_due(self.preference);
         let form = if is_tried { self.push_smaller(values, total, out) } else { None };
         if total >= TINY_BYTES {
-            self.history.note(form.is_none());
+            self.history.compression.note(form.is_some());
         }
         match form {
             Some(form) => out[form_at] = form as u8,
@@ -137,7 +140,9 @@ fn reads_back(values: &[&[u8]], block: &[u8]) -> bool {
 
 /// The sorted distinct strings and each row's code, if a dictionary is smaller than strings one by one.
 fn distinct<'a>(values: &[&'a [u8]]) -> Option<(Vec<&'a [u8]>, Vec<i64>)> {
-    let mut numbers: HashMap<&[u8], u32, foldhash::fast::RandomState> = HashMap::default();
+    let hasher = foldhash::fast::RandomState::default();
+    let mut numbers: HashMap<&[u8], u32, _> =
+        HashMap::with_capacity_and_hasher(values.len().min(1000), hasher);
     let mut entries = Vec::new();
     let mut rows = Vec::with_capacity(values.len());
     let (mut bytes, mut distinct_bytes) = (0, 0);

@@ -4,9 +4,9 @@ use super::symbols::TrainedSymbols;
 use crate::preference::Preference;
 use std::sync::Arc;
 
-/// So many blocks in a row were stored as they are before others are not tried at all, …
-const RAW_BLOCKS: u32 = 4;
-/// … except one in so many: what comes later may compress.
+/// Something that was not worth it for so many blocks in a row is not tried at all, …
+const FAILURES: u32 = 4;
+/// … except on one block in so many: what comes later may be different.
 const TRIED_EVERY: u32 = 16;
 
 /// How the last blocks of a column of strings were encoded.
@@ -14,21 +14,29 @@ const TRIED_EVERY: u32 = 16;
 pub(crate) struct StringHistory {
     /// The symbol table of the last block.
     pub(super) symbols: Option<Arc<TrainedSymbols>>,
-    /// Blocks since the last one that was worth compressing.
-    raw_blocks: u32,
+    /// To compress. Trying costs twenty times as much as storing a block as it is.
+    pub(super) compression: Attempts,
+    /// To find equal strings. Trying costs as much as all else in a block of short strings.
+    pub(super) dictionary: Attempts,
 }
 
-impl StringHistory {
-    /// Whether to try to compress a block. Trying costs twenty times as much as storing it as it is.
-    pub(super) fn is_worth_trying(&self, preference: Preference) -> bool {
+/// Whether it was worth trying something, lately.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Attempts {
+    /// Blocks since the last one for which it was worth it.
+    failures: u32,
+}
+
+impl Attempts {
+    pub(super) fn is_due(self, preference: Preference) -> bool {
         preference == Preference::Size
-            || self.raw_blocks < RAW_BLOCKS
-            || self.raw_blocks.is_multiple_of(TRIED_EVERY)
+            || self.failures < FAILURES
+            || self.failures.is_multiple_of(TRIED_EVERY)
     }
 
     /// Notes how a block was stored.
-    pub(super) fn note(&mut self, is_raw: bool) {
-        self.raw_blocks = if is_raw { self.raw_blocks.saturating_add(1) } else { 0 };
+    pub(super) fn note(&mut self, was_worth_it: bool) {
+        self.failures = if was_worth_it { 0 } else { self.failures.saturating_add(1) };
     }
 }
 
