@@ -1,17 +1,21 @@
 //! The memtable of tables with any other key: an ordered map on encoded keys, versions by sequence.
 
+mod row_versions;
+
 use super::{PreparedKeys, PreparedUpsert, Visibility};
 use crate::files::schema_format::SEQUENCE_COLUMN;
 use crate::rows::byte_vec::ByteVec;
-use crate::rows::column_buffer::{ABSENT, CellSource, Column, Kind, NULL};
+use crate::rows::column_buffer::Column;
 use crate::rows::key::KeyRange;
 use crate::rows::merge::{DELETED, REPLACED, RowBatch, UPSERTED};
 use crate::rows::newest_row::NewestRow;
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
-use nyala_core::{ColumnId, Result};
+use nyala_core::Result;
 use parking_lot::RwLock;
+use row_versions::{Cell, PackedCells, RowVersion, RowVersions};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,29 +23,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Rows by encoded key.
 #[derive(Default)]
 pub(crate) struct KeyedMemtable {
-    map: RwLock<BTreeMap<Box<[u8]>, Vec<RowVersion>>>,
+    map: RwLock<BTreeMap<Box<[u8]>, RowVersions>>,
     rows: AtomicU64,
     memory_bytes: AtomicU64,
 }
 
-struct RowVersion {
-    sequence: u64,
-    /// `None`: the key was deleted.
-    cells: Option<Box<[(ColumnId, Cell)]>>,
-}
-
-enum Cell {
-    Null,
-    Word(u64),
-    Wide(Box<i128>),
-    Bytes(Box<[u8]>),
-}
-
-/// What a key costs besides its bytes: its place in the map, and the list of versions.
-const KEY_OVERHEAD_BYTES: u64 = 64;
+/// What a key costs besides its bytes and its newest version: its place in a map whose nodes are two thirds full, with
+/// the allocator's share.
+const KEY_OVERHEAD_BYTES: u64 = 72;
 /// What a version costs besides its cells, with the allocator's share.
-const VERSION_OVERHEAD_BYTES: u64 = 48;
-const CELL_OVERHEAD_BYTES: u64 = 24;
+const VERSION_OVERHEAD_BYTES: u64 = 40;
 /// Bytes that are read at once, about.
 const BYTES_MAX: usize = 4 << 20;
 
@@ -55,14 +46,7 @@ impl KeyedMemtable {
     }
 
     pub(super) fn upsert(&self, upsert: &PreparedUpsert<'_>, rows: Option<&[u32]>, sequence: u64) {
-        self.append(&upsert.keys, rows, sequence, |row| {
-            let written = upsert.cells.iter().filter(|cells| cells.state(row) != ABSENT);
-            let cells = written.map(|cells| {
-                let null = cells.state(row) == NULL;
-                (cells.column, if null { Cell::Null } else { Cell::read(&cells.source, row) })
-            });
-            Some(cells.collect())
-        });
+        self.append(&upsert.keys, rows, sequence, |row| Some(PackedCells::of(&upsert.cells, row)));
     }
 
     pub(super) fn delete(&self, keys: &PreparedKeys<'_>, rows: Option<&[u32]>, sequence: u64) {
@@ -74,7 +58,7 @@ impl KeyedMemtable {
         keys: &PreparedKeys<'_>,
         rows: Option<&[u32]>,
         sequence: u64,
-        cells: impl Fn(usize) -> Option<Box<[(ColumnId, Cell)]>>,
+        cells: impl Fn(usize) -> Option<PackedCells>,
     ) {
         let count = rows.map_or(keys.rows, <[u32]>::len);
         let mut key = Vec::new();
@@ -84,15 +68,12 @@ impl KeyedMemtable {
             let row = rows.map_or(index, |rows| rows[index] as usize);
             keys.encode(row, &mut key);
             let version = RowVersion { sequence, cells: cells(row) };
-            grown += VERSION_OVERHEAD_BYTES + version.memory_bytes();
-            match map.get_mut(key.as_slice()) {
-                Some(versions) => {
-                    let place = versions.partition_point(|other| other.sequence <= sequence);
-                    versions.insert(place, version);
-                }
-                None => {
+            grown += VERSION_OVERHEAD_BYTES + version.cells.as_ref().map_or(0, PackedCells::memory_bytes);
+            match map.entry(key.as_slice().into()) {
+                Entry::Occupied(versions) => versions.into_mut().insert(version),
+                Entry::Vacant(place) => {
                     grown += KEY_OVERHEAD_BYTES + key.len() as u64;
-                    map.insert(key.as_slice().into(), vec![version]);
+                    place.insert(RowVersions::of(version));
                 }
             }
         }
@@ -122,11 +103,7 @@ impl KeyedMemtable {
             match &version.cells {
                 None => newest.add(DELETED, |_, _| Ok(()))?,
                 Some(cells) => newest.add(UPSERTED, |position, cell| {
-                    let id = projection.columns[position].0;
-                    match cells.iter().find(|(column, _)| *column == id) {
-                        Some((_, found)) => found.push_to(cell),
-                        None => cell.push_state(ABSENT, 1),
-                    }
+                    cells.find(projection.columns[position].0).push_to(cell);
                     Ok(())
                 })?,
             }
@@ -145,18 +122,14 @@ impl KeyedMemtable {
     ) {
         let visibility = Visibility { sequence: u64::MAX, tombstones };
         for (key, versions) in &*self.map.read() {
-            let is_replaced = versions.len() > 1
+            let is_replaced = versions.are_many()
                 || versions.iter().any(|version| version.sequence <= visibility.hidden_to(key))
                 || is_elsewhere(key);
             for version in versions.iter().filter(|_| is_replaced) {
                 let marker = if version.cells.is_some() { UPSERTED } else { DELETED };
                 take(key, version.sequence, marker, &mut |position, column| {
                     let id = projection.columns[position].0;
-                    let mut cells = version.cells.iter().flat_map(|cells| cells.iter());
-                    match cells.find(|(column, _)| *column == id) {
-                        Some((_, cell)) => cell.push_to(column),
-                        None => column.push_state(ABSENT, 1),
-                    }
+                    version.cells.as_ref().map_or(Cell::Absent, |cells| cells.find(id)).push_to(column);
                 });
             }
         }
@@ -212,7 +185,7 @@ struct NewestRows<'a> {
     /// Which column is the sequence, if it is wanted.
     sequence_at: Option<usize>,
     /// The projected cells of each row.
-    cells: Vec<Option<&'a Cell>>,
+    cells: Vec<Cell<'a>>,
     bytes: usize,
 }
 
@@ -225,7 +198,7 @@ impl<'a> NewestRows<'a> {
     /// Adds rows until there are enough; whether those were all.
     fn add_all(
         &mut self,
-        entries: impl Iterator<Item = (&'a Box<[u8]>, &'a Vec<RowVersion>)>,
+        entries: impl Iterator<Item = (&'a Box<[u8]>, &'a RowVersions)>,
         rows_max: usize,
     ) -> bool {
         for (key, versions) in entries {
@@ -238,7 +211,7 @@ impl<'a> NewestRows<'a> {
     }
 
     /// Adds the row of a key, if any version of it is visible.
-    fn add(&mut self, key: &'a [u8], versions: &'a [RowVersion]) {
+    fn add(&mut self, key: &'a [u8], versions: &'a RowVersions) {
         let hidden_to = self.visibility.hidden_to(key);
         let is_visible = |version: &&RowVersion| {
             version.sequence <= self.visibility.sequence && version.sequence > hidden_to
@@ -247,20 +220,14 @@ impl<'a> NewestRows<'a> {
         let Some(newest) = visible.peek() else { return };
         let (newest_deletes, newest_sequence) = (newest.cells.is_none(), newest.sequence);
         let first = self.cells.len();
-        self.cells.resize(first + self.projection.columns.len(), None);
+        self.cells.resize(first + self.projection.columns.len(), Cell::Absent);
         let mut any_deletes = false;
         for version in visible {
             let Some(cells) = &version.cells else {
                 any_deletes = true;
                 break;
             };
-            let mut missing = 0;
-            for (place, (id, _)) in self.cells[first..].iter_mut().zip(&self.projection.columns) {
-                if place.is_none() {
-                    *place = cells.iter().find(|(column, _)| column == id).map(|(_, cell)| cell);
-                    missing += usize::from(place.is_none());
-                }
-            }
+            let missing = fill(&mut self.cells[first..], self.projection, cells);
             // Older versions add nothing, unless a deletion hides rows of older sources from what is missing.
             if missing == 0 {
                 break;
@@ -271,10 +238,7 @@ impl<'a> NewestRows<'a> {
             (false, true) => REPLACED,
             (false, false) => UPSERTED,
         };
-        let bytes = |cell: &Option<&Cell>| match cell {
-            Some(Cell::Bytes(bytes)) => bytes.len(),
-            _ => 8,
-        };
+        let bytes = |cell: &Cell<'_>| cell.length().max(size_of::<u64>());
         self.bytes += key.len() + self.cells[first..].iter().map(bytes).sum::<usize>();
         self.keys.push((key, marker, newest_sequence));
     }
@@ -292,9 +256,8 @@ impl<'a> NewestRows<'a> {
                 batch.columns.iter_mut().zip(&self.cells[row * columns..]).enumerate()
             {
                 match cell {
-                    None if Some(position) == self.sequence_at => column.push_word(sequence),
-                    None => column.push_state(ABSENT, 1),
-                    Some(cell) => cell.push_to(column),
+                    Cell::Absent if Some(position) == self.sequence_at => column.push_word(sequence),
+                    cell => cell.push_to(column),
                 }
             }
         }
@@ -304,33 +267,23 @@ impl<'a> NewestRows<'a> {
     }
 }
 
-impl RowVersion {
-    fn memory_bytes(&self) -> u64 {
-        let cell_bytes = |cell: &Cell| match cell {
-            Cell::Null | Cell::Word(_) => 0,
-            Cell::Wide(_) => 16,
-            Cell::Bytes(bytes) => bytes.len() as u64 + 16,
+/// Takes cells of a version for the places that are absent yet; returns how many stay so.
+fn fill<'a>(places: &mut [Cell<'a>], projection: &Projection, cells: &'a PackedCells) -> usize {
+    let mut missing = 0;
+    // Both are mostly in the order of the columns: then one pass finds all.
+    let mut next = cells.iter().peekable();
+    for (place, (id, _)) in places.iter_mut().zip(&projection.columns) {
+        while next.peek().is_some_and(|(column, _)| column < id) {
+            next.next();
+        }
+        if *place != Cell::Absent {
+            continue;
+        }
+        *place = match next.peek() {
+            Some((column, cell)) if column == id => *cell,
+            _ => cells.find(*id),
         };
-        let cells = self.cells.iter().flat_map(|cells| cells.iter());
-        cells.map(|(_, cell)| CELL_OVERHEAD_BYTES + cell_bytes(cell)).sum()
+        missing += usize::from(*place == Cell::Absent);
     }
-}
-
-impl Cell {
-    fn read(source: &CellSource<'_>, row: usize) -> Self {
-        match source.kind() {
-            Kind::Word => Cell::Word(source.word(row)),
-            Kind::Wide => Cell::Wide(Box::new(source.wide(row))),
-            Kind::Bytes => Cell::Bytes(source.bytes(row).into()),
-        }
-    }
-
-    fn push_to(&self, column: &mut Column) {
-        match self {
-            Cell::Null => column.push_state(NULL, 1),
-            Cell::Word(word) => column.push_word(*word),
-            Cell::Wide(wide) => column.push_wide(**wide),
-            Cell::Bytes(bytes) => column.push_bytes(bytes),
-        }
-    }
+    missing
 }
