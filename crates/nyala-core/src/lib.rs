@@ -22,4 +22,4 @@ pub use schema::{ColumnSchema, ColumnType, Encoding, KeySpan, Partitioning, Rang
 pub use shared_look::SharedLook;
 pub use time::TimeRange;
 pub use value::Value;
-pub use yielding::before_long_work;
+pub use yielding::{before_long_work, poll_light, short_wait};

@@ -30,7 +30,7 @@ use nyala_core::arrays::value_bytes;
 use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{Operation, WriteBatch, WriteOutcome, validate_keys};
 use nyala_core::time::partition_time;
-use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange};
+use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange, short_wait};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,6 +47,9 @@ enum MemtableRoom {
 /// A conditional batch of more rows holds its tables exclusively until it is applied, instead of claiming that many
 /// keys.
 pub(crate) const CLAIMED_ROWS_MAX: u64 = 1 << 12;
+
+/// A batch with such a record is applied in less than a millisecond, by the thread that waits for the log.
+const SMALL_RECORD_BYTES: usize = 256 << 10;
 
 /// What is logged and applied.
 pub(crate) enum Work {
@@ -171,6 +174,7 @@ impl Writer {
         } else {
             self.reserve.check()?;
         }
+        let is_small = bytes.len() <= SMALL_RECORD_BYTES;
         let record = self.budget.charge(Component::InFlight, bytes.len() as u64);
         let entry = self.versions.watermark.begin(self.log.wal().next_sequence())?;
         let note_time = |sequence| self.note_time(time_ns, sequence);
@@ -189,14 +193,16 @@ impl Writer {
         let inner = PendingInner { work, ticket, entry, locks, claim, record };
         let mut pending = Pending { writer: self.clone(), inner: Some(inner) };
         self.hook.call(WriteStep::Submitted);
-        let outcome = (&mut pending.inner.as_mut().expect("just put in").ticket).await;
+        let ticket = &mut pending.inner.as_mut().expect("just put in").ticket;
+        let outcome = if is_small { short_wait(ticket).await } else { ticket.await };
         let PendingInner { work, entry, locks, claim, record, .. } =
             pending.inner.take().expect("not dropped");
         drop(record);
         let finished = self.finish(&work, entry, claim, sequence, outcome);
         drop(locks);
         finished?;
-        self.versions.watermark.reached(sequence).await?;
+        let visible = self.versions.watermark.reached(sequence);
+        if is_small { short_wait(visible).await } else { visible.await }?;
         Ok(Sequence(sequence))
     }
 

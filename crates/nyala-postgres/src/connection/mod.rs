@@ -20,15 +20,14 @@ use crate::message::Frontend;
 use crate::message::backend::{self, Severity};
 use crate::shared::Server;
 use extended::Portal;
-use nyala_core::before_long_work;
 use nyala_core::memory::{Charge, Component};
+use nyala_core::{before_long_work, poll_light};
 use nyala_sql::{Session, TransactionStatus};
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use stored::Stored;
 use tokio::task::JoinSet;
 use wire::{Message, Unread, Wire};
@@ -174,8 +173,8 @@ impl Connection {
         }
     }
 
-    /// Answers a message: here if that neither waits nor takes long (`nyala_core::before_long_work`), otherwise in the
-    /// thread pool. If this is dropped, the statement ends.
+    /// Answers a message: here if that neither takes long nor waits long (`nyala_core::poll_light`), otherwise in the thread
+    /// pool. If this is dropped, the statement ends.
     async fn answer_anywhere(
         mut self: Box<Self>,
         message: Message,
@@ -185,12 +184,12 @@ impl Connection {
             let answered = self.answer(message).await;
             (self, answered)
         });
-        let first = poll_fn(|context| {
+        let here = poll_fn(|context| {
             // What a statement spawns may take long, and is no work for this thread.
             let _pool = work.enter();
-            Poll::Ready(answering.as_mut().poll(context))
+            poll_light(answering.as_mut(), context)
         });
-        if let Poll::Ready(answered) = first.await {
+        if let Some(answered) = here.await {
             return Ok(answered);
         }
         // Dropping the set aborts the task.
