@@ -85,7 +85,7 @@ pub fn is_same_cell((one, row): (&ArrayRef, usize), (other, other_row): (&ArrayR
 }
 
 /// An array of a column's type, made of values. Invalid if a value does not fit the type.
-pub fn array_of_values(column_type: ColumnType, values: &[Option<&Value>]) -> Result<ArrayRef> {
+pub fn array_of_values<'a>(column_type: ColumnType, values: &[Option<&'a Value>]) -> Result<ArrayRef> {
     macro_rules! collect {
         ($array:ty, $variant:ident, $convert:expr) => {{
             let cells = values
@@ -123,18 +123,8 @@ pub fn array_of_values(column_type: ColumnType, values: &[Option<&Value>]) -> Re
             let array = Decimal128Array::from(cells).with_precision_and_scale(precision, scale);
             Arc::new(array.map_err(|_| out_of_range(column_type))?)
         }
-        ColumnType::String => collect!(StringArray, String, |v: &String| Some(v.clone())),
-        ColumnType::Binary => {
-            let cells = values
-                .iter()
-                .map(|value| match value {
-                    None => Ok(None),
-                    Some(Value::Binary(value)) => Ok(Some(value.as_slice())),
-                    Some(other) => Err(Error::invalid(format!("{other:?} is not a {column_type:?}"))),
-                })
-                .collect::<Result<Vec<_>>>()?;
-            Arc::new(BinaryArray::from(cells))
-        }
+        ColumnType::String => collect!(StringArray, String, |v: &'a String| Some(v.as_str())),
+        ColumnType::Binary => collect!(BinaryArray, Binary, |v: &'a Vec<u8>| Some(v.as_slice())),
         ColumnType::Date => collect!(Date32Array, Int, |v: &i64| i32::try_from(*v).ok()),
         ColumnType::Timestamp => collect!(TimestampNanosecondArray, Int, |v: &i64| Some(*v)),
     })

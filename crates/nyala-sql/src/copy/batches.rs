@@ -15,7 +15,6 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use chrono_tz::Tz;
 use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
-use nyala_core::Value;
 use nyala_db::relations::DeclaredType;
 use std::sync::Arc;
 
@@ -152,17 +151,8 @@ fn texts(
         DeclaredType::Varchar(_) | DeclaredType::Char(_) => {
             let mut limited = StringBuilder::with_capacity(texts.len(), texts.value_data().len());
             for (row, text) in texts.iter().enumerate() {
-                let Some(text) = text else {
-                    limited.append_null();
-                    continue;
-                };
-                match limited_text(text, declared).map_err(located(row))? {
-                    Value::String(text) => limited.append_value(text),
-                    other => {
-                        let message = format!("{other:?} is no text");
-                        return Err(SqlError::new(SqlState::INTERNAL, message));
-                    }
-                }
+                let text = text.map(|text| limited_text(text, declared)).transpose();
+                limited.append_option(text.map_err(located(row))?);
             }
             Ok(Arc::new(limited.finish()))
         }

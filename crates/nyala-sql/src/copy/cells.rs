@@ -135,7 +135,7 @@ impl Cells {
             ScalarValue::Float32(Some(value)) => float(value.into()),
             ScalarValue::Float64(Some(value)) => float(value),
             ScalarValue::Decimal128(Some(value), ..) => Value::Decimal(value),
-            ScalarValue::Utf8(Some(text)) => limited_text(&text, self.declared)?,
+            ScalarValue::Utf8(Some(text)) => Value::String(limited_text(&text, self.declared)?.to_owned()),
             ScalarValue::Binary(Some(bytes)) => Value::Binary(bytes),
             ScalarValue::Date32(Some(i32::MIN | i32::MAX)) => {
                 let words = "date/time field value out of range: \"infinity\"";

@@ -4,6 +4,7 @@ use super::columns::data_type;
 use super::datum::{Datum, refused};
 use super::input::Surroundings;
 use crate::error::{SqlError, SqlResult, SqlState};
+use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{ArrayRef, new_null_array};
@@ -80,12 +81,29 @@ fn converted(
     declared: DeclaredType,
     around: &Surroundings,
 ) -> SqlResult<ArrayRef> {
-    let mut stored: Vec<Option<Value>> = Vec::with_capacity(values.len());
-    for row in 0..values.len() {
-        let datum = Datum::at(values, row, is_unknown)
-            .ok_or_else(|| refused(name, declared, &values.data_type().to_string()))?;
-        stored.push(datum.stored(name, declared, around)?);
+    let data = (0..values.len()).map(|row| {
+        let refused = || refused(name, declared, &values.data_type().to_string());
+        Datum::at(values, row, is_unknown).ok_or_else(refused)
+    });
+    column_of(data, name, declared, around)
+}
+
+/// A column of values that are assigned one by one.
+pub(crate) fn column_of<'a>(
+    data: impl Iterator<Item = SqlResult<Datum<'a>>>,
+    name: &str,
+    declared: DeclaredType,
+    around: &Surroundings,
+) -> SqlResult<ArrayRef> {
+    if let DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) = declared {
+        // Each text is copied once.
+        let mut texts = StringBuilder::with_capacity(data.size_hint().0, 0);
+        for datum in data {
+            texts.append_option(datum?.stored_text(declared, around)?);
+        }
+        return Ok(Arc::new(texts.finish()));
     }
+    let stored = data.map(|datum| datum?.stored(name, declared, around)).collect::<SqlResult<Vec<_>>>()?;
     of_values(declared, &stored)
 }
 

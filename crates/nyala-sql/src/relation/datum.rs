@@ -13,6 +13,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
 use nyala_core::Value;
 use nyala_db::relations::DeclaredType;
 use std::borrow::Cow;
@@ -87,6 +88,54 @@ impl<'a> Datum<'a> {
         })
     }
 
+    /// A scalar, as [`Datum::at`] takes a slot.
+    pub(crate) fn of_scalar(scalar: &'a ScalarValue, is_unknown: bool) -> Option<Self> {
+        Some(match scalar {
+            ScalarValue::Utf8(Some(text))
+            | ScalarValue::LargeUtf8(Some(text))
+            | ScalarValue::Utf8View(Some(text)) => match is_unknown {
+                true => Self::Unknown(text.into()),
+                false => Self::Text(text.into()),
+            },
+            ScalarValue::Boolean(Some(value)) => Self::Bool(*value),
+            ScalarValue::Int8(Some(value)) => Self::Int((*value).into()),
+            ScalarValue::Int16(Some(value)) => Self::Int((*value).into()),
+            ScalarValue::Int32(Some(value)) => Self::Int((*value).into()),
+            ScalarValue::Int64(Some(value)) => Self::Int((*value).into()),
+            ScalarValue::UInt8(Some(value)) => Self::Int((*value).into()),
+            ScalarValue::UInt16(Some(value)) => Self::Int((*value).into()),
+            ScalarValue::UInt32(Some(value)) => Self::Int((*value).into()),
+            ScalarValue::UInt64(Some(value)) => Self::Int((*value).into()),
+            ScalarValue::Float32(Some(value)) => Self::Float((*value).into()),
+            ScalarValue::Float64(Some(value)) => Self::Float(*value),
+            ScalarValue::Decimal128(Some(value), _, scale) => Self::Decimal(*value, *scale),
+            ScalarValue::Binary(Some(bytes))
+            | ScalarValue::LargeBinary(Some(bytes))
+            | ScalarValue::BinaryView(Some(bytes)) => Self::Bytes(bytes.into()),
+            ScalarValue::Date32(Some(days)) => Self::Date(*days),
+            ScalarValue::TimestampNanosecond(Some(time_ns), Some(_)) => Self::Moment(*time_ns),
+            ScalarValue::TimestampNanosecond(Some(time_ns), None) => Self::Timestamp(*time_ns),
+            ScalarValue::Dictionary(_, inner) => return Self::of_scalar(inner, is_unknown),
+            other if other.is_null() => Self::Null,
+            _ => return None,
+        })
+    }
+
+    /// The value as a column of texts stores it; `None` if it is NULL.
+    pub(crate) fn stored_text(
+        &self,
+        declared: DeclaredType,
+        around: &Surroundings,
+    ) -> SqlResult<Option<Cow<'_, str>>> {
+        if *self == Self::Null {
+            return Ok(None);
+        }
+        Ok(Some(match self.text(around) {
+            Cow::Borrowed(text) => limited_text(text, declared)?.into(),
+            Cow::Owned(text) => limited_text(&text, declared)?.to_owned().into(),
+        }))
+    }
+
     /// The value as a column of a name and type stores it; `None` if it is NULL.
     pub(crate) fn stored(
         self,
@@ -100,7 +149,9 @@ impl<'a> Datum<'a> {
             (Self::Null, _) => return Ok(None),
             (Self::Unknown(text), _) => read(&text, declared, around)?,
             (Self::Number(text), _) => number(&text, name, declared, around)?,
-            (datum, D::Text | D::Varchar(_) | D::Char(_)) => limited_text(&datum.text(around), declared)?,
+            (datum, D::Text | D::Varchar(_) | D::Char(_)) => {
+                Value::String(limited_text(&datum.text(around), declared)?.to_owned())
+            }
             (Self::Bool(value), D::Bool) => Value::Bool(value),
             (Self::Int(value), D::Int2 | D::Int4 | D::Int8) => integer(Some(value), declared)?,
             (Self::Decimal(value, scale), D::Int2 | D::Int4 | D::Int8) => {

@@ -42,7 +42,9 @@ pub(crate) fn read(text: &str, declared: DeclaredType, around: &Surroundings) ->
             }
             None => Err(malformed()),
         },
-        DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => limited_text(text, declared),
+        DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => {
+            limited_text(text, declared).map(|text| Value::String(text.to_owned()))
+        }
         DeclaredType::Bytea => match text.strip_prefix("\\x") {
             Some(digits) => read_hexadecimal(digits).map(Value::Binary),
             None => read_escaped(text).map(Value::Binary).ok_or_else(malformed),
@@ -157,7 +159,7 @@ fn beyond_type(text: &str, declared: DeclaredType) -> SqlError {
 
 /// A text that is not longer than its type allows. Blanks that are too many are cut off, and those at the end of a text of
 /// fixed length are not stored.
-pub(crate) fn limited_text(text: &str, declared: DeclaredType) -> SqlResult<Value> {
+pub(crate) fn limited_text(text: &str, declared: DeclaredType) -> SqlResult<&str> {
     if text.contains('\0') {
         let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
         return Err(SqlError::new(SqlState::INVALID_ENCODING, message));
@@ -165,11 +167,11 @@ pub(crate) fn limited_text(text: &str, declared: DeclaredType) -> SqlResult<Valu
     let (length, text) = match declared {
         DeclaredType::Varchar(length) => (length as usize, text),
         DeclaredType::Char(length) => (length as usize, text.trim_end_matches(' ')),
-        _ => return Ok(Value::String(text.to_owned())),
+        _ => return Ok(text),
     };
-    let Some((end, _)) = text.char_indices().nth(length) else { return Ok(Value::String(text.to_owned())) };
+    let Some((end, _)) = text.char_indices().nth(length) else { return Ok(text) };
     match text[end..].chars().all(|letter| letter == ' ') {
-        true => Ok(Value::String(text[..end].to_owned())),
+        true => Ok(&text[..end]),
         false => Err(SqlError::new(SqlState::TEXT_TOO_LONG, format!("value too long for type {declared}"))),
     }
 }

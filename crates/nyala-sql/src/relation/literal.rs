@@ -53,7 +53,7 @@ pub(crate) fn parameter(expression: &Expr) -> Option<usize> {
 /// The value of such an expression. `parameters` are the values of parameters.
 pub(crate) fn datum<'a>(
     expression: &'a Expr,
-    parameters: &[ScalarValue],
+    parameters: &'a [ScalarValue],
     around: &Surroundings,
 ) -> SqlResult<Datum<'a>> {
     let unknown = || SqlError::new(SqlState::INTERNAL, format!("{expression} is no literal"));
@@ -71,7 +71,11 @@ pub(crate) fn datum<'a>(
                 let value = value.ok_or_else(|| {
                     SqlError::new(SqlState::UNKNOWN_PARAMETER, format!("there is no parameter {name}"))
                 })?;
-                owned(value)
+                // Clients send texts for what they do not know the type of.
+                Datum::of_scalar(value, true).ok_or_else(|| {
+                    let message = format!("a parameter cannot be of type {}", value.data_type());
+                    SqlError::new(SqlState::TYPE_MISMATCH, message)
+                })
             }
             _ => Err(unknown()),
         },
@@ -119,28 +123,6 @@ fn typed(
         (Stored::Decimal(value), _) => Datum::Decimal(value, 0),
         (Stored::String(text), _) => Datum::Text(text.into()),
         (Stored::Binary(bytes), _) => Datum::Bytes(bytes.into()),
-    })
-}
-
-/// The value of a parameter. Clients send texts for what they do not know the type of.
-fn owned(value: &ScalarValue) -> SqlResult<Datum<'static>> {
-    let array = value.to_array()?;
-    let found = Datum::at(&array, 0, true).ok_or_else(|| {
-        SqlError::new(SqlState::TYPE_MISMATCH, format!("a parameter cannot be of type {}", value.data_type()))
-    })?;
-    Ok(match found {
-        Datum::Null => Datum::Null,
-        Datum::Bool(value) => Datum::Bool(value),
-        Datum::Int(value) => Datum::Int(value),
-        Datum::Float(value) => Datum::Float(value),
-        Datum::Decimal(value, scale) => Datum::Decimal(value, scale),
-        Datum::Number(text) => Datum::Number(text.into_owned().into()),
-        Datum::Text(text) => Datum::Text(text.into_owned().into()),
-        Datum::Unknown(text) => Datum::Unknown(text.into_owned().into()),
-        Datum::Bytes(bytes) => Datum::Bytes(bytes.into_owned().into()),
-        Datum::Date(days) => Datum::Date(days),
-        Datum::Timestamp(time_ns) => Datum::Timestamp(time_ns),
-        Datum::Moment(time_ns) => Datum::Moment(time_ns),
     })
 }
 

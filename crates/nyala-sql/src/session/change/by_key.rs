@@ -7,7 +7,7 @@ use super::do_update::assignments;
 use super::preparing::{Preparing, Written};
 use super::work::Work;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::relation::assign::of_values;
+use crate::relation::assign::{column_of, of_values};
 use crate::relation::literal::{datum, is_literal};
 use crate::session::look_up::KeyCondition;
 use crate::target::folded;
@@ -101,8 +101,8 @@ impl Work<'_> {
                     let (declared, name) =
                         (columns.columns[*position].declared_type, columns.name(*position));
                     let around = self.rules.around();
-                    let value = datum(value, self.parameters, around)?.stored(name, declared, around)?;
-                    Ok((*position, of_values(declared, &[value])?))
+                    let value = datum(value, self.parameters, around);
+                    Ok((*position, column_of([value].into_iter(), name, declared, around)?))
                 });
                 let new: Vec<(usize, ArrayRef)> = new.collect::<SqlResult<_>>()?;
                 if let Err(error) = self.rules.check_some(&new) {

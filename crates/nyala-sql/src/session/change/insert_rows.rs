@@ -6,7 +6,7 @@ use super::insert::{Conflict, Insert};
 use super::preparing::is_default;
 use super::work::Work;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::relation::assign::{assigned, of_values};
+use crate::relation::assign::{assigned, column_of, of_values};
 use crate::relation::literal::datum;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
@@ -44,6 +44,10 @@ impl Work<'_> {
         let columns = self.rules.columns();
         let (declared, name) = (columns.columns[position].declared_type, columns.name(position));
         let around = self.rules.around();
+        if !values.rows.iter().any(|cells| is_default(&cells[place])) {
+            let data = values.rows.iter().map(|cells| datum(&cells[place], self.parameters, around));
+            return column_of(data, name, declared, around);
+        }
         let mut stored: Vec<Option<Value>> = Vec::with_capacity(values.rows.len());
         // A default that is computed for each row is another value in each.
         let mut computed: Vec<(usize, ArrayRef)> = Vec::new();

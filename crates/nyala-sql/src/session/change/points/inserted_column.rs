@@ -4,7 +4,7 @@ use super::source_of;
 use super::value::{FieldRules, declared};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::{MeasurementTable, Source};
-use crate::relation::assign::{assigned, of_values};
+use crate::relation::assign::{assigned, column_of};
 use crate::relation::columns::data_type;
 use crate::relation::literal::datum;
 use crate::relation::shown_as;
@@ -43,10 +43,8 @@ impl InsertedColumn {
         rules: &FieldRules,
     ) -> SqlResult<ArrayRef> {
         let declared = declared_of(&self.source);
-        let value = |row: &Vec<ast::Expr>| {
-            datum(&row[place], parameters, &rules.around)?.stored(&self.name, declared, &rules.around)
-        };
-        let values = of_values(declared, &cells.iter().map(value).collect::<SqlResult<Vec<_>>>()?)?;
+        let data = cells.iter().map(|row| datum(&row[place], parameters, &rules.around));
+        let values = column_of(data, &self.name, declared, &rules.around)?;
         self.stored(&shown_as(&values, &data_type(declared))?, rules)
     }
 
