@@ -14,7 +14,7 @@ pub(crate) struct Execution {
     memory: QueryMemory,
     snapshot: Arc<OnceCell<SnapshotRef>>,
     /// The values of the parameters that the plan still names.
-    values: Vec<ScalarValue>,
+    values: Arc<[ScalarValue]>,
 }
 
 impl Execution {
@@ -23,7 +23,7 @@ impl Execution {
         context: ExecutionContext,
         memory: QueryMemory,
         snapshot: Arc<OnceCell<SnapshotRef>>,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> Self {
         Self { context, memory, snapshot, values }
     }
@@ -43,7 +43,7 @@ impl Execution {
     }
 
     /// The values of the parameters that the plan still names.
-    pub(crate) fn values(&self) -> &[ScalarValue] {
+    pub(crate) fn values(&self) -> &Arc<[ScalarValue]> {
         &self.values
     }
 

@@ -70,7 +70,7 @@ impl Session {
         self.check_may_undo(&change)?;
         let author = self.author(statement, &change.database);
         let freshness = catalog.follow().await?;
-        let run = self.run(statement, freshness, Arc::default(), &[])?;
+        let run = self.run(statement, freshness, Arc::default(), Arc::default())?;
         let query = run.running.guard.query();
         let work = UndoWork {
             author: (!undo.is_dry_run).then_some(&author),

@@ -192,7 +192,7 @@ impl Session {
         plan: &CopyPlan,
     ) -> SqlResult<Option<Outcome>> {
         match plan {
-            CopyPlan::To { query, form, file } => match self.try_execute(query, Vec::new()).await? {
+            CopyPlan::To { query, form, file } => match self.try_execute(query, Arc::default()).await? {
                 Outcome::Rows(rows) => Ok(Some(match file {
                     None => Outcome::CopyOut(rows, Box::new(form.clone())),
                     Some(file) => Outcome::FileOut(Box::new(file.out(rows, form.clone())?)),

@@ -66,7 +66,7 @@ impl Session {
     /// Executes an INSERT, and says how many rows it wrote.
     async fn fill(&mut self, insert: &str, statement: &Statement) -> SqlResult<u64> {
         let prepared = self.try_prepare(parsed(insert, statement)?, &[]).await?;
-        match Box::pin(self.try_execute(&prepared, Vec::new())).await? {
+        match Box::pin(self.try_execute(&prepared, Arc::default())).await? {
             Outcome::Done(tag) => Ok(tag.rows.unwrap_or(0)),
             _ => Err(SqlError::new(SqlState::INTERNAL, "an INSERT gives no rows")),
         }

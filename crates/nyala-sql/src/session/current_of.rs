@@ -52,7 +52,7 @@ impl Session {
     pub(super) async fn execute_current_of(
         &mut self,
         plan: &CurrentPlan,
-        mut values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Outcome> {
         let name = &plan.cursor;
         let row = self.cursor(name)?.current().await?.ok_or_else(|| {
@@ -61,13 +61,14 @@ impl Session {
                 format!("cursor \"{name}\" is not positioned on a row"),
             )
         })?;
+        let mut values = values.to_vec();
         for column in &plan.columns {
             let array = row.column_by_name(column);
             let array =
                 array.ok_or_else(|| SqlError::new(SqlState::INTERNAL, "the cursor is another one"))?;
             values.push(ScalarValue::try_from_array(array, 0)?);
         }
-        Box::pin(self.try_execute(&plan.inner, values)).await
+        Box::pin(self.try_execute(&plan.inner, values.into())).await
     }
 
     /// The names and types of the key, which a cursor over the table must show.

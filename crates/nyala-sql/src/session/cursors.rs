@@ -44,7 +44,7 @@ impl Session {
         &mut self,
         prepared: &Prepared,
         plan: &CursorPlan,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Outcome> {
         let (tag, rows) = match plan {
             CursorPlan::Declare(declared, query) => {
@@ -81,7 +81,7 @@ impl Session {
         statement: &Statement,
         declared: &Declared,
         query: &Prepared,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<()> {
         if !declared.is_holdable {
             self.own_transaction("DECLARE CURSOR")?;

@@ -80,7 +80,7 @@ impl Session {
     pub(super) async fn execute_look_up(
         &mut self,
         look_up: &LookUp,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Outcome> {
         if !self.principal().may(Privilege::Read, &look_up.database) {
             let message = format!("permission denied for database \"{}\"", look_up.database);

@@ -271,12 +271,12 @@ impl Session {
             self.check_not_failed(&prepared.statement)?;
             self.learn_grants()?;
             self.end_series_before(prepared).await?;
-            let executed = self.try_execute(prepared, values).await;
+            let executed = self.try_execute(prepared, values.into()).await;
             self.noted(&prepared.statement.text, executed)
         })
     }
 
-    async fn try_execute(&mut self, prepared: &Prepared, values: Vec<ScalarValue>) -> SqlResult<Outcome> {
+    async fn try_execute(&mut self, prepared: &Prepared, values: Arc<[ScalarValue]>) -> SqlResult<Outcome> {
         let mut renewed: Option<Prepared> = None;
         for _ in 0..TRIES {
             let current = renewed.as_ref().unwrap_or(prepared);
@@ -295,9 +295,9 @@ impl Session {
                     PreparedPlan::Query { .. } | PreparedPlan::Known { .. } => {
                         Some(self.execute_query(current, values.clone()).await?)
                     }
-                    PreparedPlan::LookUp(look_up) => Some(
-                        self.execute_look_up(look_up, current.bound(values.clone(), self.zone())?).await?,
-                    ),
+                    PreparedPlan::LookUp(look_up) => {
+                        Some(self.execute_look_up(look_up, current.bound(&values, self.zone())?).await?)
+                    }
                     PreparedPlan::Cursor(plan) => {
                         Some(Box::pin(self.execute_cursor(current, plan, values.clone())).await?)
                     }
@@ -316,7 +316,7 @@ impl Session {
                         self.execute_change(
                             &current.statement,
                             &change.clone(),
-                            current.bound(values.clone(), self.zone())?,
+                            current.bound(&values, self.zone())?,
                         )
                         .await?
                     }

@@ -125,7 +125,7 @@ impl Session {
             values.push(value.map_err(|error| error.placed_in(&statement.text))?);
         }
         let executed = plan.explained.as_ref().unwrap_or(inner);
-        Box::pin(self.try_execute(executed, values)).await
+        Box::pin(self.try_execute(executed, values.into())).await
     }
 
     /// The value of an argument, as its parameter needs it.

@@ -55,7 +55,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         past: &PastPlan,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Option<Outcome>> {
         if let Some(moment) = statement.as_of.as_ref().filter(|own| !is_literal(own))
             && let moment_ns = self.moment_ns(moment)?

@@ -62,7 +62,7 @@ pub(crate) enum PreparedPlan {
     Known {
         plan: Arc<KnownPlan>,
         /// The values of its literals, which are parameters of the plan.
-        literals: Vec<ScalarValue>,
+        literals: Arc<[ScalarValue]>,
     },
     /// Copies rows from its client, or to it.
     Copy(Arc<CopyPlan>),
@@ -232,7 +232,7 @@ impl Prepared {
             parameters: plan.parameters.clone(),
             columns: Some(plan.columns.clone()),
             version: 0,
-            plan: PreparedPlan::Known { plan, literals },
+            plan: PreparedPlan::Known { plan, literals: literals.into() },
             principal: None,
         }
     }
@@ -247,11 +247,15 @@ impl Prepared {
     }
 
     /// The values of the parameters, each of its type. A text of a time without a zone means one of `zone`.
-    pub(crate) fn bound(&self, values: Vec<ScalarValue>, zone: Zone) -> SqlResult<Vec<ScalarValue>> {
+    pub(crate) fn bound(&self, values: &Arc<[ScalarValue]>, zone: Zone) -> SqlResult<Arc<[ScalarValue]>> {
         self.check_count(values.len())?;
-        let typed = values.into_iter().zip(&self.parameters);
+        let typed = values.iter().zip(&self.parameters);
+        // Mostly they are what the client was told to send. A cast would copy them.
+        if typed.clone().all(|(value, data_type)| value.data_type() == *data_type) {
+            return Ok(values.clone());
+        }
         typed
-            .map(|(value, data_type)| match (&value, data_type) {
+            .map(|(value, data_type)| match (value, data_type) {
                 (ScalarValue::Utf8(_), DataType::Timestamp(unit, Some(_))) => {
                     let local = value.cast_to(&DataType::Timestamp(*unit, Some(zone.name().into())))?;
                     Ok(local.cast_to(data_type)?)

@@ -9,21 +9,22 @@ use crate::rows::Rows;
 use crate::session::Outcome;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
 
 impl Session {
     pub(super) async fn execute_query(
         &mut self,
         prepared: &Prepared,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Outcome> {
         let (planning, values) = match &prepared.plan {
             PreparedPlan::Query { plan, is_optimized } => {
                 let to_plan = ToPlan { plan, is_optimized: *is_optimized };
-                (Planning::Needed(to_plan), prepared.bound(values, self.zone())?)
+                (Planning::Needed(to_plan), prepared.bound(&values, self.zone())?)
             }
             PreparedPlan::Known { plan, literals } => {
                 let values = match literals.is_empty() {
-                    true => prepared.bound(values, self.zone())?,
+                    true => prepared.bound(&values, self.zone())?,
                     // Literals have their types.
                     false => {
                         prepared.check_count(values.len())?;
@@ -40,7 +41,7 @@ impl Session {
         };
         let freshness = self.server.catalog.follow().await?;
         let snapshot = self.transaction_snapshot().await?;
-        let run = self.run(&prepared.statement, freshness, snapshot, &values)?;
+        let run = self.run(&prepared.statement, freshness, snapshot, values.clone())?;
         let rows = self.stream(&run, run.execution.clone(), planning, values).await?;
         let rows = Rows::of(rows, run.running).named(prepared.columns.as_ref());
         Ok(Outcome::Rows(match *prepared.statement.ast {

@@ -37,7 +37,7 @@ impl Run {
     pub(crate) fn over(&self, snapshot: SnapshotRef) -> Arc<Execution> {
         let context = self.execution.context().clone();
         let cell = Arc::new(OnceCell::new_with(Some(snapshot)));
-        Arc::new(Execution::new(context, self.running.memory.clone(), cell, self.execution.values().to_vec()))
+        Arc::new(Execution::new(context, self.running.memory.clone(), cell, self.execution.values().clone()))
     }
 }
 
@@ -57,7 +57,7 @@ impl Session {
         statement: &Statement,
         freshness: Freshness,
         snapshot: Arc<OnceCell<SnapshotRef>>,
-        values: &[ScalarValue],
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Run> {
         let mut context = self.server.context(self.principal.clone(), freshness);
         let shown = statement.clone();
@@ -69,7 +69,7 @@ impl Session {
         let memory = self.server.statement_memory();
         let running =
             Running { guard: Arc::new(guard), memory: memory.clone(), text: statement.text.clone() };
-        let execution = Arc::new(Execution::new(context, memory, snapshot, values.to_vec()));
+        let execution = Arc::new(Execution::new(context, memory, snapshot, values));
         Ok(Run { running, execution })
     }
 
@@ -79,7 +79,7 @@ impl Session {
         run: &Run,
         execution: Arc<Execution>,
         planning: Planning<'_>,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<SendableRecordBatchStream> {
         let (plan, config) = match planning {
             Planning::Done(physical, config) => (renewed(physical, config.options())?, config.clone()),
@@ -123,9 +123,9 @@ impl ToPlan<'_> {
     async fn planned(
         &self,
         state: &SessionState,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        let plan = with_values(self.plan.clone(), values)?;
+        let plan = with_values(self.plan.clone(), values.to_vec())?;
         let plan = if self.is_optimized { plan } else { state.optimize(&plan)? };
         state.query_planner().create_physical_plan(&plan, state).await
     }

@@ -83,7 +83,7 @@ impl Session {
                     return Ok(None);
                 }
                 let snapshot = self.transaction_snapshot().await?;
-                let run = self.run(statement, freshness, snapshot, &[])?;
+                let run = self.run(statement, freshness, snapshot, Arc::default())?;
                 let is_in_transaction = self.transaction.is_some();
                 let sink = match is_in_transaction {
                     true => Sink::Stage(self.transaction_stage()?),
@@ -93,7 +93,7 @@ impl Session {
                 (run, Kind::Rows(Box::new(rows)))
             }
             CopyTarget::Points(points) => {
-                let run = self.run(statement, freshness, Arc::default(), &[])?;
+                let run = self.run(statement, freshness, Arc::default(), Arc::default())?;
                 match self.points_in(points, &run, around).await? {
                     Some(points) => (run, Kind::Points(Box::new(points))),
                     None => return Ok(None),

@@ -39,7 +39,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         plan: &ChangePlan,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Option<Outcome>> {
         if self.transaction.as_ref().is_some_and(|own| own.is_read_only) {
             let command = preparing::written(statement).map(|own| preparing::first_word(own.statement));
@@ -70,7 +70,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         change: &Arc<Change>,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Option<Outcome>> {
         let database = &change.relation.database;
         if !self.principal().may(Privilege::Write, database) {
@@ -102,7 +102,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         change: &Change,
-        values: &[ScalarValue],
+        values: &Arc<[ScalarValue]>,
     ) -> SqlResult<Option<Outcome>> {
         refuse_dry_run_in(self.transaction.is_some())?;
         let store = self.server.catalog.store().clone();
@@ -111,7 +111,7 @@ impl Session {
         if !self.is_current(change) {
             return Ok(None);
         }
-        let run = self.run(statement, freshness, Arc::default(), values)?;
+        let run = self.run(statement, freshness, Arc::default(), values.clone())?;
         let sink = Sink::Stage(stage_of(&store, change).await?);
         let (outcome, _) = self.perform(statement, change, values, run, sink).await?;
         match outcome {
@@ -127,7 +127,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         change: &Change,
-        values: &[ScalarValue],
+        values: &Arc<[ScalarValue]>,
         is_alone: bool,
     ) -> SqlResult<Attempt> {
         let store = self.server.catalog.store().clone();
@@ -140,7 +140,7 @@ impl Session {
         if !self.is_current(change) {
             return Ok(Attempt::Stale);
         }
-        let run = self.run(statement, freshness, Arc::default(), values)?;
+        let run = self.run(statement, freshness, Arc::default(), values.clone())?;
         let sink = match change.reads_rows() {
             true => Sink::Stage(stage_of(&store, change).await?),
             false => Sink::Store(store),
@@ -159,7 +159,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         change: &Change,
-        values: &[ScalarValue],
+        values: &Arc<[ScalarValue]>,
     ) -> SqlResult<Attempt> {
         let lock = change.relation.lock.clone();
         let _shared = lock.read_owned().await;
@@ -168,7 +168,7 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let snapshot = self.transaction_snapshot().await?;
-        let run = self.run(statement, freshness, snapshot, values)?;
+        let run = self.run(statement, freshness, snapshot, values.clone())?;
         let stage = self.transaction_stage()?;
         // If this fails, the transaction has failed, and needs no stage.
         let (outcome, sink) = self.perform(statement, change, values, run, Sink::Stage(stage)).await?;
@@ -210,7 +210,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         change: &Change,
-        values: &[ScalarValue],
+        values: &Arc<[ScalarValue]>,
         run: Run,
         sink: Sink,
     ) -> SqlResult<(Outcome, Sink)> {
@@ -331,7 +331,7 @@ impl Session {
         &mut self,
         work: &Work<'a>,
         selection: &super::selection::Selection,
-        values: &[ScalarValue],
+        values: &Arc<[ScalarValue]>,
         is_whole: bool,
     ) -> SqlResult<Chunks<'a>> {
         let execution = match &work.sink {
@@ -339,7 +339,7 @@ impl Session {
             Sink::Stage(stage) => work.run.over(stage.snapshot().await?),
         };
         let planning = Planning::Needed(selection.to_plan());
-        let stream = self.stream(work.run, execution, planning, values.to_vec()).await?;
+        let stream = self.stream(work.run, execution, planning, values.clone()).await?;
         Ok(Chunks::of(stream, work.run, is_whole))
     }
 }

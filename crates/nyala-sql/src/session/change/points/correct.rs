@@ -58,7 +58,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         change: &PointChange,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<Option<Outcome>> {
         let place = &change.place;
         if !self.principal().may(Privilege::Write, &place.database) {
@@ -77,7 +77,7 @@ impl Session {
             Some(_) => return Ok(None),
             None => return Err(place.unknown()),
         };
-        let run = self.run(statement, freshness, Arc::default(), &values)?;
+        let run = self.run(statement, freshness, Arc::default(), values.clone())?;
         let rules = FieldRules {
             around: self.surroundings(),
             capabilities: catalog.store().capabilities(),
@@ -135,7 +135,7 @@ impl Session {
         measurement: &Measurement,
         run: &Run,
         rules: &FieldRules,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<u64> {
         let (selection, may_repeat, fields) = match &change.kind {
             PointChangeKind::Insert(_) => {
@@ -155,7 +155,7 @@ impl Session {
             return run.running.unless_stopped(counted).await;
         }
         let planning = Planning::Needed(ToPlan { plan: &plan, is_optimized: true });
-        let stream = self.stream(run, run.execution.clone(), planning, Vec::new()).await?;
+        let stream = self.stream(run, run.execution.clone(), planning, Arc::default()).await?;
         let mut chunks = Chunks::of(stream, run, false);
         let mut seen = may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
         let mut count = 0;
@@ -172,11 +172,11 @@ impl Session {
     }
 
     /// The optimised plan of a query, in which parameters have their values and functions of the time theirs.
-    fn optimized(&mut self, selection: &Selection, values: Vec<ScalarValue>) -> SqlResult<LogicalPlan> {
+    fn optimized(&mut self, selection: &Selection, values: Arc<[ScalarValue]>) -> SqlResult<LogicalPlan> {
         let state = self.state();
         state.execution_props_mut().query_execution_start_time = None;
         state.mark_start_execution();
-        Ok(state.optimize(&with_values(selection.plan().clone(), values)?)?)
+        Ok(state.optimize(&with_values(selection.plan().clone(), values.to_vec())?)?)
     }
 
     /// Corrects the points that a plan finds, all at once.
@@ -195,7 +195,7 @@ impl Session {
         let mut stage = catalog.store().stage().await.map_err(unstaged)?;
         let execution = run.over(stage.snapshot().await?);
         let planning = Planning::Needed(ToPlan { plan, is_optimized: true });
-        let mut chunks = Chunks::of(self.stream(run, execution, planning, Vec::new()).await?, run, false);
+        let mut chunks = Chunks::of(self.stream(run, execution, planning, Arc::default()).await?, run, false);
         let mut seen = may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
         let (mut count, mut series, mut times) = (0, RoaringBitmap::new(), None::<TimeRange>);
         while let Some(mut rows) = whole(&chunks.next().await?)? {

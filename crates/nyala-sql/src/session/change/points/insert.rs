@@ -25,6 +25,7 @@ use nyala_db::ingest::{
     push_escaped, push_name,
 };
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// A prepared INSERT of points.
 #[derive(Debug)]
@@ -127,7 +128,7 @@ impl Session {
         insert: &PointInsert,
         run: &Run,
         rules: &FieldRules,
-        values: Vec<ScalarValue>,
+        values: Arc<[ScalarValue]>,
     ) -> SqlResult<u64> {
         let (place, policy, now_ns) = (&change.place, &change.policy, rules.around.now_ns);
         let mut held = run.memory().hold();

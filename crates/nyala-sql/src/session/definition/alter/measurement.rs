@@ -52,7 +52,7 @@ impl Session {
         };
         let altered =
             AlteredMeasurement { database: &place.database, policy: Some(policy), name: &place.name };
-        let run = self.run(statement, catalog.follow().await?, Arc::default(), &[])?;
+        let run = self.run(statement, catalog.follow().await?, Arc::default(), Arc::default())?;
         let query = run.running.guard.query();
         let done = catalog.alter_measurement(altered, &change, &|| query.check()).await;
         done.map_err(|error| {

@@ -35,7 +35,7 @@ impl Session {
     ) -> SqlResult<()> {
         let store = self.server.catalog.store().clone();
         let freshness = self.server.catalog.follow().await?;
-        let run = self.run(statement, freshness, Arc::default(), &[])?;
+        let run = self.run(statement, freshness, Arc::default(), Arc::default())?;
         let mut stage = match altered.new.iter().any(NewValues::is_computed) {
             true => Some(store.stage().await?),
             false => None,
