@@ -45,11 +45,8 @@ Examples:
   nyala backup /backup/nyala                  back up the running server, after the first time only what is new
   nyala restore /backup/nyala --data-dir DIR  make a data directory of the newest backup
   nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
-<<<<<<< HEAD
   nyala shadow compare                        ask a running InfluxDB and nyala the same
-=======
   nyala move --from DIR --to kudu://host:7051 move everything to an Apache Kudu cluster, or back
->>>>>>> 4f45ca45 (Move everything from a data directory to a Kudu cluster, and back: nyala move)
   nyala bench tsbs --scale 100 --duration 6h  run a benchmark";
 
 #[derive(Debug, Subcommand)]
