@@ -11,7 +11,8 @@
 //! 6. `writing`: batches, conditional writes, deletes and updates,
 //! 7. `maintenance`: flushes and compactions in the background,
 //! 8. `staging`: stages,
-//! 9. `engine`: opening, closing, tables, and the contract; `damage` checks and repairs directories that are closed; `copy`
+//! 9. `engine`: opening, closing, tables, and the contract; `damage` checks and repairs directories that are closed, and says of which
+//!    versions they are; `copy`
 //!    makes copies, which backups are made of.
 //!
 //! A batch is written: `writing/write` → `files/log_record` → `files/wal` → `memory/memtable` → `memory/watermark`. It
@@ -37,6 +38,7 @@ mod writing;
 
 pub use copy::{StoreCopy, copy_closed};
 pub use damage::check::{CheckProgress, CheckReport, check};
+pub use damage::formats::{FileKind, Files, FormatReport, formats};
 pub use damage::repair::{RepairReport, accept, repair};
 pub use engine::Engine;
 pub use files::log_record::decode_record;

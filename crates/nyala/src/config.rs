@@ -5,6 +5,7 @@
 
 mod inputs;
 mod page;
+mod unknown;
 mod value;
 
 use crate::server::http::access::SharedSecret;
@@ -17,6 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use page::markdown;
+pub use unknown::unknown_keys;
 pub use value::{
     AuditedLogIns, BindAddress, ByteSize, Encoding, LogFormat, LogLevel, OptionalBind, StoreKind, Time,
     WalSync,

@@ -43,7 +43,7 @@ pub use idle_rules::IdleRules;
 pub use measurement::Measurement;
 pub(crate) use moved_records::{MovedRecords, record_range, tag_set_range};
 pub(crate) use name_records::{ALIASES, NAMES_TABLE, name_key, split_name_key};
-pub use opening::DAMAGED_DATABASES_TABLE;
+pub use opening::{DAMAGED_DATABASES_TABLE, earlier_records};
 pub(crate) use opening::{DATABASES_TABLE, SERIES_TABLE, UNFINISHED_MOVE_TABLE};
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 pub(crate) use series_table::{LAST_SERIES, NO_MORE_IDS, SeriesTable};

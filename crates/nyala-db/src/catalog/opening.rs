@@ -12,7 +12,7 @@ use super::{
 use crate::changes::Changes;
 use crate::records::{ChangeLog, Records, VersionedRecords, table_named};
 use crate::relations::Relations;
-use crate::users::Users;
+use crate::users::{USERS_TABLE, Users};
 use nyala_core::store::{Alteration, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use parking_lot::RwLock;
@@ -29,6 +29,18 @@ const RUNS_TABLE: &str = "nyala.continuous";
 pub(crate) const SERIES_TABLE: &str = "nyala.series";
 /// The table of what a move into this store has done so far. It is there until the move is finished.
 pub(crate) const UNFINISHED_MOVE_TABLE: &str = "nyala.move";
+
+/// The tables, among those of a store, whose records are of an earlier version: the next start writes them anew.
+pub fn earlier_records<'a>(schemas: impl IntoIterator<Item = &'a TableSchema>) -> Vec<&'a str> {
+    let versioned = [DATABASES_TABLE, USERS_TABLE];
+    let is_earlier = |schema: &&TableSchema| {
+        let name = schema.name.as_str();
+        name == RUNS_TABLE
+            || versioned.iter().any(|table| VersionedRecords::old_name(table) == name)
+            || versioned.contains(&name) && VersionedRecords::is_plain(schema)
+    };
+    schemas.into_iter().filter(is_earlier).map(|schema| schema.name.as_str()).collect()
+}
 
 type PlainRecords = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -69,7 +69,7 @@ impl VersionedRecords {
         upgrade: impl FnOnce(Vec<(Vec<u8>, Vec<u8>)>) -> Result<Vec<(Vec<u8>, Vec<u8>)>>,
     ) -> Result<Self> {
         let old_name = Self::old_name(name);
-        if let Some((plain, _)) = table_named(&store, name).filter(|(_, schema)| schema.key.len() == 1) {
+        if let Some((plain, _)) = table_named(&store, name).filter(|(_, schema)| Self::is_plain(schema)) {
             store.alter_table(plain, vec![Alteration::Rename(old_name.clone())]).await?;
         }
         let table = open_or_create(&store, schema(name)).await?;
@@ -85,6 +85,11 @@ impl VersionedRecords {
             store.drop_table(old).await?;
         }
         Ok(records)
+    }
+
+    /// Whether a table is one of plain records: their key is all that they have beside the value.
+    pub(crate) fn is_plain(schema: &TableSchema) -> bool {
+        schema.key.len() == 1
     }
 
     /// The name of a table of plain records until its records have been upgraded.

@@ -24,7 +24,7 @@ use crate::files::record_log::{
     MAX_FILE_BYTES, Scanned, Scanner, frame_bytes, padding,
 };
 
-const MAGIC: [u8; 8] = *b"nyalaMAN";
+pub(crate) const MAGIC: [u8; 8] = *b"nyalaMAN";
 const PREFIX: &str = "manifest-";
 pub(crate) const UNNAMED: &str = "manifest.new";
 /// Room for edits however small the state is: what a directory of little data takes for it.
@@ -231,7 +231,7 @@ pub(crate) fn path(dir: &Path, number: u64) -> PathBuf {
 }
 
 /// The numbers of the generations in a directory, ascending.
-fn generations(fs: &FsRef, dir: &Path) -> Result<Vec<u64>> {
+pub(crate) fn generations(fs: &FsRef, dir: &Path) -> Result<Vec<u64>> {
     let mut numbers: Vec<u64> = (fs.list(dir)?.iter())
         .filter_map(|entry| {
             let number = entry.name.strip_prefix(PREFIX)?.parse().ok()?;

@@ -1,20 +1,18 @@
 //! `nyala doctor`: looks at the machine, the settings, the data directory and a running server, and says what to change.
 //!
 //! It changes nothing. Each check reads its facts and judges them by a function of its own: `machine` (files, memory,
-//! clock), `directory` (the data), `access` (who can reach the server), `server` (what it says of itself). `finding` is
-//! what a check finds, and `report` prints that.
+//! clock), `directory` (the data), `access` (who can reach the server), `server` (what it says of itself).
+//! `cli/findings` is what a check finds.
 
 mod access;
 mod directory;
-mod finding;
 mod machine;
 mod process;
-mod report;
 mod server;
 
+use super::findings::{Finding, report};
 use super::serve::ServeArgs;
 use clap::Args;
-use finding::Finding;
 use process::ServerProcess;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +26,8 @@ Examples:
   nyala doctor --data-dir /var/lib/nyala --memory-limit 4GiB       before the first start
   NYALA_PASSWORD=secret nyala doctor -u admin --config nyala.toml  with metrics of a server that needs a log-in
   nyala doctor --json | jq '.findings[] | select(.grade != \"ok\")'";
+
+const NOT_LOOKED_AT: u8 = 2;
 
 /// What to look at.
 #[derive(Debug, Args)]
@@ -68,5 +68,5 @@ pub(super) fn run(args: DoctorArgs) -> ExitCode {
             "change them, and look again; `nyala config --markdown` explains each",
         )],
     };
-    report::print(&findings, json)
+    ExitCode::from(report::print(&findings, json).map_or(NOT_LOOKED_AT, |worst| worst as u8))
 }

@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 #[cfg(feature = "sql")]
 mod files;
+mod findings;
 mod generate;
 mod import;
 mod log;
@@ -18,6 +19,7 @@ mod server;
 mod shadow;
 mod shell;
 mod signals;
+mod upgrade;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -42,6 +44,7 @@ Examples:
   nyala check ./nyala-data                    search the data of a stopped server for damage
   nyala export -d db --table t t.parquet      write a table to a file; nyala import parquet reads it
   nyala doctor --config nyala.toml            what should be changed
+  nyala upgrade-check --config nyala.toml     before a new version is started on old data
   nyala backup /backup/nyala                  back up the running server, after the first time only what is new
   nyala restore /backup/nyala --data-dir DIR  make a data directory of the newest backup
   nyala import influxdb /var/lib/influxdb     take over what a stopped InfluxDB 1.x has stored
@@ -73,6 +76,9 @@ enum Command {
     /// Look at machine, settings, data directory and server, and say what to change
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(Box<doctor::DoctorArgs>),
+    /// Look at the data and settings of another version, and say whether this one can be started on them
+    #[command(after_help = upgrade::EXAMPLES)]
+    UpgradeCheck(Box<upgrade::UpgradeCheckArgs>),
     /// Back up a running server, or look after backups
     #[command(after_help = backup::EXAMPLES, args_conflicts_with_subcommands = true)]
     Backup(backup::BackupArgs),
@@ -109,6 +115,7 @@ pub fn run() -> ExitCode {
         #[cfg(feature = "sql")]
         Command::Export(args) => return files::export::run(&args),
         Command::Doctor(args) => return doctor::run(*args),
+        Command::UpgradeCheck(args) => return upgrade::run(*args, &Cli::command()),
         Command::Backup(args) => return backup::run(args),
         Command::Restore(args) => return restore::run(&args),
         Command::Move(args) => return moving::run(&args),

@@ -45,6 +45,11 @@ impl ServeArgs {
         self.config.as_deref()
     }
 
+    /// The data directory, if a flag or a variable says it.
+    pub(super) fn data_dir(&self) -> Option<&Path> {
+        self.given.data_dir.as_deref()
+    }
+
     pub(super) fn resolve(self) -> Result<Config, String> {
         self.given.resolve(self.config.as_deref())
     }

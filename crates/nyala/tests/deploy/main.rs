@@ -20,6 +20,7 @@ mod doctor;
 mod monitored;
 mod package;
 mod service;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -317,7 +317,7 @@ fn of_table(table: Option<&CatalogTable>) -> String {
 }
 
 /// Whether replay can apply a record.
-fn check_record(payload: &[u8], state: Option<&CatalogState>) -> Result<()> {
+pub(super) fn check_record(payload: &[u8], state: Option<&CatalogState>) -> Result<()> {
     let schema = |table: &TableId| state?.tables.get(table).map(|table| &table.schema);
     for logged in log_record::decode(payload)? {
         // Records of tables that were dropped are of no use any more.

@@ -98,6 +98,9 @@ pub trait FileSystem: fmt::Debug + Send + Sync + 'static {
     /// Locks a data directory for this process, or refuses ([`ErrorKind::Conflict`]) naming the directory.
     fn lock_dir(&self, dir: &Path) -> Result<DirLock>;
 
+    /// Whether a process has locked a data directory, in which this changes nothing.
+    fn is_dir_locked(&self, dir: &Path) -> Result<bool>;
+
     /// How many files the process may have open at once, sockets and all.
     fn open_files_max(&self) -> u64;
 

@@ -114,6 +114,19 @@ impl FileSystem for RealFs {
         Ok(DirLock::new(file))
     }
 
+    fn is_dir_locked(&self, dir: &Path) -> Result<bool> {
+        let path = dir.join(LOCK_FILE);
+        let file = match fs::File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened.map_err(|error| os_error("open", &path, &error))?,
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(fs::TryLockError::WouldBlock) => Ok(true),
+            Err(fs::TryLockError::Error(error)) => Err(os_error("look for a lock on", &path, &error)),
+        }
+    }
+
     fn open_files_max(&self) -> u64 {
         rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
     }

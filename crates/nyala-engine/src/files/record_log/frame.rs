@@ -26,7 +26,7 @@ pub(crate) const FRAME_HEADER_BYTES: u64 = 32;
 /// Offsets in frames have 32 bits.
 pub(crate) const MAX_FILE_BYTES: u64 = u32::MAX as u64;
 /// The version of the format that is written. Version 1 has zeros for what headers say since.
-const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 const ALIGNMENT: u64 = 8;
 
 /// The head of a file.
@@ -85,6 +85,12 @@ impl FileHeader {
         let crc = crc32fast::hash(&bytes[..60]);
         bytes[60..].copy_from_slice(&crc.to_le_bytes());
         bytes
+    }
+
+    /// The version in the header of such a file, known or not; nothing if the header is damaged.
+    pub(crate) fn version(bytes: &[u8; FILE_HEADER_BYTES as usize], magic: [u8; 8]) -> Option<u32> {
+        let is_whole = bytes[..8] == magic && crc32fast::hash(&bytes[..60]) == u32_at(bytes, 60);
+        is_whole.then(|| u32_at(bytes, 8))
     }
 
     /// The header, or what is wrong with it. A version that is not known, in a header that matches its checksum,

@@ -12,8 +12,8 @@ mod frame;
 mod scan;
 
 pub(crate) use frame::{
-    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, MAX_FILE_BYTES, frame_bytes,
-    padding,
+    FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, MAX_FILE_BYTES, VERSION,
+    frame_bytes, padding,
 };
 pub(crate) use scan::{Authority, Scanned, Scanner};
 

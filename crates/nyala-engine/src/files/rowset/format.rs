@@ -12,6 +12,11 @@ pub(crate) const MAGIC: [u8; 8] = *b"nyalaROW";
 pub(crate) const VERSION: u32 = 4;
 /// Magic and version, then zeros.
 pub(crate) const HEADER_BYTES: u64 = 16;
+
+/// The version in the header of a rowset, known or not; nothing if it is no such header.
+pub(crate) fn version_of(header: &[u8; HEADER_BYTES as usize]) -> Option<u32> {
+    (header[..8] == MAGIC && header[12..] == [0; 4]).then(|| u32_at(header, 8))
+}
 /// Footer offset, length, checksum, magic.
 pub(crate) const TAIL_BYTES: u64 = 24;
 

@@ -5,7 +5,7 @@ use super::cache::BlockCache;
 use super::clock_cache::{Cached, ClockCache};
 use super::format::{
     BlockRef, ColumnEntry, Footer, GroupEntry, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES, VERSION,
-    check_group_page,
+    check_group_page, version_of,
 };
 use super::keyed_page::KeyedPageLayout;
 use super::origin::Origin;
@@ -514,9 +514,10 @@ pub(crate) fn read_footer(file: &FileRef, length: u64) -> Result<(u32, Footer)> 
     }
     let mut header = [0; HEADER_BYTES as usize];
     file.read_exact_at(&mut header, 0)?;
-    let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
-    if header[..8] != MAGIC || !(1..=VERSION).contains(&version) || header[12..] != [0; 4] {
-        return Err(Error::corrupt(path, 0, "not a rowset file of a known version"));
+    let version = version_of(&header).ok_or_else(|| Error::corrupt(path, 0, "not a rowset file"))?;
+    if !(1..=VERSION).contains(&version) {
+        let words = format!("a rowset of version {version}, of which this program reads 1 to {VERSION}");
+        return Err(Error::corrupt(path, 0, words));
     }
     let mut tail = [0; TAIL_BYTES as usize];
     let tail_offset = length - TAIL_BYTES;

@@ -45,6 +45,7 @@ pub use stats::{SYNC_BUCKETS, WalStats};
 use crate::files::fs::FsRef;
 use crate::files::record_log::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, MAX_FILE_BYTES};
 use queue::Queue;
+pub(crate) use segment::MAGIC;
 use segment::Segments;
 use writer::Writer;
 

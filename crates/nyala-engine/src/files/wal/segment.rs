@@ -12,7 +12,7 @@ use nyala_core::{ErrorKind, Result};
 use crate::files::fs::{Access, FileRef, FsRef};
 use crate::files::record_log::FileHeader;
 
-pub(super) const MAGIC: [u8; 8] = *b"nyalaWAL";
+pub(crate) const MAGIC: [u8; 8] = *b"nyalaWAL";
 const SEGMENT_SUFFIX: &str = ".wal";
 const SPARE_SUFFIX: &str = ".spare";
 /// One is written while the other waits; more would only hold space.

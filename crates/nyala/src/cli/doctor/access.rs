@@ -1,6 +1,6 @@
 //! Who can reach the server, what protects them, and which files hold secrets.
 
-use super::finding::Finding;
+use crate::cli::findings::Finding;
 use crate::config::Config;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -105,8 +105,8 @@ fn judge_secret(file: &Path, what: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Grade;
     use super::*;
+    use crate::cli::findings::Grade;
 
     #[test]
     fn reach_and_certificates_are_judged() {

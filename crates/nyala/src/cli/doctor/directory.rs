@@ -1,8 +1,8 @@
 //! The data directory: whose it is, who can read it, on which file system it lies, how much room it has, and when the log
 //! is synced.
 
-use super::finding::{Finding, shown_bytes};
 use super::process::ServerProcess;
+use crate::cli::findings::{Finding, shown_bytes};
 use crate::config::{Config, StoreKind, WalSync};
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 use std::os::unix::fs::MetadataExt;
@@ -191,8 +191,8 @@ fn judge_file_system(kind: &str, options: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Grade;
     use super::*;
+    use crate::cli::findings::Grade;
     use std::time::Duration;
 
     #[test]

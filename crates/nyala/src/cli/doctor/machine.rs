@@ -1,7 +1,7 @@
 //! The machine: open files, memory, huge pages, overcommitment, swap and the clock.
 
-use super::finding::{Finding, shown_bytes};
 use super::process::{self, ServerProcess};
+use crate::cli::findings::{Finding, shown_bytes};
 use crate::config::Config;
 use std::path::Path;
 use std::process::Command;
@@ -201,8 +201,8 @@ fn judge_clock(is_synchronised: Option<bool>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Grade;
     use super::*;
+    use crate::cli::findings::Grade;
 
     #[test]
     fn open_files_are_judged_by_what_memory_admits() {

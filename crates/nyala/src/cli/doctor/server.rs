@@ -1,8 +1,8 @@
 //! A running server: whether it is well (`/health`), what its metrics hint at, and whether it runs with the settings that
 //! are looked at here.
 
-use super::finding::Finding;
 use super::process::ServerProcess;
+use crate::cli::findings::Finding;
 use crate::config::Config;
 use base64ct::{Base64, Encoding};
 use nyala_client::{Body, ClientError, Connection, Target, Trust};
@@ -285,8 +285,8 @@ fn judge_settings(text: &str, config: &Config) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Grade;
     use super::*;
+    use crate::cli::findings::Grade;
     use crate::config::GivenConfig;
 
     #[test]

@@ -419,6 +419,10 @@ impl FileSystem for SimulatedFs {
         Ok(DirLock::new(SimulatedLock { fs: self.clone(), dir: dir.to_path_buf() }))
     }
 
+    fn is_dir_locked(&self, dir: &Path) -> Result<bool> {
+        Ok(self.shared.disk.lock().locks.contains(dir))
+    }
+
     fn open_files_max(&self) -> u64 {
         self.shared.disk.lock().open_files_max.map_or(u64::MAX, |most| most as u64)
     }

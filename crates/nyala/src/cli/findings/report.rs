@@ -1,24 +1,24 @@
 //! Prints what was found: lines for people, or one JSON object, always the worst first.
 
-use super::finding::{Finding, Grade};
+use super::{Finding, Grade};
 use crate::cli::log;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::process::ExitCode;
 
-/// The report could not be written.
-const NOT_WRITTEN: u8 = 2;
-
-pub(super) fn print(findings: &[Finding], as_json: bool) -> ExitCode {
+/// Returns the worst grade; an error, which was printed, if the report could not be written.
+pub(in crate::cli) fn print(findings: &[Finding], as_json: bool) -> Result<Grade, NotWritten> {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
     let text = if as_json { json(&sorted) } else { lines(&sorted) };
     if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
         log::print_error(&format!("writing the report: {error}"));
-        return ExitCode::from(NOT_WRITTEN);
+        return Err(NotWritten);
     }
-    ExitCode::from(sorted.first().map_or(0, |worst| worst.grade as u8))
+    Ok(sorted.first().map_or(Grade::Ok, |worst| worst.grade))
 }
+
+/// Nobody has seen what was found.
+pub(in crate::cli) struct NotWritten;
 
 fn count(findings: &[&Finding], grade: Grade) -> usize {
     findings.iter().filter(|finding| finding.grade == grade).count()

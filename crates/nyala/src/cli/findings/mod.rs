@@ -1,4 +1,6 @@
-//! What a check has found.
+//! What a check has found: what `nyala doctor` and `nyala upgrade-check` report.
+
+pub(in crate::cli) mod report;
 
 use serde::Serialize;
 use std::borrow::Cow;
@@ -6,7 +8,7 @@ use std::borrow::Cow;
 /// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Grade {
+pub(in crate::cli) enum Grade {
     /// Nothing has to be done.
     Ok,
     /// It should be changed.
@@ -17,26 +19,26 @@ pub(super) enum Grade {
 
 /// One fact about the machine, the settings or the server, and what follows from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub(in crate::cli) struct Finding {
     /// The check, always the same word.
-    pub(super) check: &'static str,
-    pub(super) grade: Grade,
+    pub(in crate::cli) check: &'static str,
+    pub(in crate::cli) grade: Grade,
     /// What was seen.
-    pub(super) found: String,
+    pub(in crate::cli) found: String,
     /// Why it matters; empty if nothing has to be done.
-    pub(super) why: Cow<'static, str>,
+    pub(in crate::cli) why: Cow<'static, str>,
     /// What to do; empty if nothing has to be done.
-    pub(super) advice: Cow<'static, str>,
+    pub(in crate::cli) advice: Cow<'static, str>,
 }
 
 impl Finding {
     /// All is well.
-    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
+    pub(in crate::cli) fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self { check, grade: Grade::Ok, found: found.into(), why: "".into(), advice: "".into() }
     }
 
     /// Something should be changed.
-    pub(super) fn warning(
+    pub(in crate::cli) fn warning(
         check: &'static str,
         found: impl Into<String>,
         why: impl Into<Cow<'static, str>>,
@@ -46,7 +48,7 @@ impl Finding {
     }
 
     /// Something must be changed.
-    pub(super) fn problem(
+    pub(in crate::cli) fn problem(
         check: &'static str,
         found: impl Into<String>,
         why: impl Into<Cow<'static, str>>,
@@ -57,7 +59,7 @@ impl Finding {
 }
 
 /// A number of bytes for a person.
-pub(super) fn shown_bytes(bytes: u64) -> String {
+pub(in crate::cli) fn shown_bytes(bytes: u64) -> String {
     match bytes {
         0..0x4000_0000 => format!("{} MiB", bytes >> 20),
         _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
