@@ -47,7 +47,8 @@ impl ClientBuilder {
     /// authenticate themselves as well, and their TLS certificates are bound to that authentication. A client with
     /// Kerberos never falls back to a user name.
     ///
-    /// The system's GSSAPI library (MIT Kerberos or Heimdal) is loaded when it is first needed.
+    /// The system's GSSAPI library (MIT Kerberos or Heimdal) is loaded when it is first needed. A program that is linked
+    /// statically cannot load it, and is refused by [`Self::connect`].
     #[cfg(feature = "kerberos")]
     #[must_use]
     pub fn kerberos(mut self, service: impl Into<String>) -> Self {
@@ -136,6 +137,10 @@ impl ClientBuilder {
             return Err(Error::invalid(
                 "a JWT needs a trusted certificate, so that it is only sent to servers of the cluster",
             ));
+        }
+        #[cfg(feature = "kerberos")]
+        if self.kerberos_service.is_some() {
+            crate::rpc::gssapi::check_linkage()?;
         }
         let user = self.user.clone().or_else(|| std::env::var("USER").ok()).filter(|user| !user.is_empty());
         let trusted = self.trusted_certificates.into_iter().map(CertificateDer::from).collect();

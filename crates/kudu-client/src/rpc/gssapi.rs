@@ -84,7 +84,20 @@ struct Library {
     delete_sec_context: DeleteSecContext,
 }
 
+/// Refuses a program that is linked statically: no library can be loaded into it, and Kerberos is not compiled into it.
+pub(crate) fn check_linkage() -> Result<()> {
+    if cfg!(target_feature = "crt-static") {
+        return Err(Error::new(
+            ErrorKind::NotSupported,
+            "log-ins by Kerberos are not available: this program is linked statically and cannot load the system's Kerberos \
+             library; use a build that is linked with the C library (such as the Debian package), or log in by a token",
+        ));
+    }
+    Ok(())
+}
+
 fn library() -> Result<&'static Library> {
+    check_linkage()?;
     static LOADED: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
     LOADED.get_or_init(Library::load).as_ref().map_err(|why| {
         let advice = "install MIT Kerberos (libgssapi-krb5-2, krb5-libs) or Heimdal";

@@ -4,7 +4,7 @@ pub(crate) mod connection;
 pub(crate) mod credentials;
 pub(crate) mod frame;
 #[cfg(feature = "kerberos")]
-mod gssapi;
+pub(crate) mod gssapi;
 pub(crate) mod messenger;
 pub(crate) mod negotiation;
 pub(crate) mod tls;

@@ -17,6 +17,7 @@ mod alerts;
 mod command_line;
 mod dashboards;
 mod doctor;
+mod foreign;
 mod monitored;
 mod package;
 mod service;
