@@ -8,32 +8,31 @@
 
 use crate::directory::{FileKind, components};
 use crate::error::{FileError, FileErrorKind, FileResult};
-use crate::remote::wait;
-use futures::{StreamExt, TryStreamExt};
+use crate::object_reader::ObjectReader;
+use crate::remote::{failed, wait};
+use futures::{StreamExt, TryStreamExt, stream};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path as ObjectPath;
-use object_store::{ClientOptions, Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{ClientOptions, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig};
 use rustix::fs::{Mode, OFlags, statvfs};
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What names of objects begin with.
 const SCHEME: &str = "s3://";
 /// How long a server may take to accept a connection …
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// … and to answer a request, which moves [`PIECE_BYTES`] at most.
+/// … and to answer a request, which moves 8 MiB at most.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// What one request fetches of an object.
-const PIECE_BYTES: u64 = 16 << 20;
 /// A request that fails for a reason of the server's is sent again so often …
 const RETRIES_MAX: usize = 8;
 /// … for so long.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(90);
-/// What a server says of an error, at most.
-const WORDS_MAX: usize = 300;
+/// So often at most is something asked that the client does not repeat.
+const TRIES_MAX: usize = 4;
 
 /// A bucket, or all of it whose names begin with a prefix. Copies are of the same place.
 #[derive(Debug, Clone)]
@@ -96,29 +95,41 @@ impl Bucket {
     /// Fetches an object, to read it. The file has no name, and is gone when it is closed.
     pub fn read(&self, path: &str) -> FileResult<File> {
         let shown = self.shown(path);
-        let object = self.object_path(path)?;
+        let mut object = self.reader(path)?;
         let mut file = self.scratch_file(&shown)?;
-        let (store, scratch) = (self.store.clone(), self.scratch.clone());
-        wait(async move {
-            let found = store.head(&object).await.map_err(failed(&shown))?;
-            check_room(&scratch, found.size, &shown)?;
-            let mut at = 0;
-            while at < found.size {
-                let end = found.size.min(at + PIECE_BYTES);
-                // If somebody replaces it meanwhile, this is an error, not half of each.
-                let options = GetOptions {
-                    range: Some((at..end).into()),
-                    if_match: found.e_tag.clone(),
-                    ..GetOptions::default()
-                };
-                let answer = store.get_opts(&object, options).await.map_err(failed(&shown))?;
-                let piece = answer.bytes().await.map_err(failed(&shown))?;
-                file.write_all(&piece).map_err(FileError::io(&shown))?;
-                at = end;
-            }
-            file.rewind().map_err(FileError::io(&shown))?;
-            Ok(file)
-        })
+        check_room(&self.scratch, object.bytes(), &shown)?;
+        let copied = io::copy(&mut object, &mut file).and_then(|_| file.rewind());
+        copied.map_err(FileError::io(&shown))?;
+        Ok(file)
+    }
+
+    /// Reads an object from its beginning to its end, with memory for two pieces of it.
+    pub fn reader(&self, path: &str) -> FileResult<ObjectReader> {
+        let (store, object) = self.place(path)?;
+        ObjectReader::open(self.shown(path), store, object)
+    }
+
+    /// Writes a short object, in the place of what has that name.
+    pub fn put(&self, path: &str, bytes: Vec<u8>) -> FileResult<()> {
+        let (store, object) = self.place(path)?;
+        let put = wait(async move { store.put(&object, PutPayload::from(bytes)).await });
+        put.map(drop).map_err(failed(&self.shown(path)))
+    }
+
+    /// Removes objects, as far as they are there.
+    ///
+    /// # Errors
+    /// Some may be removed all the same.
+    pub fn remove(&self, paths: &[String]) -> FileResult<()> {
+        let objects = paths.iter().map(|path| self.object_path(path)).collect::<FileResult<Vec<_>>>()?;
+        let removed = repeated(|| {
+            let (store, named) = (self.store.clone(), stream::iter(objects.clone().into_iter().map(Ok)));
+            wait(async move { store.delete_stream(named.boxed()).try_for_each(async |_| Ok(())).await })
+        });
+        match removed {
+            Err(Error::NotFound { .. }) | Ok(()) => Ok(()),
+            Err(error) => Err(failed(&self.url)(error)),
+        }
     }
 
     /// A place below.
@@ -148,8 +159,17 @@ impl Bucket {
 
     /// All objects below, in the order of their names.
     pub fn objects(&self) -> FileResult<Vec<(String, Object)>> {
+        self.listed(usize::MAX)
+    }
+
+    /// One of the objects below, if there is any.
+    pub fn any_object(&self) -> FileResult<Option<(String, Object)>> {
+        Ok(self.listed(1)?.pop())
+    }
+
+    fn listed(&self, most: usize) -> FileResult<Vec<(String, Object)>> {
         let mut all = Vec::new();
-        for object in self.list(usize::MAX)? {
+        for object in self.list(most)? {
             let name = object.location.as_ref();
             let below = match self.prefix.is_empty() {
                 true => Some(name),
@@ -184,12 +204,12 @@ impl Bucket {
     }
 
     fn list(&self, most: usize) -> FileResult<Vec<ObjectMeta>> {
-        let (shown, store) = (self.url.clone(), self.store.clone());
-        let prefix = ObjectPath::parse(&self.prefix).map_err(|error| failed(&shown)(error.into()))?;
-        wait(async move {
-            let found = store.list(Some(&prefix)).take(most).try_collect::<Vec<_>>().await;
-            found.map_err(failed(&shown))
-        })
+        let prefix = ObjectPath::parse(&self.prefix).map_err(|error| failed(&self.url)(error.into()))?;
+        let listed = repeated(|| {
+            let (store, prefix) = (self.store.clone(), prefix.clone());
+            wait(async move { store.list(Some(&prefix)).take(most).try_collect::<Vec<_>>().await })
+        });
+        listed.map_err(failed(&self.url))
     }
 
     fn object_path(&self, path: &str) -> FileResult<ObjectPath> {
@@ -223,12 +243,15 @@ pub struct Object {
     pub bytes: u64,
     /// Changes when it is replaced.
     pub version: String,
+    /// When it was written, by the server's clock: milliseconds since 1970.
+    pub modified_ms: i64,
 }
 
 impl From<ObjectMeta> for Object {
     fn from(meta: ObjectMeta) -> Self {
+        let modified_ms = meta.last_modified.timestamp_millis();
         let version = meta.e_tag.unwrap_or_else(|| meta.last_modified.to_rfc3339());
-        Self { bytes: meta.size, version }
+        Self { bytes: meta.size, version, modified_ms }
     }
 }
 
@@ -248,23 +271,15 @@ fn check_room(scratch: &Path, bytes: u64, shown: &str) -> FileResult<()> {
     }
 }
 
-/// What a server of objects says, in one line.
-pub(crate) fn failed(shown: &str) -> impl Fn(Error) -> FileError {
-    move |error| {
-        let kind = match &error {
-            Error::NotFound { .. } => FileErrorKind::Missing,
-            Error::InvalidPath { .. } => FileErrorKind::Forbidden,
-            _ => FileErrorKind::Io,
-        };
-        let words = match &error {
-            Error::NotFound { .. } => "there is no such object".to_owned(),
-            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-                format!("the server of objects does not allow it: {error}")
-            }
-            _ => error.to_string(),
-        };
-        let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words: String = words.chars().take(WORDS_MAX).collect();
-        FileError::new(kind, format!("\"{shown}\": {words}"))
+/// Asks again what may be asked again and what the client gives up at once: a removal whose answer is lost, or a listing whose
+/// answer is cut off.
+fn repeated<T>(ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    let (begun, mut tries) = (Instant::now(), 1);
+    loop {
+        match ask() {
+            // After a longer time it is the client that has repeated it.
+            Err(Error::Generic { .. }) if tries < TRIES_MAX && begun.elapsed() < RETRY_TIMEOUT => tries += 1,
+            done => return done,
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! An object that is being written, in parts while the rows come. It is there when the last request is answered, and not
 //! before: that is how S3 puts parts together.
 
-use crate::bucket::{Bucket, failed};
+use crate::bucket::Bucket;
 use crate::error::{FileError, FileErrorKind, FileResult};
-use crate::remote::{handle, wait};
+use crate::remote::{failed, handle, wait};
 use object_store::aws::AmazonS3;
 use object_store::path::Path as ObjectPath;
 use object_store::{Error, MultipartUpload, ObjectStoreExt, PutPayload};

@@ -13,6 +13,9 @@ mod command_line;
 mod copy;
 #[path = "files/faults.rs"]
 mod faults;
+#[path = "support/objects.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod objects;
 #[path = "support/peers.rs"]
 mod peers;
 #[path = "support/process.rs"]

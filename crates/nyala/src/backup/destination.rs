@@ -1,120 +1,77 @@
-//! A directory of backups.
+//! Where backups are: a directory, or a place in a bucket of S3 (`layout.rs`: what both have).
 //!
-//! | name | what it is |
-//! |---|---|
-//! | `nyala-backups` | says that it is one |
-//! | `files/` | files of rowsets, which backups share; their names say what is in them |
-//! | `20251126T105019.000000042Z/` | a backup: `backup.json`, and what it shares with no other one |
-//! | `.unfinished-…` | one that is being written, or was when its program was killed |
-//! | `LOCK`, `READERS` | locked by those who change it, and by those who read it |
-//!
-//! A backup gets its name last, when all its files are on disk. Files that it shares are never changed and never removed
+//! A backup becomes one last, when all its files are stored. Files that it shares are never changed and never removed
 //! before it. So whatever happens to a program that writes here, the backups that are here stay whole.
 
+use super::bucket::BackupBucket;
+use super::directory::BackupDirectory;
 use super::files::{self, Checksum};
-use super::manifest::{self, FileEntry, Manifest};
-use super::{copies, failed, make_dir, names_in, remove_dir, sync_dir};
-use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use super::layout::{SharedFile, file_name, place_of};
+use super::manifest::{FileEntry, Manifest};
+use super::rate_limit::RateLimit;
+use nyala_files::Bucket;
 use std::path::{Path, PathBuf};
 
-const MARKER: &str = "nyala-backups";
-const MARKER_TEXT: &str = "This directory has backups of nyala, format 1.\n";
-const FILES: &str = "files";
-const UNFINISHED: &str = ".unfinished-";
-/// A file that is being written.
-const PART: &str = ".part";
-const LOCK: &str = "LOCK";
-const READERS: &str = "READERS";
-
-/// A directory of backups that this process uses.
-pub struct Destination {
-    dir: PathBuf,
-    /// Held for their drop.
-    _locks: Vec<File>,
+/// A place of backups that this process uses.
+pub enum Destination {
+    Directory(BackupDirectory),
+    Bucket(BackupBucket),
 }
 
-/// Finds files that backups share by what is known of them before they are read.
-pub struct SharedFiles(HashMap<(String, u32), (Checksum, PathBuf)>);
-
 impl Destination {
-    /// Opens a directory to add a backup, and makes it if it is missing. Refused while another process changes it.
-    pub fn open_to_add(dir: &Path) -> Result<Self, String> {
-        make_dir(dir)?;
-        let marker = dir.join(MARKER);
-        if !fs::exists(&marker).map_err(|error| failed("look for", &marker, error))? {
-            if let Some(name) = names_in(dir)?.into_iter().find(|name| name != "lost+found") {
-                return Err(format!(
-                    "{} is not a directory of backups: it has {name:?} in it. Choose an empty or a new one",
-                    dir.display()
-                ));
-            }
-            files::write(&marker, MARKER_TEXT.as_bytes())?;
+    /// Opens a place to add a backup, and makes it if it is missing. Refused while another process removes backups.
+    pub fn open_to_add(place: &Path) -> Result<Self, String> {
+        match url(place) {
+            Some(url) => BackupBucket::open_to_add(url).map(Self::Bucket),
+            None => BackupDirectory::open_to_add(place).map(Self::Directory),
         }
-        let destination = Self::open(dir, vec![exclusively(dir, LOCK, "changes")?])?;
-        make_dir(&dir.join(FILES))?;
-        destination.remove_unfinished()?;
-        Ok(destination)
     }
 
-    /// Opens a directory to remove backups. Refused while another process changes or reads it.
-    pub fn open_to_remove(dir: &Path) -> Result<Self, String> {
-        Self::open(dir, Vec::new())?;
-        let locks = vec![exclusively(dir, LOCK, "changes")?, exclusively(dir, READERS, "reads")?];
-        let destination = Self::open(dir, locks)?;
-        destination.remove_unfinished()?;
-        Ok(destination)
+    /// Opens a place to remove backups. Refused while another process changes or reads it.
+    pub fn open_to_remove(place: &Path) -> Result<Self, String> {
+        match url(place) {
+            Some(url) => BackupBucket::open_to_remove(url).map(Self::Bucket),
+            None => BackupDirectory::open_to_remove(place).map(Self::Directory),
+        }
     }
 
-    /// Opens a directory to read backups, which nobody removes meanwhile. It may be on a read-only disk.
-    pub fn open_to_read(dir: &Path) -> Result<Self, String> {
-        Self::open(dir, Vec::new())?;
-        let path = dir.join(READERS);
-        let opened = File::open(&path).or_else(|_| lock_file(&path));
-        let locks = match opened {
-            // Who may not write here cannot remove either, unless it is somebody else. That is documented.
-            Err(_) => Vec::new(),
-            Ok(file) => match file.try_lock_shared() {
-                Ok(()) => vec![file],
-                Err(TryLockError::WouldBlock) => {
-                    return Err(format!("backups are removed from {} now", dir.display()));
-                }
-                Err(TryLockError::Error(error)) => return Err(failed("lock", &path, error)),
-            },
-        };
-        Self::open(dir, locks)
+    /// Opens a place to read backups, which nobody removes meanwhile. It may be one that cannot be written to.
+    pub fn open_to_read(place: &Path) -> Result<Self, String> {
+        match url(place) {
+            Some(url) => BackupBucket::open_to_read(url).map(Self::Bucket),
+            None => BackupDirectory::open_to_read(place).map(Self::Directory),
+        }
     }
 
-    fn open(dir: &Path, locks: Vec<File>) -> Result<Self, String> {
-        let marker = dir.join(MARKER);
-        let mut text = String::new();
-        files::open(&marker)
-            .and_then(|file| {
-                file.take(1024).read_to_string(&mut text).map_err(|error| failed("read", &marker, error))
-            })
-            .map_err(|words| format!("{} is not a directory of backups: {words}", dir.display()))?;
-        match text == MARKER_TEXT {
-            true => Ok(Self { dir: dir.to_owned(), _locks: locks }),
-            false => {
-                Err(format!("{} says that these backups are of another version of nyala", marker.display()))
-            }
+    /// The directory, if it is one.
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Directory(directory) => Some(directory.dir()),
+            Self::Bucket(_) => None,
+        }
+    }
+
+    /// Its name, for messages.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Directory(directory) => directory.dir().display().to_string(),
+            Self::Bucket(bucket) => bucket.url().to_owned(),
         }
     }
 
     /// The names of all backups, in order of their moments.
     pub fn names(&self) -> Result<Vec<String>, String> {
-        Ok(names_in(&self.dir)?.into_iter().filter(|name| copies::is_name(name)).collect())
+        match self {
+            Self::Directory(directory) => directory.names(),
+            Self::Bucket(bucket) => bucket.names(),
+        }
     }
 
     /// What a backup has.
     pub fn manifest(&self, name: &str) -> Result<Manifest, String> {
-        let dir = self.dir.join(name);
-        match fs::symlink_metadata(&dir) {
-            Ok(metadata) if metadata.is_dir() => Manifest::read(&dir),
-            Ok(_) => Err(format!("{} is not a directory", dir.display())),
-            Err(error) => Err(failed("look at", &dir, error)),
+        match self {
+            Self::Directory(directory) => directory.manifest(name),
+            Self::Bucket(bucket) => bucket.manifest(name),
         }
     }
 
@@ -127,173 +84,167 @@ impl Destination {
         };
         match (found, name) {
             (Some(found), _) => self.manifest(found),
-            (None, None) => Err(format!("there is no backup in {}", self.dir.display())),
+            (None, None) => Err(format!("there is no backup in {}", self.shown())),
             (None, Some(name)) => Err(format!(
                 "there is no backup {name:?} in {}: `nyala backup list` shows which there are",
-                self.dir.display()
+                self.shown()
             )),
         }
     }
 
-    /// Where a file of a backup is.
-    pub fn path(&self, backup: &str, entry: &FileEntry) -> PathBuf {
-        match entry.shared_name() {
-            Some(name) => self.dir.join(FILES).join(name),
-            None => self.dir.join(backup).join(&entry.path),
+    /// The files that backups share.
+    pub fn shared_files(&self) -> Result<Vec<SharedFile>, String> {
+        match self {
+            Self::Directory(directory) => directory.shared_files(),
+            Self::Bucket(bucket) => bucket.shared_files(),
         }
     }
 
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// The files that backups share. Files that a killed program was writing are removed.
-    pub fn shared_files(&self) -> Result<SharedFiles, String> {
-        let folder = self.dir.join(FILES);
-        let mut known = HashMap::new();
-        for name in names_in(&folder)? {
-            if name.ends_with(PART) {
-                files::remove(&folder.join(&name))?;
-            } else if let Some((stem, tail, checksum, extension)) = split(&name) {
-                known.insert((format!("{stem}.{extension}"), tail), (checksum, folder.join(&name)));
-            }
+    /// Begins a backup.
+    pub fn begin(&self, name: &str) -> Result<(), String> {
+        match self {
+            Self::Directory(directory) => directory.begin(name),
+            // Names of objects need no folders.
+            Self::Bucket(_) => Ok(()),
         }
-        Ok(SharedFiles(known))
     }
 
-    /// The names of all files in the folder of shared files.
-    pub fn shared_names(&self) -> Result<Vec<String>, String> {
-        names_in(&self.dir.join(FILES))
+    /// Adds a file that a backup shares with no other one: `path`, in `data_dir`. `watch` is told how many bytes were stored.
+    pub fn add(
+        &self,
+        backup: &str,
+        data_dir: &Path,
+        path: String,
+        limit: &mut RateLimit,
+        watch: &mut dyn FnMut(u64),
+    ) -> Result<FileEntry, String> {
+        let from = data_dir.join(&path);
+        let mut watch = |bytes| {
+            limit.wait(bytes);
+            watch(bytes);
+        };
+        let (bytes, sha256) = match self {
+            Self::Directory(directory) => directory.add(backup, &from, &path, &mut watch)?,
+            Self::Bucket(bucket) => bucket.add(backup, &from, &path, &mut watch)?,
+        };
+        Ok(FileEntry { path, bytes, sha256, tail: None })
     }
 
-    pub fn shared_path(&self, name: &str) -> PathBuf {
-        self.dir.join(FILES).join(name)
-    }
-
-    /// Adds a file that backups share, by a second name if it may have one. It is on disk when this returns, but for its
-    /// name.
+    /// Adds a file that backups share, by a second name if it may have one. It is stored when this returns, but in a directory
+    /// its name may not be.
     pub fn share(
         &self,
         from: &Path,
         may_link: bool,
+        limit: &mut RateLimit,
         watch: &mut dyn FnMut(u64),
     ) -> Result<FileEntry, String> {
-        let name = from.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let (stem, extension) =
-            name.split_once('.').ok_or_else(|| format!("{} has a strange name", from.display()))?;
+        let name = file_name(from);
+        if name.split_once('.').is_none() {
+            return Err(format!("{} has a strange name", from.display()));
+        }
         let (_, tail) = files::tail(from)?;
-        let part = self.dir.join(FILES).join(format!("{name}{PART}"));
-        files::remove(&part)?;
-        let ((bytes, checksum), is_linked) = match may_link && fs::hard_link(from, &part).is_ok() {
-            true => (files::read(&part, watch)?, true),
-            false => (files::copy(from, &part, watch)?, false),
-        };
-        if is_linked {
-            files::open(&part)?.sync_all().map_err(|error| failed("sync", &part, error))?;
+        let entry =
+            |(bytes, sha256)| FileEntry { path: format!("rowsets/{name}"), bytes, sha256, tail: Some(tail) };
+        match self {
+            Self::Directory(directory) => {
+                let mut watch = |bytes| {
+                    limit.wait(bytes);
+                    watch(bytes);
+                };
+                directory.share(from, may_link, &entry, &mut watch)
+            }
+            Self::Bucket(bucket) => {
+                // An object cannot be renamed, and its name has the checksum.
+                let read = entry(files::read(from, &mut |bytes| limit.wait(bytes))?);
+                let mut watch = |bytes| {
+                    limit.wait(bytes);
+                    watch(bytes);
+                };
+                bucket.share(from, &read, &mut watch)?;
+                Ok(read)
+            }
         }
-        let to = self.shared_path(&files::shared_name(stem, tail, &checksum, extension));
-        fs::rename(&part, &to).map_err(|error| failed("rename", &part, error))?;
-        Ok(FileEntry { path: format!("rowsets/{name}"), bytes, sha256: checksum, tail: Some(tail) })
     }
 
-    /// A folder for what a backup shares with no other one.
-    pub fn begin(&self, name: &str) -> Result<PathBuf, String> {
-        let dir = self.unfinished(name);
-        make_dir(&dir)?;
-        Ok(dir)
-    }
-
-    /// Makes what was begun a backup: all its files are on disk, and their names will be.
+    /// Makes what was begun a backup.
     pub fn finish(&self, manifest: &Manifest) -> Result<(), String> {
-        let (unfinished, dir) = (self.unfinished(&manifest.name), self.dir.join(&manifest.name));
-        sync_dir(&self.dir.join(FILES))?;
-        for folder in
-            names_in(&unfinished)?.iter().map(|name| unfinished.join(name)).filter(|path| path.is_dir())
-        {
-            sync_dir(&folder)?;
+        match self {
+            Self::Directory(directory) => directory.finish(manifest),
+            Self::Bucket(bucket) => bucket.finish(manifest),
         }
-        files::write(&unfinished.join(manifest::FILE), &manifest.encode()?)?;
-        if fs::exists(&dir).map_err(|error| failed("look for", &dir, error))? {
-            return Err(format!("there is a backup {} already", dir.display()));
-        }
-        fs::rename(&unfinished, &dir).map_err(|error| failed("rename", &unfinished, error))?;
-        sync_dir(&self.dir)
     }
 
-    /// Takes a backup its name, so that it is none any more whatever happens to the rest of its removal.
+    /// Removes a backup, which is none any more whatever happens to the rest of its removal. What it shares stays.
     pub fn forget(&self, name: &str) -> Result<(), String> {
-        let (dir, unfinished) = (self.dir.join(name), self.unfinished(name));
-        remove_dir(&unfinished)?;
-        fs::rename(&dir, &unfinished).map_err(|error| failed("rename", &dir, error))?;
-        sync_dir(&self.dir)?;
-        remove_dir(&unfinished)
-    }
-
-    fn unfinished(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{UNFINISHED}{name}"))
-    }
-
-    fn remove_unfinished(&self) -> Result<(), String> {
-        let names = names_in(&self.dir)?;
-        let unfinished =
-            names.iter().filter(|name| name.strip_prefix(UNFINISHED).is_some_and(copies::is_name));
-        unfinished.map(|name| self.dir.join(name)).try_for_each(|dir| remove_dir(&dir))
-    }
-}
-
-impl SharedFiles {
-    /// The entry of a file of a store that is here already.
-    pub fn find(&self, from: &Path) -> Result<Option<FileEntry>, String> {
-        let name = from.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let (bytes, tail) = files::tail(from)?;
-        let Some((sha256, path)) = self.0.get(&(name.to_owned(), tail)) else { return Ok(None) };
-        let is_whole =
-            files::open(path)?.metadata().map_err(|error| failed("look at", path, error))?.len() == bytes;
-        Ok(is_whole.then(|| FileEntry {
-            path: format!("rowsets/{name}"),
-            bytes,
-            sha256: *sha256,
-            tail: Some(tail),
-        }))
-    }
-}
-
-/// The parts of the name of a shared file.
-fn split(name: &str) -> Option<(&str, u32, Checksum, &str)> {
-    let (stem, rest) = name.split_once('-')?;
-    let (tail, rest) = rest.split_once('-')?;
-    let (checksum, extension) = rest.split_once('.')?;
-    let (tail, checksum) = (u32::from_str_radix(tail, 16).ok()?, Checksum::parse(checksum)?);
-    (files::shared_name(stem, tail, &checksum, extension) == name)
-        .then_some((stem, tail, checksum, extension))
-}
-
-fn lock_file(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
-}
-
-/// Locks a file of the directory for this process alone.
-fn exclusively(dir: &Path, name: &str, verb: &str) -> Result<File, String> {
-    let path = dir.join(name);
-    let mut file = lock_file(&path).map_err(|error| failed("open", &path, error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut owner = String::new();
-            // The number is a courtesy; the refusal stands without it.
-            let _ = (&mut file).take(20).read_to_string(&mut owner);
-            let owner = match owner.trim() {
-                "" => "another process".to_owned(),
-                number => format!("process {number}"),
-            };
-            return Err(format!(
-                "{owner} {verb} the backups in {} now: try again when it is done",
-                dir.display()
-            ));
+        match self {
+            Self::Directory(directory) => directory.forget(name),
+            Self::Bucket(bucket) => bucket.forget(name),
         }
-        Err(TryLockError::Error(error)) => return Err(failed("lock", &path, error)),
     }
-    // Not checked: only the message of a second process reads it.
-    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    Ok(file)
+
+    /// Removes files that backups share.
+    pub fn remove_shared(&self, names: &[String]) -> Result<(), String> {
+        match self {
+            Self::Directory(directory) => directory.remove_shared(names),
+            Self::Bucket(bucket) => bucket.remove_shared(names),
+        }
+    }
+
+    /// Where a file of a backup is, for messages.
+    pub fn shown_file(&self, backup: &str, entry: &FileEntry) -> String {
+        match self {
+            Self::Directory(directory) => directory.path(backup, entry).display().to_string(),
+            Self::Bucket(bucket) => format!("{}/{}", bucket.url(), place_of(backup, entry)),
+        }
+    }
+
+    /// What a file of a store that is only read can be a link to, if it can.
+    pub fn link(&self, backup: &str, entry: &FileEntry) -> Option<PathBuf> {
+        match self {
+            Self::Directory(directory) if entry.tail.is_some() => Some(directory.path(backup, entry)),
+            _ => None,
+        }
+    }
+
+    /// The length and the checksum of a file; `watch` is told how many bytes were read each time.
+    pub fn read(
+        &self,
+        backup: &str,
+        entry: &FileEntry,
+        watch: &mut dyn FnMut(u64),
+    ) -> Result<(u64, Checksum), String> {
+        match self {
+            Self::Directory(directory) => files::read(&directory.path(backup, entry), watch),
+            Self::Bucket(bucket) => bucket.read(backup, entry, watch),
+        }
+    }
+
+    /// Copies a file to a name of this machine that must be free, if it is what was backed up.
+    pub fn fetch(
+        &self,
+        backup: &str,
+        entry: &FileEntry,
+        to: &Path,
+        watch: &mut dyn FnMut(u64),
+    ) -> Result<(), String> {
+        let fetched = match self {
+            Self::Directory(directory) => files::copy(&directory.path(backup, entry), to, watch)?,
+            Self::Bucket(bucket) => bucket.fetch(backup, entry, to, watch)?,
+        };
+        if fetched == (entry.bytes, entry.sha256) {
+            return Ok(());
+        }
+        let _ = files::remove(to);
+        Err(self.damaged(backup, entry))
+    }
+
+    pub fn damaged(&self, backup: &str, entry: &FileEntry) -> String {
+        format!("{} is damaged: it is not what was backed up", self.shown_file(backup, entry))
+    }
+}
+
+/// The URL that stands where a path could.
+fn url(place: &Path) -> Option<&str> {
+    place.to_str().filter(|text| Bucket::is_url(text))
 }

@@ -3,7 +3,7 @@
 use super::{failed, sync_dir};
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
+use std::fmt::{self, Display};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,7 +13,7 @@ use std::path::Path;
 const CHUNK_BYTES: usize = 1 << 20;
 /// After so many bytes what was written is synced: otherwise the system writes it all at once, and syncs of a server's log on
 /// the same disk wait for it.
-const SYNC_BYTES: u64 = 16 << 20;
+const SYNC_BYTES: usize = 16 << 20;
 /// The end of a rowset has the checksum of its footer, which has those of all that is in front. See
 /// `docs/format/rowset.md`.
 const TAIL_BYTES: u64 = 24;
@@ -51,7 +51,7 @@ impl Checksum {
     }
 }
 
-impl fmt::Display for Checksum {
+impl Display for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -97,40 +97,54 @@ pub fn tail(path: &Path) -> Result<(u64, u32), String> {
 
 /// The length and the checksum of a file; `watch` is told how many bytes were read each time.
 pub fn read(path: &Path, watch: &mut dyn FnMut(u64)) -> Result<(u64, Checksum), String> {
-    pump(path, None, watch)
+    pump(&mut open(path)?, &path.display(), &mut |_| Ok(()), watch)
 }
 
 /// Copies a file to a name that must be free. It is on disk when this returns, but for its name, and only its owner can
 /// read it.
 pub fn copy(from: &Path, to: &Path, watch: &mut dyn FnMut(u64)) -> Result<(u64, Checksum), String> {
+    store(&mut open(from)?, &from.display(), to, watch)
+}
+
+/// The same of what is read from somewhere, `shown` in messages.
+pub fn store(
+    from: &mut dyn Read,
+    shown: &dyn Display,
+    to: &Path,
+    watch: &mut dyn FnMut(u64),
+) -> Result<(u64, Checksum), String> {
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
-    let file = created.map_err(|error| failed("create", to, error))?;
-    let copied = pump(from, Some((&file, to)), watch)?;
+    let mut file = created.map_err(|error| failed("create", to, error))?;
+    let mut unsynced_bytes = 0;
+    let mut write = |bytes: &[u8]| -> Result<(), String> {
+        file.write_all(bytes).map_err(|error| failed("write", to, error))?;
+        unsynced_bytes += bytes.len();
+        if unsynced_bytes >= SYNC_BYTES {
+            unsynced_bytes = 0;
+            file.sync_data().map_err(|error| failed("sync", to, error))?;
+        }
+        Ok(())
+    };
+    let copied = pump(from, shown, &mut write, watch)?;
     file.sync_all().map_err(|error| failed("sync", to, error))?;
     Ok(copied)
 }
 
-fn pump(
-    from: &Path,
-    to: Option<(&File, &Path)>,
+/// Reads to the end, and hands each chunk over.
+pub fn pump(
+    from: &mut dyn Read,
+    shown: &dyn Display,
+    write: &mut dyn FnMut(&[u8]) -> Result<(), String>,
     watch: &mut dyn FnMut(u64),
 ) -> Result<(u64, Checksum), String> {
-    let mut file = open(from)?;
     let (mut buffer, mut context, mut bytes) = (vec![0; CHUNK_BYTES], Context::new(&SHA256), 0);
     loop {
-        let read = file.read(&mut buffer).map_err(|error| failed("read", from, error))?;
+        let read = from.read(&mut buffer).map_err(|error| format!("cannot read {shown}: {error}"))?;
         if read == 0 {
             return Ok((bytes, Checksum::finish(context)));
         }
         context.update(&buffer[..read]);
-        if let Some((mut file, path)) = to {
-            file.write_all(&buffer[..read]).map_err(|error| failed("write", path, error))?;
-        }
-        if let Some((file, path)) = to
-            && (bytes + read as u64) / SYNC_BYTES > bytes / SYNC_BYTES
-        {
-            file.sync_data().map_err(|error| failed("sync", path, error))?;
-        }
+        write(&buffer[..read])?;
         bytes += read as u64;
         watch(read as u64);
     }

@@ -4,11 +4,10 @@
 //! is complete. What it says is not trusted: names of files are checked before anything is opened.
 
 use super::copies::is_name;
-use super::failed;
 use super::files::{self, Checksum};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::io::Read;
-use std::path::Path;
 
 /// The name of the file.
 pub const FILE: &str = "backup.json";
@@ -152,17 +151,15 @@ impl Manifest {
         }
     }
 
-    /// Reads the list of the backup in a folder.
-    pub fn read(dir: &Path) -> Result<Self, String> {
-        let path = dir.join(FILE);
-        let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let file = files::open(&path)?;
+    /// Reads the list of a backup, `shown` in messages.
+    pub fn read(from: impl Read, name: &str, shown: &dyn Display) -> Result<Self, String> {
         let mut bytes = Vec::new();
-        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| failed("read", &path, error))?;
+        let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
+        read.map_err(|error| format!("cannot read {shown}: {error}"))?;
         if bytes.len() as u64 > BYTES_MAX {
-            return Err(format!("{} has more than {BYTES_MAX} bytes", path.display()));
+            return Err(format!("{shown} has more than {BYTES_MAX} bytes"));
         }
-        Self::decode(&bytes, name).map_err(|words| format!("{} cannot be used: {words}", path.display()))
+        Self::decode(&bytes, name).map_err(|words| format!("{shown} cannot be used: {words}"))
     }
 }
 

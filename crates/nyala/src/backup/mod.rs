@@ -1,15 +1,20 @@
 //! Backups: what a directory of them looks like, and the copies of a store that they are made of.
 //!
 //! A backup begins as a copy of the store in its own data directory (`copies.rs`), which costs a moment because its files
-//! are links. `nyala backup` moves what is new of it to a directory of backups (`destination.rs`, `files.rs`), where each
-//! backup has a list of its files with their checksums (`manifest.rs`). So the server writes nowhere but in its data
-//! directory, and its load does not depend on how slow the other disk is. Kept elsewhere than in a directory, only
-//! `destination.rs` and `files.rs` would differ: they store, read, list and remove whole files by name.
+//! are links. `nyala backup` moves what is new of it to where backups are (`destination.rs`: `directory.rs` or `bucket.rs`), where
+//! each backup has a list of its files with their checksums (`manifest.rs`). So the server writes nowhere but in its data
+//! directory, and its load does not depend on how slow the other disk or the network is. Directories are locked by the
+//! system, buckets by objects (`bucket_lock.rs`).
 
+mod bucket;
+mod bucket_lock;
 pub mod copies;
 pub mod destination;
+mod directory;
 pub mod files;
+pub mod layout;
 pub mod manifest;
+pub mod rate_limit;
 pub mod remove;
 pub mod verify;
 

@@ -1,7 +1,6 @@
 //! Removes old backups, and the files that none of the others needs.
 
 use super::destination::Destination;
-use super::files;
 use std::collections::HashSet;
 
 /// What was removed.
@@ -29,13 +28,14 @@ pub fn keep_newest(destination: &Destination, keep: usize, is_dry: bool) -> Resu
     if !is_dry {
         old.iter().try_for_each(|name| destination.forget(name))?;
     }
-    for name in destination.shared_names()?.into_iter().filter(|name| !needed.contains(name)) {
-        let path = destination.shared_path(&name);
-        removed.bytes += std::fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
+    let mut unneeded = Vec::new();
+    for file in destination.shared_files()?.into_iter().filter(|file| !needed.contains(&file.name)) {
+        removed.bytes += file.bytes;
         removed.files += 1;
-        if !is_dry {
-            files::remove(&path)?;
-        }
+        unneeded.push(file.name);
+    }
+    if !is_dry {
+        destination.remove_shared(&unneeded)?;
     }
     Ok(removed)
 }

@@ -1,10 +1,8 @@
 //! Reads backups, and compares what is in their files with their checksums.
 
 use super::destination::Destination;
-use super::files;
-use super::manifest::Manifest;
+use super::manifest::{FileEntry, Manifest};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -20,33 +18,31 @@ pub struct Verified {
 pub fn verify(destination: &Destination, names: &[String], watch: &mut dyn FnMut(u64, u64)) -> Verified {
     let mut found = Verified::default();
     // Each file with what it must be, and the backups that have it.
-    let mut expected: BTreeMap<PathBuf, (u64, String, Vec<String>)> = BTreeMap::new();
+    let mut expected: BTreeMap<String, (FileEntry, Vec<String>)> = BTreeMap::new();
     for name in names {
         match destination.manifest(name) {
             Ok(Manifest { files, .. }) => {
                 for entry in files {
-                    let path = destination.path(name, &entry);
-                    let known =
-                        expected.entry(path).or_insert((entry.bytes, entry.sha256.to_string(), Vec::new()));
-                    known.2.push(name.clone());
+                    let shown = destination.shown_file(name, &entry);
+                    expected.entry(shown).or_insert((entry, Vec::new())).1.push(name.clone());
                 }
             }
             Err(words) => found.damage.entry(name.clone()).or_default().push(words),
         }
     }
-    let total: u64 = expected.values().map(|(bytes, ..)| bytes).sum();
-    for (path, (bytes, checksum, backups)) in expected {
-        let read = files::read(&path, &mut |read| {
+    let total: u64 = expected.values().map(|(entry, _)| entry.bytes).sum();
+    for (shown, (entry, backups)) in expected {
+        let read = destination.read(&backups[0], &entry, &mut |read| {
             found.bytes += read;
             watch(found.bytes, total);
         });
         found.files += 1;
         let words = match read {
-            Ok((length, _)) if length != bytes => {
-                format!("{} has {length} bytes, not {bytes}", path.display())
+            Ok((bytes, _)) if bytes != entry.bytes => {
+                format!("{shown} has {bytes} bytes, not {}", entry.bytes)
             }
-            Ok((_, read)) if read.to_string() != checksum => {
-                format!("the checksum of {} does not match", path.display())
+            Ok((_, checksum)) if checksum != entry.sha256 => {
+                format!("the checksum of {shown} does not match")
             }
             Ok(_) => continue,
             Err(words) => words,

@@ -7,8 +7,14 @@ use std::process::{Command, Output};
 
 /// Runs the program.
 pub(crate) fn run(arguments: &[&str]) -> Output {
+    program(arguments).output().expect("it runs")
+}
+
+/// The program, which does not run yet.
+pub(crate) fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nyala"));
-    command.args(arguments).env("NYALA_POSTGRES_BIND", "none").output().expect("it runs")
+    command.args(arguments).env("NYALA_POSTGRES_BIND", "none");
+    command
 }
 
 /// What it prints; it must succeed.
@@ -69,7 +75,11 @@ impl Listed {
 
 /// The backups of a directory.
 pub(crate) fn listed(backups: &Path) -> Vec<Listed> {
-    let text = nyala(&["backup", "list", "--json", backups.to_str().expect("a path")]);
+    listed_of(&nyala(&["backup", "list", "--json", backups.to_str().expect("a path")]))
+}
+
+/// Those of the lines of JSON.
+pub(crate) fn listed_of(text: &str) -> Vec<Listed> {
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     lines
         .map(|line| Listed {

@@ -14,7 +14,7 @@ fn spawn(server: &Process, backups: &Path) -> Child {
 }
 
 /// Enough that a backup takes a while.
-fn fill(server: &Process) {
+pub(crate) fn fill(server: &Process) {
     server.query("CREATE DATABASE d");
     let mut state = 7_u64;
     for day in 0..60 {

@@ -1,6 +1,7 @@
 //! `nyala backup` and `nyala restore`, through the real program: with writers beside, killed at any moment, damaged by
 //! somebody else.
 
+mod buckets;
 #[path = "../support/client.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod client;
@@ -8,6 +9,8 @@ mod command;
 mod hostile;
 mod killed;
 mod kinds;
+#[path = "../support/objects.rs"]
+mod objects;
 mod part;
 #[path = "../support/peers.rs"]
 mod peers;
@@ -24,7 +27,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Writes points of four writers until it is told to stop. Each request has a point in `m` and one in `n`, so what has one
 /// of them without the other has half a request. `acknowledged` counts, for each writer, what was answered.
@@ -145,6 +148,22 @@ fn a_later_backup_moves_only_what_is_new() {
         .map(|entry| entry.expect("an entry").metadata().expect("a length").len())
         .sum();
     assert_eq!(shared, moved(first) + moved(second));
+}
+
+/// Never faster than it may be; how fast it is otherwise depends on the machine.
+#[test]
+fn a_rate_limit_holds_for_all_that_is_copied() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
+    let server = Process::start(&data, &[]);
+    killed::fill(&server);
+    let begun = Instant::now();
+    backup(&server, &backups, &["--copy", "--rate-limit", "1"]);
+    let [copied] = &listed(&backups)[..] else { panic!("one backup") };
+    let least = Duration::from_secs_f64(copied.new_bytes as f64 / f64::from(1 << 20));
+    assert!(copied.new_bytes > 1 << 19 && begun.elapsed() >= least, "{copied:?} in {:?}", begun.elapsed());
+    nyala(&["backup", "verify", backups.to_str().expect("a path")]);
+    nyala_fails(&["backup", "--rate-limit", "0", backups.to_str().expect("a path")], "--rate-limit");
 }
 
 #[test]

@@ -1,9 +1,12 @@
 """A server that speaks S3 (moto), with faults on demand. Prints its port, and stops when its standard input ends.
 
-GET /__faults/KIND/COUNT makes the next COUNT requests fail: 503 (asks to slow down), cut (half of an answer), slow (a second
-late), 403, lost (no answer). GET /__uploads says how many uploads were begun and not ended.
+GET /__faults/KIND/COUNT/OTHERS makes the next COUNT requests after some others fail: 503 (asks to slow down), cut (half of an
+answer), slow (a second late), 403, lost (no answer). GET /__uploads says how many uploads were begun and not ended, /__objects
+what is in the bucket "archive", /__changes which objects requests changed since it was asked the last time. GET /__age/NAME makes
+an object an hour older, /__damage/NAME changes a byte in its middle, /__remove/NAME removes it.
 """
 
+import datetime
 import sys
 import threading
 import time
@@ -15,6 +18,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 ERROR = "<?xml version='1.0'?><Error><Code>{0}</Code><Message>{0} of a test</Message></Error>"
 lock = threading.Lock()
 faults = []
+changes = []
 inner = DomainDispatcherApplication(create_backend_app)
 
 
@@ -23,17 +27,54 @@ def uploads():
     return sum(len(bucket.multiparts) for backend in backends for bucket in backend.buckets.values())
 
 
+def keys():
+    """The objects of the bucket."""
+    return s3_backends["123456789012"]["aws"].buckets["archive"].keys
+
+
+def asked(path):
+    """Answers what is asked of the test server itself; None: it is a request of S3."""
+    if path == "/__uploads":
+        return str(uploads())
+    if path == "/__objects":
+        return "".join(f"{key.size} {key.name}\n" for key in sorted(keys().values(), key=lambda key: key.name))
+    if path == "/__changes":
+        with lock:
+            text = "".join(f"{name}\n" for name in changes)
+            changes.clear()
+        return text
+    if path.startswith("/__") and path.count("/") > 1:
+        how, name = path[3:].split("/", 1)
+        if how == "faults":
+            kind, count, others = name.split("/")
+            with lock:
+                faults[:] = [None] * int(others) + [kind] * int(count)
+        elif how == "age":
+            keys()[name].last_modified -= datetime.timedelta(hours=1)
+        elif how == "damage":
+            bytes_ = bytearray(keys()[name].value)
+            bytes_[len(bytes_) // 2] ^= 1
+            keys()[name].value = bytes(bytes_)
+        elif how == "remove":
+            del keys()[name]
+        return ""
+    return None
+
+
+def noted(environ):
+    """Notes an object that a request changes."""
+    name = environ["PATH_INFO"].partition("/archive/")[2]
+    if name and environ["REQUEST_METHOD"] != "GET" and environ["REQUEST_METHOD"] != "HEAD":
+        with lock:
+            changes.append(name)
+
+
 def application(environ, start_response):
     path = environ["PATH_INFO"]
-    if path.startswith("/__faults/"):
-        kind, count = path.split("/")[2:]
-        with lock:
-            faults[:] = [kind] * int(count)
+    answer = asked(path)
+    if answer is not None:
         start_response("200 OK", [])
-        return [b""]
-    if path == "/__uploads":
-        start_response("200 OK", [])
-        return [str(uploads()).encode()]
+        return [answer.encode()]
     with lock:
         fault = faults.pop(0) if faults else None
     # What a client sends must be read before it is answered.
@@ -45,6 +86,7 @@ def application(environ, start_response):
     if fault == "lost":
         environ["werkzeug.socket"].close()
         return [b""]
+    noted(environ)
     if fault == "slow":
         time.sleep(1)
     if fault != "cut":

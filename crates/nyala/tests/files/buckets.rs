@@ -1,82 +1,9 @@
 //! COPY, export and import with objects of S3: a server of its protocol (moto), which can be slow, refuse and be cut off.
 //! `NYALA_PYTHON` names a Python that has it.
 
-use super::client::{self, Request};
+use super::objects::Objects;
 use super::sql::{answer, changed, code, done, number};
-use super::{EVERY_TYPE, Fixture, Outcome, peers, rows, run_with, write_every_type};
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-/// A server of objects with a bucket `archive`; stopped when dropped.
-struct Objects {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Objects {
-    fn start() -> Option<Self> {
-        let python = std::env::var("NYALA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        let found = peers::works(&python, &["-c", "import moto.server"]).then_some(python);
-        let remedy = "pip install 'moto[s3,server]', and set NYALA_PYTHON";
-        let python = peers::require("server of S3", remedy, found)?;
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/s3_server.py");
-        let mut child = Command::new(python)
-            .arg(script)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it runs");
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut port).expect("a port");
-        let port: u16 = port.trim().parse().expect("a port");
-        let objects = Self { child, address: SocketAddr::from(([127, 0, 0, 1], port)) };
-        objects.send("PUT", "/archive");
-        Some(objects)
-    }
-
-    fn send(&self, method: &str, target: &str) -> String {
-        let request = Request {
-            method: method.to_owned(),
-            target: target.to_owned(),
-            headers: Vec::new(),
-            body: Vec::new(),
-        };
-        let response = client::send(self.address, &request).expect("an answer");
-        assert_eq!(response.status, 200, "{target}");
-        String::from_utf8(response.body).expect("UTF-8")
-    }
-
-    /// The next requests fail.
-    fn fail(&self, kind: &str, count: usize) {
-        self.send("GET", &format!("/__faults/{kind}/{count}"));
-    }
-
-    /// Uploads that were begun and not ended.
-    fn uploads(&self) -> String {
-        self.send("GET", "/__uploads")
-    }
-
-    /// Which environment finds it.
-    fn variables(&self) -> Vec<(String, String)> {
-        let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        vec![
-            own("AWS_ENDPOINT_URL", &format!("http://{}", self.address)),
-            own("AWS_REGION", "us-east-1"),
-            own("AWS_ACCESS_KEY_ID", "somebody"),
-            own("AWS_SECRET_ACCESS_KEY", "a secret that no message has"),
-        ]
-    }
-}
-
-impl Drop for Objects {
-    fn drop(&mut self) {
-        // It may be gone already.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
+use super::{EVERY_TYPE, Fixture, Outcome, rows, run_with, write_every_type};
 
 /// A server of nyala that may use a part of the bucket.
 fn start() -> Option<(Objects, Fixture)> {

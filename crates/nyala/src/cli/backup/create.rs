@@ -1,15 +1,18 @@
-//! `nyala backup DIRECTORY`: has a copy of the store made, and moves what is new of it to a directory of backups.
+//! `nyala backup PLACE`: has a copy of the store made, and moves what is new of it to where backups are.
 
 use super::source::Source;
 use super::{print, shown};
 use crate::backup::copies::CopyPlace;
 use crate::backup::destination::Destination;
 use crate::backup::files;
-use crate::backup::manifest::{FileEntry, Manifest};
-use crate::backup::{failed, make_dir, names_in};
+use crate::backup::layout::SharedFiles;
+use crate::backup::manifest::Manifest;
+use crate::backup::rate_limit::RateLimit;
+use crate::backup::{failed, names_in};
 use crate::cli::server::{Ended, MadeCopy, Server, ServerArgs};
 use clap::Args;
 use nyala_bench::report::progress::Progress;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -21,15 +24,18 @@ const SPARE_BYTES: u64 = 16 << 20;
 /// What to back up, and where to.
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
-    /// Where backups are; made if it is missing
-    #[arg(value_name = "DIRECTORY")]
-    directory: Option<PathBuf>,
+    /// Where backups are: a directory, which is made if it is missing, or s3://BUCKET/PREFIX
+    #[arg(value_name = "PLACE")]
+    place: Option<PathBuf>,
     /// Back up the data of a server that is stopped
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["url", "ca", "insecure", "username", "token"])]
     data_dir: Option<PathBuf>,
     /// Copy files also where links would do, which are on the same disk as the data
     #[arg(long)]
     copy: bool,
+    /// Read, copy and send no faster than this, MiB in a second
+    #[arg(long, value_name = "MIB")]
+    rate_limit: Option<NonZeroU32>,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -38,14 +44,15 @@ pub(super) fn run(args: &CreateArgs) -> Result<(), String> {
     let begun = Instant::now();
     // Failing that, it takes a larger share of the cores.
     let _ = rustix::process::setpriority_process(None, NICENESS);
-    let directory = args.directory.as_ref().ok_or("say where to: nyala backup DIRECTORY")?;
-    let destination = Destination::open_to_add(directory)?;
+    let place = args.place.as_ref().ok_or("say where to: nyala backup DIRECTORY, or s3://BUCKET/PREFIX")?;
+    let destination = Destination::open_to_add(place)?;
     let mut source = match &args.data_dir {
         Some(data_dir) => Source::of_directory(data_dir)?,
         None => Source::of_server(Server::of(&args.server)?)?,
     };
-    let made =
-        check_place(&destination, &source.place).and_then(|()| back_up(&destination, &source, !args.copy));
+    let limit = RateLimit::new(args.rate_limit.map(|limit| u64::from(limit.get()) << 20));
+    let made = check_place(&destination, &source.place)
+        .and_then(|()| back_up(&destination, &source, !args.copy, limit));
     let ended = source.end(match &made {
         Ok(manifest) => Ended::Finished { bytes: manifest.bytes, new_bytes: manifest.new_bytes },
         Err(_) => Ended::GivenUp,
@@ -66,8 +73,9 @@ pub(super) fn run(args: &CreateArgs) -> Result<(), String> {
 
 /// A copy in the directory of backups would be backed up again, or removed with the data.
 fn check_place(destination: &Destination, place: &CopyPlace) -> Result<(), String> {
+    let Some(directory) = destination.directory() else { return Ok(()) };
     let canonical = |path: &Path| path.canonicalize().map_err(|error| failed("find", path, error));
-    let (backups, copy) = (canonical(destination.dir())?, canonical(&place.dir)?);
+    let (backups, copy) = (canonical(directory)?, canonical(&place.dir)?);
     match copy.ancestors().nth(2) {
         Some(data_dir) if backups.starts_with(data_dir) => Err(format!(
             "{} is in the data directory: whoever loses that loses both. Choose another one",
@@ -77,10 +85,15 @@ fn check_place(destination: &Destination, place: &CopyPlace) -> Result<(), Strin
     }
 }
 
-fn back_up(destination: &Destination, source: &Source, may_link: bool) -> Result<Manifest, String> {
+fn back_up(
+    destination: &Destination,
+    source: &Source,
+    may_link: bool,
+    mut limit: RateLimit,
+) -> Result<Manifest, String> {
     let MadeCopy { name, time_ns, sequence, .. } = &source.copy;
     let parent = destination.names()?.pop();
-    let known = destination.shared_files()?;
+    let known = SharedFiles::of(destination.shared_files()?);
     let mut manifest = Manifest::new(name, *time_ns, *sequence, parent);
     let dir = &source.place.dir;
     let rowsets = dir.join("rowsets");
@@ -96,8 +109,10 @@ fn back_up(destination: &Destination, source: &Source, may_link: bool) -> Result
     let length = |path: &PathBuf| path.metadata().map(|metadata| metadata.len()).unwrap_or(0);
     let copied: u64 = own.iter().map(|path| length(&dir.join(path))).sum();
     let total = copied + new_rowsets.iter().map(length).sum::<u64>();
-    let links = may_link && is_same_device(dir, destination.dir());
-    check_room(destination.dir(), if links { copied } else { total })?;
+    if let Some(directory) = destination.directory() {
+        let links = may_link && is_same_device(dir, directory);
+        check_room(directory, if links { copied } else { total })?;
+    }
     let (mut progress, mut done, begun) = (Progress::start("backing up"), 0, Instant::now());
     let mut watch = |bytes: u64| {
         done += bytes;
@@ -106,15 +121,12 @@ fn back_up(destination: &Destination, source: &Source, may_link: bool) -> Result
             format!("{} of {}, {}/s", shown(done), shown(total), shown(rate as u64))
         });
     };
-    let unfinished = destination.begin(name)?;
+    destination.begin(name)?;
     for path in own {
-        let (from, to) = (dir.join(&path), unfinished.join(&path));
-        to.parent().map_or(Ok(()), make_dir)?;
-        let (bytes, sha256) = files::copy(&from, &to, &mut watch)?;
-        manifest.add(FileEntry { path, bytes, sha256, tail: None }, true);
+        manifest.add(destination.add(name, dir, path, &mut limit, &mut watch)?, true);
     }
     for from in new_rowsets {
-        manifest.add(destination.share(&from, may_link, &mut watch)?, true);
+        manifest.add(destination.share(&from, may_link, &mut limit, &mut watch)?, true);
     }
     progress.clear();
     destination.finish(&manifest)?;

@@ -11,16 +11,16 @@ use std::path::PathBuf;
 /// Which backups.
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Where backups are
-    #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
+    /// Where backups are: a directory, or s3://BUCKET/PREFIX
+    #[arg(value_name = "PLACE")]
+    place: PathBuf,
     /// Print JSON, an object in each line
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &ListArgs) -> Result<(), String> {
-    let destination = Destination::open_to_read(&args.directory)?;
+    let destination = Destination::open_to_read(&args.place)?;
     let mut text = String::new();
     for name in destination.names()? {
         let line = match (destination.manifest(&name), args.json) {

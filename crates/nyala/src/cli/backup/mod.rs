@@ -11,8 +11,9 @@ use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
 pub(super) const EXAMPLES: &str = "\
-DIRECTORY is made by the first backup. Later ones add what is new: each is whole by itself, and files that did not change are
-there once. Run this on the machine of the server, as the user of the server or as root. What the server acknowledged before
+PLACE is a directory, which the first backup makes, or s3://BUCKET/PREFIX: which server of S3 and whose access is in AWS_ENDPOINT_URL,
+AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Later backups add what is new: each is whole by itself, and files that
+did not change are there once. Run this on the machine of the server, as the user of the server or as root. What the server acknowledged before
 the command is in the backup. Whatever happens to the command, earlier backups stay as they are.
 
 Exit code: 0 done, 1 not done, or (verify) damage was found, 2 (verify) nothing could be verified.
@@ -21,6 +22,8 @@ Examples:
   nyala backup /backup/nyala                         back up the server on this machine
   nyala backup --username admin /backup/nyala        log in; the password comes from NYALA_PASSWORD, or is asked for
   nyala backup --data-dir ./nyala-data /backup/nyala back up the data of a server that is stopped
+  nyala backup s3://backups/nyala                    to a bucket; so do the other commands
+  nyala backup --rate-limit 50 /backup/nyala         50 MiB in a second at most
   nyala backup list /backup/nyala
   nyala backup verify /backup/nyala                  read everything, and compare checksums
   nyala backup prune --keep 14 /backup/nyala         remove all but the newest 14";
@@ -36,7 +39,7 @@ pub(super) struct BackupArgs {
 
 #[derive(Debug, Subcommand)]
 enum BackupCommand {
-    /// List the backups of a directory
+    /// List the backups of a place
     List(list::ListArgs),
     /// Read backups, and compare all files with their checksums
     Verify(verify::VerifyArgs),

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 /// Which backups are kept.
 #[derive(Debug, Args)]
 pub(super) struct PruneArgs {
-    /// Where backups are
-    #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
+    /// Where backups are: a directory, or s3://BUCKET/PREFIX
+    #[arg(value_name = "PLACE")]
+    place: PathBuf,
     /// Keep the newest so many
     #[arg(long, value_name = "COUNT")]
     keep: NonZeroUsize,
@@ -22,7 +22,7 @@ pub(super) struct PruneArgs {
 }
 
 pub(super) fn run(args: &PruneArgs) -> Result<(), String> {
-    let destination = Destination::open_to_remove(&args.directory)?;
+    let destination = Destination::open_to_remove(&args.place)?;
     let removed = keep_newest(&destination, args.keep.get(), args.dry_run)?;
     let word = if args.dry_run { "would be removed" } else { "removed" };
     let mut text: String = removed.backups.iter().map(|name| format!("{name}  {word}\n")).collect();

@@ -17,9 +17,9 @@ const NOT_VERIFIED: u8 = 2;
 /// Which backups.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
-    /// Where backups are
-    #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
+    /// Where backups are: a directory, or s3://BUCKET/PREFIX
+    #[arg(value_name = "PLACE")]
+    place: PathBuf,
     /// Only this backup; all of them by default
     #[arg(long, value_name = "NAME")]
     backup: Option<String>,
@@ -39,14 +39,14 @@ pub(super) fn run(args: &VerifyArgs) -> ExitCode {
 /// Whether all backups are sound.
 fn verified(args: &VerifyArgs) -> Result<bool, String> {
     let begun = Instant::now();
-    let destination = Destination::open_to_read(&args.directory)?;
+    let destination = Destination::open_to_read(&args.place)?;
     let mut names = destination.names()?;
     if let Some(wanted) = &args.backup {
         names.retain(|name| name == wanted);
     }
     if names.is_empty() {
         let which = args.backup.as_ref().map_or("no backup".to_owned(), |name| format!("no backup {name:?}"));
-        return Err(format!("there is {which} in {}", args.directory.display()));
+        return Err(format!("there is {which} in {}", args.place.display()));
     }
     let mut progress = Progress::start("verifying");
     let found = verify(&destination, &names, &mut |done, total| {

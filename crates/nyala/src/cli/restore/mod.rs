@@ -29,6 +29,7 @@ Exit code: 0 everything was restored, 1 something was not (the report says what)
 
 Examples:
   nyala restore /backup/nyala --data-dir /var/lib/nyala-new      everything; then: nyala serve --data-dir /var/lib/nyala-new
+  nyala restore s3://backups/nyala --data-dir /var/lib/nyala-new the same of a bucket (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, …)
   nyala restore /backup/nyala --database telegraf                one database, to the server on this machine
   nyala restore /backup/nyala --database telegraf --as-database telegraf_then
                                                                  to another database, to look at both
@@ -42,9 +43,9 @@ const NOT_RESTORED: u8 = 2;
 /// What to restore, and where to.
 #[derive(Debug, Args)]
 pub(super) struct RestoreArgs {
-    /// Where backups are
-    #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
+    /// Where backups are: a directory, or s3://BUCKET/PREFIX
+    #[arg(value_name = "PLACE")]
+    place: PathBuf,
     /// The name of the backup; the newest one by default
     #[arg(long, value_name = "NAME")]
     backup: Option<String>,
@@ -74,7 +75,7 @@ pub(super) fn run(args: &RestoreArgs) -> ExitCode {
 
 /// Restores, and returns whether everything was restored.
 fn restore(args: &RestoreArgs) -> Result<bool, String> {
-    let destination = Destination::open_to_read(&args.directory)?;
+    let destination = Destination::open_to_read(&args.place)?;
     let manifest = destination.find(args.backup.as_deref())?;
     if args.selection.is_everything() {
         let data_dir = args.data_dir.as_ref();

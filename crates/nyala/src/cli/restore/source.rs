@@ -7,6 +7,7 @@
 use crate::backup::destination::Destination;
 use crate::backup::manifest::Manifest;
 use crate::backup::{failed, files, make_dir};
+use crate::cli::backup::shown;
 use crate::storage::{self, Storage};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{Freshness, SnapshotRef, emulate};
@@ -75,19 +76,31 @@ impl Source {
     }
 }
 
+/// Fetches what must be copied, and makes links to the rest. Rowsets in a bucket must be here to be read.
 fn lay_out(destination: &Destination, manifest: &Manifest, dir: &Path) -> Result<(), String> {
     ["rowsets", "wal"].iter().try_for_each(|folder| make_dir(&dir.join(folder)))?;
+    if destination.directory().is_none() {
+        let free = files::free_bytes(dir)?;
+        if free < manifest.bytes {
+            return Err(format!(
+                "there is no space: {} has {} left, and the backup, {}, is fetched there: set TMPDIR to another directory",
+                std::env::temp_dir().display(),
+                shown(free),
+                shown(manifest.bytes)
+            ));
+        }
+    }
     for entry in &manifest.files {
-        let (from, to) = (destination.path(&manifest.name, entry), dir.join(&entry.path));
-        let damaged = || format!("{} is damaged: it is not what was backed up", from.display());
-        if entry.tail.is_some() {
-            if files::tail(&from).map(|(bytes, tail)| (bytes, Some(tail)))? != (entry.bytes, entry.tail) {
-                return Err(damaged());
+        let to = dir.join(&entry.path);
+        match destination.link(&manifest.name, entry) {
+            Some(from) => {
+                if files::tail(&from).map(|(bytes, tail)| (bytes, Some(tail)))? != (entry.bytes, entry.tail) {
+                    return Err(destination.damaged(&manifest.name, entry));
+                }
+                let from = from.canonicalize().map_err(|error| failed("find", &from, error))?;
+                std::os::unix::fs::symlink(&from, &to).map_err(|error| failed("link", &to, error))?;
             }
-            let from = from.canonicalize().map_err(|error| failed("find", &from, error))?;
-            std::os::unix::fs::symlink(&from, &to).map_err(|error| failed("link", &to, error))?;
-        } else if files::copy(&from, &to, &mut |_| {})? != (entry.bytes, entry.sha256) {
-            return Err(damaged());
+            None => destination.fetch(&manifest.name, entry, &to, &mut |_| {})?,
         }
     }
     Ok(())

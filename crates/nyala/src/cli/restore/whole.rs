@@ -69,14 +69,10 @@ pub(super) fn put(
         if is_last(&entry) {
             folders.iter().try_for_each(|folder| sync_dir(folder))?;
         }
-        let (from, to) = (destination.path(&manifest.name, entry), data_dir.join(&entry.path));
+        let to = data_dir.join(&entry.path);
         // The name of a manifest is given to what was compared.
         let part = to.with_extension("part");
-        let (bytes, sha256) = files::copy(&from, &part, watch)?;
-        if (bytes, sha256) != (entry.bytes, entry.sha256) {
-            let _ = files::remove(&part);
-            return Err(format!("{} is damaged: it is not what was backed up", from.display()));
-        }
+        destination.fetch(&manifest.name, entry, &part, watch)?;
         fs::rename(&part, &to).map_err(|error| failed("rename", &part, error))?;
     }
     sync_dir(data_dir)
