@@ -142,6 +142,57 @@ fn a_database_is_restored_to_a_data_directory() {
     assert_eq!(answers(&Process::start(&other, &[]), "d"), expected);
 }
 
+/// As in PostgreSQL, users are of the server and not of a database; what was granted on it comes back when somebody asks for it.
+#[test]
+fn grants_on_a_database_come_back_if_they_are_asked_for() {
+    let Place { backups, server, new, .. } = &begin(&[]);
+    for text in [
+        "CREATE USER reader WITH PASSWORD 'secret'",
+        "CREATE USER writer WITH PASSWORD 'secret'",
+        "CREATE USER gone WITH PASSWORD 'secret'",
+        "CREATE TOKEN t FOR writer ON d WRITE",
+        "GRANT READ ON d TO reader",
+        "GRANT ALL ON d TO writer",
+        "GRANT WRITE ON d TO gone",
+    ] {
+        let answer = server.query(text);
+        assert!(answer["results"][0].get("error").is_none(), "{text}: {answer}");
+    }
+    backup(server, backups, &[]);
+    server.query("DROP USER gone");
+    server.query("DROP DATABASE d");
+    server.query("SET PASSWORD FOR reader = 'another'");
+    let (url, grants) =
+        (url(server), |user: &str| server.query(&format!("SHOW GRANTS FOR {user}")).to_string());
+    let restore = ["restore", at(backups), "--url", &url, "--database", "d"];
+    let report = nyala(&restore);
+    assert!(report.contains("users, tokens and subscriptions are not restored this way"), "{report}");
+    assert!(!grants("reader").contains("READ") && !grants("writer").contains("ALL"), "{}", grants("writer"));
+    let output = run(&[&restore[..], &["--grants"]].concat());
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    assert!(
+        report.contains("granted: READ ON d TO reader\ngranted: ALL PRIVILEGES ON d TO writer"),
+        "{report}"
+    );
+    assert!(report.contains("not restored: WRITE on d to gone: user not found"), "{report}");
+    assert!(grants("reader").contains("[\"d\",\"READ\"]"), "{}", grants("reader"));
+    assert!(grants("writer").contains("[\"d\",\"ALL PRIVILEGES\"]"), "{}", grants("writer"));
+    assert!(!server.query("SHOW USERS").to_string().contains("gone"));
+    // The right of the token to the database has ended with that.
+    assert!(!server.query("SHOW TOKENS").to_string().contains("WRITE"), "{}", server.query("SHOW TOKENS"));
+    // Under another name they are of that.
+    nyala(&["restore", at(backups), "--data-dir", at(new), "--database", "d"]);
+    run(&[&restore[..], &["--as-database", "then", "--grants"]].concat());
+    assert!(grants("reader").contains("[\"then\",\"READ\"]"), "{}", grants("reader"));
+    let output = run(&[&restore[..], &["--measurement", "times", "--grants"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && error.contains("--grants needs a whole --database"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_measurement_and_a_range_of_times_are_restored() {
     let Place { backups, server, new, .. } = &begin(&[]);

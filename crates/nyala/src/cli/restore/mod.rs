@@ -31,6 +31,7 @@ Examples:
   nyala restore /backup/nyala --data-dir /var/lib/nyala-new      everything; then: nyala serve --data-dir /var/lib/nyala-new
   nyala restore s3://backups/nyala --data-dir /var/lib/nyala-new the same of a bucket (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, …)
   nyala restore /backup/nyala --database telegraf                one database, to the server on this machine
+  nyala restore /backup/nyala --database telegraf --grants       and what was granted on it, to users who are there
   nyala restore /backup/nyala --database telegraf --as-database telegraf_then
                                                                  to another database, to look at both
   nyala restore /backup/nyala --database telegraf --measurement cpu --from 2026-11-01 --to 2026-11-02

@@ -13,6 +13,7 @@ use crate::cli::import::quote::identifier;
 use crate::cli::server::Server;
 use nyala_bench::report::progress::Progress;
 use nyala_db::catalog::{Database, RetentionPolicy};
+use nyala_db::users::Privilege;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -50,6 +51,9 @@ pub(super) fn restore(
                 format!("{} points, {rate:.0}/s, in {}", points + written, database.name)
             });
         })?;
+        if selection.grants {
+            grant(&source, database, selection, &target, &mut outcome);
+        }
         if selection.has_whole_databases() {
             restore_others(&source, database, selection, &target, &mut outcome);
         }
@@ -62,8 +66,9 @@ pub(super) fn restore(
         begun.elapsed().as_secs_f64()
     ));
     if selection.has_whole_databases() {
+        let grants = if selection.grants { "" } else { ", and grants with --grants" };
         outcome.line(format_args!(
-            "users, their grants and subscriptions are not restored this way: they come with a restore of everything"
+            "users, tokens and subscriptions are not restored this way: they come with a restore of everything{grants}"
         ));
     }
     let written = std::io::stdout().write_all(outcome.text.as_bytes());
@@ -166,6 +171,30 @@ fn restore_points(
         }
     }
     Ok(total)
+}
+
+/// Grants what was granted on a database to those users who are there. Who is not would have to be made, with the password of
+/// then.
+fn grant(
+    source: &Source,
+    database: &Database,
+    selection: &Selection,
+    target: &Target,
+    outcome: &mut Outcome,
+) {
+    let name = selection.database_name(&database.name);
+    for user in source.catalog.users().all() {
+        let privilege = user.grants().get(&database.name).copied().unwrap_or(Privilege::None);
+        if privilege == Privilege::None {
+            continue;
+        }
+        let (own, privilege) = (user.name(), privilege.name());
+        let text = format!("GRANT {privilege} ON {} TO {}", identifier(name), identifier(own));
+        match target.execute("", &text).and_then(|done| done) {
+            Ok(()) => outcome.line(format_args!("granted: {privilege} ON {name} TO {own}")),
+            Err(words) => outcome.missing(format_args!("{privilege} on {name} to {own}: {words}")),
+        }
+    }
 }
 
 /// Restores what a database has beside points.

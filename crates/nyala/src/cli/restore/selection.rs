@@ -31,18 +31,23 @@ pub(super) struct Selection {
     /// The name that the measurement gets
     #[arg(long, value_name = "NAME")]
     as_measurement: Option<String>,
+    /// Grant again what was granted on the databases, as far as the users are there
+    #[arg(long, conflicts_with = "at")]
+    pub(super) grants: bool,
 }
 
 impl Selection {
     /// Whether nothing is left out, or called otherwise.
     pub(super) fn is_everything(&self) -> bool {
-        let Self { database, retention_policy, measurement, from, to, at, as_database, as_measurement } =
-            self;
+        let Self {
+            database, retention_policy, measurement, from, to, at, as_database, as_measurement, ..
+        } = self;
         let names = [retention_policy, as_database, as_measurement];
         database.is_empty()
             && measurement.is_empty()
             && names.iter().all(|name| name.is_none())
             && [from, to, at].iter().all(|time| time.is_none())
+            && !self.grants
     }
 
     /// Refuses what means nothing.
@@ -52,6 +57,9 @@ impl Selection {
         }
         if self.as_measurement.is_some() && (self.measurement.len() != 1 || self.database.len() != 1) {
             return Err("--as-measurement needs one --database and one --measurement".to_owned());
+        }
+        if self.grants && (self.database.is_empty() || !self.has_whole_databases()) {
+            return Err("--grants needs a whole --database: grants are on databases".to_owned());
         }
         match self.time().is_empty() {
             true => Err("--from is not before --to".to_owned()),
