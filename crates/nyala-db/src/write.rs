@@ -7,6 +7,7 @@
 mod arrays;
 mod columns;
 mod new_names;
+mod new_series;
 mod pending;
 mod rejected_rows;
 mod report;
@@ -16,7 +17,8 @@ mod writer_cache;
 use arrays::{array_of, filter, give_back};
 pub use columns::{ColumnBatches, ColumnReport};
 use new_names::NewNames;
-use pending::{pending_members, pending_series, reload_evicted, renew_series, with_tags};
+use new_series::NoSeries;
+use pending::{pending_members, reload_evicted, renew_series};
 use rejected_rows::RejectedRows;
 pub use report::{Dropped, WriteCounts, WriteReport};
 use whole::WholeWrite;
@@ -58,6 +60,8 @@ pub struct LineWriter {
     counts: WriteCounts,
     feed: Option<Feed>,
     series_limit_bytes: usize,
+    /// Held while somebody with a quota of series creates some.
+    series_quotas: tokio::sync::Mutex<()>,
 }
 
 impl LineWriter {
@@ -66,7 +70,8 @@ impl LineWriter {
     pub fn new(catalog: Arc<Catalog>, memory: Arc<MemoryBudget>, series_limit_bytes: usize) -> Self {
         let caches = WriterCaches::new(SeriesCacheLimits::default(), memory);
         let counts = WriteCounts::default();
-        Self { catalog, caches, counts, feed: None, series_limit_bytes }
+        let series_quotas = tokio::sync::Mutex::default();
+        Self { catalog, caches, counts, feed: None, series_limit_bytes, series_quotas }
     }
 
     /// Makes the writer put copies of requests for subscribers into a feed.
@@ -158,6 +163,8 @@ impl LineWriter {
             policy: &policy,
             now_ns: options.now_ns,
             series_limit_bytes: self.series_limit_bytes,
+            series_max: options.series_max,
+            series_quotas: &self.series_quotas,
             form,
         };
         let mut locks = TableLocks::default();
@@ -197,9 +204,12 @@ impl LineWriter {
                 request.rewind(&start);
                 continue;
             }
-            let (pending_count, was_full) = (cache.pending().len() as u64, batch_write.is_memory_full());
+            let (pending_count, mut was_full) = (cache.pending().len() as u64, batch_write.is_memory_full());
+            let mut room = None;
             if pending_count > 0 {
                 self.counts.looked_up.fetch_add(pending_count, Ordering::Relaxed);
+                room = batch_write.series_room().await?;
+                was_full |= room.as_ref().is_some_and(|room| room.left == 0);
                 batch_write.create_members(cache, &measurements, was_full).await?;
                 if let Err(error) = reload_evicted(cache, batch, &measurements, was_full).await {
                     drop(lease);
@@ -216,7 +226,7 @@ impl LineWriter {
             }
             // All writers know the series that get their ids here, and each writes their records until one succeeds. So
             // the cache is right even if this batch fails.
-            let no_series_reason = batch_write.resolve_series(cache, batch, &measurements, was_full);
+            let no_series_reason = batch_write.resolve_series(cache, batch, &measurements, was_full, room);
             drop(lease);
             if let Some(whole) = whole {
                 whole.begin_batch(&self.catalog, batch, &measurements, request.has_more()).await?;
@@ -309,6 +319,8 @@ struct BatchWrite<'a> {
     policy: &'a RetentionPolicy,
     now_ns: i64,
     series_limit_bytes: usize,
+    series_max: Option<u64>,
+    series_quotas: &'a tokio::sync::Mutex<()>,
     form: Form,
 }
 
@@ -346,7 +358,8 @@ impl BatchWrite<'_> {
             writable_ns.is_none_or(|(first_ns, last_ns)| (first_ns..=last_ns).contains(time_ns))
         };
         let (mut counted, mut taken): (HashSet<&str>, Vec<(usize, &RowGroup)>) = Default::default();
-        let mut tries = 0;
+        let (mut tries, mut is_counted) = (0, false);
+        names.series_quota = None;
         loop {
             let found = self.catalog.measurements_named(self.database, &self.policy.name, &named).await?;
             names.memory_full_message = self.is_memory_full().then(|| self.memory_full_message());
@@ -354,6 +367,15 @@ impl BatchWrite<'_> {
             let groups = batch.groups().zip(&named).enumerate();
             for (index, (group, name)) in groups.filter(|(index, _)| found[*index].is_none()) {
                 let is_new = !counted.contains(&**name) && group.times_ns.iter().any(is_writable);
+                if is_new && !is_counted {
+                    // Nor would a measurement without a series be of use.
+                    let room = self.series_room().await?;
+                    names.series_quota = room.filter(|room| room.left == 0).map(|room| room.most);
+                    is_counted = true;
+                }
+                if names.series_quota.is_some() {
+                    continue;
+                }
                 // Without its fields a new measurement would be useless.
                 if is_new && names.take(1 + group.columns.len()) {
                     counted.insert(name);
@@ -390,12 +412,16 @@ impl BatchWrite<'_> {
         &self,
         batch: &mut ParsedBatch,
         measurements: &[Option<Arc<Measurement>>],
-        no_series_reason: Option<String>,
+        no_series_reason: Option<NoSeries>,
         names: &mut NewNames,
         report: &mut WriteReport,
         whole: Option<&mut WholeWrite>,
     ) -> Result<bool> {
         let cell_bytes_max = self.catalog.store().capabilities().cell_bytes_max;
+        if matches!(no_series_reason, Some(NoSeries::Quota(_))) || names.series_quota.is_some() {
+            self.note_series_refused();
+            report.is_over_quota = true;
+        }
         let mut rejected = RejectedRows::new(self.policy, self.now_ns, no_series_reason, cell_bytes_max);
         for (group, measurement) in batch.groups().zip(measurements) {
             match measurement {
@@ -491,38 +517,6 @@ impl BatchWrite<'_> {
             "names and series take all of {limit_mib} MiB, half of memory-limit; DROP SERIES or DELETE those that are not \
              needed, keep points for a shorter time, or raise memory-limit"
         )
-    }
-
-    /// Finds or makes the ids of the series that the cache lacks. If memory is full, or `was_full` when the batch began, it
-    /// makes none. If some series have no id, returns why.
-    fn resolve_series(
-        &self,
-        cache: &mut SeriesCache,
-        batch: &mut ParsedBatch,
-        measurements: &[Option<Arc<Measurement>>],
-        was_full: bool,
-    ) -> Option<String> {
-        let mut no_series_reason = None;
-        for (handle, measurement) in pending_series(cache, batch, measurements) {
-            let id = with_tags(cache, handle, measurement, |tags| {
-                if was_full || self.is_memory_full() {
-                    return measurement
-                        .stored()
-                        .find_and_reactivate(tags)
-                        .ok_or_else(|| self.memory_full_message());
-                }
-                let (id, memory_bytes) = measurement.stored().new_series_id(tags)?;
-                self.catalog.add_series_memory(memory_bytes);
-                Ok(id)
-            });
-            match id {
-                Some(Ok(id)) => cache.set_series_id(handle, id.0),
-                Some(Err(reason)) => no_series_reason = Some(reason),
-                None => {}
-            }
-        }
-        batch.resolve(cache);
-        no_series_reason
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::Catalog;
 use super::policy_measurements::PolicyMeasurements;
+use super::series_table::SeriesTable;
+use nyala_core::Result;
 use std::sync::atomic::Ordering;
 
 impl Catalog {
@@ -27,6 +29,13 @@ impl Catalog {
         let counts = self.loaded_tables();
         let counts = counts.iter().map(|own| (own.count_series(), own.series().len()));
         counts.fold((0, 0), |(all, evicted), (own, here)| (all + own, evicted + own.saturating_sub(here)))
+    }
+
+    /// The number of series of a database, in memory or not.
+    pub(crate) async fn count_series_of(&self, database: &str) -> Result<u64> {
+        let tables = self.known_in_database(database);
+        SeriesTable::load_all(tables.iter()).await?;
+        Ok(tables.iter().map(|table| table.count_series() as u64).sum())
     }
 
     /// The size measured last, plus the estimate of what was added since.

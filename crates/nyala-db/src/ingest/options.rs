@@ -105,6 +105,8 @@ pub struct ParseOptions {
     pub now_ns: i64,
     /// Bounds.
     pub limits: LineLimits,
+    /// No series is created once its database has so many: a quota of whoever writes.
+    pub series_max: Option<u64>,
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 //! A rate is a bucket that fills again by time. A query takes its drop before it begins. How much a write contains is known
 //! after it was read, so it is let in while the bucket is not empty, takes what it wrote afterwards, and may leave a debt that the
 //! next one waits for. So a batch is never cut, and the rate holds over any longer time.
+//!
+//! Series are not counted by user: who has created one is not stored, and would cost all series of everybody space. They are
+//! counted by database, where they are known anyway, also after a restart and after some were removed. The user of a quota
+//! creates none where there are too many (`write/new_series.rs`).
 
 use nyala_core::{Error, Result};
 use parking_lot::Mutex;
@@ -28,6 +32,9 @@ pub struct Quota {
     /// Bytes of bodies of line protocol and of Prometheus' samples within a second.
     #[serde(skip_serializing_if = "is_zero")]
     pub bytes_per_second: u64,
+    /// Series of a database after which the user creates none there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub series_per_database: u64,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -45,12 +52,19 @@ pub enum QuotaKind {
     PointsPerSecond,
     /// [`Quota::bytes_per_second`].
     BytesPerSecond,
+    /// [`Quota::series_per_database`].
+    SeriesPerDatabase,
 }
 
 impl QuotaKind {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 4] =
-        [Self::ConcurrentQueries, Self::QueriesPerMinute, Self::PointsPerSecond, Self::BytesPerSecond];
+    pub const ALL: [Self; 5] = [
+        Self::ConcurrentQueries,
+        Self::QueriesPerMinute,
+        Self::PointsPerSecond,
+        Self::BytesPerSecond,
+        Self::SeriesPerDatabase,
+    ];
 
     /// Its name in statements and metrics.
     pub fn name(self) -> &'static str {
@@ -59,6 +73,7 @@ impl QuotaKind {
             Self::QueriesPerMinute => "queries_per_minute",
             Self::PointsPerSecond => "points_per_second",
             Self::BytesPerSecond => "bytes_per_second",
+            Self::SeriesPerDatabase => "series_per_database",
         }
     }
 
@@ -85,6 +100,7 @@ impl Quota {
             QuotaKind::QueriesPerMinute => self.queries_per_minute,
             QuotaKind::PointsPerSecond => self.points_per_second,
             QuotaKind::BytesPerSecond => self.bytes_per_second,
+            QuotaKind::SeriesPerDatabase => self.series_per_database,
         }
     }
 
@@ -95,6 +111,7 @@ impl Quota {
             QuotaKind::QueriesPerMinute => &mut self.queries_per_minute,
             QuotaKind::PointsPerSecond => &mut self.points_per_second,
             QuotaKind::BytesPerSecond => &mut self.bytes_per_second,
+            QuotaKind::SeriesPerDatabase => &mut self.series_per_database,
         };
         *limit = most;
     }
@@ -108,6 +125,10 @@ impl Refusals {
     /// How often because of one kind.
     pub fn count(&self, kind: QuotaKind) -> u64 {
         self.0[kind as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note(&self, kind: QuotaKind) {
+        self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -212,7 +233,7 @@ impl Meter {
     }
 
     fn refused(&self, kind: QuotaKind, user: &str, quota: &Quota, wait: Duration) -> Error {
-        self.0.refusals.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+        self.0.refusals.note(kind);
         let (name, most) = (kind.name(), quota.get(kind));
         Error::throttled(format!("user {user:?} has reached its quota {name} = {most}"), wait)
     }

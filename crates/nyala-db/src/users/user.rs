@@ -179,6 +179,14 @@ impl Principal {
         }
     }
 
+    /// How many series a database has at least in which it creates no others.
+    pub fn series_max(&self) -> Option<u64> {
+        match self {
+            Principal::User(user) => Some(user.quota.series_per_database).filter(|most| *most > 0),
+            Principal::Open | Principal::FirstAdmin => None,
+        }
+    }
+
     /// Counts what was written.
     pub fn has_written(&self, points: u64, bytes: u64) {
         if let Principal::User(user) = self {

@@ -39,7 +39,7 @@ impl LineWriter {
         let columns = std::mem::take(columns);
         let (_, policy) = self.policy(database, policy)?;
         let mut report = WriteReport { values: Some(BTreeMap::new()), ..WriteReport::default() };
-        let batch_write = self.batch_write(database, &policy, now_ns);
+        let batch_write = self.batch_write(database, &policy, now_ns, None);
         let (mut locks, mut names) = (TableLocks::default(), NewNames::default());
         let mut cache = self.caches.take(database, &policy.name, Form::Lines);
         batch_write.write_columns(columns, &mut cache, &mut locks, &mut names, &mut report, None).await?;
@@ -55,7 +55,7 @@ impl LineWriter {
     }
 
     /// Writes all points of some batches, which become visible at once; or none, if one of them is not stored: then the report
-    /// says why. Subscribers do not hear of them.
+    /// says why. Subscribers do not hear of them. No series is created once the database has `series_max`.
     ///
     /// # Errors
     /// Unsupported, if several servers share the store, or if there are several batches and the store has no stages. Conflict,
@@ -65,12 +65,13 @@ impl LineWriter {
         database: &str,
         policy: &str,
         now_ns: i64,
+        series_max: Option<u64>,
         batches: &ColumnBatches<'_>,
     ) -> Result<WriteReport> {
         self.refuse_shared()?;
         let mut tries = 0;
         loop {
-            let result = self.try_columns_whole(database, policy, now_ns, batches).await;
+            let result = self.try_columns_whole(database, policy, now_ns, series_max, batches).await;
             if !is_tried_again(&result, &mut tries) {
                 self.counts.note(&result);
                 return result;
@@ -83,10 +84,11 @@ impl LineWriter {
         database: &str,
         policy: &str,
         now_ns: i64,
+        series_max: Option<u64>,
         batches: &ColumnBatches<'_>,
     ) -> Result<WriteReport> {
         let (_, policy) = self.policy(database, policy)?;
-        let batch_write = self.batch_write(database, &policy, now_ns);
+        let batch_write = self.batch_write(database, &policy, now_ns, series_max);
         let (mut locks, mut names) = (TableLocks::default(), NewNames::default());
         let (mut report, mut whole) = (WriteReport::default(), WholeWrite::default());
         let mut cache = self.caches.take(database, &policy.name, Form::Lines);
@@ -128,9 +130,11 @@ impl LineWriter {
         database: &'a str,
         policy: &'a RetentionPolicy,
         now_ns: i64,
+        series_max: Option<u64>,
     ) -> BatchWrite<'a> {
         let (catalog, series_limit_bytes) = (&self.catalog, self.series_limit_bytes);
-        BatchWrite { catalog, database, policy, now_ns, series_limit_bytes, form: Form::Lines }
+        let (series_quotas, form) = (&self.series_quotas, Form::Lines);
+        BatchWrite { catalog, database, policy, now_ns, series_limit_bytes, series_max, series_quotas, form }
     }
 }
 
@@ -155,7 +159,7 @@ impl BatchWrite<'_> {
         if !locks.cover(&existing) {
             return Err(Error::retry("a measurement was dropped meanwhile"));
         }
-        let was_full = self.is_memory_full();
+        let mut was_full = self.is_memory_full();
         let no_series_reason = {
             let (mut lease, _) = writer_cache.lease().await;
             let cache = lease.cache();
@@ -164,8 +168,13 @@ impl BatchWrite<'_> {
                 // Series without an id are listed again.
                 handles = columns.find(cache);
             }
+            let room = match cache.pending().is_empty() {
+                true => None,
+                false => self.series_room().await?,
+            };
+            was_full |= room.as_ref().is_some_and(|room| room.left == 0);
             reload_evicted(cache, columns.rows(), &measurements, was_full).await?;
-            let no_series_reason = self.resolve_series(cache, columns.rows(), &measurements, was_full);
+            let no_series_reason = self.resolve_series(cache, columns.rows(), &measurements, was_full, room);
             columns.resolve(cache, &handles);
             no_series_reason
         };

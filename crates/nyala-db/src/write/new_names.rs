@@ -1,5 +1,6 @@
 //! Which measurements and fields a request may still create.
 
+use super::new_series::NoSeries;
 use crate::catalog::{FieldType, Measurement};
 use nyala_core::TableId;
 use std::collections::HashSet;
@@ -17,6 +18,8 @@ pub(super) struct NewNames {
     fields: HashSet<(TableId, String, FieldType)>,
     /// Why no name may be created, if memory is full.
     pub(super) memory_full_message: Option<String>,
+    /// The quota because of which no measurement may be created.
+    pub(super) series_quota: Option<u64>,
 }
 
 impl NewNames {
@@ -51,6 +54,15 @@ impl NewNames {
             self.fields.insert(key);
         }
         may
+    }
+
+    /// Why a measurement may not be created.
+    pub(super) fn measurement_message(&self, name: &str) -> String {
+        let what = format!("measurement {name:?}");
+        match self.series_quota {
+            Some(most) => NoSeries::of_quota(most, &what),
+            None => self.message(&what),
+        }
     }
 
     /// Why a name may not be created. `what` names the thing.

@@ -7,6 +7,7 @@
 //! new in a shard then still has two types, nothing is stored in that shard.
 
 use super::new_names::NewNames;
+use super::new_series::NoSeries;
 use super::{Dropped, WriteReport, field_type};
 use crate::catalog::{FieldType, Measurement, RetentionPolicy};
 use crate::ingest::{FieldColumn, FieldValues, RowGroup, UNRESOLVED_SERIES};
@@ -43,8 +44,8 @@ pub(super) struct RejectedRows {
     width_ns: i64,
     /// The first and last time that may be written.
     writable_ns: Option<(i64, i64)>,
-    /// Why rows without a series could get none, if memory or ids have run out. Otherwise their tags are invalid.
-    no_series_reason: Option<String>,
+    /// Why rows without a series could get none, if memory, ids or a quota have run out. Otherwise their tags are invalid.
+    no_series_reason: Option<NoSeries>,
     /// The most bytes that the store keeps in a cell.
     cell_bytes_max: usize,
     groups: Vec<Outcomes>,
@@ -67,7 +68,7 @@ impl RejectedRows {
     pub(super) fn new(
         policy: &RetentionPolicy,
         now_ns: i64,
-        no_series_reason: Option<String>,
+        no_series_reason: Option<NoSeries>,
         cell_bytes_max: usize,
     ) -> Self {
         Self {
@@ -87,7 +88,7 @@ impl RejectedRows {
         self.begin(group);
         let message = || {
             let name = String::from_utf8_lossy(group.measurement());
-            names.message(&format!("measurement {name:?}"))
+            names.measurement_message(&name)
         };
         self.reject_rows(group, None, |_| true, Phase::Series, message);
     }
@@ -113,7 +114,7 @@ impl RejectedRows {
             let message = || {
                 let place = described(measurement);
                 if let Some(reason) = &no_series_reason {
-                    return format!("no new series on {place}: {reason}");
+                    return reason.message(&place);
                 }
                 format!("invalid tag key: input tag \"time\" on {place} is invalid")
             };

@@ -18,6 +18,8 @@ pub struct WriteReport {
     pub dropped: Option<Dropped>,
     /// Whether a shard's points were not stored because a field that was new there had two types.
     pub conflict: bool,
+    /// Whether points were not stored because of a quota of series.
+    pub is_over_quota: bool,
     /// The number of stored values of each measurement, if they are counted.
     pub values: Option<BTreeMap<String, u64>>,
 }
@@ -29,6 +31,7 @@ impl WriteReport {
         self.written += other.written;
         self.expired += other.expired;
         self.conflict |= other.conflict;
+        self.is_over_quota |= other.is_over_quota;
         match (&mut self.dropped, other.dropped) {
             (Some(own), Some(other)) => own.count += other.count,
             (own, other) => *own = own.take().or(other),

@@ -182,6 +182,7 @@ impl Points {
             precision: Precision::Nanosecond,
             now_ns: context.now_ns,
             limits: LineLimits::default(),
+            series_max: context.principal.series_max(),
         };
         let lines = self.lines.as_bytes();
         let report = context.writer.write(&self.database, &self.policy, options, lines).await?;

@@ -58,7 +58,7 @@ fn a_user_gets_no_more_than_its_quota() {
     assert!(server.metric("nyala_quota_refused_total{quota=\"points_per_second\"}") >= 3);
     assert!(server.metric("nyala_quota_refused_total{quota=\"queries_per_minute\"}") >= 2);
     let listed = server.ask("SHOW QUOTAS");
-    assert!(listed.contains("[\"bob\",0,3,10,0,0]"), "{listed}");
+    assert!(listed.contains("[\"bob\",0,3,10,0,0,0]"), "{listed}");
     // A token of the user has the user's quota.
     let token = server.token("CREATE TOKEN t FOR bob");
     let header = format!("Token {token}");
@@ -71,4 +71,87 @@ fn a_user_gets_no_more_than_its_quota() {
     assert!(!server.ask("SHOW QUOTAS").contains("bob"));
     assert_eq!(server.send("POST", &format!("/write?db=home&{bob}"), &[], &lines).status, 204);
     assert_eq!(server.send("POST", &format!("/write?db=home&{bob}"), &[], &lines).status, 204);
+}
+
+/// What a server says of the series of a measurement.
+fn series(server: &Server, measurement: &str) -> usize {
+    server.ask(&format!("SHOW SERIES FROM {measurement}")).matches(&format!("\"{measurement},")).count()
+}
+
+#[test]
+fn a_user_creates_no_more_series_than_its_quota_in_every_language() {
+    let options = ["--otlp-database", "home"];
+    let server = Server::start(&options);
+    server.ask("CREATE USER bob WITH PASSWORD 'paper'");
+    server.ask("GRANT ALL ON home TO bob");
+    server.ask("SET QUOTA FOR bob series_per_database = 3");
+    let (bob, ann) = ("u=bob&p=paper", "u=ann&p=pencil");
+    let write = |server: &Server, user: &str, lines: &str| {
+        server.send("POST", &format!("/write?db=home&{user}"), &[], lines)
+    };
+    // The lines that need no new series are stored, and those before it was too many.
+    let refused =
+        write(&server, bob, "m,h=a v=1 1\nm,h=b v=1 1\nm,h=c v=1 1\nm,h=d v=1 1\nm,h=e v=1 1\nm,h=a v=2 2");
+    assert_eq!(refused.status, 400, "{}", body(&refused));
+    let words = body(&refused);
+    assert!(words.contains("partial write: max-series-per-database limit exceeded: (3)"), "{words}");
+    assert!(words.contains("quota series_per_database") && words.contains("dropped=2"), "{words}");
+    assert_eq!(series(&server, "m"), 3);
+    let again = write(&server, bob, "m,h=c v=2 2\nm,h=d v=1 1");
+    assert!(again.status == 400 && body(&again).contains("dropped=1"), "{}", body(&again));
+    // Nor a measurement without series.
+    assert!(body(&write(&server, bob, "other v=1 1")).contains("no new measurement"));
+    assert!(!server.ask("SHOW MEASUREMENTS").contains("other"));
+    assert_eq!(write(&server, bob, "m,h=a w=1i 3").status, 204, "a field is no series");
+    // Others are not bounded, and what they have created can be written to.
+    assert_eq!(write(&server, ann, "m,h=d v=1 1\nm,h=x v=1 1").status, 204);
+    assert_eq!(write(&server, bob, "m,h=d v=2 2").status, 204);
+    // The same in all other languages.
+    let other = server.send("POST", &format!("/api/v2/write?bucket=home/autogen&{bob}"), &[], "m,h=f v=1 1");
+    assert!(other.status == 400 && body(&other).contains("max-series-per-database"), "{}", body(&other));
+    let into = server.query(bob, &[], "SELECT v INTO copy FROM m GROUP BY h");
+    assert!(body(&into).contains("max-series-per-database"), "{}", body(&into));
+    let mut session = Session::open(server.postgres, "bob", "paper").map_err(drop).expect("it logs in");
+    let insert =
+        |host: &str| format!("INSERT INTO m (time, h, v) VALUES (now(), '{host}', 1), (now(), 'a', 1)");
+    let refused = session.run(&insert("g")).expect_err("it is refused");
+    assert!(refused.starts_with("53400") && refused.contains("series_per_database"), "{refused}");
+    assert_eq!(session.run(&insert("d")), Ok(0));
+    let copy = "/api/sql?db=home&u=bob&p=paper&q=COPY%20m%20(time,h,v)%20FROM%20STDIN%20(FORMAT%20csv)";
+    let csv = [("Content-Type", "text/csv")];
+    let rows = |host: &str| format!("2026-01-01 00:00:00,{host},1\n");
+    let refused = server.send("POST", copy, &csv, &rows("g"));
+    assert!(refused.status >= 400 && body(&refused).contains("53400"), "{}", body(&refused));
+    assert_eq!(server.send("POST", copy, &csv, &rows("d")).status, 200);
+    let metrics = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"temperature","gauge":{"dataPoints":[
+        {"asDouble":1,"timeUnixNano":"1767225600000000000","attributes":[{"key":"h","value":{"stringValue":"g"}}]}]}}]}]}]}"#;
+    let json = [("Content-Type", "application/json")];
+    let exported = server.send("POST", &format!("/v1/metrics?{bob}"), &json, metrics);
+    let words = body(&exported);
+    assert!(words.contains("rejectedDataPoints") && words.contains("max-series-per-database"), "{words}");
+    assert_eq!(server.send("POST", &format!("/v1/metrics?{ann}"), &json, metrics).status, 200);
+    assert!(server.metric("nyala_quota_refused_total{quota=\"series_per_database\"}") >= 7);
+    // What there is counts, whoever has created it: after a restart, and less when some of it is removed.
+    let server = server.again(&options);
+    assert_eq!(write(&server, bob, "m,h=y v=1 1").status, 400);
+    assert_eq!(write(&server, bob, "m,h=x v=2 2").status, 204);
+    server.ask("DROP MEASUREMENT temperature");
+    server.ask("DROP SERIES FROM m WHERE h = 'x' OR h = 'd' OR h = 'c'");
+    let partly = write(&server, bob, "m,h=y v=1 1\nm,h=z v=1 1");
+    assert!(partly.status == 400 && body(&partly).contains("dropped=1"), "{}", body(&partly));
+    assert_eq!(series(&server, "m"), 3);
+    // A batch of many requests at once does not slip through.
+    server.ask("SET QUOTA FOR bob series_per_database = 20");
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let (server, write) = (&server, &write);
+            scope.spawn(move || {
+                for number in 0..5 {
+                    write(server, bob, &format!("m{writer},h=q{number} v=1 1\nm,h=w{writer}n{number} v=1 1"));
+                }
+            });
+        }
+    });
+    let all: usize = (0..8).map(|writer| series(&server, &format!("m{writer}"))).sum();
+    assert_eq!(all + series(&server, "m"), 20);
 }

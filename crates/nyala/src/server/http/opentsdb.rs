@@ -90,7 +90,7 @@ async fn put(
             return Err(failure(StatusCode::BAD_REQUEST, format!("json decode error: {words}")));
         }
         body.charge.grow(lines.text.len().saturating_mul(BYTES_PER_BYTE)).map_err(body::refused)?;
-        let written = writer.write(&line_writer, now_ns, lines.text.as_bytes(), lines.points).await;
+        let written = writer.write(&line_writer, now_ns, lines.text.as_bytes(), lines.points, None).await;
         let report = written.map_err(|error| {
             writer.counts.reject(Reason::WriteFailed, lines.points);
             failed(&error)

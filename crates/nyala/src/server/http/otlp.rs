@@ -135,7 +135,9 @@ async fn export(
         let PointLines { text, points } = std::mem::take(&mut lines.lines);
         // Parsed lines take about as much memory again, and so does their record for the log.
         body.charge.grow(text.len().saturating_mul(2)).map_err(body::refused)?;
-        let report = writer.write(&line_writer, now_ns, text.as_bytes(), points).await.map_err(|error| {
+        let written =
+            writer.write(&line_writer, now_ns, text.as_bytes(), points, principal.series_max()).await;
+        let report = written.map_err(|error| {
             writer.counts.reject(Reason::WriteFailed, points);
             failed(&error)
         })?;

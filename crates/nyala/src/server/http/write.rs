@@ -80,7 +80,8 @@ pub(super) async fn handle(
     let databases = context.databases()?;
     let (principal, WriteTarget { database, policy, precision }) = check(context, head, protocol).await?;
     let body = body::read(context, incoming, &head.headers).await?;
-    let options = ParseOptions { precision, now_ns: context.clock.now_ns(), limits: LineLimits::default() };
+    let (now_ns, limits) = (context.clock.now_ns(), LineLimits::default());
+    let options = ParseOptions { precision, now_ns, limits, series_max: principal.series_max() };
     let writer = databases.writer.clone();
     let limit_bytes = context.limits.body_bytes;
     // Decompressing and parsing take long, so the thread pool does both and leaves the threads of connections free.

@@ -146,5 +146,5 @@ async fn write_all(mut batches: mpsc::Receiver<Batch>, context: Arc<Context>, wr
 
 async fn write(context: &Context, writer: &Writer, batch: &Batch) -> Result<WriteReport> {
     let databases = context.databases.get().ok_or_else(|| Error::retry("the server is starting"))?;
-    writer.write(&databases.writer, context.clock.now_ns(), &batch.lines, batch.points).await
+    writer.write(&databases.writer, context.clock.now_ns(), &batch.lines, batch.points, None).await
 }

@@ -8,7 +8,7 @@ use super::batch::Batcher;
 use super::datagrams;
 use crate::server::received::Reason;
 use nyala_core::env::ClockRef;
-use nyala_db::ingest::{LineLimits, Lines, ParseOptions, Precision};
+use nyala_db::ingest::{Lines, ParseOptions, Precision};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -26,7 +26,7 @@ pub(super) async fn serve(
 ) {
     let counts = &input.counts;
     datagrams::receive(socket, counts, stopped, |datagram| {
-        let options = ParseOptions { precision, now_ns: clock.now_ns(), limits: LineLimits::default() };
+        let options = ParseOptions { precision, now_ns: clock.now_ns(), ..ParseOptions::default() };
         let mut lines = Lines::default();
         lines.add(datagram, 0, &options, usize::MAX);
         counts.reject(Reason::Unreadable, lines.invalid);

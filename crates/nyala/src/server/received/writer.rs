@@ -34,13 +34,15 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes lines in nanoseconds, which are `points` points. Creates the database if there is none.
+    /// Writes lines in nanoseconds, which are `points` points. Creates the database if there is none, but no series once it has
+    /// `series_max`.
     pub(in crate::server) async fn write(
         &self,
         writer: &LineWriter,
         now_ns: i64,
         lines: &[u8],
         points: u64,
+        series_max: Option<u64>,
     ) -> Result<WriteReport> {
         let Destination { database, policy } = &self.destination;
         if writer.catalog().database(database).is_none() {
@@ -50,8 +52,8 @@ impl Writer {
         if writer.catalog().database(database).is_none() {
             writer.catalog().create_database(database, None).await?;
         }
-        let options =
-            ParseOptions { precision: Precision::Nanosecond, now_ns, limits: LineLimits::default() };
+        let (precision, limits) = (Precision::Nanosecond, LineLimits::default());
+        let options = ParseOptions { precision, now_ns, limits, series_max };
         let report = writer.write(database, policy, options, lines).await?;
         self.counts.write(report.written);
         self.counts.reject(Reason::Refused, points.saturating_sub(report.written));

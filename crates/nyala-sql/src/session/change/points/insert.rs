@@ -214,23 +214,29 @@ impl Collected {
         now_ns: i64,
     ) -> SqlResult<u64> {
         let writer = &session.server.writer;
+        let series_max = session.principal().series_max();
         let report = match self {
             Self::Lines(lines) if lines.count == 0 => return Ok(0),
             Self::Columns(columns) if columns.rows() == 0 => return Ok(0),
             Self::Lines(lines) => {
-                let options =
-                    ParseOptions { precision: Precision::Nanosecond, now_ns, limits: LineLimits::default() };
+                let limits = LineLimits::default();
+                let options = ParseOptions { precision: Precision::Nanosecond, now_ns, limits, series_max };
                 writer.write_whole(database, policy, options, lines.text.as_bytes()).await?
             }
             Self::Columns(columns) => {
                 let batches = || Box::new(columns.batches()) as Box<_>;
-                writer.write_columns_whole(database, policy, now_ns, &batches).await?
+                writer.write_columns_whole(database, policy, now_ns, series_max, &batches).await?
             }
         };
         match report.complaint() {
             None => Ok(report.written),
-            Some(complaint) => Err(SqlError::new(SqlState::DATA_EXCEPTION, complaint)
-                .with_detail("None of the points was written.")),
+            Some(complaint) => {
+                let state = match report.is_over_quota {
+                    true => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+                    false => SqlState::DATA_EXCEPTION,
+                };
+                Err(SqlError::new(state, complaint).with_detail("None of the points was written."))
+            }
         }
     }
 }
