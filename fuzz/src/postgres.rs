@@ -92,7 +92,8 @@ async fn sql_server(memory: Arc<MemoryBudget>, running: Arc<RunningQueries>) -> 
         files: nyala_files::Folders::default(),
         started_ns: 0,
         changed: Arc::new(|_, _| {}),
-        denied: Arc::new(|_, _, _| {}),
+        audited: None,
+        denied: Arc::new(|_, _, _, _| {}),
     })
 }
 

@@ -18,7 +18,7 @@ use tonic::Status;
 impl Server {
     /// The sender of a call.
     pub(crate) async fn caller(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Result<Caller, Status> {
-        Caller::of(self.principal(headers, client).await?, headers)
+        Caller::of(self.principal(headers, client).await?, headers, client)
     }
 
     async fn principal(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Result<Principal, Status> {

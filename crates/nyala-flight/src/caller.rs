@@ -4,6 +4,7 @@ use crate::shared::Server;
 use hyper::header::HeaderMap;
 use nyala_db::users::Principal;
 use nyala_sql::Session;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tonic::{Request, Status};
 
@@ -14,6 +15,7 @@ const DATABASE_HEADER: &str = "database";
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
+    client: Option<IpAddr>,
     owner: Option<String>,
     /// The database that names without one belong to; empty if the client names none.
     pub(crate) database: String,
@@ -21,7 +23,11 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// The sender, who has been authenticated, of a call with these headers.
-    pub(crate) fn of(principal: Principal, headers: &HeaderMap) -> Result<Self, Status> {
+    pub(crate) fn of(
+        principal: Principal,
+        headers: &HeaderMap,
+        client: Option<IpAddr>,
+    ) -> Result<Self, Status> {
         let database = match headers.get(DATABASE_HEADER) {
             Some(value) => std::str::from_utf8(value.as_bytes())
                 .map_err(|_| Status::invalid_argument("the header \"database\" is not UTF-8"))?,
@@ -39,7 +45,7 @@ impl Caller {
             }
             Principal::Open | Principal::FirstAdmin => None,
         };
-        Ok(Self { principal, owner, database: database.to_owned() })
+        Ok(Self { principal, client, owner, database: database.to_owned() })
     }
 
     /// The sender of a request that [`crate::connection`] has let in.
@@ -55,7 +61,8 @@ impl Caller {
 
     /// The same in another database.
     pub(crate) fn session_in(&self, server: &Server, database: &str) -> Result<Session, Status> {
-        Ok(Session::open(Arc::clone(&server.opened()?.sql), self.principal.clone(), database))
+        let session = Session::open(Arc::clone(&server.opened()?.sql), self.principal.clone(), database);
+        Ok(session.from_client(self.client))
     }
 
     /// Whose prepared statements and transactions it may use: those of the same name. Who has logged in by a token may do less

@@ -75,7 +75,7 @@ pub use parameter::Parameter;
 pub use pg_type::{LENGTH_KEY, TYPE_KEY};
 pub use plans::PlanCache;
 pub use rows::Rows;
-pub use server::{ChangeHook, DenialHook, SqlServer};
+pub use server::{AuditHook, ChangeHook, DenialHook, SqlServer};
 pub use session::{CancelHandle, CopyIn, FileIn, FileOut, NamedStatement, Outcome, Prepared, Session};
 pub use statement::{Forgotten, Statement, TEXT_MAX_BYTES};
 pub use system_catalog::function_name;

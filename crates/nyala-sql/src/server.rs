@@ -31,6 +31,7 @@ use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::running::RunningQueries;
 use nyala_exec::{ExecutionContext, QueryMemory};
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 /// What all sessions share.
@@ -59,12 +60,17 @@ pub struct SqlServer {
     pub started_ns: i64,
     /// Logs changes of points, and of definitions of tables.
     pub changed: ChangeHook,
+    /// Logs what is too frequent for `changed`: changes of rows, and new tables and views. Nobody may want to know.
+    pub audited: Option<AuditHook>,
     /// Logs statements that somebody may not execute.
     pub denied: DenialHook,
 }
 
-/// Is told the user, the text of the statement if it is known, and the words of the error.
-pub type DenialHook = Arc<dyn Fn(Option<&str>, &str, &str) + Send + Sync>;
+/// Is told the user, its address, the text of the statement if it is known, and the words of the error.
+pub type DenialHook = Arc<dyn Fn(Option<&str>, Option<IpAddr>, &str, &str) + Send + Sync>;
+
+/// Is told who has executed a statement, and which.
+pub type AuditHook = Arc<dyn Fn(&Author) + Send + Sync>;
 
 /// Is told who has changed points, and the number of the change if it can be undone.
 pub type ChangeHook = Arc<dyn Fn(&Author, Option<ChangeId>) + Send + Sync>;

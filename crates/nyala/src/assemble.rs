@@ -243,10 +243,14 @@ impl Running {
                 let audit = context.audit.clone();
                 Arc::new(move |author: &nyala_db::changes::Author, change| audit.executed_sql(author, change))
             },
+            audited: context.audit.has_file().then(|| {
+                let audit = context.audit.clone();
+                Arc::new(move |author: &nyala_db::changes::Author| audit.audited_sql(author, None)) as _
+            }),
             denied: {
                 let audit = context.audit.clone();
-                Arc::new(move |user: Option<&str>, statement: &str, words: &str| {
-                    audit.denied(user, None, statement, words);
+                Arc::new(move |user: Option<&str>, client, statement: &str, words: &str| {
+                    audit.denied(user, client, statement, words);
                 })
             },
         });

@@ -79,7 +79,7 @@ impl Changes {
         list.forget_before(self.known_since()?.sequence).await?;
         let id = ChangeId(list.listed.back().map_or(0, |(last, _)| last.0) + 1);
         let first = parts.iter().map(|part| part.sequence).min().expect("a change has parts");
-        let Author { user, database, statement, now_ns } = author.clone();
+        let Author { user, database, statement, now_ns, client: _ } = author.clone();
         let (statement, time_ns) = (shortened(statement), now_ns);
         let change = Change { id, time_ns, user, database, statement, points, first };
         let (key, value) = change.record();

@@ -11,6 +11,7 @@ pub(crate) use list::Changes;
 use nyala_core::{ColumnId, Sequence, TableId, TimeRange};
 use roaring::RoaringBitmap;
 use std::fmt;
+use std::net::IpAddr;
 
 /// The number of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,8 @@ impl fmt::Display for ChangeId {
 pub struct Author {
     /// The user, if that is known.
     pub user: Option<String>,
+    /// Its address, if that is known.
+    pub client: Option<IpAddr>,
     /// The database.
     pub database: String,
     /// The statement.

@@ -115,7 +115,7 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
     if exists && !may(Privilege::Read) && !may(Privilege::Write) {
         return Err(Failure::new("42501", format!("permission denied for database \"{database}\"")).into());
     }
-    let mut session = Session::open(sql, principal, database);
+    let mut session = Session::open(sql, principal, database).from_client(asked.client);
     apply_settings(&mut session, asked, &mut wire.output)?;
     Ok(session)
 }

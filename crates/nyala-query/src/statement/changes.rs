@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(super) fn author(statement: &Statement, database: &str, context: &QueryContext) -> Author {
     Author {
         user: context.principal.user_name().map(str::to_owned),
+        // The audit log of InfluxQL has it from the request.
+        client: None,
         database: database.to_owned(),
         statement: statement.to_string(),
         now_ns: context.now_ns,

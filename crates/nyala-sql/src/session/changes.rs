@@ -91,9 +91,17 @@ impl Session {
     pub(super) fn author(&self, statement: &Statement, database: &str) -> Author {
         Author {
             user: self.principal().user_name().map(str::to_owned),
+            client: self.client,
             database: database.to_owned(),
             statement: statement.shown(),
             now_ns: self.server.clock.now_ns(),
+        }
+    }
+
+    /// Logs a statement that changes what is logged only for an audit.
+    pub(super) fn note_audited(&self, statement: &Statement, database: &str) {
+        if let Some(audited) = &self.server.audited {
+            audited(&self.author(statement, database));
         }
     }
 

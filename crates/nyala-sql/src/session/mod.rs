@@ -52,6 +52,7 @@ use nyala_exec::Zone;
 use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
 use set_config::settings_of;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,6 +63,8 @@ const TRIES: usize = 16;
 pub struct Session {
     pub(crate) server: Arc<SqlServer>,
     pub(crate) principal: Principal,
+    /// Where its client is, if that is known.
+    client: Option<IpAddr>,
     /// What the client calls itself.
     user: String,
     /// Its number, which clients name to cancel a statement.
@@ -121,6 +124,7 @@ impl Session {
         Self {
             server,
             principal,
+            client: None,
             user,
             number: 0,
             database,
@@ -130,6 +134,12 @@ impl Session {
             state: None,
             running,
         }
+    }
+
+    /// The same, for a client at an address.
+    #[must_use]
+    pub fn from_client(self, client: Option<IpAddr>) -> Self {
+        Self { client, ..self }
     }
 
     /// The database that names without one belong to.
@@ -371,7 +381,7 @@ impl Session {
         if let Err(error) = &done {
             self.fail_transaction();
             if error.code == SqlState::INSUFFICIENT_PRIVILEGE {
-                (self.server.denied)(self.principal.user_name(), text, &error.message);
+                (self.server.denied)(self.principal.user_name(), self.client, text, &error.message);
             }
         }
         done

@@ -95,6 +95,7 @@ impl Session {
             started_ns: now.started_ns,
             plans: PlanCache::default(),
             changed: now.changed.clone(),
+            audited: now.audited.clone(),
             denied: now.denied.clone(),
         };
         Ok(self.over(Arc::new(server)))
@@ -107,6 +108,7 @@ impl Session {
             number: self.number,
             user: self.user.clone(),
             principal: self.principal.clone(),
+            client: self.client,
             database: self.database.clone(),
             settings: self.settings.clone(),
             transaction: None,

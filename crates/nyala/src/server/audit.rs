@@ -62,8 +62,8 @@ impl Audit {
         self.file.iter().flat_map(AuditFile::metrics).collect()
     }
 
-    /// Whether it wants to be told of successful log-ins.
-    pub(super) fn notes_log_ins(&self) -> bool {
+    /// Whether it wants to be told what is not in the server's log: successful log-ins, changes of rows.
+    pub(crate) fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
@@ -155,14 +155,26 @@ impl Audit {
     /// A statement of SQL has changed points, or the definition of a table.
     #[cfg(feature = "sql")]
     pub(crate) fn executed_sql(&self, author: &Author, change: Option<ChangeId>) {
+        self.audited_sql(author, change);
         let (user, database) = (author.user.as_deref(), &*author.database);
-        if let Some(file) = &self.file {
-            let what = shown(&author.statement);
-            let (what, change) = (Some(&*what), change.map(|change| change.0));
-            let (event, database) = ("statement", Some(database));
-            file.write(Event { event, result: "done", user, database, what, change, ..Event::default() });
-        }
-        self.changed(&author.statement, database, user, None, change);
+        self.changed(&author.statement, database, user, author.client, change);
+    }
+
+    /// A statement of SQL has done something that only the file has: it may happen often.
+    #[cfg(feature = "sql")]
+    pub(crate) fn audited_sql(&self, author: &Author, change: Option<ChangeId>) {
+        let Some(file) = &self.file else { return };
+        let (user, client, what) = (author.user.as_deref(), author.client, shown(&author.statement));
+        file.write(Event {
+            event: "statement",
+            result: "done",
+            user,
+            client,
+            database: Some(&author.database),
+            what: Some(&what),
+            change: change.map(|change| change.0),
+            ..Event::default()
+        });
     }
 
     /// Somebody asked for what it may not do, or too often.

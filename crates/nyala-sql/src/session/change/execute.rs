@@ -63,6 +63,14 @@ impl Session {
         if let Some(rows) = tag.and_then(|tag| tag.rows).filter(|_| !statement.is_dry_run) {
             self.principal().has_written(rows, 0);
         }
+        if let ChangePlan::Rows(change) = plan
+            && outcome.is_some()
+            && !statement.is_dry_run
+            && !matches!(change.kind, ChangeKind::Insert(_))
+        {
+            // As of points: what replaces or removes, not what is written.
+            self.note_audited(statement, &change.relation.database);
+        }
         Ok(outcome)
     }
 

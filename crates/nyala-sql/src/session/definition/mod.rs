@@ -44,9 +44,12 @@ impl Session {
         }
         self.server.catalog.follow().await?;
         let tag = self.define_one(statement).await?;
-        if !matches!(*statement.ast, ast::Statement::CreateTable(_) | ast::Statement::CreateView(_)) {
+        match *statement.ast {
+            ast::Statement::CreateTable(_) | ast::Statement::CreateView(_) => {
+                self.note_audited(statement, &self.database);
+            }
             // Something that was there is gone or different, which an operator wants to know.
-            self.server.note_changed(&self.author(statement, &self.database), None);
+            _ => self.server.note_changed(&self.author(statement, &self.database), None),
         }
         Ok(tag)
     }

@@ -118,7 +118,7 @@ async fn principal(
         }
     };
     let principal = Principal::User(user);
-    if let Some(name) = context.audit.notes_log_ins().then(|| principal.login_name()).flatten() {
+    if let Some(name) = context.audit.has_file().then(|| principal.login_name()).flatten() {
         context.audit.logged_in(&name, client, protocol);
     }
     Ok(principal)

@@ -326,7 +326,7 @@ async fn route(
         "/write" => write::handle(context, head, incoming, Protocol::V1).await,
         "/query" => query::handle(context, head, incoming, freshness, format, client).await,
         #[cfg(feature = "sql")]
-        "/api/sql" => sql::handle(context, head, incoming).await,
+        "/api/sql" => sql::handle(context, head, incoming, client).await,
         #[cfg(not(feature = "sql"))]
         "/api/sql" => Err(failure(StatusCode::NOT_IMPLEMENTED, "this program was built without SQL")),
         "/api/backup" => backup::handle(context, head, client).await,

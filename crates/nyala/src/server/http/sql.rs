@@ -24,6 +24,7 @@ use nyala_sql::{
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use tokio::sync::mpsc;
 
@@ -50,6 +51,7 @@ pub(super) async fn handle(
     context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
+    client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     // Credentials are checked before the body is read.
@@ -64,7 +66,7 @@ pub(super) async fn handle(
     };
     let sent = has_rows.then_some(body);
     let database = document.database.unwrap_or_default();
-    let mut session = Session::open(context.sql()?, principal, &database);
+    let mut session = Session::open(context.sql()?, principal, &database).from_client(client);
     let cancel = CancelOnDrop(session.cancel_handle());
     let compressed = gzip::is_accepted(&head.headers);
     let (segments, received) = mpsc::channel(SEGMENTS_MAX);
