@@ -3,6 +3,9 @@
 //! A user whose password has a SCRAM verifier logs in by SCRAM-SHA-256 ([`scram`]): the password is not sent. Any other
 //! user must send it, and is only asked to where nobody can listen: inside TLS, or on the machine itself. Everywhere else
 //! the connection ends before the client is asked.
+//!
+//! A token cannot be proven by SCRAM, because only its hash is stored. Whoever has one can always send it in the same places as a
+//! password: under the name [`TOKEN_USER`], unless a user has that name.
 
 pub mod scram;
 
@@ -20,7 +23,12 @@ pub enum Method {
     Scram(ScramVerifier),
     /// For its password.
     Password,
+    /// For a token, which says whose it is.
+    Token,
 }
+
+/// The name of a client that says who it is by its token.
+pub const TOKEN_USER: &str = "token";
 
 /// Chooses how a client is asked. `is_private`: nobody can listen to the connection.
 pub async fn method_of(
@@ -37,11 +45,14 @@ pub async fn method_of(
         return Err(failure
             .with_hint("Create one over HTTP: CREATE USER name WITH PASSWORD '…' WITH ALL PRIVILEGES."));
     }
-    if let Some(verifier) = users.scram_verifier(name).await? {
+    // Another server may have created a user of that name: this reads which there are.
+    let verifier = users.scram_verifier(name).await?;
+    let is_token = name == TOKEN_USER && users.existing(name).is_err();
+    if let Some(verifier) = verifier.filter(|_| !is_token) {
         return Ok(Method::Scram(verifier));
     }
     if is_private {
-        return Ok(Method::Password);
+        return Ok(if is_token { Method::Token } else { Method::Password });
     }
     let failure =
         Failure::new("28000", "the password would be sent in clear: connect with TLS (sslmode=require)");

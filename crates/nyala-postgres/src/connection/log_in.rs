@@ -67,9 +67,11 @@ pub(crate) async fn log_in(
         Ok(mut session) => {
             let key = server.cancels.enter(session.cancel_handle());
             let key = key.ok_or_else(|| io::Error::other("the operating system gives no random numbers"))?;
-            let user = asked.parameter("user").unwrap_or_default();
-            session.identify(user, key.number);
-            Ok(Some(Box::new(Connection::new(server, wire, session, key, user))))
+            // A token says whose it is.
+            let asked_for = asked.parameter("user").unwrap_or_default();
+            let user = session.principal().user_name().unwrap_or(asked_for).to_owned();
+            session.identify(&user, key.number);
+            Ok(Some(Box::new(Connection::new(server, wire, session, key, &user))))
         }
         Err(Ended::Closed) => Ok(None),
         Err(Ended::Refused(failure)) => {
@@ -131,14 +133,17 @@ async fn principal(
     let users = sql.catalog.users();
     match authentication::method_of(users, server.settings.needs_log_in, user, asked.is_private).await? {
         Method::None(principal) => Ok(principal),
-        Method::Password => {
+        method @ (Method::Password | Method::Token) => {
             backend::authentication(&mut wire.output, &Authentication::Cleartext);
             let body = read_password(wire).await?;
-            let password =
+            let secret =
                 body.strip_suffix(b"\0").ok_or_else(|| Failure::protocol("invalid password packet size"))?;
-            let now_ns = sql.clock.now_ns();
-            let found = authentication::by_password(users, user, utf8(password)?, asked.client, now_ns);
-            let found = found.await.map_err(Failure::from)?;
+            let (secret, now_ns) = (utf8(secret)?, sql.clock.now_ns());
+            let found = match method {
+                Method::Token => users.log_in_by_token(secret, asked.client, now_ns).await,
+                _ => authentication::by_password(users, user, secret, asked.client, now_ns).await,
+            };
+            let found = found.map_err(Failure::from)?;
             Ok(Principal::User(found.ok_or_else(|| authentication::refused(user))?))
         }
         Method::Scram(verifier) => {

@@ -281,6 +281,41 @@ fn a_password_without_a_verifier_is_sent_inside_tls() {
     assert!(refused.contains("password authentication failed for user \"ann\""), "{refused}");
 }
 
+/// SCRAM cannot carry a token, whose user may log in by nothing else.
+#[test]
+fn a_token_is_a_login_of_its_own() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&["--auth-enabled", "--scram-iterations", "4096"]);
+    server.ask("CREATE USER bob WITH PASSWORD 'secret'");
+    server.ask("GRANT ALL ON d TO bob");
+    let created = server.ask("CREATE TOKEN ci FOR bob ON d READ");
+    let begin = created.find("nyala_").expect("a secret");
+    let token = created[begin..].split('"').next().expect("its end");
+    let ask = |settings: &str, statement: &str| printed(&psql, &server, settings, &[statement]);
+    let by_scram = ask(&format!("user=bob password={token} dbname=d"), "SELECT 1");
+    assert!(by_scram.contains("password authentication failed for user \"bob\""), "{by_scram}");
+    let settings = format!("user=token password={token} dbname=d");
+    assert_eq!(
+        ask(&settings, "SELECT count(*) AS n, current_user FROM cpu"),
+        "n|current_user\n3|bob\n(1 row)\n"
+    );
+    let refused = ask(&settings, "CREATE TABLE t (a int)");
+    assert!(refused.contains("permission denied"), "{refused}");
+    for wrong in ["secret", "nyala_wrong"] {
+        let refused = ask(&format!("user=token password={wrong} dbname=d"), "SELECT 1");
+        assert!(refused.contains("password authentication failed for user \"token\""), "{refused}");
+    }
+    server.ask("DROP TOKEN ci");
+    assert!(ask(&settings, "SELECT 1").contains("authentication failed"));
+    // A user of that name is that user.
+    server.ask("CREATE USER token WITH PASSWORD 'of its own'");
+    server.ask("GRANT READ ON d TO token");
+    assert_eq!(
+        ask("user=token password='of its own' dbname=d", "SELECT current_user AS a"),
+        "a\ntoken\n(1 row)\n"
+    );
+}
+
 /// A statement that computes for minutes.
 pub(crate) const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 1000000) b \
                                   WHERE a * b % 7 = 3";

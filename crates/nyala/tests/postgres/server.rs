@@ -44,10 +44,11 @@ impl Server {
     }
 
     /// Executes InfluxQL as the administrator.
-    pub(crate) fn ask(&self, text: &str) {
+    pub(crate) fn ask(&self, text: &str) -> String {
         let target = format!("/query?u=ann&p=pencil&q={}", percent_encode(text));
         let answer = self.process.send("POST", &target, b"").expect("an answer");
         let body = String::from_utf8_lossy(&answer.body).into_owned();
         assert!(answer.status == 200 && !body.contains("error"), "{text}: {body}");
+        body
     }
 }
