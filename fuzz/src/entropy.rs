@@ -1,6 +1,6 @@
 //! The entropy decoder: a block of one vector that is coded so, drawn in `docs/format/column.md`.
 
-use nyala_column::{IntegerBlock, CpuFeatures, decode_arbitrary};
+use nyala_column::{CpuFeatures, IntegerBlock, decode_arbitrary};
 
 /// The encoding's number in the directory.
 const ENTROPY: u8 = 6;

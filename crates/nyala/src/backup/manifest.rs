@@ -164,8 +164,14 @@ impl Manifest {
 }
 
 #[cfg(test)]
+#[path = "../../../../fuzz/src/backup_manifest.rs"]
+mod backup_manifest;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
 
     const NAME: &str = "20251126T105019.000000042Z";
 
@@ -195,6 +201,39 @@ mod tests {
             let mut changed = bytes.clone();
             changed[end] ^= 1;
             assert!(Manifest::decode(&changed, NAME).is_err(), "changed at {end}");
+        }
+        Ok(())
+    }
+
+    /// The body of the fuzz target, upon lists that are changed in a few places, `NYALA_FUZZ_ROUNDS` times.
+    #[test]
+    fn lists_that_are_changed_at_random_name_no_file_elsewhere() -> Result<(), String> {
+        let rounds = std::env::var("NYALA_FUZZ_ROUNDS").ok().and_then(|text| text.parse().ok());
+        let line = manifest(&SOUND).encode()?;
+        let line = &line[..line.iter().position(|byte| *byte == b'\n').expect("a line")];
+        assert!(backup_manifest::NAME == NAME && !line.is_empty());
+        backup_manifest::run(line);
+        let pieces: [&[u8]; 8] =
+            [b"..", b"/", b"\\u0000", b"rowsets/", b"wal/", b"manifest-", b"\"", b"00000000000000000001"];
+        let mut random = SmallRng::seed_from_u64(7);
+        for _ in 0..rounds.unwrap_or(20_000) {
+            let mut changed = line.to_vec();
+            for _ in 0..random.random_range(1..4) {
+                let at = random.random_range(0..changed.len());
+                let end = (at + random.random_range(0..24)).min(changed.len());
+                let piece = pieces[random.random_range(0..pieces.len())];
+                match random.random_range(0..4) {
+                    0 => changed[at] = random.random(),
+                    1 => drop(changed.splice(at..at, piece.iter().copied())),
+                    2 => drop(changed.splice(at..end, piece.iter().copied())),
+                    _ => {
+                        let copied = changed[at..end].to_vec();
+                        let to = random.random_range(0..changed.len());
+                        drop(changed.splice(to..to, copied));
+                    }
+                }
+            }
+            backup_manifest::run(&changed);
         }
         Ok(())
     }
