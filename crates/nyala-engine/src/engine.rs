@@ -17,6 +17,7 @@ use crate::memory::version::{PartitionPast, PartitionVersion, TableVersion, Vers
 use crate::options::EngineOptions;
 use crate::reading::past::PastSnapshot;
 use crate::reading::snapshot::EngineSnapshot;
+use crate::reading::table_storage::table_storage;
 use crate::rows::tombstone::{DeletedRange, Tombstone, durable_tombstones};
 use crate::runtime::signal::WorkSignal;
 use crate::staging::EngineStage;
@@ -27,9 +28,9 @@ use crate::writing::write::STRING_BYTES_MAX;
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{
-    Alteration, Around, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness, Moment,
-    PartitionInfo, Predicate, RowSelection, ScanRequest, SnapshotRef, Stage, Store, Update, WriteBatch,
-    WriteOutcome,
+    Alteration, Around, Atomicity, Capabilities, Comparison, Delete, Feature, Features, Freshness,
+    MaintenanceTask, Moment, PartitionInfo, Predicate, RowSelection, ScanRequest, SnapshotRef, Stage, Store,
+    TableStorage, Update, WriteBatch, WriteOutcome,
 };
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange};
 use parking_lot::Mutex;
@@ -538,6 +539,14 @@ impl Store for Engine {
 
     async fn update(&self, update: Update) -> Result<WriteOutcome> {
         self.writer.update(update).await
+    }
+
+    async fn table_storage(&self, table: TableId) -> Result<TableStorage> {
+        table_storage(self.versions.current().table(table)?)
+    }
+
+    fn maintenance(&self) -> Result<Vec<MaintenanceTask>> {
+        Ok(self.maintenance.tasks())
     }
 
     async fn around(&self, sequence: Sequence) -> Result<Around> {

@@ -14,8 +14,9 @@ use async_trait::async_trait;
 use kudu_client::{Client, MetricsSnapshot, Predicate as KuduPredicate, Timestamp};
 use nyala_core::schema::TableSchema;
 use nyala_core::store::{
-    Alteration, Atomicity, Capabilities, Delete, Feature, Features, Freshness, PartitionInfo, RowSelection,
-    SnapshotRef, Store, StoreRef, Update, WriteBatch, WriteOutcome, emulate,
+    Alteration, Atomicity, Capabilities, Delete, Feature, Features, Freshness, MaintenanceTask,
+    PartitionInfo, RowSelection, SnapshotRef, Store, StoreRef, TableStorage, Update, WriteBatch,
+    WriteOutcome, emulate,
 };
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange, Value};
 use std::sync::Arc;
@@ -274,6 +275,14 @@ impl Store for KuduStore {
         Err(Feature::ChangesByPredicate.refused())
     }
 
+    async fn table_storage(&self, _: TableId) -> Result<TableStorage> {
+        Err(reported_by_cluster())
+    }
+
+    fn maintenance(&self) -> Result<Vec<MaintenanceTask>> {
+        Err(reported_by_cluster())
+    }
+
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
         let least_replicas = self.cluster.tables.least_replicas();
         let (at, state) = match freshness {
@@ -344,6 +353,13 @@ fn altered(state: &State, changes: &[(TableId, Vec<Alteration>)]) -> Result<Vec<
         done.push(Altered { table: *table, schema: Arc::new(schema), added });
     }
     Ok(done)
+}
+
+fn reported_by_cluster() -> Error {
+    Error::unsupported(
+        "the Kudu cluster keeps encodings, bytes of columns and maintenance itself: look at the pages of its tablet \
+         servers, /tablets and /maintenance-manager",
+    )
 }
 
 fn check_columns(schema: &TableSchema) -> Result<()> {

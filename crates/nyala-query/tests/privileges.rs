@@ -94,7 +94,7 @@ impl Generator {
     fn statement(&mut self) -> String {
         self.touched.clear();
         let database = self.pick(&DATABASES);
-        match self.random.random_range(0..23) {
+        match self.random.random_range(0..24) {
             0 | 1 => self.select(3, false),
             2 | 3 => self.select(3, true),
             4 => format!("EXPLAIN {}", self.select(2, false)),
@@ -110,6 +110,7 @@ impl Generator {
             }
             12 => self.show("SHOW RETENTION POLICIES", false, ""),
             19 => self.show("SHOW ALIASES", false, ""),
+            22 => self.show("SHOW STORAGE", true, ""),
             20 => format!("ALTER MEASUREMENT {} RENAME TAG a TO b", self.measurement(true)),
             21 => format!("DRY RUN ALTER MEASUREMENT {} RENAME TO n KEEP ALIAS", self.measurement(true)),
             13 => self.show("SHOW FIELD KEYS", true, ""),
@@ -232,6 +233,7 @@ async fn statements_beyond_one_database_need_an_administrator() {
         "SET QUOTA FOR u points_per_second = 0",
         "SHOW DIAGNOSTICS",
         "SHOW GRANTS FOR u",
+        "SHOW MAINTENANCE",
         "SHOW QUOTAS",
         "SHOW SHARD GROUPS",
         "SHOW SHARDS",

@@ -2,7 +2,7 @@
 
 use crate::language::Language;
 
-const INFLUXQL: [&str; 91] = [
+const INFLUXQL: [&str; 93] = [
     "ALL",
     "ALTER",
     "AND",
@@ -94,6 +94,8 @@ const INFLUXQL: [&str; 91] = [
     "EXPIRES",
     "QUOTA",
     "QUOTAS",
+    "STORAGE",
+    "MAINTENANCE",
 ];
 
 const SQL: [&str; 96] = [

@@ -74,6 +74,14 @@ impl<'a> BytesBlock<'a> {
         self.count == 0
     }
 
+    /// The name of its form, as reports show it.
+    pub fn form_name(&self) -> &'static str {
+        match &self.form {
+            Form::Heap(heap) => heap.form_name(),
+            Form::Dictionary { .. } => "dictionary",
+        }
+    }
+
     /// Bounds of the values; `None` if there are no values.
     pub fn bounds(&self) -> Option<BytesBounds<'a>> {
         (self.count > 0).then_some(self.bounds)

@@ -68,6 +68,14 @@ fn string_at(heap: &[u8], start: usize, length: i64) -> Result<&[u8]> {
 }
 
 impl<'a> Heap<'a> {
+    pub(super) fn form_name(&self) -> &'static str {
+        match self.storage {
+            Storage::Raw(_) => "raw",
+            Storage::Symbols { .. } => "symbols",
+            Storage::Compressed { .. } => "compressed",
+        }
+    }
+
     pub(super) fn parse(reader: &mut Reader<'a>, form: HeapForm, count: u32) -> Result<Self> {
         let lengths = nested_integers(reader, count)?;
         let bytes = total(&lengths, 0..count)?;

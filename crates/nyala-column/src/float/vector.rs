@@ -25,6 +25,16 @@ pub enum FloatEncoding {
 }
 
 impl FloatEncoding {
+    /// Its name, as reports show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FloatEncoding::Raw => "raw",
+            FloatEncoding::Ordered => "ordered",
+            FloatEncoding::Decimal => "decimal",
+            FloatEncoding::Split => "split",
+        }
+    }
+
     pub(super) fn of(tag: u8) -> Result<Self> {
         Ok(match tag {
             0 => FloatEncoding::Raw,

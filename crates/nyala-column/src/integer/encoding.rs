@@ -24,6 +24,18 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// Its name, as reports show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Constant => "constant",
+            Encoding::Frame => "frame",
+            Encoding::Delta => "delta",
+            Encoding::Runs => "runs",
+            Encoding::Dictionary => "dictionary",
+            Encoding::Entropy => "entropy",
+        }
+    }
+
     pub(super) fn of(tag: u8) -> Result<Encoding> {
         Ok(match tag & !TAG_DIVISOR {
             0 => Encoding::Constant,

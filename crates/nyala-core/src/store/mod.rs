@@ -97,6 +97,7 @@ pub mod memory;
 pub mod newest;
 pub mod past;
 pub mod predicate;
+pub mod report;
 pub mod scan;
 pub mod stage;
 pub mod windows;
@@ -110,6 +111,7 @@ pub use capabilities::{Atomicity, Capabilities, Feature, Features};
 pub use changes::{Change, ChangeStream, ChangesRequest};
 pub use past::{Around, Moment};
 pub use predicate::{Comparison, Predicate};
+pub use report::{MaintenanceTask, MaintenanceWork, PartStorage, TablePart, TableStorage};
 pub use scan::{
     Batch, Direction, KeyBound, Order, Prefilter, RowSelection, RowStream, ScanRequest, SeriesRun, SeriesSet,
 };
@@ -246,6 +248,16 @@ pub trait Store: Send + Sync + 'static {
     /// Opens a stage that starts from everything acknowledged so far. Needs [`Feature::StagedWrites`].
     async fn stage(&self) -> Result<Box<dyn Stage>> {
         Err(Feature::StagedWrites.refused())
+    }
+
+    /// What a table takes on disk, column by column. Unsupported if the store does not keep files itself.
+    async fn table_storage(&self, _: TableId) -> Result<TableStorage> {
+        report::unreported()
+    }
+
+    /// What maintenance does now, and some of what waits for it. Unsupported as above.
+    fn maintenance(&self) -> Result<Vec<MaintenanceTask>> {
+        report::unreported()
     }
 
     /// What changed since a position, at least up to now; a follower calls this again and again. Missing if the store no

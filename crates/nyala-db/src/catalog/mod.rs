@@ -30,6 +30,7 @@ mod shard;
 mod shard_times;
 mod shard_types;
 mod shared_table;
+mod storage_report;
 mod subscription;
 mod table_lock;
 mod table_locks;
@@ -50,6 +51,7 @@ pub(crate) use series_table::{LAST_SERIES, NO_MORE_IDS, SeriesTable};
 pub use series_view::SeriesView;
 pub use shard::Shard;
 pub(crate) use shard_times::{add_shards, shard_width_ns, times_of};
+pub use storage_report::{ReportedPart, StorageReport, TableName};
 pub use subscription::{Destination, Scheme, Subscription};
 pub(crate) use table_locks::TableLocks;
 

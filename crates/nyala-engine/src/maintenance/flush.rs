@@ -18,6 +18,7 @@ use crate::stats::add;
 use nyala_core::{Result, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// A partition written by a flush, not published yet.
 struct Flushed {
@@ -52,8 +53,9 @@ impl Maintenance {
         }
         self.output.remove_abandoned();
         let mut flushed = Vec::new();
+        let running = self.queue.begin_flush(&version);
         let outcome = self
-            .write_partitions(&version, cut - reserved, &mut flushed)
+            .write_partitions(&version, cut - reserved, &running.written_rows, &mut flushed)
             .and_then(|()| self.publish_flush(cut, &flushed));
         self.counters.flush_failure.note(&outcome);
         match &outcome {
@@ -86,7 +88,13 @@ impl Maintenance {
 
     /// Writes rowsets for each partition with frozen memtables, and syncs many files together, because they then share
     /// the wait.
-    fn write_partitions(&self, version: &Version, cut: u64, flushed: &mut Vec<Flushed>) -> Result<()> {
+    fn write_partitions(
+        &self,
+        version: &Version,
+        cut: u64,
+        written_rows: &AtomicU64,
+        flushed: &mut Vec<Flushed>,
+    ) -> Result<()> {
         let min_sequence = self.versions.flushed_sequence() + 1;
         let (mut synced, mut unsynced) = (0, 0);
         for table in version.tables.values() {
@@ -111,6 +119,7 @@ impl Maintenance {
                     keeps_sequences: self.keeps_past(),
                     since_sequence: 0,
                     sequence: cut,
+                    written_rows: Some(written_rows),
                     cancelled_by: None,
                 };
                 flushed.push(Flushed {

@@ -6,6 +6,7 @@ use crate::rows::tombstone::Tombstone;
 use crate::runtime::signal::WorkSignal;
 use nyala_core::Result;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// What a flush or a compaction reads.
 pub(crate) struct MergeInputs<'a> {
@@ -25,6 +26,8 @@ pub(crate) struct MergeInputs<'a> {
     pub(crate) sequence: u64,
     /// Rows are written with their sequences, for reading the past.
     pub(crate) keeps_sequences: bool,
+    /// Counts the rows that are written.
+    pub(crate) written_rows: Option<&'a AtomicU64>,
     /// For a compaction, which may take minutes: it is given up when the engine closes.
     pub(crate) cancelled_by: Option<&'a WorkSignal>,
 }

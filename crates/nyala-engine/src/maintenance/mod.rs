@@ -10,6 +10,7 @@ pub(crate) mod loaded_run;
 pub(crate) mod orphans;
 pub(crate) mod output;
 pub(crate) mod past;
+mod queue;
 pub(crate) mod series_merge;
 pub(crate) mod stages;
 
@@ -25,6 +26,7 @@ use nyala_core::{Error, Result};
 use orphans::Orphans;
 use output::RowsetOutput;
 use parking_lot::{Mutex, MutexGuard};
+use queue::MaintenanceQueue;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,6 +60,7 @@ pub(crate) struct Maintenance {
     budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
     signal: Arc<WorkSignal>,
+    queue: MaintenanceQueue,
     /// One flush at a time.
     flushing: Mutex<()>,
     /// Partitions being compacted.
@@ -91,6 +94,7 @@ impl Maintenance {
             options,
             counters: counters.clone(),
             signal: signal.clone(),
+            queue: MaintenanceQueue::default(),
             flushing: Mutex::new(()),
             compacting: Mutex::default(),
             held: Mutex::default(),
@@ -222,6 +226,7 @@ impl Maintenance {
         // Before the version: every deleted range up to it is there.
         let durable = self.durable_sequence();
         candidates.extend(compaction::pick_hidden(&self.versions.current(), durable, is_quiet));
+        self.queue.set_waiting(&candidates);
         if candidates.is_empty() {
             // The rowsets that failed are gone.
             self.counters.compaction_failure.note(&Ok(()));

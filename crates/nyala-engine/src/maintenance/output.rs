@@ -17,6 +17,7 @@ use crate::rows::byte_vec::ByteVec;
 use crate::rows::key::KeyRange;
 use crate::rows::merge::{self, RowBatch, gallop};
 use crate::rows::projection::Projection;
+use crate::stats::add;
 use nyala_column::Preference;
 use nyala_core::{Result, SeriesId, TimeRange};
 use parking_lot::Mutex;
@@ -88,6 +89,7 @@ impl RowsetOutput {
             ..self.meta(table, partition.0, inputs)
         };
         let mut output = SplitWriter::new(self, (table, partition.1), (meta, layout), splits, written);
+        output.written_rows = inputs.written_rows;
         let projection = Projection::new(columns);
         if table.schema.is_series_keyed() {
             write_series(&mut output, inputs, projection)?;
@@ -203,6 +205,7 @@ struct SplitWriter<'a> {
     current: Option<(RowsetMeta, RowsetWriter)>,
     last_series: Option<SeriesId>,
     written: &'a mut Vec<WrittenRowset>,
+    written_rows: Option<&'a AtomicU64>,
 }
 
 impl<'a> SplitWriter<'a> {
@@ -213,7 +216,8 @@ impl<'a> SplitWriter<'a> {
         splits: SplitPoints<'a>,
         written: &'a mut Vec<WrittenRowset>,
     ) -> Self {
-        Self { output, table, range, meta, layout, splits, current: None, last_series: None, written }
+        let (current, last_series, written_rows) = (None, None, None);
+        Self { output, table, range, meta, layout, splits, current, last_series, written, written_rows }
     }
 
     fn writer(&mut self) -> Result<&mut RowsetWriter> {
@@ -231,10 +235,18 @@ impl<'a> SplitWriter<'a> {
         if self.last_series.replace(series) != Some(series) {
             self.split_before(&series.0.to_be_bytes())?;
         }
+        self.count(batch.rows());
         self.writer()?.push_series(series, batch)
     }
 
+    fn count(&self, rows: usize) {
+        if let Some(counter) = self.written_rows {
+            add(counter, rows as u64);
+        }
+    }
+
     fn keyed(&mut self, batch: &RowBatch<ByteVec>) -> Result<()> {
+        self.count(batch.rows());
         let mut start = 0;
         while start < batch.rows() {
             self.split_before(batch.keys.get(start))?;

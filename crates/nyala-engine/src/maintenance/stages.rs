@@ -74,6 +74,7 @@ impl Maintenance {
             since_sequence: 0,
             sequence: inputs.sequences.1,
             keeps_sequences: false,
+            written_rows: None,
             cancelled_by: Some(&self.signal),
         };
         let (splits, mut written) = (SplitPoints { keys: &[], bytes_max: u64::MAX }, Vec::new());
@@ -114,6 +115,7 @@ impl Maintenance {
             since_sequence: 0,
             sequence: u64::MAX,
             keeps_sequences: false,
+            written_rows: None,
             cancelled_by: Some(&self.signal),
         };
         let splits = SplitPoints { keys: &[], bytes_max: self.options.rowset_bytes_max_of(&table.schema) };

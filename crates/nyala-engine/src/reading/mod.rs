@@ -6,3 +6,4 @@ pub(crate) mod past;
 pub(crate) mod query_cost;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod table_storage;

@@ -86,6 +86,7 @@ impl Display for Statement {
             Statement::ShowDiagnostics { module } => write_module(f, "SHOW DIAGNOSTICS", module.as_deref()),
             Statement::ShowFieldKeys(show) => write_show(f, "SHOW FIELD KEYS", show, None),
             Statement::ShowGrants { user } => write!(f, "SHOW GRANTS FOR {}", Identifier(user)),
+            Statement::ShowMaintenance => f.write_str("SHOW MAINTENANCE"),
             Statement::ShowMeasurements(show) => {
                 f.write_str("SHOW MEASUREMENTS")?;
                 write_clause(f, "ON", show.database.as_deref().map(Identifier))?;
@@ -105,6 +106,7 @@ impl Display for Statement {
             Statement::ShowShardGroups => f.write_str("SHOW SHARD GROUPS"),
             Statement::ShowShards => f.write_str("SHOW SHARDS"),
             Statement::ShowStats { module } => write_module(f, "SHOW STATS", module.as_deref()),
+            Statement::ShowStorage(show) => write_show(f, "SHOW STORAGE", show, None),
             Statement::ShowSubscriptions => f.write_str("SHOW SUBSCRIPTIONS"),
             Statement::ShowTagKeys(show) => write_show(f, "SHOW TAG KEYS", show, None),
             Statement::ShowTagValues { keys, show } => write_show(f, "SHOW TAG VALUES", show, Some(keys)),

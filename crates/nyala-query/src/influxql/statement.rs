@@ -161,6 +161,8 @@ pub enum Statement {
         /// The user.
         user: String,
     },
+    /// `SHOW MAINTENANCE`: the flushes and merges that run and wait. InfluxDB does not have it.
+    ShowMaintenance,
     /// `SHOW MEASUREMENTS`: the source, if there is one, is that of `WITH MEASUREMENT = name` or `=~ /regex/`. Which
     /// operator is written makes no difference.
     ShowMeasurements(Show),
@@ -184,6 +186,8 @@ pub enum Statement {
         /// One module only.
         module: Option<String>,
     },
+    /// `SHOW STORAGE [ON database] FROM measurement, …`: what columns take on disk. InfluxDB does not have it.
+    ShowStorage(Show),
     /// `SHOW SUBSCRIPTIONS`
     ShowSubscriptions,
     /// `SHOW TAG KEYS`

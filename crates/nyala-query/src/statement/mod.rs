@@ -19,6 +19,7 @@ mod select_table;
 mod server_reports;
 mod shards;
 mod show;
+mod storage;
 mod subscriptions;
 mod tokens;
 mod users;
@@ -71,6 +72,7 @@ pub fn only_reads(statement: &Statement) -> bool {
         | Statement::ShowDiagnostics { .. }
         | Statement::ShowFieldKeys(_)
         | Statement::ShowGrants { .. }
+        | Statement::ShowMaintenance
         | Statement::ShowMeasurements(_)
         | Statement::ShowQueries
         | Statement::ShowQuotas
@@ -79,6 +81,7 @@ pub fn only_reads(statement: &Statement) -> bool {
         | Statement::ShowShardGroups
         | Statement::ShowShards
         | Statement::ShowStats { .. }
+        | Statement::ShowStorage(_)
         | Statement::ShowSubscriptions
         | Statement::ShowTagKeys(_)
         | Statement::ShowTagValues { .. }
@@ -170,6 +173,7 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         }
         Statement::ShowFieldKeys(show) => return show::field_keys(show, context).await,
         Statement::ShowGrants { user } => return users::show_grants(user, context),
+        Statement::ShowMaintenance => return storage::show_maintenance(context),
         Statement::ShowMeasurements(show) => return show::measurements(show, context).await,
         Statement::ShowQueries => return Ok(queries::show(context)),
         Statement::ShowRetentionPolicies { database } => {
@@ -181,6 +185,7 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::ShowStats { module } => {
             return Ok(server_reports::show_stats(module.as_deref(), context).await);
         }
+        Statement::ShowStorage(show) => return storage::show(show, context).await,
         Statement::ShowSubscriptions => return Ok(subscriptions::show(context)),
         Statement::ShowTagKeys(show) => return show::tag_keys(show, context).await,
         Statement::ShowTagValues { keys, show } => {

@@ -49,6 +49,7 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
         Statement::ShowFieldKeys(show)
         | Statement::ShowMeasurements(show)
         | Statement::ShowSeries(show)
+        | Statement::ShowStorage(show)
         | Statement::ShowTagKeys(show)
         | Statement::ShowTagValues { show, .. }
         | Statement::ShowCardinality(ShowCardinality { show, .. }) => {
@@ -75,6 +76,7 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
         | Statement::SetQuota { .. }
         | Statement::ShowDiagnostics { .. }
         | Statement::ShowGrants { .. }
+        | Statement::ShowMaintenance
         | Statement::ShowQuotas
         | Statement::ShowShardGroups
         | Statement::ShowShards

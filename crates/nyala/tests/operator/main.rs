@@ -20,6 +20,7 @@ mod log_settings;
 mod settings;
 mod signals;
 mod small;
+mod storage;
 
 use client::{Request, Response};
 use process::Process;

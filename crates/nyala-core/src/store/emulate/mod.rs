@@ -163,6 +163,14 @@ impl Store for Emulated {
         Ok(Box::new(EmulatedStage { stage, features: self.features(), chunk_rows: self.chunk_rows }))
     }
 
+    async fn table_storage(&self, table: TableId) -> Result<TableStorage> {
+        self.store.table_storage(table).await
+    }
+
+    fn maintenance(&self) -> Result<Vec<MaintenanceTask>> {
+        self.store.maintenance()
+    }
+
     async fn changes(&self, request: ChangesRequest) -> Result<Box<dyn ChangeStream>> {
         self.store.changes(request).await
     }

@@ -104,6 +104,8 @@ impl Maintenance {
         let metas = || inputs.rowsets.iter().map(|rowset| &rowset.meta);
         let least = metas().map(|meta| meta.min_sequence).min().expect("there are inputs");
         let greatest = metas().map(|meta| meta.max_sequence).max().expect("there are inputs");
+        let place = (candidate.partition, inputs.range);
+        let running = self.queue.begin_merge(candidate.table, place, &inputs.rowsets);
         let merge_inputs = MergeInputs {
             kind: RowsetKind::Rows,
             rowsets: &inputs.rowsets,
@@ -115,6 +117,7 @@ impl Maintenance {
             // What it leaves out was deleted by then.
             since_sequence: if self.keeps_past() { inputs.since_sequence() } else { 0 },
             sequence: u64::MAX,
+            written_rows: Some(&running.written_rows),
             cancelled_by: Some(&self.signal),
         };
         // One row group of each rowset is decoded at a time, with all columns.
@@ -127,7 +130,7 @@ impl Maintenance {
         let mut written = Vec::new();
         let outcome = self
             .output
-            .write(&inputs.table, (candidate.partition, inputs.range), &merge_inputs, splits, &mut written)
+            .write(&inputs.table, place, &merge_inputs, splits, &mut written)
             .and_then(|()| self.output.sync(written.iter_mut()))
             .and_then(|()| self.output.sync_names())
             .and_then(|()| self.publish_compaction(candidate, &inputs, &written));

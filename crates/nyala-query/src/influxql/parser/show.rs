@@ -40,6 +40,8 @@ impl<'a> Parser<'a> {
             Kind::Users => Ok(Statement::ShowUsers),
             _ if token.is_word("ALIASES") => Ok(Statement::ShowAliases { database: self.on_database()? }),
             _ if token.is_word("CHANGES") => Ok(Statement::ShowChanges),
+            _ if token.is_word("MAINTENANCE") => Ok(Statement::ShowMaintenance),
+            _ if token.is_word("STORAGE") => self.from().map(Statement::ShowStorage),
             _ if token.is_word("QUOTAS") => Ok(Statement::ShowQuotas),
             _ if token.is_word("TOKENS") => Ok(Statement::ShowTokens),
             _ => Err(self.unexpected(
@@ -215,6 +217,26 @@ impl<'a> Parser<'a> {
             Kind::EqualRegex => Ok(TagKeys::Matches(self.required_regex()?)),
             Kind::NotEqualRegex => Ok(TagKeys::NotMatches(self.required_regex()?)),
             _ => Err(self.unexpected(&token, &["IN", "=", "=~"])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::influxql::{Params, parse_query};
+
+    #[test]
+    fn what_influxdb_does_not_have_is_printed_as_it_is_read() {
+        for text in [
+            "SHOW ALIASES ON d",
+            "SHOW CHANGES",
+            "SHOW MAINTENANCE",
+            "SHOW STORAGE FROM cpu",
+            "SHOW STORAGE ON \"a b\" FROM autogen.cpu, \"select\"",
+            "SELECT storage, maintenance FROM storage",
+        ] {
+            let parsed = parse_query(text, &Params::default()).unwrap();
+            assert_eq!(parsed[0].to_string(), text);
         }
     }
 }
