@@ -6,6 +6,7 @@ import { onlyReads } from "../src/dashboards/only_reads";
 import { measurementOf } from "../src/query/from_clause";
 import { intervalMs, substitute, usesVariables } from "../src/query/variables";
 import { name, shortName, sqlName, sqlText, text } from "../src/server/quoting";
+import { moved } from "../src/ui/choice";
 
 test("names and texts are quoted", () => {
   assert.equal(name('a"b\\c\nd'), '"a\\"b\\\\c\\nd"');
@@ -82,4 +83,10 @@ test("metrics and durations are read", () => {
   assert.equal(durationMs("76µs"), 0.076);
   assert.equal(durationMs("2h0m1s"), 7_201_000);
   assert.equal(durationMs("15ms"), 15);
+});
+
+test("keys lead around a group, and from its ends to the other side", () => {
+  const keys = ["ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "Home", "End", "Enter", "a"];
+  assert.deepEqual(keys.map((key) => moved(key, 0, 3)), [1, 1, 2, 2, 0, 2, null, null]);
+  assert.deepEqual(keys.map((key) => moved(key, 2, 3)), [0, 0, 1, 1, 0, 2, null, null]);
 });

@@ -9,6 +9,7 @@ import { revision } from "../server/session";
 import { isDark } from "../ui/theme";
 import { bytes, short } from "../ui/numbers";
 import { useLoaded } from "../ui/use_loaded";
+import { LogLines } from "./log_lines";
 import { newest, rates, readMetrics, type Rates } from "./metrics";
 import { RunningQueries } from "./running_queries";
 
@@ -70,6 +71,7 @@ export function ActivityPage() {
       </div>
       <RunningQueries />
       <Memory />
+      <LogLines />
     </div>
   );
 }

@@ -4,32 +4,31 @@ import { revision } from "../server/session";
 import { useState } from "preact/hooks";
 import { ContinuousQueries } from "./continuous_queries";
 import { Databases } from "./databases";
+import { Quotas } from "./quotas";
 import { Subscriptions } from "./subscriptions";
 import { Tokens } from "./tokens";
 import { Users } from "./users";
+import { Choice } from "../ui/choice";
 
 const SECTIONS = [
   { name: "Databases", view: Databases },
   { name: "Users", view: Users },
   { name: "Tokens", view: Tokens },
+  { name: "Quotas", view: Quotas },
   { name: "Continuous queries", view: ContinuousQueries },
   { name: "Subscriptions", view: Subscriptions },
 ];
 
+const NAMES = SECTIONS.map(({ name }) => name);
+
 export function AdministrationPage() {
-  const [chosen, setChosen] = useState(0);
-  const { view: View } = SECTIONS[chosen];
+  const [chosen, setChosen] = useState(NAMES[0]);
+  const { view: View } = SECTIONS.find(({ name }) => name === chosen)!;
   return (
     <div class="page">
       <div class="page-head">
         <h1>Administration</h1>
-        <div class="tabs" role="radiogroup" aria-label="Section">
-          {SECTIONS.map(({ name }, i) => (
-            <button key={name} type="button" role="radio" aria-checked={chosen === i} onClick={() => setChosen(i)}>
-              {name}
-            </button>
-          ))}
-        </div>
+        <Choice label="Section" options={NAMES} value={chosen} onChoose={setChosen} />
       </div>
       <View key={`${chosen} ${revision.value}`} />
     </div>

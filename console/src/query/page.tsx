@@ -7,6 +7,7 @@ import type { Range } from "../plot/plot";
 import * as schema from "../server/schema";
 import { QueryError, run, type Run } from "../server/run";
 import { isOnline, revision } from "../server/session";
+import { Choice } from "../ui/choice";
 import { bytes, elapsed, plural } from "../ui/numbers";
 import { mayRun, note, route } from "../ui/route";
 import { say } from "../ui/toast";
@@ -26,6 +27,7 @@ interface Outcome {
 }
 
 const REFINE_AFTER_MS = 300;
+const LANGUAGES = ["influxql", "sql"] as const;
 
 export function QueryPage() {
   const { params } = route.value;
@@ -131,13 +133,14 @@ export function QueryPage() {
     <div class="page query-page">
       <h1 class="hidden">Query</h1>
       <div class="toolbar">
-        <div class="segmented" role="radiogroup" aria-label="Language">
-          {(["influxql", "sql"] as const).map((one) => (
-            <button key={one} type="button" role="radio" aria-checked={language === one} onClick={() => setLanguage(one)}>
-              {one === "sql" ? "SQL" : "InfluxQL"}
-            </button>
-          ))}
-        </div>
+        <Choice
+          label="Language"
+          options={LANGUAGES}
+          value={language}
+          onChoose={setLanguage}
+          words={(one) => (one === "sql" ? "SQL" : "InfluxQL")}
+          look="segmented"
+        />
         <label class="field-inline">
           Database
           <select value={database} onChange={(event) => setDatabase(event.currentTarget.value)}>
@@ -196,13 +199,7 @@ export function QueryPage() {
       )}
       <section class="result" aria-label="Answer" aria-busy={running !== null}>
         <div class="result-bar">
-          <div class="tabs" role="radiogroup" aria-label="View">
-            {VIEWS.map((one) => (
-              <button key={one} type="button" role="radio" aria-checked={view === one} onClick={() => setView(one)}>
-                {VIEW_NAMES[one]}
-              </button>
-            ))}
-          </div>
+          <Choice label="View" options={VIEWS} value={view} onChoose={setView} words={(one) => VIEW_NAMES[one]} />
           <span class="spacer" />
           <p class="facts" role="status">
             {running !== null ? <Clock begun={running.begun} progress={progress} /> : answer !== null && facts(answer)}

@@ -6,6 +6,7 @@ import { dashboards, save, type Dashboard, type Panel } from "../dashboards/stor
 import { Dialog, useDialog } from "../ui/dialog";
 import { go } from "../ui/route";
 import { say } from "../ui/toast";
+import { measurementOf } from "./from_clause";
 
 type Query = Pick<Panel, "language" | "text" | "view">;
 
@@ -34,8 +35,9 @@ const NEW = "";
 function Form({ database, range, query }: { database: string; range: Record<string, string>; query: Query }) {
   const [found, setFound] = useState<Dashboard[] | null>(null);
   const [chosen, setChosen] = useState(NEW);
-  const [name, setName] = useState("");
-  const [title, setTitle] = useState("");
+  // Names that will do, so that nobody has to think of one first.
+  const [name, setName] = useState(database);
+  const [title, setTitle] = useState(measurementOf(query.text) ?? "");
   useEffect(() => {
     dashboards(database).then(
       (list) => {

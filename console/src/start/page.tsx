@@ -5,6 +5,7 @@ import { name as quoted } from "../server/quoting";
 import { ask, write } from "../server/run";
 import * as schema from "../server/schema";
 import { identity, revision } from "../server/session";
+import { Choice } from "../ui/choice";
 import { go } from "../ui/route";
 import { say } from "../ui/toast";
 import { useLoaded } from "../ui/use_loaded";
@@ -12,7 +13,8 @@ import { useLoaded } from "../ui/use_loaded";
 const DATABASE = "home";
 const MEASUREMENT = "temperature";
 
-type Way = "curl" | "Telegraf" | "Python";
+const WAYS = ["curl", "Telegraf", "Python"] as const;
+type Way = (typeof WAYS)[number];
 
 export function StartPage() {
   const [way, setWay] = useState<Way>("curl");
@@ -67,13 +69,7 @@ export function StartPage() {
         </span>
         <div class="stack">
           <h2>Or write from your own programs</h2>
-          <div class="tabs" role="radiogroup" aria-label="Way to write">
-            {(["curl", "Telegraf", "Python"] as const).map((one) => (
-              <button key={one} type="button" role="radio" aria-checked={way === one} onClick={() => setWay(one)}>
-                {one}
-              </button>
-            ))}
-          </div>
+          <Choice label="Way to write" options={WAYS} value={way} onChoose={setWay} />
           <Snippet text={snippet(way)} />
         </div>
       </section>

@@ -9,6 +9,8 @@ import { revision } from "../server/session";
 import { bytes, number, short } from "../ui/numbers";
 import { Grid } from "../ui/grid";
 import { useLoaded } from "../ui/use_loaded";
+import { Columns } from "./columns";
+import { Maintenance } from "./maintenance";
 
 const EVERY_MS = 5000;
 
@@ -42,6 +44,8 @@ export function StoragePage() {
           <Figure value={bytes(of("nyala_disk_free_bytes"))} words="free on the disk" />
         </div>
       )}
+      <Columns />
+      <Maintenance />
       <section class="card" aria-label="Shards">
         <h2>Shards</h2>
         {shards.error !== null && <p class="failure">{shards.error}</p>}

@@ -9,6 +9,7 @@ mod config;
 mod descriptors;
 mod lead;
 mod log_filter;
+mod log_lines;
 mod process_metrics;
 mod resident_memory;
 mod server;

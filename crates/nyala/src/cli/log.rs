@@ -5,10 +5,12 @@
 //! name that a client chose can look like another event.
 
 mod logfmt;
+mod recent;
 
 use crate::config::LogFormat;
 use crate::log_filter;
 use logfmt::Logfmt;
+use recent::Recent;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Result, Write, stderr};
 use tracing_subscriber::fmt::MakeWriter;
@@ -43,7 +45,7 @@ pub(super) fn start(level: &str, format: LogFormat) {
         LogFormat::Logfmt => layer.event_format(Logfmt).boxed(),
     };
     let (filter, handle) = reload::Layer::new(filter);
-    registry().with(filter).with(layer).init();
+    registry().with(filter).with(layer).with(Recent).init();
     log_filter::install(
         &text,
         Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())),

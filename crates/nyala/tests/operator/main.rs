@@ -16,6 +16,7 @@ mod browsers;
 mod health;
 mod hints;
 mod log;
+mod log_lines;
 mod log_settings;
 mod settings;
 mod signals;

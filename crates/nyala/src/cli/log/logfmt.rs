@@ -42,9 +42,9 @@ where
 
 /// The message of an event, and its fields as they are written.
 #[derive(Default)]
-struct Fields {
-    message: String,
-    others: String,
+pub(super) struct Fields {
+    pub(super) message: String,
+    pub(super) others: String,
 }
 
 impl Fields {

@@ -1,9 +1,11 @@
-//! `GET /debug/vars`: the counts of SHOW STATS, for people and for Telegraf's input. `/debug/log`: what is logged.
+//! `GET /debug/vars`: the counts of SHOW STATS, for people and for Telegraf's input. `/debug/log`: what is logged, and
+//! the last lines of it.
 //! `/debug/pprof`: an error that names another profiler.
 
 use super::response::{Answer, Failure, failure, with_body};
 use super::{Context, access, params::Params};
 use crate::log_filter;
+use crate::log_lines::{self, LogLine};
 use crate::server::statistics::shown;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -11,6 +13,7 @@ use nyala_db::users::Principal;
 use nyala_query::report::{Datum, Report};
 use nyala_query::statement;
 use serde_json::{Map, Value, json};
+use tracing::Level;
 
 /// `GET /debug/vars`
 pub(super) async fn vars(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
@@ -47,6 +50,38 @@ pub(super) async fn log(context: &Context, head: &Parts) -> Result<Response<Answ
         tracing::info!(level, "the level of the log was changed");
     }
     let body = json!({"level": log_filter::current()}).to_string() + "\n";
+    Ok(with_body(StatusCode::OK, "application/json; charset=utf-8", body))
+}
+
+/// `GET /debug/log/lines`: the last lines of the log, from a level on and after a number, oldest first.
+pub(super) async fn log_lines(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
+    access::check_admin(context, head).await?;
+    let params = Params::parse(head.uri.query().unwrap_or(""));
+    let level = match params.get("level") {
+        "" => Level::TRACE,
+        text => text.parse().map_err(|_| {
+            let words = format!("level={text}: choose error, warn, info, debug or trace");
+            failure(StatusCode::BAD_REQUEST, words)
+        })?,
+    };
+    let after = match params.get("after") {
+        "" => 0,
+        text => text.parse().map_err(|_| {
+            failure(StatusCode::BAD_REQUEST, format!("after={text}: give the number of a line"))
+        })?,
+    };
+    let shown = |line: LogLine| {
+        json!({
+            "number": line.number,
+            "time": shown(line.time_ns),
+            "level": line.level.as_str().to_ascii_lowercase(),
+            "target": line.target,
+            "message": line.message,
+            "fields": line.fields,
+        })
+    };
+    let lines: Vec<Value> = log_lines::after(after, level).into_iter().map(shown).collect();
+    let body = json!({"level": log_filter::current(), "lines": lines}).to_string() + "\n";
     Ok(with_body(StatusCode::OK, "application/json; charset=utf-8", body))
 }
 

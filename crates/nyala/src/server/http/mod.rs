@@ -292,6 +292,7 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/health" | "/metrics" => Some("GET"),
         "/debug/vars" | "/debug/requests" => Some("GET, HEAD"),
         "/debug/log" => Some("GET, HEAD, POST"),
+        "/debug/log/lines" => Some("GET, HEAD"),
         "/api/v2/query" | "/api/v2/write" | "/api/v2/delete" | "/api/v1/prom/write" | "/api/v1/prom/read"
         | "/v1/metrics" => Some("POST"),
         "/api/v2/buckets" => Some("GET, POST"),
@@ -345,6 +346,7 @@ async fn route(
         "/ready" => Ok(health(context, &[])),
         "/debug/vars" => debug::vars(context, head).await,
         "/debug/log" => debug::log(context, head).await,
+        "/debug/log/lines" => debug::log_lines(context, head).await,
         "/debug/requests" => request_watch::handle(context, head).await,
         path if is_profile(path) => debug::profile(context, head).await,
         "/metrics" => {

@@ -14,6 +14,12 @@ test(() => drive(async (page) => {
   await page.click('button', 'Plot the temperatures');
   await page.shows('1 row');
   await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
+  // It can be kept without thinking of a name.
+  await page.click('button', 'Save');
+  await page.until('names', () => [...document.querySelectorAll('dialog input')].map((input) => input.value).join() === 'home,temperature');
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  await page.until('the panel', () => document.querySelector('.panel canvas') !== null);
+  await page.shows('temperature');
   await page.choose('Theme', 'light');
   await page.until('the light theme', () => document.documentElement.dataset.theme === 'light');
   await page.isAccessible('light');

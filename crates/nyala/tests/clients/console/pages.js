@@ -66,12 +66,22 @@ async function steps(page) {
   await page.shows('None at this moment.');
   await page.shows('Slowest queries');
   await page.until('rates', () => !document.querySelector('.figure').textContent.startsWith('…'));
+  await page.shows('nyala starts');
+  await page.fill('searchbox', 'Filter the log', 'nothing has this');
+  await page.shows('No such lines.');
+  await page.fill('searchbox', 'Filter the log', 'READY');
+  await page.shows('ready address=');
+  await page.click('radio', 'error');
+  await page.shows('No such lines.');
   await page.isAccessible('activity');
 
   await page.open('#/storage');
   await page.shows('bytes on disk');
   await page.until('shards', () => document.querySelectorAll('.grid-body [role=row]').length > 0);
   await page.shows('memory-limit');
+  // The points are in memory, or in a file if the server had nothing else to do.
+  await page.until('the columns', () => /rows in memory|indexes, last rows/.test(document.body.innerText));
+  await page.shows('Maintenance');
   await page.isAccessible('storage');
 
   await page.open('#/administration');
@@ -94,7 +104,23 @@ async function steps(page) {
   await page.click('button', 'Grant');
   await page.shows('READ on d');
   await page.isAccessible('users');
-  await page.click('radio', 'Tokens');
+  await page.click('radio', 'Quotas');
+  await page.fill('textbox', 'queries a minute of carol', '600');
+  await page.click('button', 'Set');
+  await page.shows('The quotas of “carol” are set.');
+  await page.until('the quota', () => [...document.querySelectorAll('input')].some((input) => input.value === '600'));
+  assert.match(await (await fetch(`${page.base}query?q=SHOW+QUOTAS`)).text(), /"carol",0,600,0,0,0/);
+  await page.isAccessible('quotas');
+  // Of a group, Tab reaches the one that is chosen, and arrow keys choose among the others.
+  const chosen = () => page.evaluate(() => [document.activeElement.innerText, document.activeElement.getAttribute('aria-checked')]);
+  await page.inner.focus('[role=radio][aria-checked=true]');
+  for (const [key, name] of [['ArrowLeft', 'Tokens'], ['End', 'Subscriptions'], ['ArrowRight', 'Databases'], ['ArrowUp', 'Subscriptions'], ['Home', 'Databases'], ['ArrowDown', 'Users'], ['ArrowDown', 'Tokens']]) {
+    await page.inner.keyboard.press(key);
+    assert.deepStrictEqual(await chosen(), [name, 'true'], key);
+  }
+  assert.strictEqual(await page.evaluate(() => document.querySelectorAll('[role=radio][tabindex="0"]').length), 1);
+  await page.inner.keyboard.press('Tab');
+  assert.notStrictEqual(await page.evaluate(() => document.activeElement.getAttribute('role')), 'radio');
   await page.shows('No tokens yet.');
   await page.fill('textbox', 'Name of the token', 'ci');
   await page.click('button', 'Create');
