@@ -11,6 +11,7 @@ pub mod ids;
 pub mod memory;
 pub mod schema;
 mod shared_look;
+pub mod span;
 pub mod store;
 pub mod time;
 pub mod value;

@@ -34,10 +34,12 @@ use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
+use nyala_core::span::Instrument;
 use nyala_core::store::{Atomicity, CellColumn, Operation, Upsert, WriteBatch, WriteMode};
-use nyala_core::{ColumnId, Error, ErrorKind, Result};
+use nyala_core::{ColumnId, Error, ErrorKind, Result, span};
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -176,7 +178,7 @@ impl LineWriter {
             let before = self.catalog.is_shared().then(|| (report.clone(), names.clone()));
             let (mut lease, batch) = writer_cache.lease().await;
             let cache = lease.cache();
-            if !request.next_batch(cache, batch) {
+            if !span!("parse").in_scope(|| request.next_batch(cache, batch)) {
                 break;
             }
             let measurements = batch_write.measurements_of(batch, &mut names).await?;
@@ -237,9 +239,15 @@ impl LineWriter {
                     return whole.give_up(&self.catalog, report).await;
                 }
             }
-            let written = batch_write
-                .write(batch, &measurements, no_series_reason, &mut names, &mut report, whole.as_mut())
-                .await;
+            let writing = batch_write.write(
+                batch,
+                &measurements,
+                no_series_reason,
+                &mut names,
+                &mut report,
+                whole.as_mut(),
+            );
+            let written = pin!(writing).instrument(span!("write")).await;
             if let Some(whole) = whole
                 && report.complaint().is_some()
             {

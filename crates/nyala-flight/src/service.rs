@@ -26,6 +26,8 @@ use arrow_flight::{
 use arrow_ipc::writer::IpcWriteOptions;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
+use nyala_core::span;
+use nyala_core::span::{Instrument, Span};
 use prost::Message;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,13 +61,13 @@ impl Service {
         Self { server, client }
     }
 
-    /// Does something in the thread pool.
-    async fn work<T, F>(&self, work: impl FnOnce(Arc<Server>) -> F) -> Result<T, Status>
+    /// Does what a call asks for, in the thread pool.
+    async fn work<T, F>(&self, call: Span, work: impl FnOnce(Arc<Server>) -> F) -> Result<T, Status>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Status>> + Send + 'static,
     {
-        in_pool(&self.server.surroundings.work, work(self.server.clone())).await
+        in_pool(&self.server.surroundings.work, work(self.server.clone()).instrument(call)).await
     }
 }
 
@@ -101,10 +103,11 @@ impl FlightService for Service {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
+        let call = traced("GetFlightInfo", &request);
         let caller = Caller::of_request(&request)?;
         let descriptor = request.into_inner();
         let command = command_of(&descriptor)?;
-        let info = self.work(|server| async move { info(&server, &caller, command).await }).await?;
+        let info = self.work(call, |server| async move { info(&server, &caller, command).await }).await?;
         Ok(Response::new(info.with_descriptor(descriptor)))
     }
 
@@ -113,9 +116,10 @@ impl FlightService for Service {
     }
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
+        let call = traced("GetSchema", &request);
         let caller = Caller::of_request(&request)?;
         let command = command_of(request.get_ref())?;
-        let schema = self.work(|server| async move {
+        let schema = self.work(call, |server| async move {
             match command {
                 Command::CommandStatementQuery(asked) => {
                     server.statement_schema(&caller, &asked.query, asked.transaction_id.as_deref()).await
@@ -131,10 +135,11 @@ impl FlightService for Service {
     }
 
     async fn do_get(&self, request: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
+        let call = traced("DoGet", &request);
         let caller = Caller::of_request(&request)?;
         let any = Any::decode(request.into_inner().ticket);
         let command = command(any.map_err(|error| malformed("the ticket is not of this server", error))?)?;
-        let answer = self.work(|server| async move { answer(&server, caller, command).await }).await?;
+        let answer = self.work(call, |server| async move { answer(&server, caller, command).await }).await?;
         Ok(Response::new(answer.send(&self.server)))
     }
 
@@ -142,9 +147,10 @@ impl FlightService for Service {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
+        let call = traced("DoPut", &request);
         let caller = Caller::of_request(&request)?;
         let messages = request.into_inner();
-        let done = self.work(|server| async move {
+        let done = self.work(call, |server| async move {
             let (descriptor, input) = Input::begin(messages, &server.surroundings.memory).await?;
             put(&server, &caller, command_of(&descriptor)?, input).await
         });
@@ -160,9 +166,10 @@ impl FlightService for Service {
     }
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
+        let call = traced("DoAction", &request);
         let caller = Caller::of_request(&request)?;
         let action = request.into_inner();
-        let result = self.work(|server| async move { act(&server, &caller, action).await }).await?;
+        let result = self.work(call, |server| async move { act(&server, &caller, action).await }).await?;
         let results = result.map(|body| Ok(arrow_flight::Result { body }));
         Ok(Response::new(stream::iter(results).boxed()))
     }
@@ -172,6 +179,15 @@ impl FlightService for Service {
             .map(|(name, does)| Ok(ActionType { r#type: name.to_owned(), description: does.to_owned() }));
         Ok(Response::new(stream::iter(known).boxed()))
     }
+}
+
+/// The span of a call, within the trace that its client has begun.
+fn traced<T>(call: &'static str, request: &Request<T>) -> Span {
+    span!(
+        "Flight call",
+        rpc.method = call,
+        traceparent = request.metadata().get("traceparent").and_then(|value| value.to_str().ok()),
+    )
 }
 
 fn command_of(descriptor: &FlightDescriptor) -> Result<Command, Status> {

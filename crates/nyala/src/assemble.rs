@@ -33,6 +33,7 @@ use crate::storage::{self, Storage};
 #[cfg(feature = "sql")]
 use crate::storage::{exchange, spill};
 use crate::subscriber::Subscriptions;
+use crate::traces;
 use nyala_core::env::{ClockRef, SystemClock};
 use nyala_core::memory::{COMPONENTS, MemoryBudget};
 use nyala_core::store::emulate;
@@ -464,6 +465,7 @@ fn metric_sources(
         Box::new(|| resident_memory::metric().into_iter().collect()),
         Box::new(move || process_metrics::metrics(started_ns)),
         Box::new(move || connections.metrics()),
+        Box::new(traces::metrics),
     ]
 }
 

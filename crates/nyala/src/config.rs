@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 pub use page::markdown;
 pub use unknown::unknown_keys;
 pub use value::{
-    AuditedLogIns, BindAddress, ByteSize, Encoding, LogFormat, LogLevel, OptionalBind, StoreKind, Time,
-    WalSync,
+    AuditedLogIns, BindAddress, ByteSize, Encoding, LogFormat, LogLevel, OptionalBind, Ratio, StoreKind,
+    Time, WalSync,
 };
 
 /// A setting, for its page.
@@ -261,6 +261,14 @@ settings! {
             "The form of the log: text (for people), logfmt (name=value) or json (an object per line)";
         slow_query_threshold: Time = "0s", "DURATION",
             "Log statements that take at least this long, with their text, without passwords; 0s: none";
+    }
+    "Traces" {
+        traces_endpoint: String = ("none: no traces are made"), "URL",
+            "Where traces are sent by OTLP over HTTP in protocol buffers: a collector of OpenTelemetry, such as \
+             http://127.0.0.1:4318/v1/traces";
+        traces_ratio: Ratio = "1", "NUMBER",
+            "The share of requests, flushes and merges whose traces are recorded, from 0 to 1; a client that sends traceparent \
+             decides for its own requests";
     }
     "Access" {
         #[arg(num_args = 0..=1, default_missing_value = "true")]

@@ -15,6 +15,7 @@ mod resident_memory;
 mod server;
 mod storage;
 mod subscriber;
+mod traces;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -15,7 +15,7 @@ use crate::memory::version::{PartitionPast, TableVersion, Version};
 use crate::rows::tombstone::durable_tombstones;
 use crate::runtime::block_on::block_on;
 use crate::stats::add;
-use nyala_core::{Result, TableId};
+use nyala_core::{Result, TableId, span};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -54,6 +54,7 @@ impl Maintenance {
         self.output.remove_abandoned();
         let mut flushed = Vec::new();
         let running = self.queue.begin_flush(&version);
+        let _traced = span!("flush", rows = running.rows()).entered();
         let outcome = self
             .write_partitions(&version, cut - reserved, &running.written_rows, &mut flushed)
             .and_then(|()| self.publish_flush(cut, &flushed));

@@ -37,6 +37,13 @@ pub(crate) struct RunningGuard<'a> {
     running: Arc<Running>,
 }
 
+impl Running {
+    /// Rows that are read.
+    pub(crate) fn rows(&self) -> u64 {
+        self.task.rows
+    }
+}
+
 impl std::ops::Deref for RunningGuard<'_> {
     type Target = Running;
 

@@ -14,11 +14,13 @@ use crate::reading::scan::time_order::TimeScan;
 use crate::rows::key::{self, KeyRange, SeriesKeys};
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
+use nyala_core::span::{Instrument, Span, field};
 use nyala_core::store::{
-    AggregateRequest, Direction, KeyBound, Order, PartialAggregates, RowSelection, RowStream, ScanRequest,
-    SeriesSet, Snapshot,
+    AggregateRequest, Batch, Direction, KeyBound, Order, PartialAggregates, RowSelection, RowStream,
+    ScanRequest, SeriesSet, Snapshot,
 };
-use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange, Value, before_long_work};
+use nyala_core::{Result, Sequence, TableId, TableSchema, TimeRange, Value, before_long_work, span};
+use std::pin::pin;
 use std::sync::Arc;
 
 /// A view of an engine.
@@ -102,19 +104,8 @@ impl EngineSnapshot {
             request.limit_per_prefix,
         )?))
     }
-}
 
-#[async_trait]
-impl Snapshot for EngineSnapshot {
-    fn sequence(&self) -> Sequence {
-        Sequence(self.sequence)
-    }
-
-    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
-        Ok(self.version.table(table)?.schema.clone())
-    }
-
-    async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
+    async fn open_scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
         let table = self.version.table(request.table)?;
         request.validate(&table.schema)?;
         if !table.schema.is_series_keyed() {
@@ -129,12 +120,35 @@ impl Snapshot for EngineSnapshot {
             Order::Time(_) => Box::new(TimeScan::new(resolved, &request.ties)),
         })
     }
+}
+
+#[async_trait]
+impl Snapshot for EngineSnapshot {
+    fn sequence(&self) -> Sequence {
+        Sequence(self.sequence)
+    }
+
+    fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        Ok(self.version.table(table)?.schema.clone())
+    }
+
+    async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
+        let span = span!("scan", rows = field::Empty);
+        let scan = pin!(self.open_scan(request)).instrument(span.clone()).await?;
+        match span.is_disabled() {
+            true => Ok(scan),
+            false => Ok(Box::new(TracedRows { scan, span, rows: 0 })),
+        }
+    }
 
     async fn aggregate(&self, request: AggregateRequest) -> Result<PartialAggregates> {
-        if !is_light_aggregate(self.version.table(request.table)?, &request) {
-            before_long_work().await;
-        }
-        aggregate((&self.version, self.sequence), &request).await
+        let computed = async {
+            if !is_light_aggregate(self.version.table(request.table)?, &request) {
+                before_long_work().await;
+            }
+            aggregate((&self.version, self.sequence), &request).await
+        };
+        pin!(computed).instrument(span!("aggregate")).await
     }
 
     async fn time_bounds(&self, table: TableId, within: TimeRange) -> Result<Option<TimeRange>> {
@@ -157,5 +171,27 @@ impl Snapshot for EngineSnapshot {
 
     async fn estimate_rows(&self, table: TableId, within: TimeRange) -> Result<u64> {
         Ok(estimate_rows(&**self.version.table(table)?, within))
+    }
+}
+
+/// The rows of a scan whose time and number are recorded in a trace.
+struct TracedRows {
+    scan: Box<dyn RowStream>,
+    span: Span,
+    rows: usize,
+}
+
+#[async_trait]
+impl RowStream for TracedRows {
+    async fn next(&mut self) -> Result<Option<Batch>> {
+        let batch = self.scan.next().instrument(self.span.clone()).await?;
+        self.rows += batch.as_ref().map_or(0, |batch| batch.rows);
+        Ok(batch)
+    }
+}
+
+impl Drop for TracedRows {
+    fn drop(&mut self) {
+        self.span.record("rows", self.rows);
     }
 }

@@ -28,6 +28,8 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use nyala_core::arrays::value_bytes;
 use nyala_core::memory::{Charge, Component};
+use nyala_core::span;
+use nyala_core::span::Instrument;
 use nyala_core::store::{Operation, WriteBatch, WriteOutcome, validate_keys};
 use nyala_core::time::partition_time;
 use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange, short_wait};
@@ -83,9 +85,9 @@ impl Writer {
     /// Writes a batch.
     pub(crate) async fn write(self: &Arc<Self>, batch: WriteBatch) -> Result<WriteOutcome> {
         self.versions.watermark.check()?;
-        self.admission.admit(&self.log, || memory_bytes(&batch)).await?;
+        self.admission.admit(&self.log, || memory_bytes(&batch)).instrument(span!("wait for memory")).await?;
         loop {
-            let (tables, mode) = self.lock_for(&batch).await?;
+            let (tables, mode) = self.lock_for(&batch).instrument(span!("wait for locks")).await?;
             self.hook.call(WriteStep::Admitted);
             validate(&self.versions.current(), &batch)?;
             if mode == LockMode::Shared {
@@ -194,11 +196,12 @@ impl Writer {
         let mut pending = Pending { writer: self.clone(), inner: Some(inner) };
         self.hook.call(WriteStep::Submitted);
         let ticket = &mut pending.inner.as_mut().expect("just put in").ticket;
-        let outcome = if is_small { short_wait(ticket).await } else { ticket.await };
+        let logged = ticket.instrument(span!("log"));
+        let outcome = if is_small { short_wait(logged).await } else { logged.await };
         let PendingInner { work, entry, locks, claim, record, .. } =
             pending.inner.take().expect("not dropped");
         drop(record);
-        let finished = self.finish(&work, entry, claim, sequence, outcome);
+        let finished = span!("apply").in_scope(|| self.finish(&work, entry, claim, sequence, outcome));
         drop(locks);
         finished?;
         let visible = self.versions.watermark.reached(sequence);

@@ -21,7 +21,8 @@ use crate::message::backend::{self, Severity};
 use crate::shared::Server;
 use extended::Portal;
 use nyala_core::memory::{Charge, Component};
-use nyala_core::{before_long_work, poll_light};
+use nyala_core::span::Instrument;
+use nyala_core::{before_long_work, poll_light, span};
 use nyala_sql::{Session, TransactionStatus};
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -213,12 +214,17 @@ impl Connection {
             return Ok(());
         }
         let read = Frontend::read(letter, message.body.clone());
+        let traced = |message: &'static str| span!("PostgreSQL statement", message);
         let answered = match read {
-            Ok(Frontend::Query(text)) => self.query(&text).await,
-            Ok(Frontend::Parse { name, text, types }) => self.parse(name, &text, &types).await,
+            Ok(Frontend::Query(text)) => self.query(&text).instrument(traced("Query")).await,
+            Ok(Frontend::Parse { name, text, types }) => {
+                self.parse(name, &text, &types).instrument(traced("Parse")).await
+            }
             Ok(Frontend::Bind(bind)) => self.bind(bind),
             Ok(Frontend::Describe(target)) => self.describe(&target),
-            Ok(Frontend::Execute { portal, rows }) => self.execute(&portal, rows).await,
+            Ok(Frontend::Execute { portal, rows }) => {
+                self.execute(&portal, rows).instrument(traced("Execute")).await
+            }
             Ok(Frontend::Close(target)) => {
                 self.close(&target);
                 Ok(())

@@ -38,10 +38,12 @@ use crate::influxql::{self, CreateUser, MeasurementName, Select, Source, Stateme
 use crate::plan::rewrite::rewrite;
 use crate::plan::rewritten::Rewritten;
 use crate::plan::{Plan, QueryContext};
-use nyala_core::{Error, Result};
+use nyala_core::span::Instrument;
+use nyala_core::{Error, Result, span};
 use nyala_db::changes::ChangeId;
 use nyala_db::users::{Principal, Privilege};
 use nyala_exec::{Chunks, ExecutionContext, Frame, QueryMemory};
+use std::pin::pin;
 use std::sync::Arc;
 
 /// The answer to a statement.
@@ -95,7 +97,7 @@ pub fn only_reads(statement: &Statement) -> bool {
 pub async fn execute(statement: Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
     match statement {
         Statement::Select(select) if select.target.is_none() => {
-            let plan = plan_of(*select, context).await?;
+            let plan = pin!(plan_of(*select, context)).instrument(span!("plan")).await?;
             let snapshot = context.snapshot().await?;
             SelectStream::open(Arc::new(plan), snapshot, memory)
                 .await

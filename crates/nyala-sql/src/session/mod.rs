@@ -47,12 +47,15 @@ use datafusion::common::ScalarValue;
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast;
 use definition::is_definition;
+use nyala_core::span;
+use nyala_core::span::Instrument;
 use nyala_db::users::Principal;
 use nyala_exec::Zone;
 use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
 use set_config::settings_of;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -196,7 +199,7 @@ impl Session {
             self.check_not_failed(&statement)?;
             self.learn_grants()?;
             let text = statement.text.clone();
-            let prepared = self.try_prepare(statement, types).await;
+            let prepared = pin!(self.try_prepare(statement, types)).instrument(span!("plan")).await;
             self.noted(&text, prepared)
         })
     }
@@ -281,7 +284,7 @@ impl Session {
             self.check_not_failed(&prepared.statement)?;
             self.learn_grants()?;
             self.end_series_before(prepared).await?;
-            let executed = self.try_execute(prepared, values.into()).await;
+            let executed = pin!(self.try_execute(prepared, values.into())).instrument(span!("execute")).await;
             self.noted(&prepared.statement.text, executed)
         })
     }

@@ -9,22 +9,25 @@ mod recent;
 
 use crate::config::LogFormat;
 use crate::log_filter;
+use crate::traces::{RecordedSpans, Recorder};
 use logfmt::Logfmt;
 use recent::Recent;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Result, Write, stderr};
+use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt, registry, reload};
 
 /// Logs as text what `NYALA_LOG` selects, or else `level` and above.
 pub(super) fn to_standard_error(level: &str) {
-    start(level, LogFormat::Text);
+    start(level, LogFormat::Text, None);
 }
 
-/// The same in any form. The level can be changed later by `log_filter`.
-pub(super) fn start(level: &str, format: LogFormat) {
+/// The same in any form. The level can be changed later by `log_filter`. Spans go to `traces`, and never to the log.
+pub(super) fn start(level: &str, format: LogFormat, traces: Option<Recorder>) {
     let given = chosen().unwrap_or_else(|| level.to_owned());
     let (text, filter) = match log_filter::parse(&given) {
         Ok(filter) => (given, filter),
@@ -37,19 +40,33 @@ pub(super) fn start(level: &str, format: LogFormat) {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colours = format == LogFormat::Text && !plain && stderr().is_terminal();
     let events = Events { colours, format };
-    // Otherwise it would write errors of its own to standard error, and panic when that fails.
-    let layer = fmt::layer().log_internal_errors(false).with_ansi(colours).with_writer(events);
-    let layer = match format {
-        LogFormat::Text => layer.boxed(),
-        LogFormat::Json => layer.json().flatten_event(true).boxed(),
-        LogFormat::Logfmt => layer.event_format(Logfmt).boxed(),
-    };
     let (filter, handle) = reload::Layer::new(filter);
-    registry().with(filter).with(layer).with(Recent).init();
+    match traces {
+        // One filter for everything: what is not logged costs a load and a comparison.
+        None => registry().with(filter).with(written(events)).with(Recent).init(),
+        Some(recorder) => {
+            let log = written(events).and_then(Recent).with_filter(filter);
+            registry().with(log).with(recorder.with_filter(RecordedSpans)).init();
+        }
+    }
     log_filter::install(
         &text,
         Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())),
     );
+}
+
+/// Writes events to standard error.
+fn written<S>(events: Events) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    // Otherwise it would write errors of its own to standard error, and panic when that fails.
+    let layer = fmt::layer().log_internal_errors(false).with_ansi(events.colours).with_writer(events);
+    match events.format {
+        LogFormat::Text => layer.boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+        LogFormat::Logfmt => layer.event_format(Logfmt).boxed(),
+    }
 }
 
 /// What `NYALA_LOG` selects.

@@ -7,6 +7,7 @@ use crate::allocator;
 use crate::assemble::Running;
 use crate::config::{Config, GivenConfig, markdown};
 use crate::log_filter;
+use crate::traces;
 use clap::Args;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let config = args.clone().resolve()?;
     allocator::keep_freed_memory(freed_memory_kept_ms(&config));
     let huge_pages_refused = allocator::refuse_huge_pages();
-    log::start(&config.log_level.0, config.log_format);
+    log::start(&config.log_level.0, config.log_format, traces::start(&config)?);
     if let Err(error) = huge_pages_refused {
         tracing::warn!(%error, "cannot switch huge pages off: they may take memory beyond the limit");
     }
@@ -97,6 +98,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     signals.wait_for_stop();
     notify::stopping();
     running.stop().map_err(|error| format!("stopping: {error}"))?;
+    traces::finish();
     tracing::info!("stopped");
     Ok(())
 }

@@ -104,6 +104,37 @@ impl fmt::Display for LogLevel {
     }
 }
 
+/// A share, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "f64")]
+pub struct Ratio(pub f64);
+
+impl TryFrom<f64> for Ratio {
+    type Error = String;
+
+    fn try_from(share: f64) -> Result<Self, String> {
+        match (0.0..=1.0).contains(&share) {
+            true => Ok(Ratio(share)),
+            false => Err(format!("{share} is no share: give a number from 0 to 1, such as 0.1")),
+        }
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let share: f64 = text.parse().map_err(|_| format!("{text:?} is no number from 0 to 1"))?;
+        share.try_into()
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// When the log is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalSync {

@@ -149,6 +149,8 @@ fn filled_server(data_dir: &Path) -> Process {
         // Clients fail to log in all the time.
         ["--log-in-failures", "0"],
         ["--slow-query-threshold", "1u"],
+        // Nobody is there to take them.
+        ["--traces-endpoint", "http://127.0.0.1:1"],
     ];
     let arguments = [&["--auth-enabled"][..], arguments.as_flattened()].concat();
     let server = Process::start(data_dir, &arguments);

@@ -22,6 +22,7 @@ mod settings;
 mod signals;
 mod small;
 mod storage;
+mod traces;
 
 use client::{Request, Response};
 use process::Process;

@@ -20,7 +20,7 @@ use crate::memory::version::{PartitionPast, PartitionVersion, TableVersion};
 use crate::rows::tombstone::{Tombstone, durable_tombstones};
 use crate::stats::add;
 use nyala_core::memory::Component;
-use nyala_core::{Error, ErrorKind, Result, TimeRange};
+use nyala_core::{Error, ErrorKind, Result, TimeRange, span};
 use std::sync::Arc;
 
 /// What a compaction reads.
@@ -106,6 +106,8 @@ impl Maintenance {
         let greatest = metas().map(|meta| meta.max_sequence).max().expect("there are inputs");
         let place = (candidate.partition, inputs.range);
         let running = self.queue.begin_merge(candidate.table, place, &inputs.rowsets);
+        let table = inputs.table.schema.shown_name();
+        let _traced = span!("merge", table, rows = running.rows(), files = inputs.rowsets.len()).entered();
         let merge_inputs = MergeInputs {
             kind: RowsetKind::Rows,
             rowsets: &inputs.rowsets,

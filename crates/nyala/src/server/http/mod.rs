@@ -42,6 +42,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
+use nyala_core::span;
+use nyala_core::span::{Instrument, field};
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
 use nyala_db::users::Principal;
@@ -55,6 +57,7 @@ pub(crate) use response::TrackedBody;
 use response::{Answer, Failure, empty, failure, in_format, status_of, with_body, without_sniffing};
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
@@ -199,7 +202,17 @@ pub async fn answer(
     let requested_id = ["x-request-id", "request-id"].into_iter().find_map(|name| header(&head, name));
     let accepted = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accepted);
-    let answered = check_and_route(&context, &head, &mut incoming, format, client).await;
+    let span = span!(
+        "HTTP request",
+        http.request.method = head.method.as_str(),
+        url.path = head.uri.path(),
+        http.response.status_code = field::Empty,
+        error = field::Empty,
+        traceparent = head.headers.get("traceparent").and_then(|value| value.to_str().ok()),
+    );
+    // It is large: pinned, it is not moved into the span.
+    let answered =
+        pin!(check_and_route(&context, &head, &mut incoming, format, client)).instrument(span.clone()).await;
     let mut response = answered.unwrap_or_else(|rejection| rejected(&context, rejection, format, client));
     if response.status() == StatusCode::UNAUTHORIZED
         && let Some(user) = access::claimed(&head)
@@ -211,6 +224,10 @@ pub async fn answer(
     {
         let what = format!("{} {}", head.method, head.uri.path());
         context.audit.denied(access::claimed(&head).as_deref(), client, &what, reason);
+    }
+    span.record("http.response.status_code", response.status().as_u16());
+    if response.status().is_server_error() {
+        span.record("error", response.status().as_str());
     }
     body::discard(&mut incoming, &head.headers).await;
     context.metrics.requests.answered(head.uri.path(), response.status(), begun.elapsed());

@@ -276,7 +276,7 @@ fn stride_end(frame: &Frame, rows: Range<usize>) -> usize {
 ///
 /// The future is boxed because it is large and would be copied.
 pub(super) async fn start(
-    answering: Pin<Box<impl Future<Output = ()> + Send + 'static>>,
+    answering: impl Future<Output = ()> + Send + Unpin + 'static,
     may_be_light: bool,
     context: &Context,
 ) {

@@ -14,8 +14,9 @@ use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use job::Job;
-use nyala_core::ErrorKind;
+use nyala_core::span::Instrument;
 use nyala_core::store::Freshness;
+use nyala_core::{ErrorKind, span};
 use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql;
@@ -179,7 +180,7 @@ async fn answer(
         output,
     };
     if params.is_true("async") {
-        context.work.spawn(job.run());
+        context.work.spawn(job.run().instrument(span!("execute")));
         context.work.spawn(received.ignore());
         return Ok(empty(StatusCode::NO_CONTENT));
     }

@@ -18,6 +18,7 @@ use futures::FutureExt;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
+use nyala_core::span::{Instrument, Span};
 use nyala_sql::{
     CancelHandle, Outcome, Parameter, RowFormat, RowWriter, Rows, Session, SqlError, SqlResult, SqlState,
     Statement, TEXT_MAX_BYTES,
@@ -91,7 +92,7 @@ pub(super) async fn handle(
             (Err(error), None) => drop(sending.segments.send(Err(AbortedAnswer(error.to_string()))).await),
         }
     };
-    context.work.spawn(AssertUnwindSafe(work).catch_unwind());
+    context.work.spawn(AssertUnwindSafe(work.instrument(Span::current())).catch_unwind());
     let aborted =
         |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the statement failed; the server's log says why");
     has_begun.await.map_err(aborted)?.map_err(|error| failed(&error))?;

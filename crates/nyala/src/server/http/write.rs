@@ -7,6 +7,7 @@ use super::{Context, access, params::Params};
 use crate::server::format::push_string;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
+use nyala_core::span::{Instrument, Span};
 use nyala_core::{Error, ErrorKind};
 use nyala_db::ingest::{LineLimits, ParseErrors, ParseOptions, Precision};
 use nyala_db::quoted;
@@ -85,32 +86,31 @@ pub(super) async fn handle(
     let writer = databases.writer.clone();
     let limit_bytes = context.limits.body_bytes;
     // Decompressing and parsing take long, so the thread pool does both and leaves the threads of connections free.
-    let written = context
-        .work
-        .spawn(async move {
-            let mut body = body.decompressed()?;
-            let of_prometheus = match protocol {
-                Protocol::V1 | Protocol::V2 => None,
-                Protocol::Prometheus => {
-                    let own_tables = writer.catalog().own_tables(&database, &policy);
-                    let lines = Lines::of(&body.bytes, limit_bytes, own_tables, &mut body.charge);
-                    Some(lines.map_err(prometheus::refused)?)
-                }
-            };
-            let lines_bytes = of_prometheus.as_ref().map_or(body.bytes.len(), Lines::len);
-            // Parsed lines take about as much memory again, and so does their record for the log.
-            body.charge.grow(lines_bytes.saturating_mul(2)).map_err(body::refused)?;
-            let written = match &of_prometheus {
-                None => writer.write(&database, &policy, options, &body.bytes).await,
-                Some(lines) => write_samples(&writer, &database, &policy, options, lines).await,
-            };
-            if let Ok(report) = &written {
-                principal.has_written(report.written, body.bytes.len() as u64);
+    let request = Span::current();
+    let write = async move {
+        let mut body = body.decompressed()?;
+        let of_prometheus = match protocol {
+            Protocol::V1 | Protocol::V2 => None,
+            Protocol::Prometheus => {
+                let own_tables = writer.catalog().own_tables(&database, &policy);
+                let lines = Lines::of(&body.bytes, limit_bytes, own_tables, &mut body.charge);
+                Some(lines.map_err(prometheus::refused)?)
             }
-            Ok::<_, Failure>(written)
-        })
-        .await
-        .map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was aborted"))??;
+        };
+        let lines_bytes = of_prometheus.as_ref().map_or(body.bytes.len(), Lines::len);
+        // Parsed lines take about as much memory again, and so does their record for the log.
+        body.charge.grow(lines_bytes.saturating_mul(2)).map_err(body::refused)?;
+        let written = match &of_prometheus {
+            None => writer.write(&database, &policy, options, &body.bytes).await,
+            Some(lines) => write_samples(&writer, &database, &policy, options, lines).await,
+        };
+        if let Ok(report) = &written {
+            principal.has_written(report.written, body.bytes.len() as u64);
+        }
+        Ok::<_, Failure>(written)
+    };
+    let aborted = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was aborted");
+    let written = context.work.spawn(write.instrument(request)).await.map_err(aborted)??;
     match written {
         Ok(report) => answer(&report),
         Err(error) => Err(failure(write_status(&error), error.to_string())),

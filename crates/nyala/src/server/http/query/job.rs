@@ -6,7 +6,8 @@ use super::past;
 use crate::server::audit::Audit;
 use crate::server::format::AnswerWriter;
 use nyala_core::memory::MemoryBudget;
-use nyala_core::{Error, ErrorKind};
+use nyala_core::span::Instrument;
+use nyala_core::{Error, ErrorKind, span};
 use nyala_db::changes::ChangeId;
 use nyala_exec::running::{Query, QueryGuard};
 use nyala_exec::{Chunks, QueryMemory};
@@ -44,7 +45,7 @@ impl Job {
         let is_select = |statement: &Statement| matches!(statement, Statement::Select(_));
         let may_be_light =
             is_short && self.statements.len() <= LIGHT_STATEMENTS && self.statements.iter().all(is_select);
-        output::start(Box::pin(self.run()), may_be_light, context).await;
+        output::start(Box::pin(self.run()).instrument(span!("execute")), may_be_light, context).await;
     }
 
     pub(super) async fn run(mut self) {

@@ -5,7 +5,7 @@ use super::super::Context;
 use super::super::params::Params;
 use super::super::response::{Failure, failure, status_of};
 use hyper::StatusCode;
-use nyala_core::Error;
+use nyala_core::{Error, span};
 use nyala_db::users::Principal;
 use nyala_exec::QueryMemory;
 use nyala_query::influxql::{self, Regex, Statement};
@@ -45,7 +45,7 @@ impl<'a> QueryText<'a> {
     ) -> Result<Vec<Statement>, Failure> {
         let broken = |_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the query was aborted");
         let (statements, regexes) = if self.is_short() {
-            self.parsed(principal)?
+            span!("parse").in_scope(|| self.parsed(principal))?
         } else {
             // The text itself is kept for SHOW QUERIES.
             let text_bytes = self.query.len() + self.values.len();
