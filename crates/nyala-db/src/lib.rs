@@ -10,6 +10,7 @@ pub mod correct;
 pub mod daemons;
 mod delete;
 pub mod feed;
+pub mod handover;
 pub mod idle;
 pub mod ingest;
 pub mod moving;

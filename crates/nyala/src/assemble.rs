@@ -40,6 +40,7 @@ use nyala_core::store::emulate;
 use nyala_core::{Error, Result};
 use nyala_db::catalog::Catalog;
 use nyala_db::feed::Feed;
+use nyala_db::handover::Handover;
 use nyala_db::idle::IdleRules;
 use nyala_db::users::{QuotaKind, Users};
 use nyala_db::write::LineWriter;
@@ -201,7 +202,7 @@ impl Running {
                 return Err(error);
             }
         };
-        let Opened { storage, catalog, lead, copies, .. } = now_open.clone();
+        let Opened { storage, catalog, lead, copies, handover, .. } = now_open.clone();
         // The cell was empty.
         let _ = opened.set(now_open);
         let upkeep_interval = match config.series_idle_after.0 {
@@ -269,6 +270,7 @@ impl Running {
             #[cfg(feature = "sql")]
             sql,
             copies,
+            handover,
             memory,
             answer_buffers,
             body_buffers,
@@ -361,8 +363,14 @@ fn open_databases(
         series_bytes_max: series_limit_bytes(config) / 4 * 3,
         ..IdleRules::default()
     };
-    let catalog =
-        Arc::new(work.block_on(Catalog::open(emulate::complete(storage.store())))?.with_idle_rules(rules));
+    let store = emulate::complete(storage.store());
+    // Writers on other servers would not be held off.
+    let handover = match store.capabilities().is_shared {
+        true => None,
+        false => Some(Handover::open(store.clone())),
+    };
+    let store = handover.as_ref().map_or(store, Handover::store);
+    let catalog = Arc::new(work.block_on(Catalog::open(store))?.with_idle_rules(rules));
     catalog.users().set_scram_iterations(config.scram_iterations);
     catalog.users().log_ins().set_free(config.log_in_failures);
     if let Some(damage) = catalog.damage() {
@@ -374,11 +382,13 @@ fn open_databases(
         );
     }
     let damaged_places = losses.len() as u64 + u64::from(catalog.damage().is_some());
-    let lead = Arc::new(work.block_on(Lead::open(catalog.store(), config, context.started_ns))?);
+    let lead = Lead::open(catalog.store(), handover.clone(), config, context.started_ns);
+    let lead = Arc::new(work.block_on(lead)?);
+    handover.iter().for_each(|handover| handover.refuse_if_left());
     let copied = storage.clone();
     let copy_to = Box::new(move |dir: &Path| copied.copy_to(dir));
     let copies = Arc::new(Copies::new(config.data_dir.clone(), copy_to, context.clock.clone()));
-    Ok(Opened { storage, catalog, lead, copies, damaged_places })
+    Ok(Opened { storage, catalog, lead, copies, handover, damaged_places })
 }
 
 /// The list of running queries, which tells of slow ones if they are asked for.
@@ -407,6 +417,8 @@ struct Opened {
     catalog: Arc<Catalog>,
     lead: Arc<Lead>,
     copies: Arc<Copies>,
+    /// If the server has its store for itself.
+    handover: Option<Arc<Handover>>,
     /// How many places of the store are damaged or lost.
     damaged_places: u64,
 }
@@ -421,8 +433,12 @@ fn audit_file(config: &Config, clock: &ClockRef) -> std::result::Result<Option<A
 /// Lists the problems of the store.
 fn checks(opened: Arc<OnceLock<Opened>>, audit: Arc<Audit>) -> Checks {
     Arc::new(move || {
-        let Some(Opened { storage, damaged_places, .. }) = opened.get() else { return Vec::new() };
+        let Some(Opened { storage, handover, damaged_places, .. }) = opened.get() else { return Vec::new() };
         let mut checks = storage.checks();
+        if let Some(to) = handover.as_ref().and_then(|handover| handover.left_to()) {
+            let message = format!("writes are not taken: everything was moved to {to}");
+            checks.push(Check { name: "writes", fails: true, message });
+        }
         checks.extend(audit.check());
         if *damaged_places > 0 {
             let message = format!(
@@ -446,7 +462,7 @@ fn metric_sources(
     let (opened, checks) = (opened.clone(), checks.clone());
     let (memory, connections) = (memory.clone(), connections.clone());
     let of_storage = move || {
-        let Some(Opened { storage, catalog, lead, copies, damaged_places }) = opened.get() else {
+        let Some(Opened { storage, catalog, lead, copies, damaged_places, .. }) = opened.get() else {
             return Vec::new();
         };
         let mut metrics = storage.metrics();

@@ -95,7 +95,9 @@ pub async fn upkeep(
         if let Err(error) = catalog.learn_presence().await {
             tracing::warn!(%error, "cannot update which series have points at which time: queries visit more series than needed");
         }
-        if let Err(error) = catalog.evict_idle_series(clock.now_ns()).await {
+        if lead.is_held()
+            && let Err(error) = catalog.evict_idle_series(clock.now_ns()).await
+        {
             tracing::warn!(%error, "cannot move idle series out of memory");
         }
         index_memory.set(catalog.measure_series_memory() as u64);

@@ -7,30 +7,40 @@ use crate::server::statistics::{hostname, shown};
 use nyala_core::Result;
 use nyala_core::store::StoreRef;
 use nyala_db::daemons::{Daemon, Daemons, HEARTBEAT_INTERVAL};
+use nyala_db::handover::Handover;
 use nyala_query::report::{Datum, Report};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a stop waits until the others know of it.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether this server leads; always if it has its store for itself.
-pub struct Lead(Option<Daemons>);
+/// Whether this server leads; always if it has its store for itself, and has not handed it over.
+pub struct Lead {
+    daemons: Option<Daemons>,
+    handover: Option<Arc<Handover>>,
+}
 
 impl Lead {
     /// Joins the servers of a store.
-    pub async fn open(store: &StoreRef, config: &Config, started_ns: i64) -> Result<Self> {
+    pub async fn open(
+        store: &StoreRef,
+        handover: Option<Arc<Handover>>,
+        config: &Config,
+        started_ns: i64,
+    ) -> Result<Self> {
         let own = Daemon {
             address: config.http_bind.to_string(),
             host: hostname(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_ns,
         };
-        Ok(Self(Daemons::open(store, own).await?))
+        Ok(Self { daemons: Daemons::open(store, own).await?, handover })
     }
 
     /// Tells the others again and again that this server is there.
     pub async fn keep(&self) {
-        let Some(daemons) = &self.0 else { return };
+        let Some(daemons) = &self.daemons else { return };
         let mut ticks = tokio::time::interval(HEARTBEAT_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut has_failed, mut has_led) = (false, false);
@@ -50,12 +60,13 @@ impl Lead {
 
     /// Whether this server leads at this moment.
     pub fn is_held(&self) -> bool {
-        self.0.as_ref().is_none_or(Daemons::leads)
+        let takes_changes = self.handover.as_ref().is_none_or(|handover| handover.takes_changes());
+        takes_changes && self.daemons.as_ref().is_none_or(Daemons::leads)
     }
 
     /// Returns when this server does not lead any more.
     pub async fn lost(&self) {
-        match &self.0 {
+        match &self.daemons {
             Some(daemons) => daemons.lead_lost().await,
             None => std::future::pending().await,
         }
@@ -63,7 +74,7 @@ impl Lead {
 
     /// Says that this server is going, so that another leads at once. [`Self::keep`] does not run any more.
     pub async fn leave(&self) {
-        let Some(daemons) = &self.0 else { return };
+        let Some(daemons) = &self.daemons else { return };
         let left = tokio::time::timeout(LEAVE_TIMEOUT, daemons.leave()).await;
         if !matches!(left, Ok(Ok(()))) {
             tracing::info!("the other servers find out by themselves that this one is gone");
@@ -72,7 +83,7 @@ impl Lead {
 
     /// Numbers of servers for `/metrics`.
     pub fn metrics(&self) -> Vec<Metric> {
-        let Some(daemons) = &self.0 else { return Vec::new() };
+        let Some(daemons) = &self.daemons else { return Vec::new() };
         let all = daemons.all().len() as u64;
         vec![
             Metric::gauge("nyala_daemons", "Servers that use this store.", all),
@@ -86,7 +97,7 @@ impl Lead {
 
     /// The report `daemons`, one for each server.
     pub fn reports(&self) -> Vec<Report> {
-        let all = self.0.as_ref().map(Daemons::all).unwrap_or_default();
+        let all = self.daemons.as_ref().map(Daemons::all).unwrap_or_default();
         let report = |known: nyala_db::daemons::KnownDaemon| {
             let Daemon { address, host, version, started_ns } = known.daemon;
             let values = [

@@ -51,6 +51,11 @@ pub(super) fn record_prefix(table: TableId) -> [u8; 4] {
     table.0.to_be_bytes()
 }
 
+/// The table whose points a record is about.
+pub(crate) fn recorded_table(key: &[u8]) -> Option<TableId> {
+    key.first_chunk::<4>().map(|table| TableId(u32::from_be_bytes(*table)))
+}
+
 pub(super) fn record_key(table: TableId, kind: u8, rest: &[u8]) -> Vec<u8> {
     [&record_prefix(table)[..], &[kind], rest].concat()
 }

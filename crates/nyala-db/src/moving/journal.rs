@@ -1,22 +1,28 @@
 //! How far a move has come: records in the target itself, under the name `nyala.move`. While they are there, no server opens the
 //! target. A move that is started again finds them, whatever machine it is started on.
 //!
-//! A record is written when everything that it tells is durable. It names the sequence of the source up to which rows were
-//! copied: if the source was changed since, these rows are compared once more.
+//! A record is written when everything that it tells is durable. It names the state of the source that the rows are of
+//! (`position`): what was changed since is compared once more.
 
+use super::position::Done;
 use crate::catalog::UNFINISHED_MOVE_TABLE;
 use crate::records::{Records, table_named};
 use nyala_core::store::StoreRef;
-use nyala_core::{Error, Result, Sequence, TimeRange};
+use nyala_core::{Error, Result, TableId, TimeRange};
+use std::collections::BTreeMap;
 
 /// The record that says where the rows come from.
 const SOURCE: &[u8] = b"source";
 /// What other keys begin with: the length of a table's name, the name, and the bounds of a range of times follow.
 const DONE: &str = "done\0";
+/// The range under which records of series are noted: no rows have it.
+pub(super) const SERIES: TimeRange = TimeRange { start_ns: 0, end_ns: 0 };
 
 pub(super) struct Journal {
     records: Records,
     store: StoreRef,
+    /// What is done, by keys: read once, because each look at a cluster takes its time.
+    done: BTreeMap<Vec<u8>, Done>,
 }
 
 impl Journal {
@@ -39,37 +45,31 @@ impl Journal {
             Some(_) => {}
             None => records.write(vec![records.put([(SOURCE, source.as_bytes())])]).await?,
         }
-        Ok((Self { records, store: store.clone() }, is_known))
+        let mut done = BTreeMap::new();
+        let add = |key: &[u8], value: &[u8]| done.extend(read_done(value).map(|read| (key.to_vec(), read)));
+        records.visit(DONE.as_bytes(), add).await?;
+        Ok((Self { records, store: store.clone(), done }, is_known))
     }
 
-    /// How many rows of a range of times of a table are there, if they are those that the source had at a sequence.
-    pub(super) async fn done(
-        &self,
-        table: &str,
-        range: TimeRange,
-        sequence: Sequence,
-    ) -> Result<Option<u64>> {
-        let found = self.records.find(&key(table, range)).await?;
-        let number = |bytes: &[u8]| bytes.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
-        let read = found.and_then(|value| Some((number(&value)?, number(value.get(8..)?)?)));
-        Ok(read.filter(|(known, _)| *known == sequence.0).map(|(_, rows)| rows))
+    /// What is there of a range of times of a table, or of its records of series.
+    pub(super) fn done(&self, table: &str, range: TimeRange) -> Option<Done> {
+        self.done.get(&key(table, range)).copied()
     }
 
-    /// Notes that a range is done.
-    pub(super) async fn add(
-        &self,
-        table: &str,
-        range: TimeRange,
-        sequence: Sequence,
-        rows: u64,
-    ) -> Result<()> {
-        let value = [sequence.0.to_le_bytes(), rows.to_le_bytes()].concat();
-        self.records.write(vec![self.records.put([(&*key(table, range), &*value)])]).await
+    /// Notes what is there.
+    pub(super) async fn add(&mut self, table: &str, range: TimeRange, done: Done) -> Result<()> {
+        let numbers = [done.epoch, done.number, done.rows].map(u64::to_le_bytes).concat();
+        let value = [&done.table.0.to_le_bytes()[..], &numbers].concat();
+        let key = key(table, range);
+        self.records.write(vec![self.records.put([(&*key, &*value)])]).await?;
+        self.done.insert(key, done);
+        Ok(())
     }
 
     /// Forgets what is done of a table.
-    pub(super) async fn forget(&self, table: &str) -> Result<()> {
+    pub(super) async fn forget(&mut self, table: &str) -> Result<()> {
         let prefix = prefix(table);
+        self.done.retain(|key, _| !key.starts_with(&prefix));
         self.records.remove_between(&prefix, &prefix).await
     }
 
@@ -77,6 +77,16 @@ impl Journal {
     pub(super) async fn remove(self) -> Result<()> {
         self.store.drop_table(self.records.table()).await
     }
+}
+
+/// `None`: another version wrote it in another form.
+fn read_done(value: &[u8]) -> Option<Done> {
+    let (table, numbers) = value.split_first_chunk::<4>()?;
+    let (epoch, numbers) = numbers.split_first_chunk::<8>()?;
+    let (number, rows) = numbers.split_first_chunk::<8>()?;
+    let (epoch, number) = (u64::from_le_bytes(*epoch), u64::from_le_bytes(*number));
+    let rows = u64::from_le_bytes(rows.try_into().ok()?);
+    Some(Done { table: TableId(u32::from_le_bytes(*table)), epoch, number, rows })
 }
 
 fn prefix(table: &str) -> Vec<u8> {

@@ -12,6 +12,7 @@ mod cursor;
 mod journal;
 mod level;
 mod plan;
+mod position;
 mod settings;
 mod tables;
 mod tally;
@@ -19,15 +20,17 @@ mod writer;
 
 pub use level::Levelled;
 pub use plan::MovedTable;
+pub use position::Position;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, UNFINISHED_MOVE_TABLE};
 use crate::records::table_named;
 use columns::Columns;
-use journal::Journal;
+use journal::{Journal, SERIES};
 use level::level;
 use nyala_core::store::{Freshness, SnapshotRef, Store, StoreRef};
-use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
+use nyala_core::{Error, Result, TableId, TimeRange};
 use plan::Plan;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tally::Tallies;
 
@@ -40,11 +43,14 @@ pub struct Move {
     target: StoreRef,
     plan: Plan,
     journal: Journal,
-    /// What the source had when it was opened.
-    sequence: Sequence,
+    /// The state of the source when it was opened.
+    position: Position,
     is_resumed: bool,
     /// The tables of the target, by those of the source.
     ids: settings::Ids,
+    /// What was not known to be equal before, by places of tables.
+    doubted: BTreeMap<usize, Vec<TimeRange>>,
+    read_rows: u64,
 }
 
 /// Rows of a table that were compared.
@@ -62,25 +68,26 @@ pub struct Comparison {
 
 impl Move {
     /// Begins a move of everything but what `skip` names, or goes on with one. `from`: the source, by a name that it has
-    /// everywhere, and its sequence before the catalog was opened, which may have changed records.
+    /// everywhere, and its position before the catalog was opened, which may have changed records.
     ///
     /// # Errors
     /// If the target is not empty and has no such move, or cannot hold something.
     pub async fn begin(
         source: Arc<Catalog>,
         target: StoreRef,
-        (from, sequence): (&str, Sequence),
+        (from, position): (&str, Position),
         skip: &[String],
     ) -> Result<Self> {
         let plan = Plan::of(&source, target.capabilities(), skip)?;
         let (journal, is_resumed) = Journal::open(&target, from).await?;
-        let begun = Self { source, target, plan, journal, sequence, is_resumed, ids: settings::Ids::new() };
+        let (ids, doubted, read_rows) = Default::default();
+        let mut begun = Self { source, target, plan, journal, position, is_resumed, ids, doubted, read_rows };
         begun.drop_surplus().await?;
         Ok(begun)
     }
 
     /// Drops what was moved before and is not to be moved any more.
-    async fn drop_surplus(&self) -> Result<()> {
+    async fn drop_surplus(&mut self) -> Result<()> {
         for (table, schema) in self.target.tables() {
             let is_moved = self.plan.tables.iter().any(|moved| moved.schema.name == schema.name);
             if plan::has_rows(&schema) && !is_moved {
@@ -124,19 +131,14 @@ impl Move {
 
     /// Moves the rows of a table, by its place in [`Self::tables`]. `watch` is told how many rows were passed.
     pub async fn move_rows(&mut self, place: usize, watch: &mut (dyn FnMut(u64) + Send)) -> Result<Levelled> {
-        let table = &self.plan.tables[place];
-        let moved = self.move_table(table, watch).await;
-        let (id, levelled) = moved.map_err(|error| error.context(&table.shown))?;
-        self.ids.insert(table.source, id);
-        Ok(levelled)
+        let moved = self.move_table(place, watch).await;
+        moved.map_err(|error| error.context(&self.plan.tables[place].shown))
     }
 
-    async fn move_table(
-        &self,
-        table: &MovedTable,
-        watch: &mut (dyn FnMut(u64) + Send),
-    ) -> Result<(TableId, Levelled)> {
+    async fn move_table(&mut self, place: usize, watch: &mut (dyn FnMut(u64) + Send)) -> Result<Levelled> {
+        let table = &self.plan.tables[place];
         let (id, is_new) = tables::open(&self.target, &table.schema).await?;
+        self.ids.insert(table.source, id);
         let name = &table.schema.name;
         if is_new {
             self.journal.forget(name).await?;
@@ -144,29 +146,70 @@ impl Move {
         let columns = Columns::of(&table.schema);
         let mut levelled = Levelled::default();
         for range in ranges(table, (&**self.source.store(), table.source), (&*self.target, id)).await? {
-            if let Some(rows) = self.journal.done(name, range, self.sequence).await? {
-                levelled.rows += rows;
-                watch(rows);
-                continue;
+            let done = self.journal.done(name, range);
+            let parts = match &done {
+                Some(done) => self.position.changed_since(done, table.source, range),
+                None => vec![range],
+            };
+            let known_rows = done.filter(|_| parts != [range]).map_or(0, |done| done.rows);
+            watch(known_rows);
+            let mut part_rows = Levelled::default();
+            for part in &parts {
+                let (from, to) = (self.snapshot().await?, self.target.snapshot(Freshness::Latest).await?);
+                let new = from.scan(columns.request(table.source, *part)).await?;
+                let old = to.scan(columns.request(id, *part)).await?;
+                part_rows.add(level(&columns, new, old, (&self.target, id), watch).await?);
             }
-            let (from, to) = (self.snapshot().await?, self.target.snapshot(Freshness::Latest).await?);
-            let new = from.scan(columns.request(table.source, range)).await?;
-            let old = to.scan(columns.request(id, range)).await?;
-            let part = level(&columns, new, old, (&self.target, id), watch).await?;
-            self.journal.add(name, range, self.sequence, part.rows).await?;
-            levelled.add(part);
+            let Levelled { inserted, deleted, .. } = part_rows;
+            let rows = match parts == [range] {
+                true => part_rows.rows,
+                false => (known_rows + inserted).saturating_sub(deleted),
+            };
+            levelled.add(Levelled { rows, ..part_rows });
+            self.read_rows += part_rows.rows;
+            if !parts.is_empty() {
+                self.journal.add(name, range, self.position.done(table.source, rows)).await?;
+                self.doubted.entry(place).or_default().extend(parts);
+            }
         }
-        Ok((id, levelled))
+        Ok(levelled)
+    }
+
+    /// How many rows of the source were read, because they were not known to be equal.
+    pub fn read_rows(&self) -> u64 {
+        self.read_rows
+    }
+
+    /// Compares what was not known to be equal before this was begun, by places of tables.
+    pub async fn compare_doubted(&self) -> Result<Vec<(usize, Comparison)>> {
+        let mut all = Vec::new();
+        for (place, ranges) in &self.doubted {
+            let table = &self.plan.tables[*place];
+            let stores = (self.source.store(), &self.target);
+            let compared = compare_within(stores, table, Some(ranges), &mut |_| ()).await;
+            all.push((*place, compared.map_err(|error| error.context(&table.shown))?));
+        }
+        Ok(all)
     }
 
     /// Moves everything but rows, after the rows of all tables. Returns the number of records of series.
-    pub async fn move_settings(&self) -> Result<u64> {
+    pub async fn move_settings(&mut self) -> Result<u64> {
         let snapshot = self.snapshot().await?;
         let mut series = 0;
         for table in &self.plan.tables {
             let id = self.ids.get(&table.source).copied();
             let id = id.ok_or_else(|| Error::invalid("the rows of a table were not moved yet"))?;
-            series += settings::move_series(&self.source, &snapshot, &self.target, table, id).await?;
+            let name = &table.schema.name;
+            let done = self.journal.done(name, SERIES);
+            series += match done.filter(|done| !self.position.is_series_changed(done, table.source)) {
+                Some(done) => done.rows,
+                None => {
+                    let moved =
+                        settings::move_series(&self.source, &snapshot, &self.target, table, id).await?;
+                    self.journal.add(name, SERIES, self.position.done(table.source, moved)).await?;
+                    moved
+                }
+            };
         }
         let Plan { skipped, .. } = &self.plan;
         settings::move_records(&self.source, &snapshot, &self.target, &self.ids, skipped).await?;
@@ -174,7 +217,7 @@ impl Move {
     }
 
     /// Forgets that the rows of a table are done: both sides differ. They are made equal when the move goes on.
-    pub async fn doubt(&self, place: usize) -> Result<()> {
+    pub async fn doubt(&mut self, place: usize) -> Result<()> {
         self.journal.forget(&self.plan.tables[place].schema.name).await
     }
 
@@ -192,11 +235,26 @@ pub fn tables_of(source: &Catalog, target: &StoreRef, skip: &[String]) -> Result
     Ok(Plan::of(source, target.capabilities(), skip)?.tables)
 }
 
+/// Whether a store has everything that was moved to it: servers open it.
+pub fn is_finished(target: &StoreRef) -> bool {
+    table_named(target, UNFINISHED_MOVE_TABLE).is_none() && !target.tables().is_empty()
+}
+
 /// Compares the rows of a table on both sides, by count and checksum of each day.
 pub async fn compare(
     source: &StoreRef,
     target: &StoreRef,
     table: &MovedTable,
+    watch: &mut (dyn FnMut(u64) + Send),
+) -> Result<Comparison> {
+    compare_within((source, target), table, None, watch).await
+}
+
+/// The same of some ranges of times that do not overlap, or of all.
+async fn compare_within(
+    (source, target): (&StoreRef, &StoreRef),
+    table: &MovedTable,
+    within: Option<&[TimeRange]>,
     watch: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Comparison> {
     let Some((id, schema)) = table_named(target, &table.schema.name) else {
@@ -214,7 +272,11 @@ pub async fn compare(
     }
     let columns = Columns::of(&table.schema);
     let (mut own, mut others) = (Tallies::new(), Tallies::new());
-    for range in ranges(table, (&**source, table.source), (&**target, id)).await? {
+    let all = match within {
+        Some(ranges) => ranges.to_vec(),
+        None => ranges(table, (&**source, table.source), (&**target, id)).await?,
+    };
+    for range in all {
         let (from, to) =
             (source.snapshot(Freshness::Latest).await?, target.snapshot(Freshness::Latest).await?);
         let new = from.scan(columns.request(table.source, range)).await?;

@@ -52,6 +52,7 @@ pub(super) enum Ended {
 }
 
 /// A server that answers.
+#[derive(Clone)]
 pub(super) struct Server {
     target: Target,
     headers: String,
@@ -62,7 +63,7 @@ impl Server {
         Self::at(&args.url, &args.access)
     }
 
-    pub(super) fn at(url: &str, access: &AccessArgs) -> Result<Self, String> {
+    pub(in crate::cli) fn at(url: &str, access: &AccessArgs) -> Result<Self, String> {
         let (target, credentials) = nyala_shell::access(access, url)?;
         let headers = format!("{credentials}User-Agent: nyala-backup\r\nConnection: close\r\n");
         Ok(Self { target, headers })
@@ -117,9 +118,20 @@ impl Server {
     }
 
     fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>, String> {
+        self.ask_for(method, path, body, ANSWER_BYTES_MAX)
+    }
+
+    /// Sends a request whose answer has no more bytes than that.
+    pub(super) fn ask_for(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        limit_bytes: usize,
+    ) -> Result<Vec<u8>, String> {
         let mut connection = Connection::new(&self.target, TIMEOUT).patient();
         let mut answer = Vec::new();
-        let collect = Body::Collect { into: &mut answer, limit_bytes: ANSWER_BYTES_MAX };
+        let collect = Body::Collect { into: &mut answer, limit_bytes };
         let response = connection.request(method, path, &self.headers, body, collect);
         let status = response.map_err(|error| error.to_string())?.status;
         let text = || match answer.is_empty() {

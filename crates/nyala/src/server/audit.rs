@@ -208,14 +208,23 @@ impl Audit {
 
     /// A backup was begun, finished or given up.
     pub(super) fn backup(&self, what: &str, name: &str, user: Option<&str>, client: Option<IpAddr>) {
+        self.operated("backup", &format!("{what} {name}"), user, client);
+    }
+
+    /// A move to another store has come to a step that clients notice.
+    pub(super) fn moving(&self, what: &str, user: Option<&str>, client: Option<IpAddr>) {
+        self.operated("move", what, user, client);
+    }
+
+    fn operated(&self, event: &'static str, what: &str, user: Option<&str>, client: Option<IpAddr>) {
+        let what = shown(what);
         if let Some(file) = &self.file {
-            let words = format!("{what} {name}");
-            let (event, what) = ("backup", Some(&*words));
+            let what = Some(&*what);
             file.write(Event { event, result: "done", user, client, what, ..Event::default() });
         }
         if let Some(left_out) = self.changes.next() {
-            let (name, user, client) = (shown(name), user.map(shown), client.map(tracing::field::display));
-            tracing::info!(what, name, user, client, left_out, "backup");
+            let (user, client) = (user.map(shown), client.map(tracing::field::display));
+            tracing::info!(what, user, client, left_out, "{event}");
         }
     }
 

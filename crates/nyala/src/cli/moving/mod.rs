@@ -2,6 +2,8 @@
 //!
 //! `place` opens both sides. What is moved, and how, is in `nyala_db::moving`; here are progress, report and exit code.
 
+mod handover;
+mod online;
 mod place;
 mod report;
 
@@ -12,7 +14,7 @@ use nyala_bench::report::progress::Progress;
 use nyala_core::store::StoreRef;
 use nyala_db::catalog::Catalog;
 use nyala_db::daemons;
-use nyala_db::moving::{self, Move, MovedTable};
+use nyala_db::moving::{self, Levelled, Move, MovedTable};
 use place::{LogInArgs, Opened, Place};
 use report::Report;
 use std::process::ExitCode;
@@ -23,11 +25,13 @@ use tokio::runtime::Runtime;
 pub(super) const EXAMPLES: &str = "\
 Everything is moved: databases, policies, users, tokens, continuous queries, subscriptions, measurements, tables and views of SQL.
 The history (--history) and the list of changes stay behind. The source is read and not changed, and is still there afterwards.
-Its server must be stopped, or its daemons, and the target must be new: a directory that is empty or not there, or a prefix that
-the cluster does not know. No server opens the target before the move is finished.
+A directory must have no server then, and a cluster no daemons, and the target must be new: a directory that is empty or not there,
+or a prefix that the cluster does not know. No server opens the target before the move is finished.
 
-To stop for a shorter time, move from the running server first (--from http://127.0.0.1:8086, on its machine, as its user or as
-root): what it has at this moment is copied. Then stop it, and move from its directory: only what has changed since is written.
+A server may go on meanwhile (--from http://127.0.0.1:8086 --cut-over, on its machine, as its user or as root): what is written
+is moved in rounds. At the end writes are answered with 503 (send it again) for some seconds, until nothing is left to move, and
+then for good: start the daemons of the target, and send clients there. Without --cut-over there is one round, and the server goes
+on; it may be repeated. --give-up has the server take writes again, as long as the move is not finished.
 
 At the end both sides are read again, and counts and checksums are compared per measurement and day. A move that was interrupted
 goes on where it was when it is started again.
@@ -37,8 +41,8 @@ again.
 
 Examples:
   nyala move --from /var/lib/nyala --to kudu://master-1:7051,master-2:7051,master-3:7051
-  nyala move --from http://127.0.0.1:8086 --to kudu://master-1:7051      while the server runs; then stop it, and:
-  nyala move --from /var/lib/nyala --to kudu://master-1:7051
+  nyala move --from http://127.0.0.1:8086 --to kudu://master-1:7051 --cut-over
+                                                                         while clients write
   nyala move --from kudu://master-1:7051 --to /var/lib/nyala-new         back
   nyala move --from /var/lib/nyala --to kudu://master-1:7051 --compare   compare only, also later
   nyala move --from /var/lib/nyala --to kudu://master-1:7051 --skip db.big_table
@@ -62,6 +66,15 @@ pub(super) struct MoveArgs {
     /// Compare both sides, and move nothing
     #[arg(long)]
     compare: bool,
+    /// Go on until everything is moved while clients write, and then have the server take no writes any more
+    #[arg(long, conflicts_with = "compare")]
+    cut_over: bool,
+    /// The longest time for which writes may be held off at the end; after that they go on, and the move is not finished
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    stop_limit: u64,
+    /// Have the server take writes again, and leave the move unfinished
+    #[arg(long, conflicts_with_all = ["compare", "cut_over"])]
+    give_up: bool,
     /// The most memory that the store of a directory takes meanwhile
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     memory_limit: ByteSize,
@@ -94,6 +107,12 @@ fn move_all(args: &MoveArgs) -> Result<bool, String> {
         .enable_all()
         .build()
         .map_err(|error| format!("starting threads: {error}"))?;
+    if args.give_up {
+        return online::give_up(args, &work);
+    }
+    if args.cut_over {
+        return online::cut_over(args, &work);
+    }
     let source = Opened::to_read(&args.from, &args.log_in, args.memory_limit, work.handle())?;
     check_alone(&work, &source)?;
     let opening = |error: nyala_core::Error| format!("opening {}: {error}", args.from);
@@ -136,27 +155,7 @@ fn move_and_compare(
     (source, target): (&Opened, &Opened),
     report: &mut Report,
 ) -> Result<bool, String> {
-    let begun =
-        Move::begin(catalog.clone(), target.store.clone(), (&source.name, source.sequence), &args.skip);
-    let mut moving = work.block_on(begun).map_err(|error| format!("moving to {}: {error}", args.to))?;
-    let again = |error: nyala_core::Error| {
-        format!("moving {error}. What was moved before is there: start the same command again to go on")
-    };
-    if moving.is_resumed() {
-        report.note("the move had been begun before".to_owned());
-    }
-    moving.notes().iter().for_each(|note| report.note(note.clone()));
-    let total = work.block_on(moving.estimate_rows()).map_err(again)?;
-    let mut progress = Shown::start("moving", total);
-    for place in 0..moving.tables().len() {
-        progress.name.clone_from(&moving.tables()[place].shown);
-        let moved = work.block_on(moving.move_rows(place, &mut |rows| progress.add(rows))).map_err(again)?;
-        report.moved.add(moved);
-    }
-    progress.name = "series, databases and users".to_owned();
-    progress.add(0);
-    report.series_records = work.block_on(moving.move_settings()).map_err(again)?;
-    progress.clear();
+    let mut moving = move_once(work, args, catalog, (source, target), report)?;
     let stores = (&source.store, &target.store);
     let differing = compare(work, stores, moving.tables(), report.moved.rows, report)?;
     let is_equal = differing.is_empty();
@@ -168,6 +167,38 @@ fn move_and_compare(
         if is_equal && !source.is_running() { moving.finish().await } else { Ok(()) }
     });
     ended.map_err(again).map(|()| is_equal)
+}
+
+/// Moves everything that is not there yet.
+fn move_once(
+    work: &Runtime,
+    args: &MoveArgs,
+    catalog: &Arc<Catalog>,
+    (source, target): (&Opened, &Opened),
+    report: &mut Report,
+) -> Result<Move, String> {
+    let from = (&*source.name, source.position.clone());
+    let begun = Move::begin(catalog.clone(), target.store.clone(), from, &args.skip);
+    let mut moving = work.block_on(begun).map_err(|error| format!("moving to {}: {error}", args.to))?;
+    report.begun(&moving);
+    let total = work.block_on(moving.estimate_rows()).map_err(again)?;
+    let mut progress = Shown::start("moving", total);
+    let mut moved = Levelled::default();
+    for place in 0..moving.tables().len() {
+        progress.name.clone_from(&moving.tables()[place].shown);
+        moved.add(work.block_on(moving.move_rows(place, &mut |rows| progress.add(rows))).map_err(again)?);
+    }
+    progress.name = "series, databases and users".to_owned();
+    progress.add(0);
+    let series_records = work.block_on(moving.move_settings()).map_err(again)?;
+    progress.clear();
+    report.add(moved, series_records);
+    Ok(moving)
+}
+
+/// What to say when a move was interrupted.
+fn again(error: nyala_core::Error) -> String {
+    format!("moving {error}. What was moved before is there: start the same command again to go on")
 }
 
 /// Compares tables, and returns the places of those that differ.

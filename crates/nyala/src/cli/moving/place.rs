@@ -1,15 +1,16 @@
 //! From where, and where to: a data directory, a running server on this machine, or an Apache Kudu cluster.
 
+use super::handover::MovedServer;
 use crate::backup::names_in;
 use crate::cli::backup::source::Source;
-use crate::cli::server::{Ended, Server};
+use crate::cli::server::Ended;
 use crate::config::{ByteSize, GivenConfig, StoreKind};
 use crate::descriptors;
 use crate::storage::{self, Storage};
 use clap::Args;
-use nyala_core::Sequence;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{Freshness, StoreRef, emulate};
+use nyala_db::moving::Position;
 use nyala_shell::AccessArgs;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Args)]
 pub(super) struct LogInArgs {
     #[command(flatten)]
-    access: AccessArgs,
+    pub(super) access: AccessArgs,
     /// What names of tables in the cluster begin with
     #[arg(long, value_name = "NAME", env = "NYALA_KUDU_PREFIX", default_value = "nyala")]
     kudu_prefix: String,
@@ -102,8 +103,8 @@ pub(super) struct Opened {
     /// Of a running server, what is read.
     _copy: Option<HeldCopy>,
     is_running: bool,
-    /// How far it had come when it was opened.
-    pub(super) sequence: Sequence,
+    /// Its state when it was opened.
+    pub(super) position: Position,
 }
 
 /// A copy that is removed at the end, whatever the end is.
@@ -126,7 +127,9 @@ impl Opened {
     ) -> Result<Self, String> {
         let dir = match place {
             Place::Directory(dir) => dir,
-            Place::Server(url) => return Self::of_server(url, &log_in.access, memory_limit, work),
+            Place::Server(url) => {
+                return Self::of_server(&MovedServer::at(url, &log_in.access)?, memory_limit);
+            }
             Place::Kudu(_) => return Self::open(place, log_in, memory_limit, work),
         };
         if !is_data_directory(dir)? {
@@ -140,27 +143,24 @@ impl Opened {
         Self::of(place, log_in, storage, work)
     }
 
-    /// Opens a copy that a server makes of its store.
-    fn of_server(
-        url: &str,
-        access: &AccessArgs,
-        memory_limit: ByteSize,
-        work: &Handle,
-    ) -> Result<Self, String> {
+    /// Opens a copy that a server makes of its store, with what was changed since earlier copies.
+    pub(super) fn of_server(server: &MovedServer, memory_limit: ByteSize) -> Result<Self, String> {
         descriptors::raise_limit();
-        let copy = HeldCopy(Source::of_server(Server::at(url, access)?)?);
+        // In this order: what the copy lacks is told after the mark, and what it has before it is read.
+        let mark = server.mark()?;
+        let copy = HeldCopy(Source::of_server(server.server.clone())?);
+        let position = Position::of_copy(mark, server.changed(mark)?);
         let dir = &copy.0.place.dir;
         let memory = MemoryBudget::new(memory_limit.0 as u64);
         let opened = storage::open_copy(dir, &memory, copy.0.copy.time_ns, Duration::ZERO);
-        let storage = opened.map_err(|error| format!("opening the copy of {url}: {error}"))?;
+        let storage = opened.map_err(|error| format!("opening the copy of the server: {error}"))?;
         if let Some(loss) = storage.losses().first() {
-            return Err(format!("the data of {url} are damaged: {loss}"));
+            return Err(format!("the data of the server are damaged: {loss}"));
         }
         // Its directory has the same name in the journal, when it is moved from later.
         let name = name_of(dir.ancestors().nth(2).unwrap_or(dir));
         let store = emulate::complete(storage.store());
-        let sequence = sequence_of(&store, work)?;
-        Ok(Self { store, storage, name, _copy: Some(copy), is_running: true, sequence })
+        Ok(Self { store, storage, name, _copy: Some(copy), is_running: true, position })
     }
 
     /// Whether the source goes on while it is read.
@@ -210,8 +210,9 @@ impl Opened {
             Place::Server(_) | Place::Kudu(_) => format!("{place}, prefix {}", log_in.kudu_prefix),
         };
         let store = emulate::complete(storage.store());
-        let sequence = sequence_of(&store, work)?;
-        Ok(Self { store, storage, name, _copy: None, is_running: false, sequence })
+        let snapshot = work.block_on(store.snapshot(Freshness::Latest)).map_err(|error| error.to_string())?;
+        let position = Position::still(snapshot.sequence());
+        Ok(Self { store, storage, name, _copy: None, is_running: false, position })
     }
 
     /// Makes everything durable.
@@ -222,11 +223,6 @@ impl Opened {
         drop((storage, copy));
         stopped
     }
-}
-
-fn sequence_of(store: &StoreRef, work: &Handle) -> Result<Sequence, String> {
-    let snapshot = work.block_on(store.snapshot(Freshness::Latest));
-    snapshot.map(|snapshot| snapshot.sequence()).map_err(|error| error.to_string())
 }
 
 /// What a directory is called in the journal.

@@ -1,16 +1,27 @@
 //! What was moved and compared, for the person who moves.
 
-use nyala_db::moving::{Comparison, Levelled, MovedTable};
+use nyala_db::moving::{Comparison, Levelled, Move, MovedTable};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How the writers of a server were held off.
+pub(super) struct Stop {
+    pub(super) took: Duration,
+    /// Rows that were read meanwhile, because they had changed since the last round.
+    pub(super) rows: u64,
+}
 
 /// What came of a move.
 pub(super) struct Report {
     begun: Instant,
     text: String,
     pub(super) moved: Levelled,
-    pub(super) series_records: u64,
+    series_records: u64,
+    /// A move was begun, or gone on with.
+    is_begun: bool,
+    /// How writers were held off at the end.
+    pub(super) stop: Option<Stop>,
     /// The source is a server that goes on.
     pub(super) is_preliminary: bool,
 }
@@ -22,12 +33,32 @@ impl Report {
             text: String::new(),
             moved: Levelled::default(),
             series_records: 0,
+            is_begun: false,
+            stop: None,
             is_preliminary: false,
         }
     }
 
     pub(super) fn note(&mut self, words: String) {
         self.line(format_args!("note: {words}"));
+    }
+
+    /// A move begins, or a further round of it.
+    pub(super) fn begun(&mut self, moving: &Move) {
+        if !self.is_begun {
+            if moving.is_resumed() {
+                self.note("the move had been begun before".to_owned());
+            }
+            moving.notes().iter().for_each(|note| self.note(note.clone()));
+        }
+        self.is_begun = true;
+    }
+
+    /// Adds what became of rows in a round.
+    pub(super) fn add(&mut self, moved: Levelled, series_records: u64) {
+        self.moved.add(moved);
+        // What is there now, and not what was there in all rounds.
+        (self.moved.rows, self.series_records) = (moved.rows, series_records);
     }
 
     /// Adds what was found of a table.
@@ -63,13 +94,20 @@ impl Report {
                  {changed} were others there, {deleted} were surplus"
             ));
         }
+        if let Some(Stop { took, rows }) = self.stop {
+            let seconds = took.as_secs_f64();
+            self.line(format_args!(
+                "writes were held off for {seconds:.2} s, in which {rows} rows were moved or compared that had changed since; \
+                 the server takes none any more: start the daemons, and send clients there"
+            ));
+        }
         self.line(format_args!(
             "{}",
             match (is_equal, only_compared) {
                 (true, true) => "both sides are equal",
                 (true, false) if self.is_preliminary => {
-                    "everything that the server had was moved, and both sides are equal. Now stop the server, and move from its \
-                     directory, which ends the move: what was written since is moved then"
+                    "everything that the server had was moved, and both sides are equal. To end the move, start it again with \
+                     --cut-over, or stop the server and move from its directory: what was written since is moved then"
                 }
                 (true, false) => "everything was moved, and both sides are equal",
                 (false, true) => "the sides differ: see above",

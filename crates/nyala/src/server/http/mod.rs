@@ -10,6 +10,7 @@ mod debug;
 mod deflate;
 mod gzip;
 pub mod host_origin;
+mod moving;
 mod multipart;
 pub(in crate::server) mod opentsdb;
 mod otlp;
@@ -46,6 +47,7 @@ use nyala_core::span;
 use nyala_core::span::{Instrument, field};
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
+use nyala_db::handover::Handover;
 use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::ExecutionContext;
@@ -125,6 +127,8 @@ pub struct Databases {
     pub sql: Arc<nyala_sql::SqlServer>,
     /// Makes the copies that backups are made of.
     pub copies: Arc<Copies>,
+    /// Hands the store over to another one, if the server has it for itself.
+    pub handover: Option<Arc<Handover>>,
     /// The memory budget that requests charge.
     pub memory: Arc<MemoryBudget>,
     /// Buffers for the text of long answers.
@@ -315,6 +319,7 @@ fn allowed(path: &str) -> Option<&'static str> {
         "/api/v2/buckets" => Some("GET, POST"),
         "/api/sql" => Some("OPTIONS, POST"),
         "/api/backup" => Some("DELETE, POST"),
+        "/api/move" => Some("DELETE, GET, POST"),
         path if path.starts_with(v2::buckets::BUCKET) => Some("DELETE"),
         path if is_profile(path) => Some("GET, HEAD, POST"),
         path if console::has(path) => Some("GET, HEAD"),
@@ -348,6 +353,7 @@ async fn route(
         #[cfg(not(feature = "sql"))]
         "/api/sql" => Err(failure(StatusCode::NOT_IMPLEMENTED, "this program was built without SQL")),
         "/api/backup" => backup::handle(context, head, client).await,
+        "/api/move" => moving::handle(context, head, client).await,
         "/api/v2/write" => write::handle(context, head, incoming, Protocol::V2).await,
         "/api/v1/prom/write" => write::handle(context, head, incoming, Protocol::Prometheus).await,
         "/v1/metrics" => otlp::handle(context, head, incoming).await,
