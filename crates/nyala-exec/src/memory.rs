@@ -5,10 +5,14 @@
 //! the budget is touched, so much memory moves that the cost of touching it does not matter.
 
 use nyala_core::memory::{Charge, Component, MemoryBudget};
-use nyala_core::{Error, Result};
+use nyala_core::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
 
+/// How often it is looked whether there is memory.
+const PAUSE: Duration = Duration::from_millis(5);
 /// What is reserved at once: a light query reserves at most once.
 const STEP_BYTES: usize = 256 << 10;
 /// When a query has reserved more than this beyond its use, it returns all but one step.
@@ -89,6 +93,20 @@ impl MemoryCharge {
         self.memory.charge(bytes)?;
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Charges more, and waits for so long while the server's memory is full: a flush frees some. For statements that write,
+    /// which are slowed as writers of line protocol are.
+    pub async fn charge_within(&mut self, wait_max: Duration, bytes: usize) -> Result<()> {
+        let until = Instant::now() + wait_max;
+        loop {
+            match self.charge(bytes) {
+                Err(error) if error.kind() == ErrorKind::Retry && Instant::now() < until => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                charged => return charged,
+            }
+        }
     }
 
     /// Frees all but `bytes`.

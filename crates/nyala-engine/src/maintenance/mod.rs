@@ -106,6 +106,8 @@ impl Maintenance {
     fn flush_score(&self) -> f64 {
         let memory = self.budget.used_bytes(Component::Memtable) as f64 / self.budget.flush_bytes() as f64;
         let log = self.writer.log.unflushed_bytes() as f64 / self.options.wal_bytes_max as f64;
+        let is_wanted = memory * STARVING_SHARE >= 1.0 && self.writer.admission.is_starving();
+        let memory = if is_wanted { memory.max(1.0) } else { memory };
         memory.max(log).max(if self.writer.log.has_doubtful() { 1.0 } else { 0.0 })
     }
 
@@ -187,6 +189,9 @@ fn run(maintenance: &Maintenance) {
         }
     }
 }
+
+/// While a stage waits for memory, this part (1/4) of what is flushed otherwise is worth a flush.
+const STARVING_SHARE: f64 = 4.0;
 
 /// What a thread did and saw last.
 struct Pace {

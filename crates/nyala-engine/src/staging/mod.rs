@@ -99,7 +99,7 @@ impl EngineStage {
             self.spill(maintenance)?;
             self.rows.get_mut().write_waiting(maintenance, 0)?;
             self.charge.set(0);
-            self.charge.try_grow(bytes).map_err(|error| Error::limit(error.to_string()))?;
+            maintenance.writer.admission.take(&mut self.charge, bytes).await?;
         }
         Ok(())
     }
@@ -132,8 +132,9 @@ impl EngineStage {
         if self.charge.try_grow(bytes).is_err() {
             rows.write_waiting(maintenance, 0)?;
             self.charge.set(0);
-            self.charge.try_grow(bytes).map_err(|error| Error::limit(error.to_string()))?;
+            maintenance.writer.admission.take(&mut self.charge, bytes).await?;
         }
+        let rows = self.rows.get_mut();
         let outcome = SortedRows::of(&table.schema, upsert).and_then(|sorted| {
             rows.end_load_before(maintenance, table.id, &sorted)?;
             if upsert.mode.condition().is_some() {

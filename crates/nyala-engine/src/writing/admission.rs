@@ -1,13 +1,14 @@
 //! Batches are admitted at once, slowed, or refused, by how full memory and the log are.
 //!
 //! A client that waits for its answers is only ever slowed: past the hard limit its batch waits for a flush. A batch is
-//! refused when it would wait too long, because clients do not wait for answers or because nothing can be flushed.
+//! refused when it would wait too long, because clients do not wait for answers or because nothing can be flushed. Rows of a stage
+//! wait for memory in the same way.
 
 use super::log_state::LogState;
 use crate::runtime::signal::WorkSignal;
 use crate::runtime::timer::Timer;
 use crate::stats::{Counters, add};
-use nyala_core::memory::{Component, MemoryBudget};
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How long a batch waits for memory before it is refused: many flushes take place in that time.
 const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long a stage waits. Whoever writes to it holds more memory than that, gives all of it back then, and begins anew.
+const STAGE_WAIT_MAX: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Decides when a batch may be written.
@@ -25,6 +28,8 @@ pub(crate) struct Admission {
     timer: Timer,
     /// Bytes of batches that wait for memory.
     waiting_bytes: AtomicU64,
+    /// How many stages wait for memory.
+    starving: AtomicU64,
 }
 
 impl Admission {
@@ -33,7 +38,14 @@ impl Admission {
         counters: Arc<Counters>,
         signal: Arc<WorkSignal>,
     ) -> Result<Self> {
-        Ok(Self { budget, counters, signal, timer: Timer::start()?, waiting_bytes: AtomicU64::new(0) })
+        Ok(Self {
+            budget,
+            counters,
+            signal,
+            timer: Timer::start()?,
+            waiting_bytes: AtomicU64::new(0),
+            starving: AtomicU64::new(0),
+        })
     }
 
     /// Admits a batch; waits while memory or the log is full.
@@ -68,6 +80,35 @@ impl Admission {
         Ok(())
     }
 
+    /// Takes memory for rows that are staged; waits for a flush while there is none.
+    pub(crate) async fn take(&self, charge: &mut Charge, bytes: u64) -> Result<()> {
+        // What is larger than that would not fit if nobody else had anything.
+        if bytes > self.budget.limit_bytes() / 2 {
+            return charge.try_grow(bytes).map_err(|error| Error::limit(error.to_string()));
+        }
+        let started = Instant::now();
+        let mut starving = None;
+        while let Err(error) = charge.try_grow(bytes) {
+            if started.elapsed() >= STAGE_WAIT_MAX {
+                add(&self.counters.writes_refused, 1);
+                return Err(error);
+            }
+            starving.get_or_insert_with(|| Starving::of(&self.starving));
+            self.signal.wake();
+            self.timer.sleep(PAUSE).await;
+        }
+        if starving.is_some() {
+            add(&self.counters.write_stalls, 1);
+            add(&self.counters.write_stall_ns, started.elapsed().as_nanos() as u64);
+        }
+        Ok(())
+    }
+
+    /// Whether a stage waits for memory, which only a flush gives it.
+    pub(crate) fn is_starving(&self) -> bool {
+        self.starving.load(Ordering::Relaxed) > 0
+    }
+
     /// Counts a batch among those that wait, because they hold memory themselves.
     fn start_waiting(&self, log: &LogState, batch_bytes: u64) -> Result<WaitingBatch<'_>> {
         let waiting_bytes = &self.waiting_bytes;
@@ -97,5 +138,21 @@ struct WaitingBatch<'a> {
 impl Drop for WaitingBatch<'_> {
     fn drop(&mut self) {
         self.waiting_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A stage that waits for memory.
+struct Starving<'a>(&'a AtomicU64);
+
+impl<'a> Starving<'a> {
+    fn of(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Starving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

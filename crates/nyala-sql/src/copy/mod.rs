@@ -14,6 +14,6 @@ pub(crate) use batches::as_declared;
 pub use context::CopyContext;
 pub(crate) use options::CopyOptions;
 pub use options::{CopyForm, CopyHeader, CopyKind};
-pub(crate) use rows::CopiedRows;
 pub use rows::CopyRows;
+pub(crate) use rows::{COPY_WAIT_MAX, CopiedRows};
 pub(crate) use statement::{CopyEnd, CopyStatement, CopySubject, begins_copy};

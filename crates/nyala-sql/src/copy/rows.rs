@@ -6,8 +6,10 @@ use crate::error::SqlResult;
 use crate::relation::input::Surroundings;
 use arrow_array::{Array, ArrayRef};
 use datafusion::common::ScalarValue;
+use nyala_core::ErrorKind;
 use nyala_db::relations::DeclaredType;
 use nyala_exec::memory::MemoryCharge;
+use std::time::Duration;
 
 /// Rows are written when so many are collected, …
 const ROWS_MAX: usize = 1 << 15;
@@ -17,6 +19,9 @@ const BYTES_MAX: usize = 8 << 20;
 const STEP_BYTES: usize = 64 << 10;
 /// What a value takes beside its text.
 const VALUE_BYTES: usize = 8;
+
+/// How long a COPY waits for memory, as a batch of line protocol does. It cannot begin anew: its rows are gone.
+pub(crate) const COPY_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Rows whose values were added one after the other.
 pub struct CopyRows {
@@ -28,6 +33,8 @@ pub struct CopyRows {
     texts: Vec<u8>,
     bytes: usize,
     held: MemoryCharge,
+    /// Whether the server had no memory for the last rows.
+    is_short: bool,
 }
 
 /// Rows that are complete.
@@ -44,7 +51,7 @@ impl CopyRows {
         held: MemoryCharge,
     ) -> SqlResult<Self> {
         let columns = types.map(Cells::of).collect::<SqlResult<_>>()?;
-        Ok(Self { columns, around, lines: Vec::new(), texts: Vec::new(), bytes: 0, held })
+        Ok(Self { columns, around, lines: Vec::new(), texts: Vec::new(), bytes: 0, held, is_short: false })
     }
 
     /// Adds a value that is written in text to the row that is being read.
@@ -77,20 +84,34 @@ impl CopyRows {
         self.texts.extend_from_slice(&text[..text.len().min(DISPLAYED_BYTES + 1)]);
         self.lines.push((line, self.texts.len()));
         self.bytes += 2 * VALUE_BYTES + text.len().min(DISPLAYED_BYTES);
-        if self.bytes > self.held.bytes() {
-            self.held.charge(self.bytes - self.held.bytes() + STEP_BYTES)?;
+        if self.bytes > self.held.bytes()
+            && let Err(error) = self.held.charge(self.bytes - self.held.bytes() + STEP_BYTES)
+        {
+            if error.kind() != ErrorKind::Retry {
+                return Err(error.into());
+            }
+            // Whoever writes the rows waits for memory.
+            self.is_short = true;
         }
         Ok(())
     }
 
     /// Whether it is time to write them.
     pub fn is_full(&self) -> bool {
-        self.lines.len() >= ROWS_MAX || self.bytes >= BYTES_MAX
+        self.is_short || self.lines.len() >= ROWS_MAX || self.bytes >= BYTES_MAX
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+
+    /// Waits until there is memory for the rows, if there was none when they came.
+    pub(crate) async fn wait_for_memory(&mut self) -> SqlResult<()> {
+        if std::mem::take(&mut self.is_short) && self.bytes > self.held.bytes() {
+            self.held.charge_within(COPY_WAIT_MAX, self.bytes - self.held.bytes()).await?;
+        }
+        Ok(())
     }
 
     /// The complete rows. Their memory stays charged until [`Self::free`] is called. A row that is being read is lost.

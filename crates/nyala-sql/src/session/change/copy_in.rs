@@ -10,7 +10,7 @@ use super::sink::Sink;
 use super::work::Work;
 use crate::awaited::Awaited;
 use crate::command_tag::CommandTag;
-use crate::copy::{CopiedRows, CopyContext, CopyForm, CopyKind, CopyRows, as_declared};
+use crate::copy::{COPY_WAIT_MAX, CopiedRows, CopyContext, CopyForm, CopyKind, CopyRows, as_declared};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::data_type;
 use crate::relation::input::Surroundings;
@@ -182,10 +182,11 @@ impl CopyIn {
     /// PostgreSQL's, if the table cannot have a row.
     pub fn write<'a>(&'a mut self, rows: &'a mut CopyRows) -> Awaited<'a, SqlResult<()>> {
         Box::pin(async move {
+            self.run.running.unless_stopped(rows.wait_for_memory()).await?;
             let copied = rows.take();
             let written = match &mut self.kind {
                 Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
-                Kind::Points(own) => own.write(&copied),
+                Kind::Points(own) => self.run.running.unless_stopped(own.write(&copied)).await,
             };
             rows.free();
             written.map_err(|error| self.located(error, &copied))
@@ -216,10 +217,10 @@ impl CopyIn {
             let declared = declared.collect::<SqlResult<Vec<_>>>();
             copied.columns = declared.map_err(|error| self.located(error, &copied))?;
             let mut held = self.run.memory().hold();
-            held.charge(copied.columns.iter().map(value_bytes).sum())?;
+            held.charge_within(COPY_WAIT_MAX, copied.columns.iter().map(value_bytes).sum()).await?;
             let written = match &mut self.kind {
                 Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
-                Kind::Points(own) => own.write(&copied),
+                Kind::Points(own) => self.run.running.unless_stopped(own.write(&copied)).await,
             };
             written.map_err(|error| self.located(error, &copied))
         })
@@ -238,7 +239,7 @@ impl CopyIn {
         let copied = rows.take();
         let checked = match &mut self.kind {
             Kind::Rows(own) => own.check(&self.run, &copied),
-            Kind::Points(own) => own.write(&copied),
+            Kind::Points(own) => own.collect(&copied).map(drop),
         };
         checked.map_err(|error| self.located(error, &copied))
     }
@@ -254,13 +255,14 @@ impl CopyIn {
         rows: &'a mut CopyRows,
     ) -> Awaited<'a, SqlResult<CommandTag>> {
         Box::pin(async move {
+            self.run.running.unless_stopped(rows.wait_for_memory()).await?;
             let copied = rows.take();
             let finished = match &mut self.kind {
                 Kind::Rows(own) => {
                     let finishing = own.finish(session, &self.run, &copied);
                     self.run.running.unless_stopped(finishing).await
                 }
-                Kind::Points(own) => match own.write(&copied) {
+                Kind::Points(own) => match own.write(&copied).await {
                     Ok(()) => self.run.running.unless_stopped(own.finish(session)).await,
                     Err(error) => Err(error),
                 },

@@ -19,10 +19,17 @@ use nyala_core::{ErrorKind, before_long_work};
 use nyala_db::users::Privilege;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often a statement begins anew because somebody else was first. From the second time on it is alone in its table, so
 /// that only transactions, and other servers, can be first.
 const TRIES: usize = 64;
+
+/// How long a statement begins anew while memory is full, which a flush ends: as long as a batch of line protocol waits.
+const FULL_MAX: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How an execution ended.
 enum Attempt {
@@ -48,13 +55,28 @@ impl Session {
             return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
         }
         self.principal().admit_write()?;
-        let outcome = match plan {
-            ChangePlan::Rows(change) => self.change_rows(statement, change, values).await,
-            ChangePlan::Points(change) => {
-                before_long_work().await;
-                self.change_points(statement, change, values).await
+        let (mut until, mut pause) = (None, PAUSE);
+        let outcome = loop {
+            let outcome = match plan {
+                ChangePlan::Rows(change) => self.change_rows(statement, change, values.clone()).await,
+                ChangePlan::Points(change) => {
+                    before_long_work().await;
+                    self.change_points(statement, change, values.clone()).await
+                }
+            };
+            match outcome {
+                // Nothing of it was done. In a transaction a part of it is in the stage.
+                Err(error) if error.code == SqlState::TOO_FEW_RESOURCES && self.transaction.is_none() => {
+                    let now = Instant::now();
+                    if now >= *until.get_or_insert(now + FULL_MAX) {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+                outcome => break outcome?,
             }
-        }?;
+        };
         let tag = match &outcome {
             Some(Outcome::Done(tag)) => Some(tag),
             Some(Outcome::Rows(rows)) => rows.tag(),

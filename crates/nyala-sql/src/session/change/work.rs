@@ -17,11 +17,15 @@ use nyala_db::catalog::Catalog;
 use nyala_db::relations::{Key, TableDefinition};
 use nyala_exec::memory::MemoryCharge;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Rows are written when so many are collected, …
 const CHUNK_ROWS: usize = 1 << 15;
 /// … or when they take so many bytes.
 const CHUNK_BYTES: usize = 8 << 20;
+
+/// How long a statement that can begin anew waits for memory, and holds what it has.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// A change that is being executed.
 pub(super) struct Work<'a> {
@@ -125,7 +129,9 @@ impl<'a> Chunks<'a> {
             let next = async { stream.next().await.transpose() };
             match self.run.running.unless_stopped(next).await? {
                 Some(batch) if batch.num_rows() > 0 => {
-                    self.held.charge(batch.get_array_memory_size()).map_err(too_many)?;
+                    let bytes = batch.get_array_memory_size();
+                    let charging = self.held.charge_within(WAIT_MAX, bytes);
+                    self.run.running.unless_stopped(charging).await.map_err(too_many)?;
                     rows += batch.num_rows();
                     batches.push(batch);
                 }
@@ -142,8 +148,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-fn too_many(error: nyala_core::Error) -> SqlError {
-    let error = SqlError::from(error);
+fn too_many(error: SqlError) -> SqlError {
     match error.code {
         SqlState::OUT_OF_MEMORY => error.with_hint("Change fewer rows at once."),
         _ => error,

@@ -5,7 +5,7 @@ use super::insert::Collected;
 use super::inserted_column::{InsertedColumn, declared_of, inserted_columns};
 use super::source_of;
 use super::value::FieldRules;
-use crate::copy::CopiedRows;
+use crate::copy::{COPY_WAIT_MAX, CopiedRows};
 use crate::error::{SqlError, SqlResult};
 use crate::measurement::{MeasurementTable, Source};
 use crate::relation::columns::data_type;
@@ -115,8 +115,14 @@ impl Session {
 }
 
 impl PointsIn {
-    /// Collects rows.
-    pub(in crate::session::change) fn write(&mut self, copied: &CopiedRows) -> SqlResult<()> {
+    /// Collects rows, and waits while there is no memory for them.
+    pub(in crate::session::change) async fn write(&mut self, copied: &CopiedRows) -> SqlResult<()> {
+        let bytes = self.collect(copied)?;
+        Ok(self.held.charge_within(COPY_WAIT_MAX, bytes).await?)
+    }
+
+    /// Collects rows. Says what more memory they take.
+    pub(in crate::session::change) fn collect(&mut self, copied: &CopiedRows) -> SqlResult<usize> {
         let stored = self.columns.iter().zip(&copied.columns).map(|(own, values)| {
             if is_tag(own) && values.as_any_dictionary_opt().is_some() {
                 return Ok((own, values.clone()));
@@ -125,9 +131,7 @@ impl PointsIn {
             Ok((own, own.stored(&values, &self.rules)?))
         });
         let stored = stored.collect::<SqlResult<_>>()?;
-        let bytes = self.collected.add(&self.place.name, stored, copied.count())?;
-        self.held.charge(bytes)?;
-        Ok(())
+        self.collected.add(&self.place.name, stored, copied.count())
     }
 
     /// Writes all of them, and says how many.

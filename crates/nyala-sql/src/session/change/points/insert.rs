@@ -12,7 +12,7 @@ use crate::relation::literal::{is_literal, parameter};
 use crate::session::change::insert::check_clauses;
 use crate::session::change::preparing::{Written, is_default};
 use crate::session::change::selection::{Selection, unknown_columns};
-use crate::session::change::work::Chunks;
+use crate::session::change::work::{Chunks, WAIT_MAX};
 use crate::session::{Planning, Run, Session};
 use crate::target::{Place, last_part};
 use arrow_array::ArrayRef;
@@ -140,7 +140,7 @@ impl Session {
                 let columns = insert.columns.iter().enumerate().map(column).collect::<SqlResult<Vec<_>>>()?;
                 let mut lines = Collected::Lines(Lines::default());
                 let columns = insert.columns.iter().zip(columns).collect();
-                held.charge(lines.add(&place.name, columns, cells.len())?)?;
+                held.charge_within(WAIT_MAX, lines.add(&place.name, columns, cells.len())?).await?;
                 lines.write(self, &place.database, policy, now_ns).await
             }
             Rows::Query(selection) => {
@@ -157,7 +157,8 @@ impl Session {
                         let columns = insert.columns.iter().zip(batch.columns());
                         let stored = columns.map(|(own, values)| Ok((own, own.stored(values, rules)?)));
                         let stored = stored.collect::<SqlResult<_>>()?;
-                        held.charge(collected.add(&place.name, stored, batch.num_rows())?)?;
+                        let bytes = collected.add(&place.name, stored, batch.num_rows())?;
+                        held.charge_within(WAIT_MAX, bytes).await?;
                     }
                 }
                 collected.write(self, &place.database, policy, now_ns).await
