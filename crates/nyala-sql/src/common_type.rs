@@ -3,6 +3,7 @@
 //! numbers instead, and compare them as texts.
 
 use crate::error::{SqlError, SqlState};
+use crate::interval_length;
 use crate::pg_type::TYPE_KEY;
 use crate::type_name;
 use crate::walk::{Walk, WalkPlan, read_schema};
@@ -28,9 +29,16 @@ impl AnalyzerRule for CommonTypes {
         let done = plan.changed_up_with_subqueries(&mut |node| {
             let schema = read_schema(&node);
             let names = NamePreserver::new(&node);
+            let sorts = matches!(node, LogicalPlan::Sort(_));
             let unified = node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);
-                Ok(unified(own, &schema)?.update_data(|own| name.restore(own)))
+                let is_span = sorts
+                    && matches!(known_type(&own, &schema), Known::Type(own) if Kind::of(&own) == Kind::Span);
+                let unified = unified(own, &schema)?;
+                match is_span {
+                    true => Ok(Transformed::yes(interval_length::of(unified.data))),
+                    false => Ok(unified.update_data(|own| name.restore(own))),
+                }
             })?;
             // What stands above asks for types.
             unified.map_data(LogicalPlan::recompute_schema)
@@ -154,7 +162,19 @@ fn branches(case: Case, schema: &DFSchema) -> Result<Case> {
 fn compared(op: &str, operands: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
     let types = operands.each_ref().map(|own| known_type(own, schema));
     let [left, right] = operands;
+    let is_span = |own: &Known| matches!(own, Known::Type(own) if Kind::of(own) == Kind::Span);
     Ok(match types {
+        [one, other] if is_span(&one) && (is_span(&other) || other == Known::Untyped) => {
+            [left, right].map(interval_length::of)
+        }
+        [Known::Untyped, other] if is_span(&other) => [left, right].map(interval_length::of),
+        // The value of IN was compared before.
+        [Known::Type(_), other] if interval_length::is_length(&left) && is_span(&other) => {
+            [left, interval_length::of(right)]
+        }
+        [Known::Type(_), Known::Untyped] if interval_length::is_length(&left) => {
+            [left, interval_length::of(right)]
+        }
         [Known::Type(one), Known::Untyped] => [left, typed(right, &one)],
         [Known::Untyped, Known::Type(other)] => [typed(left, &other), right],
         [Known::Type(one), Known::Type(other)]

@@ -150,6 +150,8 @@ impl SqlState {
     pub const INVALID_LOGARITHM_ARGUMENT: Self = Self("2201E");
     /// invalid_argument_for_power_function
     pub const INVALID_POWER_ARGUMENT: Self = Self("2201F");
+    /// invalid_argument_for_width_bucket_function
+    pub const INVALID_BUCKET_ARGUMENT: Self = Self("2201G");
     /// insufficient_resources
     pub const TOO_FEW_RESOURCES: Self = Self("53000");
     /// disk_full

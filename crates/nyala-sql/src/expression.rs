@@ -5,6 +5,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::floats::compared_as_floats;
 use crate::integers::checked as with_checked_integers;
 use crate::walk::Walk;
+use crate::whole_numbers::narrowed_expression;
 use arrow_array::{ArrayRef, RecordBatch};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -52,7 +53,7 @@ pub(crate) fn planned(state: &SessionState, written: &ast::Expr, schema: &DFSche
     if let Some(error) = refused {
         return Err(error);
     }
-    Ok(planned.infer_placeholder_types(schema)?.0)
+    Ok(narrowed_expression(planned.infer_placeholder_types(schema)?.0, schema)?.data)
 }
 
 /// What computes a planned expression, with the values of parameters.

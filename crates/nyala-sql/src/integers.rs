@@ -1,6 +1,8 @@
-//! Whole numbers that are out of range are errors. DataFusion's own operators wrap around, so functions take their places.
+//! Whole numbers that are out of range are errors. DataFusion's own operators wrap around, so functions take their places; those
+//! of floats are in [`float_arithmetic`](crate::float_arithmetic).
 
 use crate::error::{SqlError, SqlState};
+use crate::float_arithmetic::{checked_operator, is_plain_divisor};
 use crate::walk::{Walk, WalkPlan};
 use arrow_schema::{ArrowError, DataType};
 use datafusion::arrow::compute::kernels::numeric::{add, mul, sub};
@@ -17,7 +19,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
-/// Has sums, differences and products of whole numbers fail where they are out of range.
+/// Has arithmetic of whole numbers and of floats fail where its result is out of range.
 #[derive(Debug)]
 pub(crate) struct CheckIntegers;
 
@@ -45,6 +47,7 @@ impl AnalyzerRule for CheckIntegers {
 /// An expression over rows of a schema whose operands have got their types.
 pub(crate) fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let integer = |own: &Expr| own.get_type(schema).ok().filter(DataType::is_integer);
+    let float = |own: &Expr| own.get_type(schema).ok().filter(DataType::is_floating);
     expression.changed_up(&mut |inner| {
         Ok(match inner {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -53,6 +56,14 @@ pub(crate) fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed
                     && integer(&left) == integer(&right) =>
             {
                 Transformed::yes(operation.of_operands(*left, *right))
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right })
+                if let Some(operator) = checked_operator(op)
+                    && float(&left).is_some()
+                    && float(&left) == float(&right)
+                    && !(op == Operator::Divide && is_plain_divisor(&right)) =>
+            {
+                Transformed::yes(operator.call(vec![*left, *right]))
             }
             Expr::Negative(negated)
                 if let Some(data_type) = integer(&negated).filter(DataType::is_signed_integer) =>

@@ -4,6 +4,7 @@ use crate::as_of;
 use crate::asof_join;
 use crate::chains;
 use crate::copy::{CopyStatement, CopySubject, begins_copy};
+use crate::create_as_execute;
 use crate::current_of;
 use crate::cursor::{CursorStatement, begins_cursor_statement};
 use crate::distinct_from;
@@ -107,6 +108,7 @@ impl Statement {
         let mut shape = Shape::of(&tokens).map(Arc::new);
         let is_repaired = tokens.iter().any(is_distinct);
         let tokens = current_of::rewritten(latest_on::rewritten(asof_join::rewritten(tokens)));
+        let tokens = create_as_execute::rewritten(tokens);
         let mut parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens))).map_err(placed)?;
         if is_repaired {
             parsed.iter_mut().for_each(Parsed::repair_distinct);
@@ -151,6 +153,9 @@ impl Statement {
         }
         if matches!(*self.ast, ast::Statement::Merge(_)) {
             return merge_nothing::shown(&text);
+        }
+        if matches!(*self.ast, ast::Statement::CreateTable(_)) {
+            return create_as_execute::shown(&text);
         }
         match (self.is_upsert, &self.as_of) {
             (true, _) => text.replacen("INSERT", "UPSERT", 1),

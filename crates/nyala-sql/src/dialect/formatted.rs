@@ -1,8 +1,11 @@
 //! `to_char`, `to_date` and `to_timestamp` with templates of PostgreSQL. A pattern with a `%` is one of DataFusion, which computes
 //! that and everything else.
 
+use super::formatted_number::Numbers;
 use super::template::{Template, TemplateError};
 use crate::error::{SqlError, SqlState};
+use crate::row_wise::computed;
+use crate::type_name;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef};
@@ -14,17 +17,23 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// One of these functions, over DataFusion's.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Formatted {
     inner: Arc<ScalarUDF>,
+    signature: Signature,
 }
 
 impl Formatted {
     pub(super) fn over(inner: Arc<ScalarUDF>) -> Self {
-        Self { inner }
+        let signature = match inner.name() {
+            "to_char" => Signature::user_defined(inner.signature().volatility),
+            _ => inner.signature().clone(),
+        };
+        Self { inner, signature }
     }
 }
 
@@ -39,11 +48,27 @@ impl ScalarUDFImpl for Formatted {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(given)
+        match given {
+            [value, pattern]
+                if self.name() == "to_char"
+                    && (pattern.is_string() || pattern.is_null())
+                    && (value.is_numeric()
+                        || value.is_temporal() && !matches!(value, DataType::Interval(_))
+                        || value.is_null()) =>
+            {
+                Ok(vec![value.clone(), DataType::Utf8])
+            }
+            _ if self.name() == "to_char" => {
+                let given: Vec<&str> = given.iter().map(type_name::of).collect();
+                let words = format!("function to_char({}) does not exist", given.join(", "));
+                Err(SqlError::new(SqlState::UNKNOWN_FUNCTION, words).into())
+            }
+            _ => self.inner.coerce_types(given),
+        }
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
@@ -60,6 +85,13 @@ impl ScalarUDFImpl for Formatted {
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.name() == "to_char" && arguments.arg_fields[0].data_type().is_numeric() {
+            let numbers = RefCell::new(Numbers::default());
+            return computed(&arguments, true, &|values| {
+                let pattern = values[1].try_as_str().flatten().unwrap_or_default();
+                Ok(ScalarValue::Utf8(Some(numbers.borrow_mut().text(&values[0], pattern)?)))
+            });
+        }
         let pattern = match &arguments.args[..] {
             [_, ColumnarValue::Scalar(pattern)] => {
                 pattern.try_as_str().flatten().filter(|own| !own.contains('%'))
@@ -166,7 +198,7 @@ fn read(template: &Template, values: &ArrayRef, wanted: &DataType) -> Result<Arr
 }
 
 /// The moment at which clocks of a zone, or of a place that is so far ahead of UTC, show a time.
-pub(super) fn utc_ns(local: NaiveDateTime, offset_s: Option<i32>, zone: Tz) -> Option<i64> {
+pub(crate) fn utc_ns(local: NaiveDateTime, offset_s: Option<i32>, zone: Tz) -> Option<i64> {
     let utc = match offset_s {
         Some(offset_s) => local.checked_sub_signed(chrono::TimeDelta::seconds(offset_s.into()))?,
         // A time that clocks skip is the one after.

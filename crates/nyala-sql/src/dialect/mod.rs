@@ -10,15 +10,18 @@ mod casts;
 pub(crate) mod date_part;
 mod domain;
 mod formatted;
+mod formatted_number;
 mod interval;
 mod lateral;
 mod lateral_limit;
+mod number_template;
 mod operators;
 mod set_operation;
 mod subquery_value;
 mod template;
 
 pub(crate) use casts::Casts;
+pub(crate) use formatted::utc_ns;
 pub(crate) use lateral::LateralRows;
 pub(crate) use set_operation::SetOperations;
 pub(crate) use subquery_value::SubqueryValues;

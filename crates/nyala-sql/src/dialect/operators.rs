@@ -1,6 +1,7 @@
 //! Operators whose operands have types that DataFusion does not put together.
 
 use super::interval::Times;
+use crate::common_type::NUMERIC;
 use crate::error::{SqlError, SqlState};
 use crate::expression::is_comparison;
 use arrow_schema::{DataType, TimeUnit};
@@ -42,6 +43,26 @@ impl ExprPlanner for Operators {
                 times(b, a, false)
             }
             (BinaryOperator::Divide, left, right) if is_span(left) && right.is_numeric() => times(a, b, true),
+            (BinaryOperator::Minus, DataType::Date32, DataType::Date32) => {
+                cast(binary_expr(a, Operator::Minus, b), DataType::Int32)
+            }
+            // A literal in quotes is a number beside a number.
+            (op, left, _) if computes(op) && left.is_numeric() && text(&b).is_some() => {
+                let b = cast(b, beside(&a, left));
+                return Ok(PlannerResult::Original(RawBinaryExpr { op: op.clone(), left: a, right: b }));
+            }
+            (op, _, right) if computes(op) && right.is_numeric() && text(&a).is_some() => {
+                let a = cast(a, beside(&b, right));
+                return Ok(PlannerResult::Original(RawBinaryExpr { op: op.clone(), left: a, right: b }));
+            }
+            (op, left, _) if is_comparison(op) && is_span(left) && text(&b).is_some() => {
+                let b = cast(b, left.clone());
+                return Ok(PlannerResult::Original(RawBinaryExpr { op: op.clone(), left: a, right: b }));
+            }
+            (op, _, right) if is_comparison(op) && is_span(right) && text(&a).is_some() => {
+                let a = cast(a, right.clone());
+                return Ok(PlannerResult::Original(RawBinaryExpr { op: op.clone(), left: a, right: b }));
+            }
             (_, DataType::Boolean, _) if is_comparison(&op) && text(&b).is_some() => {
                 return Ok(PlannerResult::Original(RawBinaryExpr { op, left: a, right: truth(&b)? }));
             }
@@ -50,6 +71,20 @@ impl ExprPlanner for Operators {
             }
             _ => return Ok(PlannerResult::Original(RawBinaryExpr { op, left: a, right: b })),
         }))
+    }
+}
+
+fn computes(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    matches!(op, Plus | Minus | Multiply | Divide | Modulo)
+}
+
+/// The type of a literal in quotes beside a number.
+fn beside(number: &Expr, data_type: &DataType) -> DataType {
+    match number {
+        Expr::Literal(ScalarValue::Int64(Some(own)), _) if i32::try_from(*own).is_ok() => DataType::Int32,
+        _ if data_type.is_decimal() => NUMERIC,
+        _ => data_type.clone(),
     }
 }
 

@@ -1,6 +1,12 @@
 //! Functions that users of other time-series databases expect, besides those of DataFusion.
 
+mod digests;
 mod first_last;
+mod intervals;
+mod numbers;
+mod ordered_set;
+mod patterns;
+mod plain;
 mod sum;
 mod time_bucket;
 
@@ -21,7 +27,9 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::first())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::last())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(sum::CheckedSum::default())))?;
-    Ok(())
+    state.register_udaf(Arc::new(AggregateUDF::from(ordered_set::OrderedSet::mode())))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(ordered_set::OrderedSet::percentile())))?;
+    plain::register(state)
 }
 
 /// The buckets that a call with constant arguments divides its second argument into; `None` if it is another function, or

@@ -1,9 +1,12 @@
-//! `sum(…)` of whole numbers, which fails where the sum is out of range. DataFusion's sum would wrap around, so that it is
-//! given numbers of 128 bits; everything else it adds as it is.
+//! `sum(…)` of whole numbers, with PostgreSQL's types: that of `integer` is a `bigint`, and fails where that cannot hold it; that
+//! of `bigint` is `numeric`. DataFusion's sum would wrap around, so that it is given numbers of 128 bits; everything else it adds
+//! as it is.
 
+use crate::error::{SqlError, SqlState};
 use crate::integers::out_of_range;
+use crate::type_name;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Int64Type, UInt64Type};
+use arrow_array::types::{Decimal128Type, Int32Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
@@ -13,6 +16,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, SetMonotonicity, Signature,
+    Volatility,
 };
 use std::sync::Arc;
 
@@ -20,13 +24,21 @@ use std::sync::Arc;
 const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 
 /// The function.
-#[derive(Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct CheckedSum {
     inner: Sum,
+    signature: Signature,
 }
 
+impl Default for CheckedSum {
+    fn default() -> Self {
+        Self { inner: Sum::default(), signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+/// Whether numbers of a type are added here.
 fn is_whole(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Int64 | DataType::UInt64)
+    matches!(data_type, DataType::Int32 | DataType::Int64 | DataType::UInt64)
 }
 
 fn wide_field(of: &FieldRef) -> FieldRef {
@@ -37,6 +49,7 @@ fn wide_field(of: &FieldRef) -> FieldRef {
 fn widened(values: &ArrayRef) -> ArrayRef {
     let wide = match values.data_type() {
         DataType::UInt64 => values.as_primitive::<UInt64Type>().unary::<_, Decimal128Type>(i128::from),
+        DataType::Int32 => values.as_primitive::<Int32Type>().unary::<_, Decimal128Type>(i128::from),
         _ => values.as_primitive::<Int64Type>().unary::<_, Decimal128Type>(i128::from),
     };
     Arc::new(wide.with_data_type(WIDE))
@@ -48,15 +61,39 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        let [given] = given else {
+            return Err(SqlError::new(SqlState::UNKNOWN_FUNCTION, "sum takes one argument").into());
+        };
+        Ok(vec![match given {
+            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 => {
+                DataType::Int32
+            }
+            DataType::Int64 | DataType::UInt32 | DataType::Null => DataType::Int64,
+            DataType::UInt64 | DataType::Interval(_) | DataType::Duration(_) => given.clone(),
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
+            own if own.is_decimal() => own.clone(),
+            other => {
+                let words = format!("function sum({}) does not exist", type_name::of(other));
+                let hint = "No function matches the given name and argument types. You might need to add explicit type casts.";
+                return Err(SqlError::new(SqlState::UNKNOWN_FUNCTION, words).with_hint(hint).into());
+            }
+        }])
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(given)
+        match &given[0] {
+            DataType::Int32 => Ok(DataType::Int64),
+            DataType::Int64 | DataType::UInt64 => Ok(WIDE),
+            _ => self.inner.return_type(given),
+        }
     }
 
     fn state_fields(&self, of: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        match is_whole(of.return_type()) {
+        match is_whole(of.input_fields[0].data_type()) {
             true => {
                 let return_field = wide_field(&of.return_field);
                 self.inner.state_fields(StateFieldsArgs { return_field, ..of })
@@ -66,10 +103,10 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn accumulator(&self, of: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let shown = of.return_type().clone();
-        if !is_whole(&shown) {
+        if !is_whole(of.expr_fields[0].data_type()) {
             return self.inner.accumulator(of);
         }
+        let shown = of.return_type().clone();
         let return_field = wide_field(&of.return_field);
         let inner = self.inner.accumulator(AccumulatorArgs { return_field, ..of })?;
         Ok(Box::new(OfWhole { inner, shown }))
@@ -80,21 +117,23 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn create_groups_accumulator(&self, of: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let shown = of.return_type().clone();
-        if !is_whole(&shown) {
+        if !is_whole(of.expr_fields[0].data_type()) {
             return self.inner.create_groups_accumulator(of);
         }
+        let shown = of.return_type().clone();
         let return_field = wide_field(&of.return_field);
         let inner = self.inner.create_groups_accumulator(AccumulatorArgs { return_field, ..of })?;
         Ok(Box::new(OfWholeGroups { inner, shown }))
     }
 
     fn create_sliding_accumulator(&self, of: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let shown = of.return_type().clone();
-        // Of different numbers DataFusion has none for other types.
-        if !is_whole(&shown) || of.is_distinct {
+        if of.is_distinct {
+            return Err(SqlError::unsupported("DISTINCT of a window function").into());
+        }
+        if !is_whole(of.expr_fields[0].data_type()) {
             return self.inner.create_sliding_accumulator(of);
         }
+        let shown = of.return_type().clone();
         let return_field = wide_field(&of.return_field);
         let inner = self.inner.create_sliding_accumulator(AccumulatorArgs { return_field, ..of })?;
         Ok(Box::new(OfWhole { inner, shown }))
@@ -191,12 +230,10 @@ impl GroupsAccumulator for OfWholeGroups {
 
 /// Sums in the type that users see.
 fn narrowed(sums: &ArrayRef, shown: &DataType) -> Result<ArrayRef> {
+    if *shown == WIDE {
+        return Ok(sums.clone());
+    }
     let sums = sums.as_primitive::<Decimal128Type>();
-    let refused = |_| out_of_range(shown);
-    Ok(match shown {
-        DataType::UInt64 => {
-            Arc::new(sums.try_unary::<_, UInt64Type, _>(|sum| u64::try_from(sum).map_err(refused))?)
-        }
-        _ => Arc::new(sums.try_unary::<_, Int64Type, _>(|sum| i64::try_from(sum).map_err(refused))?),
-    })
+    let narrow = |sum| i64::try_from(sum).map_err(|_| out_of_range(shown));
+    Ok(Arc::new(sums.try_unary::<_, Int64Type, _>(narrow)?))
 }

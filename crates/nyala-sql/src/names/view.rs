@@ -3,6 +3,7 @@
 
 use crate::names::DatabaseNames;
 use crate::rewrite::{named, rewritten};
+use crate::whole_numbers::narrowed;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
@@ -41,6 +42,7 @@ pub(crate) async fn plan(
     let planner = names.planner(&view.database);
     let changed = rewritten(statement.clone());
     let plan = planner.statement_to_plan(PlannedStatement::Statement(Box::new(changed))).await?;
+    let plan = narrowed(plan)?;
     let usual = named(plan.schema().inner(), &statement);
     if view.columns.is_empty() && usual == *plan.schema().inner() {
         return Ok(plan);

@@ -1,6 +1,6 @@
 //! Functions with the prefix `pg_catalog`, those that are called without parentheses, and `ARRAY(SELECT …)`.
 
-use super::own_name;
+use super::{own_name, series};
 use crate::call::{call, exact, list};
 use crate::dialect::at_zone;
 use crate::gaps::positional;
@@ -30,6 +30,10 @@ pub(super) fn rewrite(expression: &mut Expr) {
             if let Some(other) = own_name(&own.name).and_then(|name| renamed(&name)) {
                 own.name = exact(other);
             }
+            if let Some(rest) = spelled_out(own) {
+                *expression = rest;
+                return;
+            }
             if let Some(rest) = operation(own) {
                 *expression = rest;
                 return;
@@ -46,11 +50,17 @@ pub(super) fn rewrite(expression: &mut Expr) {
                 return;
             }
             if own_name(&own.name).as_deref() == Some("generate_series") {
+                if let FunctionArguments::List(list) = &mut own.args {
+                    series::rewrite(list);
+                }
                 *expression = call(exact("unnest"), vec![expression.clone()]);
                 return;
             }
             if let Some(name) = own_name(&own.name) {
                 positional(&name, &mut own.args);
+                if name == "make_interval" {
+                    by_name(&INTERVAL_PARTS, &mut own.args);
+                }
             }
             match &own.args {
                 FunctionArguments::None => own.args = FunctionArguments::List(list(Vec::new())),
@@ -80,14 +90,34 @@ pub(super) fn rewrite_access(expression: &mut Expr) {
 }
 
 /// What the planner calls a function of PostgreSQL; `None` if it has the same name.
-fn renamed(name: &str) -> Option<&'static str> {
+pub(super) fn renamed(name: &str) -> Option<&'static str> {
     Some(match name {
         "every" => "bool_and",
         "variance" => "var_samp",
         "ceiling" => "ceil",
         "sign" => "signum",
+        "statement_timestamp" | "transaction_timestamp" => "now",
         _ => return None,
     })
+}
+
+/// Calls that are short for others, or whose values have types that cannot be told from these: that of a literal in quotes is
+/// unknown, that of a UUID is not `text`.
+fn spelled_out(own: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &own.args else { return None };
+    match (&*own_name(&own.name)?, &list.args[..]) {
+        ("pg_typeof", [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))])
+            if matches!(value.value, Value::SingleQuotedString(_)) =>
+        {
+            Some(call(exact("pg_typeof"), vec![Expr::value(Value::Null)]))
+        }
+        // How old something is today.
+        ("age", [FunctionArg::Unnamed(FunctionArgExpr::Expr(time))]) => {
+            Some(call(exact("age"), vec![call(exact("current_date"), Vec::new()), time.clone()]))
+        }
+        ("gen_random_uuid", []) => Some(call(exact("as::uuid"), vec![call(exact("uuid"), Vec::new())])),
+        _ => None,
+    }
 }
 
 /// `mod(a, b)` as `a % b`, and `timezone(zone, time)` as `time AT TIME ZONE zone`.
@@ -106,13 +136,43 @@ fn operation(own: &Function) -> Option<Expr> {
     }
 }
 
+/// The arguments of `make_interval`.
+const INTERVAL_PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+
+/// Gives arguments their places that were given by name, and 0 to those that are left out.
+fn by_name(names: &[&str], arguments: &mut FunctionArguments) {
+    let FunctionArguments::List(list) = arguments else { return };
+    let zero = Expr::value(Value::Number("0".to_owned(), false));
+    let mut places = vec![zero; names.len()];
+    for (number, argument) in list.args.iter().enumerate() {
+        let (place, value) = match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (Some(number), value),
+            FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                ..
+            }
+            | FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
+                (names.iter().position(|known| known.eq_ignore_ascii_case(&name.value)), value)
+            }
+            _ => return,
+        };
+        match place.and_then(|place| places.get_mut(place)) {
+            Some(free) => *free = value.clone(),
+            // The planner says what is wrong.
+            None => return,
+        }
+    }
+    let unnamed = |own| FunctionArg::Unnamed(FunctionArgExpr::Expr(own));
+    list.args = places.into_iter().map(unnamed).collect();
+}
+
 /// The type of what a function counts, where the planner gives it one without a sign.
 fn counted(name: &str) -> Option<DataType> {
     match name {
         "row_number" | "rank" | "dense_rank" | "regr_count" => Some(DataType::BigInt(None)),
-        "ntile" | "array_length" | "cardinality" | "array_position" | "array_ndims" => {
-            Some(DataType::Integer(None))
-        }
+        "ntile" | "regexp_count" | "regexp_instr" | "array_length" | "cardinality" | "array_position"
+        | "array_ndims" => Some(DataType::Integer(None)),
         _ => None,
     }
 }
@@ -123,6 +183,8 @@ pub(super) fn expanded(name: &str) -> Option<&'static str> {
         "generate_subscripts" => Some("array::subscripts"),
         "_pg_expandarray" => Some("array::numbered"),
         "regexp_split_to_table" => Some("regexp_split_to_array"),
+        "regexp_matches" => Some("array::matches"),
+        "string_to_table" => Some("string_to_array"),
         "aclexplode" => Some("array::privileges"),
         _ => None,
     }

@@ -8,6 +8,8 @@ mod function;
 mod output_names;
 mod projection;
 mod quantified;
+mod row_values;
+mod series;
 mod table;
 mod values;
 
@@ -130,6 +132,12 @@ impl VisitorMut for Rewrite {
                 // Texts are compared by their bytes, whatever the collation.
                 *expression = std::mem::replace(expr, Expr::value(Value::Null));
             }
+            Expr::InList { .. } => row_values::rewrite(expression),
+            Expr::BinaryOp { left, right, .. }
+                if matches!((&**left, &**right), (Expr::Tuple(_), Expr::Tuple(_))) =>
+            {
+                row_values::rewrite(expression);
+            }
             Expr::BinaryOp { left, op, right } => {
                 if let BinaryOperator::PGCustomBinaryOperator(parts) = op
                     && let Some(plain) = parts.last().and_then(|name| operator(name))
@@ -140,6 +148,10 @@ impl VisitorMut for Rewrite {
                     && (is_array(left) || is_array(right))
                 {
                     *expression = function::array_comparison(left, right, *op == BinaryOperator::NotEq);
+                    return ControlFlow::Continue(());
+                }
+                if *op == BinaryOperator::PGOverlap {
+                    *expression = call(exact("array_has_any"), vec![(**left).clone(), (**right).clone()]);
                     return ControlFlow::Continue(());
                 }
                 if *op == BinaryOperator::StringConcat {

@@ -1,5 +1,9 @@
 //! Columns of one name: PostgreSQL allows `SELECT NULL, NULL`, the planner wants names of their own.
 
+use super::function::renamed;
+use super::own_name;
+use crate::call::{call, exact};
+use crate::walk::each_expression_mut;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
 };
@@ -72,12 +76,27 @@ fn is_column(expression: &Expr) -> bool {
     matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-/// What the planner calls an expression: casts do not count, and functions without parentheses have them.
+/// What the planner calls an expression: casts do not count, functions without parentheses have them, and some have other names.
 fn planned_name(expression: &Expr) -> String {
-    match expression {
-        Expr::Cast { expr, .. } | Expr::Nested(expr) => planned_name(expr),
-        Expr::TypedString(own) => own.value.to_string(),
-        Expr::Exists { negated, .. } => format!("exists {negated}"),
-        other => other.to_string().trim_end_matches("()").to_lowercase(),
-    }
+    let mut plain = expression.clone();
+    each_expression_mut(&mut plain, &mut |own| {
+        let inner = match own {
+            Expr::Cast { expr, .. } | Expr::Nested(expr) => (**expr).clone(),
+            Expr::TypedString(typed) => Expr::Value(typed.value.clone()),
+            Expr::Exists { negated, .. } => Expr::Identifier(Ident::new(format!("exists {negated}"))),
+            Expr::InSubquery { expr, negated, .. } => {
+                Expr::Identifier(Ident::new(format!("{expr} in {negated}")))
+            }
+            Expr::Position { expr, r#in } => call(exact("strpos"), vec![(**r#in).clone(), (**expr).clone()]),
+            Expr::Function(function) => {
+                if let Some(name) = own_name(&function.name).and_then(|name| renamed(&name)) {
+                    function.name = exact(name);
+                }
+                return;
+            }
+            _ => return,
+        };
+        *own = inner;
+    });
+    plain.to_string().trim_end_matches("()").replace('"', "").to_lowercase()
 }

@@ -1,6 +1,6 @@
 //! Functions in FROM.
 
-use super::{function, own_name};
+use super::{function, own_name, series};
 use crate::call::{call, exact};
 use crate::influxql;
 use datafusion::sql::sqlparser::ast::{
@@ -62,7 +62,7 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
             *name = ObjectName::from(vec![Ident::new(own)]);
             return;
         }
-        "generate_series" => vec![call(exact(&own), with_typed_parameters(given))],
+        "generate_series" => vec![call(exact(&own), with_typed_parameters(series::of_times(given)))],
         // A function of one value: a table of one row.
         _ => vec![call(exact("make_array"), vec![call(exact(&own), given)])],
     };

@@ -5,10 +5,12 @@
 
 use super::Session;
 use crate::command_tag::CommandTag;
+use crate::create_as_execute::executed;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Outcome;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, TimeUnit};
+use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Ident};
 use std::sync::Arc;
 
@@ -33,10 +35,14 @@ impl Session {
             return Err(SqlError::unsupported("CREATE TABLE (columns) AS")
                 .with_hint("Name and cast the columns in the query."));
         }
-        let text = query.to_string();
-        let selected = self.try_prepare(parsed(&text, statement)?, &[]).await?;
-        if !selected.parameters.is_empty() {
-            return Err(SqlError::unsupported("a parameter in CREATE TABLE … AS"));
+        let (text, types, values) = match executed(query) {
+            Some((name, arguments)) => self.executed_query(&name, &arguments, &statement.text)?,
+            None => (query.to_string(), Vec::new(), Vec::new()),
+        };
+        let selected = self.try_prepare(parsed(&text, statement)?, &types).await?;
+        if selected.parameters.len() != values.len() {
+            return Err(SqlError::unsupported("a parameter in CREATE TABLE … AS")
+                .with_hint("Use CREATE TABLE … AS EXECUTE of a prepared statement."));
         }
         let fields = selected.columns.iter().flat_map(|schema| schema.fields().iter());
         let fields: Vec<&Field> = fields.map(|field| field.as_ref()).collect();
@@ -53,7 +59,7 @@ impl Session {
         defined_ast.table_options = create.table_options.clone();
         defined_ast.partition_by = create.partition_by.clone();
         self.define(&Statement { ast: ast::Statement::CreateTable(defined_ast).into(), ..defined }).await?;
-        match self.fill(&format!("INSERT INTO {name} {text}"), statement).await {
+        match self.fill(&format!("INSERT INTO {name} {text}"), statement, (&types, values)).await {
             Ok(rows) => Ok(tag(rows)),
             Err(error) => {
                 // If this fails too, an empty table is left.
@@ -64,9 +70,14 @@ impl Session {
     }
 
     /// Executes an INSERT, and says how many rows it wrote.
-    async fn fill(&mut self, insert: &str, statement: &Statement) -> SqlResult<u64> {
-        let prepared = self.try_prepare(parsed(insert, statement)?, &[]).await?;
-        match Box::pin(self.try_execute(&prepared, Arc::default())).await? {
+    async fn fill(
+        &mut self,
+        insert: &str,
+        statement: &Statement,
+        (types, values): (&[Option<DataType>], Vec<ScalarValue>),
+    ) -> SqlResult<u64> {
+        let prepared = self.try_prepare(parsed(insert, statement)?, types).await?;
+        match Box::pin(self.try_execute(&prepared, values.into())).await? {
             Outcome::Done(tag) => Ok(tag.rows.unwrap_or(0)),
             _ => Err(SqlError::new(SqlState::INTERNAL, "an INSERT gives no rows")),
         }

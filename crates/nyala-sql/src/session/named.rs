@@ -112,20 +112,48 @@ impl Session {
         // It may be another one by now.
         let named = self.statement(&own.name)?;
         let Some(inner) = &named.prepared else { return Err(empty(&own.name)) };
-        let (given, wanted) = (own.arguments.len(), inner.parameters.len());
+        let values = self.arguments(&own.name, own.arguments, inner, &statement.text)?;
+        let executed = plan.explained.as_ref().unwrap_or(inner);
+        Box::pin(self.try_execute(executed, values.into())).await
+    }
+
+    /// The query that is kept by a name, with the types and the values of its parameters.
+    pub(super) fn executed_query(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+        text: &str,
+    ) -> SqlResult<(String, Vec<Option<DataType>>, Vec<ScalarValue>)> {
+        let named = self.statement(name)?;
+        let Some(inner) = &named.prepared else { return Err(empty(name)) };
+        let ast::Statement::Query(query) = &*inner.statement.ast else {
+            return Err(SqlError::new(SqlState::WRONG_OBJECT, "prepared statement is not a SELECT"));
+        };
+        let values = self.arguments(name, arguments, inner, text)?;
+        Ok((query.to_string(), inner.parameters.iter().cloned().map(Some).collect(), values))
+    }
+
+    /// The values that a statement is executed with. `text` is that of the statement that has them.
+    fn arguments(
+        &mut self,
+        name: &str,
+        arguments: &[ast::Expr],
+        inner: &Prepared,
+        text: &str,
+    ) -> SqlResult<Vec<ScalarValue>> {
+        let (given, wanted) = (arguments.len(), inner.parameters.len());
         // As in PostgreSQL, what a statement without parameters is given does not matter.
         if given != wanted && wanted > 0 {
-            let message = format!("wrong number of parameters for prepared statement \"{}\"", own.name);
+            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message)
                 .with_detail(format!("Expected {wanted} parameters but got {given}.")));
         }
         let mut values = Vec::with_capacity(wanted);
-        for (place, (argument, wanted)) in own.arguments.iter().zip(&inner.parameters).enumerate() {
+        for (place, (argument, wanted)) in arguments.iter().zip(&inner.parameters).enumerate() {
             let value = self.argument(place, argument, wanted);
-            values.push(value.map_err(|error| error.placed_in(&statement.text))?);
+            values.push(value.map_err(|error| error.placed_in(text))?);
         }
-        let executed = plan.explained.as_ref().unwrap_or(inner);
-        Box::pin(self.try_execute(executed, values.into())).await
+        Ok(values)
     }
 
     /// The value of an argument, as its parameter needs it.

@@ -15,6 +15,7 @@ use crate::plans::{KnownPlan, calls_stable_function};
 use crate::rewrite::{named, rewritten};
 use crate::server::SqlServer;
 use crate::statement::{OfPrepare, Statement};
+use crate::whole_numbers::narrowed;
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::execution::SessionState;
@@ -205,7 +206,7 @@ impl Prepared {
         before_long_work().await;
         let placed = |error| SqlError::from(error).placed_in(&statement.text);
         let ast = PlannedStatement::Statement(Box::new(rewritten(ast::Statement::clone(&statement.ast))));
-        let plan = state.statement_to_plan(ast).await.map_err(placed)?;
+        let plan = state.statement_to_plan(ast).await.and_then(narrowed).map_err(placed)?;
         let parameters = parameter_types(&plan, given)?.into_iter();
         // What neither the client nor the planner knows is text.
         let parameters: Vec<DataType> = parameters.map(|known| known.unwrap_or(DataType::Utf8)).collect();

@@ -27,7 +27,7 @@ async function main() {
   const values = await ask('SELECT $1::timestamptz AS t, $2::float8[] AS f', ['2024-01-01T00:00:00Z', [1.5, 2]]);
   assert.deepStrictEqual(values, [{ t: new Date('2024-01-01T00:00:00Z'), f: [1.5, 2] }]);
   const several = await client.query('SELECT 1 AS a; SELECT 2 AS b');
-  assert.deepStrictEqual(several.map((result) => result.rows), [[{ a: '1' }], [{ b: '2' }]]);
+  assert.deepStrictEqual(several.map((result) => result.rows), [[{ a: 1 }], [{ b: 2 }]]);
   await refused('42703', 'SELECT nothing FROM cpu');
   await refused('22P02', 'SELECT $1::int8 AS a', ['z']);
   await ask('BEGIN');

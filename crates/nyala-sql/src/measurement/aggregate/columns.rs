@@ -3,7 +3,9 @@
 use super::{Function, Grouping, Key};
 use crate::error::{SqlError, SqlResult, SqlState};
 use arrow_array::builder::PrimitiveBuilder;
-use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
+use arrow_array::types::{
+    Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
+};
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch,
     RecordBatchOptions, StringArray, new_null_array,
@@ -158,21 +160,9 @@ fn column(
             })
         }
         PartialAggregate::SumInteger { sums, counts } => {
-            let used = |slot: &&usize| counts[**slot] > 0;
-            let is_signed = *data_type == DataType::Int64;
-            let fits = |slot: &usize| match is_signed {
-                true => i64::try_from(sums[*slot]).is_ok(),
-                false => u64::try_from(sums[*slot]).is_ok(),
-            };
-            if !slots.iter().filter(used).all(fits) {
-                return Err(overflow());
-            }
-            match is_signed {
-                true => optional::<Int64Type>(slots, |slot| (counts[slot] > 0).then_some(sums[slot] as i64)),
-                false => {
-                    optional::<UInt64Type>(slots, |slot| (counts[slot] > 0).then_some(sums[slot] as u64))
-                }
-            }
+            let mut values = PrimitiveBuilder::<Decimal128Type>::with_capacity(slots.len());
+            slots.iter().for_each(|slot| values.append_option((counts[*slot] > 0).then_some(sums[*slot])));
+            Arc::new(values.finish().with_data_type(data_type.clone()))
         }
         PartialAggregate::SumFloat { sums, counts } => optional::<Float64Type>(slots, |slot| {
             let count = if function == Function::Mean { counts[slot] as f64 } else { 1.0 };
@@ -181,11 +171,6 @@ fn column(
         PartialAggregate::Selected(selected) => selected_column(selected, slots),
         PartialAggregate::Increase(_) => unreachable!("no function of SQL is an increase"),
     })
-}
-
-/// The error of a sum that its type cannot hold.
-fn overflow() -> SqlError {
-    SqlError::new(SqlState::OUT_OF_RANGE, "bigint out of range: its type cannot hold the sum")
 }
 
 fn selected_column(selected: &Selected, slots: &[usize]) -> ArrayRef {

@@ -15,7 +15,7 @@ use crate::relation::columns::data_type;
 use crate::relation::literal::{is_literal, parameter};
 use crate::target::last_part;
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
+use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::error::DataFusionError;
@@ -299,12 +299,12 @@ impl Work<'_> {
 
 /// The rows that belong to a clause.
 fn of_clause(rows: &RecordBatch, number: usize) -> SqlResult<RecordBatch> {
-    let clauses = rows.column(0).as_primitive_opt::<Int64Type>();
+    let clauses = rows.column(0).as_primitive_opt::<Int32Type>();
     let clauses =
         clauses.ok_or_else(|| SqlError::new(SqlState::INTERNAL, "the number of a clause is no integer"))?;
     let is_own = |row: &u32| {
         let row = *row as usize;
-        clauses.is_valid(row) && clauses.value(row) == number as i64
+        clauses.is_valid(row) && usize::try_from(clauses.value(row)) == Ok(number)
     };
     let own: UInt32Array = (0..rows.num_rows() as u32).filter(is_own).collect();
     Ok(take_record_batch(rows, &own).map_err(DataFusionError::from)?)

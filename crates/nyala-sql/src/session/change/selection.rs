@@ -7,6 +7,7 @@ use crate::plan_parameters::with_types;
 use crate::plans::calls_stable_function;
 use crate::rewrite::rewritten;
 use crate::session::{Session, ToPlan};
+use crate::whole_numbers::narrowed;
 use arrow_schema::DataType;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SQLOptions;
@@ -36,7 +37,7 @@ impl Selection {
         let statement = rewritten(statement);
         let state = session.state();
         let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
-        let plan = plan.map_err(SqlError::from)?;
+        let plan = plan.and_then(narrowed).map_err(SqlError::from)?;
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         options.verify_plan(&plan)?;

@@ -14,6 +14,7 @@ mod texts;
 use super::objects::Objects;
 use super::viewer::Viewer;
 use crate::pg_type::TYPE_KEY;
+use crate::row_wise::computed;
 use arrow_schema::{DataType, Field, FieldRef};
 use call::Call;
 use datafusion::common::ScalarValue;
@@ -170,30 +171,8 @@ impl ScalarUDFImpl for CatalogFunction {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let objects: OnceCell<Objects> = OnceCell::new();
-        let data_type = arguments.return_field.data_type();
-        let compute = |values: Vec<ScalarValue>| {
-            if self.of.is_strict && values.iter().any(ScalarValue::is_null) {
-                return ScalarValue::try_from(data_type);
-            }
-            let call = Call { viewer: &self.viewer, values: &values, objects: &objects };
-            let value = (self.of.compute)(&call)?;
-            if value.is_null() { ScalarValue::try_from(data_type) } else { Ok(value) }
-        };
-        let is_constant = arguments.args.iter().all(|own| matches!(own, ColumnarValue::Scalar(_)));
-        let row = |row: usize| -> Result<ScalarValue> {
-            let value = |own: &ColumnarValue| match own {
-                ColumnarValue::Scalar(own) => Ok(own.clone()),
-                ColumnarValue::Array(own) => ScalarValue::try_from_array(own, row),
-            };
-            compute(arguments.args.iter().map(value).collect::<Result<_>>()?)
-        };
-        if is_constant {
-            return row(0).map(ColumnarValue::Scalar);
-        }
-        if arguments.number_rows == 0 {
-            return Ok(ColumnarValue::Array(arrow_array::new_empty_array(data_type)));
-        }
-        let values = (0..arguments.number_rows).map(row).collect::<Result<Vec<_>>>()?;
-        Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+        computed(&arguments, self.of.is_strict, &|values| {
+            (self.of.compute)(&Call { viewer: &self.viewer, values, objects: &objects })
+        })
     }
 }

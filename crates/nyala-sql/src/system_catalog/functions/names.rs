@@ -8,9 +8,9 @@ use super::json::is_json;
 use super::{Function, Gives, NAME, OID, strict, tolerant};
 use crate::error::{SqlError, SqlState};
 use crate::relation::input::{Surroundings, read};
-use crate::system_catalog::builtin_type::BuiltinType;
+use crate::system_catalog::builtin_type::{BuiltinType, shown_type};
 use arrow_array::Array;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
@@ -116,6 +116,12 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let name = schema_name(call).unwrap_or_default();
         let is_known = call.objects().schemas.iter().any(|schema| schema.name == name);
         Ok(if is_known { text(name) } else { ScalarValue::Null })
+    }),
+    tolerant("pg_typeof", Gives::Typed("regtype", &DataType::Utf8), |call| {
+        Ok(text(match call.value(0).data_type() {
+            DataType::Null => "unknown".to_owned(),
+            own => shown_type(&Field::new("", own, true)).split('(').next().unwrap_or_default().to_owned(),
+        }))
     }),
     tolerant("format_type", Gives::Text, |call| Ok(format_type(call))),
     strict("pg_table_is_visible", Gives::Bool, |call| {

@@ -1,0 +1,78 @@
+//! `CREATE TABLE … AS EXECUTE name (…)`, which the parser does not know: it reads a query of a function that nobody can have instead.
+
+use crate::latest_on::{is_word, next};
+use crate::target::folded;
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, ObjectNamePart, Query, SetExpr, TableFactor,
+};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// The schema of that function.
+const EXECUTE: &str = "\u{0}execute";
+
+/// The tokens of a text without `AS EXECUTE` of tables that are created.
+pub(crate) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut begin = 0;
+    while let Some(first) = next(&tokens, begin) {
+        let end = (first..tokens.len()).find(|number| tokens[*number].token == Token::SemiColon);
+        let end = end.unwrap_or(tokens.len());
+        begin = end + 1;
+        let creates = is_word(&tokens[first], "create")
+            && next(&tokens, first + 1).is_some_and(|second| is_word(&tokens[second], "table"));
+        let executed = (first..end).filter(|_| creates).find_map(|number| {
+            let following = next(&tokens, number + 1).filter(|_| is_word(&tokens[number], "as"))?;
+            (following < end && is_word(&tokens[following], "execute")).then_some(following)
+        });
+        if let Some(executed) = executed {
+            let span = tokens[executed].span;
+            let word = |word| Token::make_word(word, None);
+            let query = [
+                word("SELECT"),
+                Token::Mul,
+                word("FROM"),
+                Token::make_word(EXECUTE, Some('"')),
+                Token::Period,
+            ];
+            begin += query.len() - 1;
+            tokens.splice(executed..=executed, query.into_iter().map(|token| TokenWithSpan { token, span }));
+        }
+    }
+    tokens
+}
+
+/// The name of the statement whose rows a table gets, and the values that it is executed with; `None` if it gets those of a query.
+pub(crate) fn executed(query: &Query) -> Option<(String, Vec<Expr>)> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let [from] = &select.from[..] else { return None };
+    let TableFactor::Table { name, args, .. } = &from.relation else { return None };
+    let [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)] = &name.0[..] else {
+        return None;
+    };
+    if schema.value != EXECUTE {
+        return None;
+    }
+    let value = |own: &FunctionArg| match own {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(own)) => Some(own.clone()),
+        _ => None,
+    };
+    let values = args.iter().flat_map(|own| &own.args).map(value).collect::<Option<Vec<_>>>()?;
+    Some((folded(name), values))
+}
+
+/// The text of a statement, with `AS EXECUTE` as it was written.
+pub(crate) fn shown(text: &str) -> String {
+    text.replace(&format!("SELECT * FROM \"{EXECUTE}\"."), "EXECUTE ")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Statement;
+
+    #[test]
+    fn only_tables_are_created_so() {
+        let text = "CREATE TABLE t AS EXECUTE p(1, 'x')";
+        let parsed = Statement::parse(&format!("{text}; SELECT 1 AS execute")).unwrap();
+        assert_eq!(parsed[0].shown(), text);
+        assert_eq!(parsed[1].shown(), "SELECT 1 AS execute");
+    }
+}

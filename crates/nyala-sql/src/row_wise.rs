@@ -1,0 +1,37 @@
+//! Functions that are computed row by row.
+
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+/// The values of a function. NULL for any argument is NULL if the function is strict.
+pub(crate) fn computed(
+    arguments: &ScalarFunctionArgs,
+    is_strict: bool,
+    compute: &dyn Fn(&[ScalarValue]) -> Result<ScalarValue>,
+) -> Result<ColumnarValue> {
+    let data_type = arguments.return_field.data_type();
+    let of_row = |values: Vec<ScalarValue>| {
+        if is_strict && values.iter().any(ScalarValue::is_null) {
+            return ScalarValue::try_from(data_type);
+        }
+        let value = compute(&values)?;
+        if value.is_null() { ScalarValue::try_from(data_type) } else { Ok(value) }
+    };
+    let is_constant = arguments.args.iter().all(|own| matches!(own, ColumnarValue::Scalar(_)));
+    let row = |row: usize| -> Result<ScalarValue> {
+        let value = |own: &ColumnarValue| match own {
+            ColumnarValue::Scalar(own) => Ok(own.clone()),
+            ColumnarValue::Array(own) => ScalarValue::try_from_array(own, row),
+        };
+        of_row(arguments.args.iter().map(value).collect::<Result<_>>()?)
+    };
+    if is_constant {
+        return row(0).map(ColumnarValue::Scalar);
+    }
+    if arguments.number_rows == 0 {
+        return Ok(ColumnarValue::Array(arrow_array::new_empty_array(data_type)));
+    }
+    let values = (0..arguments.number_rows).map(row).collect::<Result<Vec<_>>>()?;
+    Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+}
