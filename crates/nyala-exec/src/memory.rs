@@ -5,7 +5,7 @@
 //! the budget is touched, so much memory moves that the cost of touching it does not matter.
 
 use nyala_core::memory::{Charge, Component, MemoryBudget};
-use nyala_core::{Error, ErrorKind, Result};
+use nyala_core::{Error, ErrorKind, Result, before_long_work};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -102,6 +102,7 @@ impl MemoryCharge {
         loop {
             match self.charge(bytes) {
                 Err(error) if error.kind() == ErrorKind::Retry && Instant::now() < until => {
+                    before_long_work().await;
                     tokio::time::sleep(PAUSE).await;
                 }
                 charged => return charged,

@@ -71,6 +71,7 @@ impl Session {
                     if now >= *until.get_or_insert(now + FULL_MAX) {
                         return Err(error);
                     }
+                    before_long_work().await;
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
