@@ -14,7 +14,7 @@ use nyala_core::{Error, ErrorKind, Result, TimeRange};
 use nyala_db::catalog::{Catalog, ContinuousQuery, PolicyChange, Subscription};
 use nyala_db::idle::IdleRules;
 use nyala_db::ingest::ParseOptions;
-use nyala_db::moving::{self, Move};
+use nyala_db::moving::{self, Move, Position};
 use nyala_db::series::TagFilter;
 use nyala_db::users::Privilege;
 use nyala_db::write::LineWriter;
@@ -158,7 +158,7 @@ async fn everything(store: &StoreRef) -> Result<Found> {
 async fn begin(from: &StoreRef, to: &StoreRef, name: &str) -> Result<Move> {
     let sequence = from.snapshot(Freshness::Latest).await?.sequence();
     let source = Arc::new(Catalog::open(from.clone()).await?);
-    Move::begin(source, to.clone(), (name, sequence), &[]).await
+    Move::begin(source, to.clone(), (name, Position::still(sequence)), &[]).await
 }
 
 async fn move_on(from: &StoreRef, to: &StoreRef) -> Result<()> {

@@ -9,7 +9,7 @@ use arrow_array::{Float64Array, TimestampNanosecondArray, UInt32Array};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
     Alteration, CellColumn, Delete, DeleteMode, Freshness, Operation, RowSelection, ScanRequest, SeriesSet,
-    SnapshotRef, Store, Update, Upsert, WriteBatch, WriteMode,
+    SnapshotRef, Update, Upsert, WriteBatch, WriteMode,
 };
 use nyala_core::{ErrorKind, TableId, TimeRange, Value};
 use rand::{Rng, SeedableRng};
@@ -65,10 +65,10 @@ async fn one_change(store: &StoreRef, table: TableId, random: &mut rand::rngs::S
         }
         5 => {
             let delete = Delete { table, rows: selection(), predicates: Vec::new() };
-            drop(store.delete(delete).await.unwrap());
+            store.delete(delete).await.unwrap();
         }
         6 => {
-            let assignments = vec![(ColumnId(2), Some(Value::Float64(value)))];
+            let assignments = vec![(ColumnId(2), Some(Value::Float(value)))];
             let update = Update { table, rows: selection(), predicates: Vec::new(), assignments };
             drop(store.update(update).await.unwrap());
         }

@@ -5,7 +5,7 @@ use nyala_client::{Body, Connection, Target, query_escape};
 use nyala_shell::AccessArgs;
 use serde::Deserialize;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// For connecting, and for sending a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,6 +18,8 @@ const BUSY_PAUSES: [Duration; 6] = [
     Duration::from_secs(20),
     Duration::from_secs(30),
 ];
+/// How long the command waits each time a server has another copy.
+const COPY_PAUSE: Duration = Duration::from_millis(500);
 /// An answer is a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -69,11 +71,19 @@ impl Server {
         Ok(Self { target, headers })
     }
 
-    /// Has a copy of the store made.
-    pub(super) fn make_copy(&self) -> Result<MadeCopy, String> {
-        let answer = self.ask("POST", "/api/backup", b"")?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| format!("{} answers strangely: {error}", self.target.url()))
+    /// Has a copy of the store made. While there is another one, it waits for so long.
+    pub(super) fn make_copy(&self, patience: Duration) -> Result<MadeCopy, String> {
+        let begun = Instant::now();
+        loop {
+            let (status, answer) = self.exchange("POST", "/api/backup", b"", ANSWER_BYTES_MAX)?;
+            if status == 409 && begun.elapsed() < patience {
+                std::thread::sleep(COPY_PAUSE);
+                continue;
+            }
+            let answer = self.successful(status, answer)?;
+            return serde_json::from_slice(&answer)
+                .map_err(|error| format!("{} answers strangely: {error}", self.target.url()));
+        }
     }
 
     /// Has it removed.
@@ -129,18 +139,34 @@ impl Server {
         body: &[u8],
         limit_bytes: usize,
     ) -> Result<Vec<u8>, String> {
+        let (status, answer) = self.exchange(method, path, body, limit_bytes)?;
+        self.successful(status, answer)
+    }
+
+    /// The status of an answer, and its body.
+    fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        limit_bytes: usize,
+    ) -> Result<(u16, Vec<u8>), String> {
         let mut connection = Connection::new(&self.target, TIMEOUT).patient();
         let mut answer = Vec::new();
         let collect = Body::Collect { into: &mut answer, limit_bytes };
         let response = connection.request(method, path, &self.headers, body, collect);
         let status = response.map_err(|error| error.to_string())?.status;
-        let text = || match answer.is_empty() {
-            true => connection.error_text(),
-            false => String::from_utf8_lossy(&answer).into_owned(),
-        };
+        if !(200..300).contains(&status) && answer.is_empty() {
+            answer = connection.error_text().into_bytes();
+        }
+        Ok((status, answer))
+    }
+
+    /// The body of an answer that is no error.
+    fn successful(&self, status: u16, answer: Vec<u8>) -> Result<Vec<u8>, String> {
         match status {
             200..300 => Ok(answer),
-            _ => self.checked(status, words_of(&text())).map(|()| Vec::new()),
+            _ => self.checked(status, words_of(&String::from_utf8_lossy(&answer))).map(|()| Vec::new()),
         }
     }
 

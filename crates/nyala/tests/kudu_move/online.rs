@@ -101,7 +101,6 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
     assert!(code == 0 && text.contains("everything was moved, and both sides are equal"), "{text}");
     assert!(text.contains("d.autogen.old: 15000 points of 3 days, equal"), "{text}");
     assert!(text.contains("writes were held off for"), "{text}");
-    println!("{text}");
     let known = loader.end();
 
     // The server answers queries and takes no writes, after a restart, too.

@@ -14,7 +14,7 @@ use clap::Args;
 use nyala_bench::report::progress::Progress;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The command's priority, in steps of `nice`: a server beside it comes first.
 const NICENESS: i32 = 15;
@@ -48,7 +48,7 @@ pub(super) fn run(args: &CreateArgs) -> Result<(), String> {
     let destination = Destination::open_to_add(place)?;
     let mut source = match &args.data_dir {
         Some(data_dir) => Source::of_directory(data_dir)?,
-        None => Source::of_server(Server::of(&args.server)?)?,
+        None => Source::of_server(Server::of(&args.server)?, Duration::ZERO)?,
     };
     let limit = RateLimit::new(args.rate_limit.map(|limit| u64::from(limit.get()) << 20));
     let made = check_place(&destination, &source.place)

@@ -5,6 +5,7 @@ use crate::cli::server::{Ended, MadeCopy, Server};
 use crate::storage;
 use nyala_core::env::{Clock, SystemClock};
 use std::path::Path;
+use std::time::Duration;
 
 /// A copy of the store, which is there while this is.
 pub(in crate::cli) struct Source {
@@ -15,9 +16,9 @@ pub(in crate::cli) struct Source {
 }
 
 impl Source {
-    /// Has a server make one.
-    pub(in crate::cli) fn of_server(server: Server) -> Result<Self, String> {
-        let copy = server.make_copy()?;
+    /// Has a server make one. While it has another one, this waits for so long.
+    pub(in crate::cli) fn of_server(server: Server, patience: Duration) -> Result<Self, String> {
+        let copy = server.make_copy(patience)?;
         let place = CopyPlace::beside(&copy.directory);
         let place = place.ok_or_else(|| format!("the server names a strange place: {:?}", copy.directory));
         let leased = place.and_then(|place| Ok((place.lease()?, place)));

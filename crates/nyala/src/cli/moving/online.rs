@@ -7,13 +7,14 @@
 //! has left leaves a server that goes on; one that dies later is started again, and finds it so.
 
 use super::handover::MovedServer;
-use super::place::{Opened, Place};
+use super::place::{KILLED_WITHIN, Opened, Place};
 use super::report::{Report, Stop};
 use super::{MoveArgs, again, compare, move_once};
 use crate::cli::backup::source::Source;
 use crate::cli::server::Ended;
 use nyala_db::catalog::Catalog;
 use nyala_db::moving::{self, Move};
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -54,7 +55,7 @@ pub(super) fn cut_over(args: &MoveArgs, work: &Runtime) -> Result<bool, String> 
 pub(super) fn give_up(args: &MoveArgs, work: &Runtime) -> Result<bool, String> {
     let server = server_of(args)?;
     // While this is there, no other command goes on with the move.
-    let mut copy = Source::of_server(server.server.clone())?;
+    let mut copy = Source::of_server(server.server.clone(), KILLED_WITHIN)?;
     let target = Opened::open(&args.to, &args.log_in, args.memory_limit, work.handle())?;
     let given_up = match moving::is_finished(&target.store) {
         true => Err(format!(
@@ -68,10 +69,11 @@ pub(super) fn give_up(args: &MoveArgs, work: &Runtime) -> Result<bool, String> {
     let _ = copy.end(Ended::Read);
     target.close()?;
     given_up?;
-    println!(
-        "the server takes writes. What was moved is still in {}, and no server opens it: start a move again, or drop its tables",
+    let words = format!(
+        "the server takes writes. What was moved is still in {}, and no server opens it: start a move again, or drop its tables\n",
         args.to
     );
+    std::io::stdout().write_all(words.as_bytes()).map_err(|error| error.to_string())?;
     Ok(true)
 }
 
@@ -130,7 +132,7 @@ impl Online<'_> {
 
     /// Moves what was changed since the last round.
     fn begin_round(&mut self) -> Result<Round, String> {
-        self.round_of(Opened::of_server(&self.server, self.args.memory_limit)?)
+        self.round_of(Opened::of_server(&self.server, self.args.memory_limit, KILLED_WITHIN)?)
     }
 
     fn round_of(&mut self, source: Opened) -> Result<Round, String> {
@@ -168,7 +170,8 @@ impl Online<'_> {
     fn stop_and_end(&mut self, epoch: u64) -> Result<bool, String> {
         let begun = Instant::now();
         let hold = self.server.hold(self.args.stop_limit)?;
-        let source = Opened::of_server(&self.server, self.args.memory_limit)?;
+        // Writers do not wait for a backup.
+        let source = Opened::of_server(&self.server, self.args.memory_limit, Duration::ZERO)?;
         if source.position.epoch() != epoch {
             return Err("the server was started again, so that it is not known what was changed since: start the same \
                         command again"

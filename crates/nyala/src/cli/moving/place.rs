@@ -22,6 +22,9 @@ use tokio::runtime::Handle;
 /// What addresses of clusters begin with.
 const KUDU: &str = "kudu://";
 
+/// A server removes the copy of a command that was killed within this time.
+pub(super) const KILLED_WITHIN: Duration = Duration::from_secs(12);
+
 /// A place of everything that a nyala has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
@@ -128,7 +131,8 @@ impl Opened {
         let dir = match place {
             Place::Directory(dir) => dir,
             Place::Server(url) => {
-                return Self::of_server(&MovedServer::at(url, &log_in.access)?, memory_limit);
+                let server = MovedServer::at(url, &log_in.access)?;
+                return Self::of_server(&server, memory_limit, KILLED_WITHIN);
             }
             Place::Kudu(_) => return Self::open(place, log_in, memory_limit, work),
         };
@@ -144,11 +148,15 @@ impl Opened {
     }
 
     /// Opens a copy that a server makes of its store, with what was changed since earlier copies.
-    pub(super) fn of_server(server: &MovedServer, memory_limit: ByteSize) -> Result<Self, String> {
+    pub(super) fn of_server(
+        server: &MovedServer,
+        memory_limit: ByteSize,
+        patience: Duration,
+    ) -> Result<Self, String> {
         descriptors::raise_limit();
         // In this order: what the copy lacks is told after the mark, and what it has before it is read.
         let mark = server.mark()?;
-        let copy = HeldCopy(Source::of_server(server.server.clone())?);
+        let copy = HeldCopy(Source::of_server(server.server.clone(), patience)?);
         let position = Position::of_copy(mark, server.changed(mark)?);
         let dir = &copy.0.place.dir;
         let memory = MemoryBudget::new(memory_limit.0 as u64);
