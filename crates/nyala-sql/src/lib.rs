@@ -14,6 +14,7 @@ mod awaited;
 mod buckets;
 mod call;
 mod chains;
+mod clocks;
 mod command_tag;
 mod common_type;
 mod complexity;

@@ -1,6 +1,6 @@
 //! `time AT TIME ZONE 'Europe/Berlin'`: of a moment it is what clocks there show, of what clocks there show the moment.
 
-use super::formatted::{utc_ns, zone_named};
+use crate::clocks::{utc_ns, zone_named};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray};

@@ -3,6 +3,7 @@
 
 use super::formatted_number::Numbers;
 use super::template::{Template, TemplateError};
+use crate::clocks::utc_ns;
 use crate::error::{SqlError, SqlState};
 use crate::row_wise::computed;
 use crate::type_name;
@@ -10,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, FieldRef, TimeUnit};
-use chrono::{DateTime, NaiveDateTime, Offset, TimeZone, Utc};
+use chrono::{DateTime, Offset, Utc};
 use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -122,14 +123,6 @@ fn arrow_array_cast(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     Ok(datafusion::arrow::compute::cast(values, wanted)?)
 }
 
-/// The zone with a name.
-pub(super) fn zone_named(name: &str) -> Result<Tz> {
-    name.parse().map_err(|_| {
-        let message = format!("time zone \"{name}\" not recognized");
-        SqlError::new(SqlState::INVALID_PARAMETER, message).into()
-    })
-}
-
 fn zone_of(name: Option<&str>) -> Tz {
     name.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC)
 }
@@ -195,21 +188,4 @@ fn read(template: &Template, values: &ArrayRef, wanted: &DataType) -> Result<Arr
         DataType::Timestamp(_, Some(_)) => Arc::new(moments.with_timezone("+00:00")),
         _ => Arc::new(moments),
     })
-}
-
-/// The moment at which clocks of a zone, or of a place that is so far ahead of UTC, show a time.
-pub(crate) fn utc_ns(local: NaiveDateTime, offset_s: Option<i32>, zone: Tz) -> Option<i64> {
-    let utc = match offset_s {
-        Some(offset_s) => local.checked_sub_signed(chrono::TimeDelta::seconds(offset_s.into()))?,
-        // A time that clocks skip is the one after.
-        None => match zone.from_local_datetime(&local) {
-            chrono::LocalResult::Single(own) | chrono::LocalResult::Ambiguous(_, own) => own.naive_utc(),
-            chrono::LocalResult::None => {
-                let before = local.checked_sub_signed(chrono::TimeDelta::hours(1))?;
-                let before = zone.from_local_datetime(&before).latest()?;
-                before.naive_utc().checked_add_signed(chrono::TimeDelta::hours(1))?
-            }
-        },
-    };
-    utc.and_utc().timestamp_nanos_opt()
 }

@@ -21,7 +21,6 @@ mod subquery_value;
 mod template;
 
 pub(crate) use casts::Casts;
-pub(crate) use formatted::utc_ns;
 pub(crate) use lateral::LateralRows;
 pub(crate) use set_operation::SetOperations;
 pub(crate) use subquery_value::SubqueryValues;

@@ -1,7 +1,7 @@
 //! Functions of intervals and times.
 
 use super::plain::{Call, Kind, PlainFunction, immutable, stable};
-use crate::dialect::utc_ns;
+use crate::clocks::{utc_ns, zone_named};
 use crate::error::{SqlError, SqlResult, SqlState};
 use arrow_array::types::IntervalMonthDayNano;
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Timelike, Utc};
@@ -73,12 +73,6 @@ fn out_of_range() -> SqlError {
 
 fn beyond() -> SqlError {
     SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, "timestamp out of range")
-}
-
-fn zone_named(name: &str) -> SqlResult<Tz> {
-    name.parse().map_err(|_| {
-        SqlError::new(SqlState::INVALID_PARAMETER, format!("time zone \"{name}\" not recognized"))
-    })
 }
 
 fn interval(call: &Call<'_>, place: usize) -> IntervalMonthDayNano {

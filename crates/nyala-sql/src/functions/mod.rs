@@ -29,7 +29,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udaf(Arc::new(AggregateUDF::from(sum::CheckedSum::default())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(ordered_set::OrderedSet::mode())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(ordered_set::OrderedSet::percentile())))?;
-    plain::register(state)
+    let plain = [digests::FUNCTIONS, intervals::FUNCTIONS, numbers::FUNCTIONS, patterns::FUNCTIONS];
+    plain.into_iter().try_for_each(|functions| plain::register(state, functions))
 }
 
 /// The buckets that a call with constant arguments divides its second argument into; `None` if it is another function, or

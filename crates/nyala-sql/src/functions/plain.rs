@@ -1,6 +1,5 @@
 //! Functions of PostgreSQL that DataFusion lacks, and that are computed row by row from their arguments.
 
-use super::{digests, intervals, numbers, patterns};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::row_wise::computed;
 use crate::type_name;
@@ -72,10 +71,9 @@ pub(super) const fn stable(
     PlainFunction { volatility: Volatility::Stable, ..immutable(name, takes, gives, compute) }
 }
 
-/// Makes the functions known to a planner.
-pub(super) fn register(state: &mut SessionState) -> Result<()> {
-    let all = [digests::FUNCTIONS, intervals::FUNCTIONS, numbers::FUNCTIONS, patterns::FUNCTIONS];
-    for function in all.into_iter().flatten() {
+/// Makes functions known to a planner.
+pub(super) fn register(state: &mut SessionState, functions: &'static [PlainFunction]) -> Result<()> {
+    for function in functions {
         let signature = Signature::user_defined(function.volatility);
         state.register_udf(Arc::new(ScalarUDF::from(Planned { of: function, signature })))?;
     }
