@@ -72,11 +72,11 @@ impl Server {
     }
 
     /// Has a copy of the store made. While there is another one, it waits for so long.
-    pub(super) fn make_copy(&self, patience: Duration) -> Result<MadeCopy, String> {
+    pub(super) fn make_copy(&self, wait_max: Duration) -> Result<MadeCopy, String> {
         let begun = Instant::now();
         loop {
             let (status, answer) = self.exchange("POST", "/api/backup", b"", ANSWER_BYTES_MAX)?;
-            if status == 409 && begun.elapsed() < patience {
+            if status == 409 && begun.elapsed() < wait_max {
                 std::thread::sleep(COPY_PAUSE);
                 continue;
             }

@@ -17,8 +17,8 @@ pub(in crate::cli) struct Source {
 
 impl Source {
     /// Has a server make one. While it has another one, this waits for so long.
-    pub(in crate::cli) fn of_server(server: Server, patience: Duration) -> Result<Self, String> {
-        let copy = server.make_copy(patience)?;
+    pub(in crate::cli) fn of_server(server: Server, wait_max: Duration) -> Result<Self, String> {
+        let copy = server.make_copy(wait_max)?;
         let place = CopyPlace::beside(&copy.directory);
         let place = place.ok_or_else(|| format!("the server names a strange place: {:?}", copy.directory));
         let leased = place.and_then(|place| Ok((place.lease()?, place)));

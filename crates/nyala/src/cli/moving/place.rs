@@ -151,12 +151,12 @@ impl Opened {
     pub(super) fn of_server(
         server: &MovedServer,
         memory_limit: ByteSize,
-        patience: Duration,
+        wait_max: Duration,
     ) -> Result<Self, String> {
         descriptors::raise_limit();
         // In this order: what the copy lacks is told after the mark, and what it has before it is read.
         let mark = server.mark()?;
-        let copy = HeldCopy(Source::of_server(server.server.clone(), patience)?);
+        let copy = HeldCopy(Source::of_server(server.server.clone(), wait_max)?);
         let position = Position::of_copy(mark, server.changed(mark)?);
         let dir = &copy.0.place.dir;
         let memory = MemoryBudget::new(memory_limit.0 as u64);
