@@ -8,8 +8,9 @@ use arrow_array::types::TimestampNanosecondType;
 use async_trait::async_trait;
 use nyala_core::schema::TableSchema;
 use nyala_core::store::{
-    Alteration, Around, Capabilities, ChangeStream, ChangesRequest, Delete, Freshness, Moment, Operation,
-    PartitionInfo, RowSelection, SnapshotRef, Stage, Store, StoreRef, Update, WriteBatch, WriteOutcome,
+    Alteration, Around, Capabilities, ChangeStream, ChangesRequest, Delete, Freshness, MaintenanceTask,
+    Moment, Operation, PartitionInfo, RowSelection, SnapshotRef, Stage, Store, StoreRef, TableStorage,
+    Update, WriteBatch, WriteOutcome,
 };
 use nyala_core::{Result, Sequence, TableId, TimeRange};
 use std::sync::Arc;
@@ -141,6 +142,14 @@ impl Store for HandedStore {
     async fn stage(&self) -> Result<Box<dyn Stage>> {
         let (handover, stage) = (self.handover.clone(), self.store().stage().await?);
         Ok(Box::new(HandedStage { handover, stage, staged: Changed::default() }))
+    }
+
+    async fn table_storage(&self, table: TableId) -> Result<TableStorage> {
+        self.store().table_storage(table).await
+    }
+
+    fn maintenance(&self) -> Result<Vec<MaintenanceTask>> {
+        self.store().maintenance()
     }
 
     async fn changes(&self, request: ChangesRequest) -> Result<Box<dyn ChangeStream>> {
