@@ -9,7 +9,6 @@ use crate::server::copies::Ended;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use nyala_core::{Error, ErrorKind};
-use nyala_db::users::Principal;
 use serde_json::json;
 use std::net::IpAddr;
 
@@ -22,10 +21,7 @@ pub(super) async fn handle(
     let principal = access::authenticate(context, &of_url, head).await?;
     access::require_admin(&principal)?;
     context.watch.count(head.uri.path(), &head.extensions, &principal);
-    let user = match &principal {
-        Principal::User(user) => Some(user.name()),
-        _ => None,
-    };
+    let user = principal.user_name();
     match head.method {
         Method::POST => make(context, user, client).await,
         _ => end(context, &of_url, user, client).await,

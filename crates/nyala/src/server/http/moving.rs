@@ -18,7 +18,6 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use nyala_core::Error;
 use nyala_db::handover::Handover;
-use nyala_db::users::Principal;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,11 +43,7 @@ pub(super) async fn handle(
     let step =
         Step::read(&head.method, &of_url, context.clock.now_ns() as u64).map_err(|error| failed(&error))?;
     if let Some(words) = step.audited() {
-        let user = match &principal {
-            Principal::User(user) => Some(user.name()),
-            _ => None,
-        };
-        context.audit.moving(&words, user, client);
+        context.audit.moving(&words, principal.user_name(), client);
     }
     // It goes on if the client leaves: a step is not half done.
     let done = context.work.spawn(async move { step.take(&handover).await }).await;
