@@ -100,8 +100,10 @@ impl Engine {
         reserve.refill(catalog.log.length);
         let wal_options = WalOptions {
             sync: options.wal_sync,
-            // Segments are given up whole, and two are kept as spares.
+            // Segments are given up whole.
             segment_bytes: options.wal_segment_bytes.min((options.wal_bytes_max / 4).max(SEGMENT_BYTES_MIN)),
+            kept_bytes: options.wal_bytes_max,
+            makes_spares: options.maintenance_threads > 0,
             queue_bytes: budget.limit_bytes() / 8,
             first_sequence: known + 1,
             progress,

@@ -9,3 +9,4 @@ mod wal_concurrent;
 mod wal_crash;
 mod wal_damage;
 mod wal_faults;
+mod wal_spares;

@@ -202,16 +202,19 @@ impl Workload {
     pub(crate) fn crash_everywhere(&self) {
         let (seed, knowledge, crashed) = (self.seed, self.knowledge.clone(), self.crashed.clone());
         self.fs.on_operation(move |fs, operation| {
-            // Known first, then the disk: what is known is on it.
-            let known = knowledge.lock().clone();
+            // At one moment, whichever thread changes the disk: what is known is on it, and what is not is not needed.
+            let known = knowledge.lock();
             let seed = seed ^ (operation.index << 20);
-            crashed.lock().push((fs.crash(seed), known));
+            crashed.lock().push((fs.crash(seed), known.clone()));
         });
     }
 
     pub(crate) fn wal(&mut self) -> &Wal {
         if self.wal.is_none() {
-            let (options, from) = (options(self.sync, self.segment_bytes), self.knowledge.lock().from);
+            // A thread that makes spares changes the disk at any moment.
+            let makes_spares = self.seed % 2 == 1;
+            let options = WalOptions { makes_spares, ..options(self.sync, self.segment_bytes) };
+            let from = self.knowledge.lock().from;
             let mut seen = BTreeSet::new();
             let (wal, report) = Wal::open(fs_ref(&self.fs), Path::new(DIR), options, from, &mut |record| {
                 seen.insert(record.sequence);

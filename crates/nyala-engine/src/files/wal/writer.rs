@@ -68,7 +68,7 @@ impl Writer {
     ) -> Result<Self> {
         let LogEnd { closed, last, last_sequence, .. } = end;
         let progress = options.progress.clone();
-        let mut segments = Segments::open(fs.clone(), dir, options.segment_bytes, closed)?;
+        let mut segments = Segments::open(fs.clone(), dir, options, closed)?;
         let active = match last {
             None => None,
             Some(last) => {
@@ -219,7 +219,7 @@ impl Writer {
         active.last_sequence = last_sequence;
         add(&self.counters.groups, 1);
         add(&self.counters.written_bytes, bytes);
-        self.segments.lock().set_active_bytes(active.length);
+        self.segments.lock().written(active.length);
         Ok(())
     }
 
