@@ -6,6 +6,7 @@ use std::sync::{Arc, Barrier, Once};
 use nyala_core::ErrorKind;
 use nyala_engine::fs::{Access, Fault, FileSystem, SimulatedFs};
 use nyala_engine::wal::{SyncPolicy, Wal};
+use parking_lot::Mutex;
 
 use crate::support::{DIR, Knowledge, Workload, disk, open, options, payload, replay, seeds};
 
@@ -112,6 +113,32 @@ fn nothing_is_acknowledged_until_the_log_could_be_reopened() {
         let (records, report) = replay(crashed, 1);
         assert_eq!((records.keys().copied().collect::<Vec<_>>(), report.damage), (vec![1, 4], vec![]));
     });
+}
+
+#[test]
+fn what_was_cut_off_does_not_come_back_when_its_segment_is_given_up() {
+    // The number of operations decides what the failed sync leaves.
+    for before in 1..9 {
+        let fs = disk();
+        let wal = open(&fs, options(SyncPolicy::Always, 8192));
+        let append = |bytes: usize| wal.append(vec![vec![7; bytes].into()]);
+        // So much that the segment is not cut to its length.
+        (0..before).for_each(|_| assert!(append(7200 / before).is_ok()));
+        fs.inject(Fault::Sync { skip: 0 });
+        assert_eq!(append(100).unwrap_err().kind(), ErrorKind::Unknown);
+        let cut_off = before as u64 + 1;
+        assert_eq!((append(8000).unwrap(), append(8000).unwrap()), (cut_off + 1, cut_off + 2));
+        assert_eq!(wal.stats().segments, 3);
+        let crashes = Arc::<Mutex<Vec<SimulatedFs>>>::default();
+        let crashed = crashes.clone();
+        fs.on_operation(move |fs, _| crashed.lock().extend((0..50).map(|seed| fs.crash(seed))));
+        wal.truncate_before(cut_off + 2).unwrap();
+        drop(wal);
+        for disk in crashes.lock().iter() {
+            assert_eq!(replay(disk, cut_off).0.get(&cut_off), None);
+        }
+        assert!(crashes.lock().len() > 100);
+    }
 }
 
 #[test]

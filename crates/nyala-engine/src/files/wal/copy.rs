@@ -41,7 +41,7 @@ pub(super) fn copy(
     let mut copied = CopiedLog { last_sequence: sequences.start().saturating_sub(1), ..CopiedLog::default() };
     let mut output: Option<Output> = None;
     let mut previous_last = 0;
-    for &Closed { number, last_sequence, length } in closed {
+    for &Closed { number, last_sequence, length, .. } in closed {
         let before = std::mem::replace(&mut previous_last, last_sequence);
         if last_sequence < *sequences.start() || before >= *sequences.end() {
             continue;

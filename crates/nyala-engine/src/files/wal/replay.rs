@@ -179,7 +179,8 @@ pub(super) fn read(
             && last_sequence < from
         {
             end.last_sequence = end.last_sequence.max(last_sequence);
-            end.closed.push_back(Closed { number, last_sequence: end.last_sequence, length });
+            let last_sequence = end.last_sequence;
+            end.closed.push_back(Closed { number, last_sequence, length, is_cut: true });
             continue;
         }
         let file = fs.open(&path, Access::Read)?;
@@ -224,6 +225,7 @@ pub(super) fn read(
                 number,
                 last_sequence: end.last_sequence,
                 length: scanner.position,
+                is_cut: true,
             });
         }
     }

@@ -37,6 +37,8 @@ pub(super) struct Closed {
     pub(super) last_sequence: u64,
     /// How much of it counts.
     pub(super) length: u64,
+    /// There may be records behind that, whose sync failed: only the next segment's header says that they do not count.
+    pub(super) is_cut: bool,
 }
 
 /// The files of the log except the one that is written.
@@ -250,7 +252,7 @@ impl Segments {
             && oldest.last_sequence < sequence
         {
             let named = path(&self.dir, oldest.number);
-            let bytes = oldest.length;
+            let (bytes, is_cut) = (oldest.length, oldest.is_cut);
             // A short one would have to be lengthened, which makes it as slow as a new one.
             let is_reusable = (self.next_bytes / 2..=self.segment_bytes).contains(&bytes);
             if is_reusable && self.may_keep(spare_bytes + bytes, self.size_bytes() - bytes) {
@@ -262,6 +264,10 @@ impl Segments {
                 self.fs.remove(&named)?;
             }
             self.closed.pop_front();
+            if is_cut {
+                // A power cut must not give it back without the next one, which is given up after it.
+                self.fs.sync_dir(&self.dir)?;
+            }
         }
         if !retired.is_empty() {
             // Before this a power cut may give the file its old name back, so it must not be overwritten.

@@ -107,6 +107,7 @@ impl Writer {
             // The next header vouches for this segment.
             self.sync()?;
         }
+        let is_cut = !self.usable;
         self.usable = false;
         let (number, previous_length) =
             self.active.as_ref().map_or((0, 0), |active| (active.number, active.synced_length));
@@ -123,7 +124,8 @@ impl Writer {
         let file = segments.begin(&header, FILE_HEADER_BYTES + bytes)?;
         let capacity = file.length()?;
         if let Some(old) = self.active.take() {
-            segments.close(Closed { number, last_sequence: self.synced_sequence, length: previous_length });
+            let last_sequence = self.synced_sequence;
+            segments.close(Closed { number, last_sequence, length: previous_length, is_cut });
             if old.capacity.saturating_sub(previous_length) > old.capacity / 8 {
                 // Gives back space. The segment ends there by the new header whether this succeeds or not.
                 let _ = old.file.truncate(previous_length);
