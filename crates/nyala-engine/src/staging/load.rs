@@ -14,11 +14,10 @@ use crate::maintenance::loaded_run::LoadedRun;
 use crate::maintenance::output::WrittenRowset;
 use crate::memory::memtable::{PreparedCells, PreparedKeys, PreparedUpsert};
 use crate::memory::version::{PartitionVersion, TableVersion};
-use crate::reading::scan::lookup::newest_row;
+use crate::reading::scan::presence::present;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{ABSENT, Column, Kind, VALUE};
 use crate::rows::merge::{RowBatch, collapse};
-use crate::rows::projection::Projection;
 use nyala_core::store::{Operation, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, ColumnType, Error, Result, TableId, TableSchema};
 
@@ -175,13 +174,8 @@ impl StagedRows {
         if !is_among {
             return Ok(None);
         }
-        let projection = Projection::keys_only();
-        for row in 0..keys.len() {
-            if newest_row(table, self.sequence, keys.get(row), &projection)?.is_some() {
-                return Ok(Some(row));
-            }
-        }
-        Ok(None)
+        let present = present(table, self.sequence, (0..keys.len()).map(|row| keys.get(row)))?;
+        Ok(present.into_iter().position(|is_present| is_present))
     }
 
     /// The load of a table.

@@ -268,7 +268,7 @@ impl EngineStage {
             let tables = rows.written.iter().map(|table| (*table, mode)).collect();
             let tables = writer.lock_tables(tables).await.map_err(dropped)?;
             // Before the journal is looked at: a claim is given up after its batch is in there.
-            if let Some(sequence) = keys.iter().find_map(|key| writer.claims.find(key)) {
+            if let Some(sequence) = writer.claims.find_any(&keys) {
                 drop(tables);
                 writer.wait_for_others(sequence).await?;
                 continue;

@@ -1,7 +1,8 @@
 //! The keys that a stage has written or deleted in a table.
 
+use crate::files::rowset::Rowset;
+use crate::files::rowset::lookup::SoughtKey;
 use crate::files::rowset::reader::Use;
-use crate::files::rowset::{Rowset, bloom};
 use crate::memory::memtable::Memtable;
 use crate::memory::version::{PartitionVersion, TableVersion};
 use crate::reading::scan::key_merge::KeyMerge;
@@ -67,7 +68,7 @@ impl<'a> OwnRows<'a> {
         let projection = Projection::keys_only();
         let mut newest = NewestRow::new(&projection);
         for rowset in own_rowsets(partition, self.sequences.0) {
-            rowset.add_version(&self.table.schema, (key, bloom::hash(key)), &projection, &mut newest)?;
+            rowset.add_version(&self.table.schema, SoughtKey::new(key), &projection, &mut newest)?;
         }
         Ok(newest.is_found())
     }

@@ -28,9 +28,13 @@ pub(crate) struct Claim {
 }
 
 impl Claims {
-    /// The sequence of the batch that has claimed a key.
-    pub(crate) fn find(&self, key: &ClaimedKey) -> Option<u64> {
-        self.keys.lock().get(key).copied()
+    /// The sequence of the batch that has claimed one of some keys.
+    pub(crate) fn find_any(&self, keys: &[ClaimedKey]) -> Option<u64> {
+        let claimed = self.keys.lock();
+        if claimed.is_empty() {
+            return None;
+        }
+        keys.iter().find_map(|key| claimed.get(key).copied())
     }
 
     /// Claims keys for a batch. The caller has looked, and its table locks keep other conditional batches from looking

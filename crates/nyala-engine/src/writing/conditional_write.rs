@@ -5,6 +5,7 @@ use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
 use crate::memory::version::TableVersion;
 use crate::reading::scan::lookup::newest_row;
 use crate::reading::scan::partition::PartitionReader;
+use crate::reading::scan::presence::present;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::projection::Projection;
 use hashbrown::HashMap;
@@ -32,18 +33,18 @@ pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &C
         let deletes = matches!(operation, Operation::DeleteKeys { .. });
         let mut rows = RowOutcomes { existed: vec![false; operation.rows()], left_out: Vec::new() };
         let keys = keys_of(table, operation);
-        let mut lookup = Lookup::new(snapshot, table);
-        for row in 0..keys.rows {
-            let mut key = (id, Vec::new());
-            keys.encode(row, &mut key.1);
-            if let Some(sequence) = claims.find(&key) {
-                return Ok(Evaluation::Claimed(sequence));
-            }
+        let encoded = (0..keys.rows).map(|row| (id, keys.encoded(row)));
+        let encoded: Vec<ClaimedKey> = encoded.collect();
+        if let Some(sequence) = claims.find_any(&encoded) {
+            return Ok(Evaluation::Claimed(sequence));
+        }
+        let existed = match depends {
+            true => Lookup::new(snapshot, table).exist(&keys, &encoded)?,
+            false => Vec::new(),
+        };
+        for (row, key) in encoded.into_iter().enumerate() {
             if depends {
-                let exists = match changed.get(&key) {
-                    Some(exists) => *exists,
-                    None => lookup.exists(&RowKey::of(table, &keys, row, &key.1))?,
-                };
+                let exists = changed.get(&key).copied().unwrap_or(existed[row]);
                 if operation.condition().is_some_and(|demand| exists != (demand == KeyCondition::Present)) {
                     if !operation.ignores() {
                         let words = if exists { "exists" } else { "does not exist" };
@@ -148,6 +149,15 @@ pub(crate) struct Lookup<'a> {
 impl<'a> Lookup<'a> {
     pub(crate) fn new(snapshot: &EngineSnapshot, table: &'a TableVersion) -> Self {
         Self { table, sequence: snapshot.sequence, readers: HashMap::new() }
+    }
+
+    /// Whether each key has a row.
+    fn exist(&mut self, keys: &PreparedKeys<'_>, encoded: &[ClaimedKey]) -> Result<Vec<bool>> {
+        if !self.table.schema.is_series_keyed() {
+            return present(self.table, self.sequence, encoded.iter().map(|(_, key)| key.as_slice()));
+        }
+        let table = self.table;
+        (0..keys.rows).map(|row| self.exists(&RowKey::of(table, keys, row, &encoded[row].1))).collect()
     }
 
     /// Whether a key has a row.

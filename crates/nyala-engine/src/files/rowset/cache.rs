@@ -165,12 +165,10 @@ impl BlockCache {
         self.near_hits.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts a question to a Bloom filter, and its answer.
-    pub(crate) fn count_filter_lookup(&self, may_contain: bool) {
-        self.filter_lookups.fetch_add(1, Ordering::Relaxed);
-        if !may_contain {
-            self.filter_rejections.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts questions to Bloom filters, and how many of them were answered with no.
+    pub(crate) fn count_filter_lookups(&self, asked: u64, ruled_out: u64) {
+        self.filter_lookups.fetch_add(asked, Ordering::Relaxed);
+        self.filter_rejections.fetch_add(ruled_out, Ordering::Relaxed);
     }
 
     /// Questions to Bloom filters so far, and how many of them were answered with no.

@@ -375,10 +375,9 @@ impl Rowset {
         self.source.cache.add_near_hits(count);
     }
 
-    /// Counts a question to a filter of this rowset; returns the answer.
-    pub(super) fn filtered(&self, may_contain: bool) -> bool {
-        self.source.cache.count_filter_lookup(may_contain);
-        may_contain
+    /// Counts questions to filters of this rowset, and those of them that were answered: the key is not here.
+    pub(super) fn count_filter_lookups(&self, asked: u64, ruled_out: u64) {
+        self.source.cache.count_filter_lookups(asked, ruled_out);
     }
 
     /// The origin of the rows; none in files of earlier versions.

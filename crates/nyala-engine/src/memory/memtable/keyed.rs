@@ -111,6 +111,21 @@ impl KeyedMemtable {
         Ok(())
     }
 
+    /// For each key whether its newest version is one of a row; nothing where no version is here.
+    pub(crate) fn newest_exist<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        visibility: &Visibility<'_>,
+    ) -> Vec<Option<bool>> {
+        let map = self.map.read();
+        let newest_exists = |key: &[u8]| {
+            let mut versions = map.get(key)?.iter().rev();
+            let newest = versions.find(|version| version.sequence <= visibility.sequence)?;
+            Some(newest.sequence > visibility.hidden_to(key) && newest.cells.is_some())
+        };
+        keys.map(newest_exists).collect()
+    }
+
     /// Hands over all versions of the keys of which newer ones or deleted ranges hide something, by key and sequence; or
     /// which `is_elsewhere`.
     pub(super) fn for_each_replaced(
@@ -247,6 +262,10 @@ impl<'a> NewestRows<'a> {
     fn append_to(&self, batch: &mut RowBatch<ByteVec>, backward: bool) {
         let columns = self.projection.columns.len();
         let mut markers = Vec::with_capacity(self.keys.len());
+        for (position, column) in batch.columns.iter_mut().enumerate() {
+            let lengths = self.cells.iter().skip(position).step_by(columns).map(|cell| cell.length());
+            column.reserve_string_bytes(lengths.sum());
+        }
         for at in 0..self.keys.len() {
             let row = if backward { self.keys.len() - 1 - at } else { at };
             let (key, marker, sequence) = self.keys[row];

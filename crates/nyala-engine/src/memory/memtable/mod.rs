@@ -227,6 +227,13 @@ impl<'a> PreparedKeys<'a> {
     }
 
     /// The encoded key of a row.
+    pub(crate) fn encoded(&self, row: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.encode(row, &mut key);
+        key
+    }
+
+    /// The same, in place of what a buffer holds.
     pub(crate) fn encode(&self, row: usize, key: &mut Vec<u8>) {
         key.clear();
         for (source, column_type) in &self.columns {

@@ -5,7 +5,7 @@ use super::filter::{test, test_empty};
 use super::keyed_rows::{key_column, key_types};
 use super::pending_batch::KeyColumns;
 use super::scan_spec::ScanSpec;
-use crate::files::rowset::bloom;
+use crate::files::rowset::lookup::SoughtKey;
 use crate::memory::version::TableVersion;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, Values};
@@ -35,12 +35,12 @@ pub(crate) fn newest_row(
             return Ok(newest.exists().then_some(newest));
         }
     }
-    let hash = bloom::hash(key);
+    let sought = SoughtKey::new(key);
     for rowset in partition.rowsets.iter().rev() {
         if tombstones.iter().any(|each| rowset.may_be_hidden_by(each) && each.hides_key(key)) {
             continue;
         }
-        rowset.add_version(&table.schema, (key, hash), projection, &mut newest)?;
+        rowset.add_version(&table.schema, sought, projection, &mut newest)?;
         if newest.is_settled() {
             break;
         }

@@ -4,7 +4,8 @@
 //! time; within a partition a series is cut into segments in which either one source has all rows or
 //! several must be merged ([`partition`]). Order of time sorts slices of such reads ([`time_order`], [`slices`],
 //! [`sorting`]).
-//! Other tables are merged over all their sources by key ([`keyed`]), or asked for one key ([`lookup`]).
+//! Other tables are merged over all their sources by key ([`keyed`]), or asked for one key ([`lookup`]) or
+//! whether many have rows ([`presence`]).
 
 pub(crate) mod filter;
 mod group_rows;
@@ -14,6 +15,7 @@ pub(crate) mod keyed_rows;
 pub(crate) mod lookup;
 pub(crate) mod partition;
 mod pending_batch;
+pub(crate) mod presence;
 mod scan_buffer;
 pub(crate) mod scan_spec;
 pub(crate) mod series;

@@ -1,0 +1,125 @@
+//! Which of many keys of a table with any key have rows.
+//!
+//! Each source is asked for all keys in their order before the next source is asked: so what it is found by (its pages,
+//! their first keys) is in the processor's cache for all keys but the first.
+
+use super::lookup::time_of;
+use crate::files::rowset::lookup::SoughtKey;
+use crate::memory::version::{PartitionVersion, TableVersion};
+use crate::rows::newest_row::NewestRow;
+use crate::rows::projection::Projection;
+use crate::rows::tombstone::Tombstone;
+use nyala_core::Result;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// For each of some encoded keys whether it has a row, seen at a sequence.
+pub(crate) fn present<'k>(
+    table: &TableVersion,
+    sequence: u64,
+    keys: impl Iterator<Item = &'k [u8]>,
+) -> Result<Vec<bool>> {
+    let mut present = Vec::new();
+    let mut of_partitions: BTreeMap<usize, Unknown<'k>> = BTreeMap::new();
+    for (row, key) in keys.enumerate() {
+        present.push(false);
+        if let Some(position) = table.partition_at(time_of(table, key)) {
+            of_partitions.entry(position).or_default().push(key, row);
+        }
+    }
+    let tombstones = &table.tombstones[..table.tombstones.partition_point(|each| each.sequence <= sequence)];
+    for (position, mut unknown) in of_partitions {
+        unknown.sort();
+        let partition = &table.partitions[position];
+        unknown.look_into_memory(partition, sequence, tombstones, &mut present)?;
+        unknown.look_into_files(table, partition, tombstones, &mut present)?;
+    }
+    Ok(present)
+}
+
+/// Keys of a partition of which no version was found yet, each with its place among those that were asked for.
+#[derive(Default)]
+struct Unknown<'k> {
+    keys: Vec<SoughtKey<'k>>,
+    rows: Vec<usize>,
+}
+
+impl<'k> Unknown<'k> {
+    fn push(&mut self, key: &'k [u8], row: usize) {
+        self.keys.push(SoughtKey::new(key));
+        self.rows.push(row);
+    }
+
+    fn sort(&mut self) {
+        if self.keys.is_sorted_by_key(|sought| sought.key) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..self.keys.len()).collect();
+        order.sort_unstable_by_key(|at| self.keys[*at].key);
+        self.keys = order.iter().map(|at| self.keys[*at]).collect();
+        self.rows = order.iter().map(|at| self.rows[*at]).collect();
+    }
+
+    /// Notes what became known of each key, in order, and keeps the others.
+    fn settle(&mut self, known: Vec<Option<bool>>, present: &mut [bool]) {
+        let mut kept = 0;
+        for (at, known) in known.into_iter().enumerate() {
+            match known {
+                Some(exists) => present[self.rows[at]] = exists,
+                None => {
+                    (self.keys[kept], self.rows[kept]) = (self.keys[at], self.rows[at]);
+                    kept += 1;
+                }
+            }
+        }
+        self.keys.truncate(kept);
+        self.rows.truncate(kept);
+    }
+
+    fn look_into_memory(
+        &mut self,
+        partition: &PartitionVersion,
+        sequence: u64,
+        tombstones: &[Arc<Tombstone>],
+        present: &mut [bool],
+    ) -> Result<()> {
+        let memtables: Vec<_> = partition.memtables().collect();
+        for memtable in memtables.into_iter().rev() {
+            memtable.check()?;
+            let keyed = memtable.keyed().expect("a table not keyed by series");
+            let keys = self.keys.iter().map(|sought| sought.key);
+            let known = keyed.newest_exist(keys, &memtable.visibility(sequence, tombstones));
+            self.settle(known, present);
+        }
+        Ok(())
+    }
+
+    fn look_into_files(
+        &mut self,
+        table: &TableVersion,
+        partition: &PartitionVersion,
+        tombstones: &[Arc<Tombstone>],
+        present: &mut [bool],
+    ) -> Result<()> {
+        let projection = Projection::keys_only();
+        for rowset in partition.rowsets.iter().rev() {
+            if self.keys.is_empty() {
+                break;
+            }
+            let hiding: Vec<_> = tombstones.iter().filter(|each| rowset.may_be_hidden_by(each)).collect();
+            let candidates = rowset.candidates(&self.keys)?;
+            let mut known = vec![None; self.keys.len()];
+            for (at, page) in candidates.into_iter().enumerate() {
+                let (Some(page), key) = (page, self.keys[at].key) else { continue };
+                if hiding.iter().any(|each| each.hides_key(key)) {
+                    continue;
+                }
+                let mut newest = NewestRow::new(&projection);
+                rowset.add_version_of(&table.schema, (key, page), &projection, &mut newest)?;
+                known[at] = newest.is_found().then(|| newest.exists());
+            }
+            self.settle(known, present);
+        }
+        Ok(())
+    }
+}
