@@ -35,9 +35,11 @@ impl BytesEncoder<'_> {
         let total: usize = values.iter().map(|value| value.len()).sum();
         assert!(total <= BLOCK_BYTES, "a block holds at most {BLOCK_BYTES} bytes of strings, not {total}");
         let start = out.len();
-        self.push_block(values, total, out);
-        // The block is read back because a library compressed it. If a string is lost, the block is written uncompressed.
-        if !reads_back(values, &out[start..]) {
+        let form = self.push_block(values, total, out);
+        // A block that a library compressed is read back. If a string is lost, the block is written uncompressed.
+        let is_by_library = matches!(form, HeapForm::Symbols | HeapForm::Compressed);
+        debug_assert!(is_by_library || reads_back(values, &out[start..]), "an encoding lost strings");
+        if is_by_library && !reads_back(values, &out[start..]) {
             debug_assert!(false, "an encoding lost strings");
             out.truncate(start);
             self.push_heap_start(values, out);
@@ -45,20 +47,17 @@ impl BytesEncoder<'_> {
         }
     }
 
-    fn push_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) {
+    fn push_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) -> HeapForm {
         let is_tried = self.history.dictionary.is_due(self.preference);
         let found = if is_tried { distinct(values) } else { None };
         self.history.dictionary.note(found.is_some());
-        let Some((entries, codes)) = found else {
-            self.push_heap_block(values, total, out);
-            return;
-        };
+        let Some((entries, codes)) = found else { return self.push_heap_block(values, total, out) };
         push_start(out, Kind::Bytes, values.len());
         out.push(DICTIONARY);
         push_bounds(values, out);
         self.push_nested(&codes, out);
         let total = entries.iter().map(|entry| entry.len()).sum();
-        self.push_heap_block(&entries, total, out);
+        self.push_heap_block(&entries, total, out)
     }
 
     /// Appends integers as a block with its length in front.
@@ -70,8 +69,8 @@ impl BytesEncoder<'_> {
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Appends a whole block without a dictionary.
-    fn push_heap_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) {
+    /// Appends a whole block without a dictionary; returns in which form.
+    fn push_heap_block(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) -> HeapForm {
         let form_at = self.push_heap_start(values, out);
         let is_tried = total >= TINY_BYTES && self.history.compression.is_due(self.preference);
         let form = if is_tried { self.push_smaller(values, total, out) } else { None };
@@ -80,32 +79,35 @@ impl BytesEncoder<'_> {
         }
         match form {
             Some(form) => out[form_at] = form as u8,
-            None => values.iter().for_each(|value| out.extend_from_slice(value)),
+            None => {
+                out.reserve(total);
+                values.iter().for_each(|value| out.extend_from_slice(value));
+            }
         }
+        form.unwrap_or(HeapForm::Raw)
     }
 
     /// Appends the strings compressed, if that is worth it; returns in which form.
     fn push_smaller(&mut self, values: &[&[u8]], total: usize, out: &mut Vec<u8>) -> Option<HeapForm> {
         let compressors = &mut *self.compressors;
-        let mut compression = |level, worth| compression(compressors, values, total, level, worth);
-        // Symbols hardly ever compress to a quarter and take long to train, so strong compression is tried first.
-        if self.preference == Preference::Balanced
-            && let Some(chunks) = compression(1, total * 6 / 40)
-        {
-            push_chunks(&chunks, out);
-            return Some(HeapForm::Compressed);
-        }
-        let by_symbols =
-            (total >= SYMBOLS_BYTES_MIN).then(|| Coded::new(values, total, &mut self.history.symbols));
-        let symbols_bytes = by_symbols.as_ref().map_or(total, Coded::bytes);
-        let compress = match self.preference {
+        let compressed = match self.preference {
             Preference::Speed => None,
             // A compressed chunk is unpacked whole for any of its strings: it must save a lot.
-            Preference::Balanced => compression(1, symbols_bytes.min(total) * 6 / 10),
-            Preference::Size => compression(9, symbols_bytes.min(total)),
+            Preference::Balanced => Compressed::new(compressors, values, total, 1, total * 6 / 10),
+            Preference::Size => Compressed::new(compressors, values, total, 9, total),
         };
-        if let Some(chunks) = compress {
-            push_chunks(&chunks, out);
+        // Symbols hardly ever compress to a quarter and take long to train: what is compressed so strongly stays.
+        let is_strong = compressed.as_ref().is_some_and(|each| each.bytes < total * 6 / 40);
+        let by_symbols = (total >= SYMBOLS_BYTES_MIN
+            && !(is_strong && self.preference == Preference::Balanced))
+            .then(|| Coded::new(values, total, &mut self.history.symbols));
+        let symbols_bytes = by_symbols.as_ref().map_or(total, Coded::bytes).min(total);
+        let worth = match self.preference {
+            Preference::Balanced => symbols_bytes * 6 / 10,
+            Preference::Speed | Preference::Size => symbols_bytes,
+        };
+        if let Some(compressed) = compressed.filter(|each| each.bytes < worth) {
+            compressed.push_to(out);
             return Some(HeapForm::Compressed);
         }
         let worth = match self.preference {
@@ -182,15 +184,6 @@ fn push_bounds(values: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(cut);
 }
 
-fn push_chunks(chunks: &[Vec<u8>], out: &mut Vec<u8>) {
-    let mut end = 0;
-    for chunk in chunks {
-        end += chunk.len();
-        push(out, end as u64, 4);
-    }
-    chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
-}
-
 /// A known table is used until it compresses worse than at its training by more than this part: a sixteenth. Training
 /// takes ten times as long as coding.
 const DRIFT: usize = 16;
@@ -242,35 +235,52 @@ impl Coded {
     }
 }
 
-/// The strings compressed vector by vector, if that takes fewer than `worth` bytes.
-fn compression(
-    compressors: &mut Compressors,
-    values: &[&[u8]],
-    total: usize,
-    level: i32,
-    worth: usize,
-) -> Option<Vec<Vec<u8>>> {
-    let compressor = compressors.get(level)?;
-    if total > 2 * SAMPLE_BYTES {
-        let sample = concatenate(values.iter().copied(), SAMPLE_BYTES);
-        let compressed = compressor.compress(&sample).ok()?;
-        // Some slack, because the whole may compress better than its beginning.
-        if compressed.len() * 9 / 10 * total > worth * sample.len() {
-            return None;
+/// Strings compressed vector by vector.
+struct Compressed {
+    chunks: Vec<Vec<u8>>,
+    /// Of the chunks and of what says where each ends.
+    bytes: usize,
+}
+
+impl Compressed {
+    /// Compresses strings, if that takes fewer than `worth` bytes.
+    fn new(
+        compressors: &mut Compressors,
+        values: &[&[u8]],
+        total: usize,
+        level: i32,
+        worth: usize,
+    ) -> Option<Self> {
+        let compressor = compressors.get(level)?;
+        if total > 2 * SAMPLE_BYTES {
+            let sample = concatenate(values.iter().copied(), SAMPLE_BYTES);
+            let compressed = compressor.compress(&sample).ok()?;
+            // Some slack, because the whole may compress better than its beginning.
+            if compressed.len() * 9 / 10 * total > worth * sample.len() {
+                return None;
+            }
         }
-    }
-    let mut bytes = 0;
-    let mut chunks = Vec::new();
-    for strings in values.chunks(VECTOR_VALUES) {
-        let raw = concatenate(strings.iter().copied(), usize::MAX);
-        let chunk = compressor.compress(&raw).ok()?;
-        bytes += chunk.len() + 4;
-        if bytes >= worth || !is_plausible(raw.len() as u64, chunk.len()) {
-            return None;
+        let (mut chunks, mut bytes) = (Vec::new(), 0);
+        for strings in values.chunks(VECTOR_VALUES) {
+            let raw = concatenate(strings.iter().copied(), usize::MAX);
+            let chunk = compressor.compress(&raw).ok()?;
+            bytes += chunk.len() + 4;
+            if bytes >= worth || !is_plausible(raw.len() as u64, chunk.len()) {
+                return None;
+            }
+            chunks.push(chunk);
         }
-        chunks.push(chunk);
+        Some(Self { chunks, bytes })
     }
-    Some(chunks)
+
+    fn push_to(&self, out: &mut Vec<u8>) {
+        let mut end = 0;
+        for chunk in &self.chunks {
+            end += chunk.len();
+            push(out, end as u64, 4);
+        }
+        self.chunks.iter().for_each(|chunk| out.extend_from_slice(chunk));
+    }
 }
 
 fn concatenate<'a>(values: impl Iterator<Item = &'a [u8]>, enough: usize) -> Vec<u8> {

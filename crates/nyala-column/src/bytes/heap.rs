@@ -210,6 +210,7 @@ fn decompress(chunk: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
 fn append_strings(heap: &[u8], lengths: &[i64], out: &mut ByteValues) -> Result<()> {
     let before = out.data_len();
     let mut end = 0_usize;
+    out.reserve_values(lengths.len());
     for length in lengths {
         end += string_at(heap, end, *length)?.len();
         out.end_value_at(before + end);

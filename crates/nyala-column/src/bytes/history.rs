@@ -4,10 +4,9 @@ use super::symbols::TrainedSymbols;
 use crate::preference::Preference;
 use std::sync::Arc;
 
-/// Something that was not worth it for so many blocks in a row is not tried at all, …
-const FAILURES: u32 = 4;
-/// … except on one block in so many: what comes later may be different.
-const TRIED_EVERY: u32 = 16;
+/// Something that was not worth it for the last blocks is tried again after twice as many, because what comes later may
+/// be different; at the latest after so many.
+const TRIED_EVERY: u32 = 256;
 
 /// How the last blocks of a column of strings were encoded.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +29,8 @@ pub(super) struct Attempts {
 impl Attempts {
     pub(super) fn is_due(self, preference: Preference) -> bool {
         preference == Preference::Size
-            || self.failures < FAILURES
+            || self.failures == 0
+            || self.failures.is_power_of_two()
             || self.failures.is_multiple_of(TRIED_EVERY)
     }
 

@@ -69,6 +69,11 @@ impl ByteValues {
         &mut self.data
     }
 
+    /// Makes room for so many more values, not for their bytes.
+    pub(super) fn reserve_values(&mut self, count: usize) {
+        self.offsets.reserve(count);
+    }
+
     pub(super) fn end_value(&mut self) {
         self.end_value_at(self.data.len());
     }

@@ -40,6 +40,15 @@ impl ByteVec {
         low
     }
 
+    /// Bytes of some of the strings.
+    pub(crate) fn bytes_of(&self, rows: Range<usize>) -> usize {
+        if rows.is_empty() {
+            return 0;
+        }
+        let start = if rows.start == 0 { 0 } else { self.ends[rows.start - 1] };
+        (self.ends[rows.end - 1] - start) as usize
+    }
+
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);
         self.ends.push(self.data.len() as u32);

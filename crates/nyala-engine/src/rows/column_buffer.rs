@@ -106,6 +106,21 @@ impl Column {
         self.validity.as_ref().is_none_or(|validity| validity.iter().all(|state| *state == VALUE))
     }
 
+    /// Bytes of the strings of some rows; 0 in a column of another kind.
+    pub(crate) fn string_bytes(&self, rows: Range<usize>) -> usize {
+        match &self.values {
+            Values::Bytes(strings) => strings.bytes_of(rows),
+            Values::Word(_) | Values::Wide(_) => 0,
+        }
+    }
+
+    /// Makes room for bytes of more strings.
+    pub(crate) fn reserve_string_bytes(&mut self, bytes: usize) {
+        if let Values::Bytes(strings) = &mut self.values {
+            strings.data.reserve(bytes);
+        }
+    }
+
     fn validity_mut(&mut self) -> &mut Vec<u8> {
         let rows = self.len();
         self.validity.get_or_insert_with(|| vec![VALUE; rows])

@@ -318,6 +318,11 @@ fn assemble<K: Keys>(
     }
     merged.markers = any_marker.then_some(markers);
     for (index, column) in merged.columns.iter_mut().enumerate() {
+        let copied = steps.iter().filter_map(|step| match step {
+            Step::Copy { source, rows } => Some(batches[*source].columns[index].string_bytes(rows.clone())),
+            Step::Cells(_) => None,
+        });
+        column.reserve_string_bytes(copied.sum());
         for step in steps {
             match step {
                 Step::Copy { source, rows } => column.extend(&batches[*source].columns[index], rows.clone()),

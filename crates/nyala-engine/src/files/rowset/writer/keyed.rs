@@ -84,14 +84,10 @@ impl Page {
 
 /// About how many bytes some rows take before they are encoded.
 fn row_bytes(batch: &RowBatch<ByteVec>, start: usize, end: usize) -> usize {
-    let of_strings = |strings: &ByteVec| {
-        let begin = if start == 0 { 0 } else { strings.ends[start - 1] as usize };
-        if start == end { 0 } else { strings.ends[end - 1] as usize - begin }
-    };
     let of_column = |column: &Column| match &column.values {
         Values::Word(_) => (end - start) * size_of::<u64>(),
         Values::Wide(_) => (end - start) * size_of::<i128>(),
-        Values::Bytes(strings) => of_strings(strings),
+        Values::Bytes(strings) => strings.bytes_of(start..end),
     };
-    of_strings(&batch.keys) + batch.columns.iter().map(of_column).sum::<usize>()
+    batch.keys.bytes_of(start..end) + batch.columns.iter().map(of_column).sum::<usize>()
 }
