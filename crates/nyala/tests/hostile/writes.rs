@@ -185,3 +185,41 @@ fn deletions_that_are_long_or_deep() {
     expect(&delete(&format!("a=b{}", " OR a=b".repeat(20_000))), 400, "not supported");
     server.is_well();
 }
+
+#[test]
+fn changes_of_points_at_times_beyond_all_times() {
+    let server = Server::start();
+    let points = b"ends v=1 -9223372036854775806\nends v=2 0\nends v=3 9223372036854775806";
+    assert_eq!(server.write(points).status, 204);
+    let changes = [
+        "DELETE FROM ends WHERE",
+        "DELETE WHERE",
+        "DELETE FIELD v FROM ends WHERE",
+        "UPDATE ends SET v = 7 WHERE",
+    ];
+    let of_no_time = [
+        "time > 9223372036854775807",
+        "time > 9223372036854775806",
+        "time >= 9223372036854775807",
+        "time = 9223372036854775807",
+        "time < -9223372036854775808",
+        "time < -9223372036854775806",
+        "9223372036854775807 < time",
+        "time >= 10000000000000000000.0",
+    ];
+    let out_of_range =
+        ["time > 9223372036854775807 + 1", "time < now() - (106751d + 106751d)", "time > 106751d * 3"];
+    for change in changes {
+        for condition in of_no_time {
+            let answer = text(&server.query(&format!("{change} {condition}")));
+            assert!(!answer.contains("error"), "{change} {condition}: {answer}");
+        }
+        for condition in out_of_range {
+            expect(&server.query(&format!("{change} {condition}")), 200, "time bound out of range");
+        }
+        let answer = text(&server.query("SELECT v FROM ends"));
+        let all = "[[-9223372036854775806,1],[0,2],[9223372036854775806,3]]";
+        assert!(answer.contains(all), "after {change}: {answer}");
+    }
+    server.is_well();
+}
