@@ -6,6 +6,7 @@
 
 mod buffer;
 mod decompress;
+mod inflate;
 
 pub(super) use buffer::{BodyCharge, Buffer};
 

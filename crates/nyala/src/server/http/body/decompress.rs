@@ -2,6 +2,7 @@
 //! 8878). The output is bounded and charged as it grows, so that a small body cannot become a very large one.
 
 use super::buffer::{BodyCharge, Buffer};
+use super::inflate::inflate;
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer};
 
@@ -57,32 +58,18 @@ pub(super) fn gzip(
     charge: &mut BodyCharge,
 ) -> Result<(), Error> {
     // A gzip file ends with the length of its last member, which is usually the only one.
-    if let Some(declared) = compressed.last_chunk::<4>() {
-        let declared_bytes = u32::from_le_bytes(*declared) as usize;
-        let likely_bytes = declared_bytes.min(compressed.len().saturating_mul(USUAL_FACTOR)).min(limit_bytes);
-        into.reserve(likely_bytes, likely_bytes, charge)?;
-    }
-    let mut inflate = Decompress::new(false);
+    let declared_bytes = compressed.last_chunk().map_or(0, |declared| u32::from_le_bytes(*declared) as usize);
+    let likely_bytes = declared_bytes.min(compressed.len().saturating_mul(USUAL_FACTOR)).min(limit_bytes);
+    into.reserve(likely_bytes, likely_bytes, charge)?;
+    let may_fit = declared_bytes <= into.bytes.capacity();
     let mut rest = compressed;
     while !rest.is_empty() {
         let start = into.bytes.len();
         rest = &rest[member_header_bytes(rest)?..];
-        inflate.reset(false);
-        loop {
-            make_room(into, limit_bytes, charge)?;
-            let (read, written) = (inflate.total_in(), inflate.total_out());
-            let status = inflate.decompress_vec(rest, &mut into.bytes, FlushDecompress::Finish);
-            let status = status.map_err(|_| corrupt("gzip: corrupt deflate stream"))?;
-            rest = &rest[(inflate.total_in() - read) as usize..];
-            let no_progress = inflate.total_in() == read && inflate.total_out() == written;
-            match status {
-                Status::StreamEnd => break,
-                _ if into.bytes.len() < into.bytes.capacity() && (rest.is_empty() || no_progress) => {
-                    return Err(unexpected_eof());
-                }
-                _ => {}
-            }
-        }
+        rest = match may_fit.then(|| inflate(rest, &mut into.bytes)).flatten() {
+            Some(read) => &rest[read..],
+            None => inflate_growing(rest, into, limit_bytes, charge)?,
+        };
         let (trailer, behind) = rest.split_first_chunk::<8>().ok_or_else(unexpected_eof)?;
         let member = &into.bytes[start..];
         let declared = u64::from_le_bytes(*trailer);
@@ -94,6 +81,31 @@ pub(super) fn gzip(
     match into.bytes.len() > limit_bytes {
         true => Err(Error::TooLarge),
         false => Ok(()),
+    }
+}
+
+/// Decompresses a member into a buffer that grows, or says why it cannot; returns what follows the member.
+fn inflate_growing<'a>(
+    mut rest: &'a [u8],
+    into: &mut Buffer,
+    limit_bytes: usize,
+    charge: &mut BodyCharge,
+) -> Result<&'a [u8], Error> {
+    let mut inflate = Decompress::new(false);
+    loop {
+        make_room(into, limit_bytes, charge)?;
+        let (read, written) = (inflate.total_in(), inflate.total_out());
+        let status = inflate.decompress_vec(rest, &mut into.bytes, FlushDecompress::Finish);
+        let status = status.map_err(|_| corrupt("gzip: corrupt deflate stream"))?;
+        rest = &rest[(inflate.total_in() - read) as usize..];
+        let no_progress = inflate.total_in() == read && inflate.total_out() == written;
+        match status {
+            Status::StreamEnd => return Ok(rest),
+            _ if into.bytes.len() < into.bytes.capacity() && (rest.is_empty() || no_progress) => {
+                return Err(unexpected_eof());
+            }
+            _ => {}
+        }
     }
 }
 
@@ -173,5 +185,88 @@ fn failed(code: usize) -> Error {
             (1 << ZSTD_WINDOW_LOG_MAX) >> 20
         )),
         words => Error::Corrupt(format!("zstd: {words}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::buffer_pool::BufferPool;
+    use super::*;
+    use nyala_core::memory::MemoryBudget;
+    use std::io::Write;
+
+    const LIMIT_BYTES: usize = 4 << 20;
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text).and_then(|()| encoder.finish()).expect("it is packed in memory")
+    }
+
+    /// The decompressed text, or why there is none.
+    fn unpacked(packed: &[u8]) -> Result<Vec<u8>, String> {
+        let memory = MemoryBudget::new(64 << 20);
+        let mut charge = BodyCharge::of(&memory);
+        let mut into = Buffer::take(&BufferPool::for_bodies(&memory), &mut charge);
+        let done = gzip(packed, &mut into, LIMIT_BYTES, &mut charge);
+        assert_eq!(memory.total_bytes(), into.bytes.capacity() as u64, "all of the buffer is charged");
+        done.map(|()| std::mem::take(&mut into.bytes)).map_err(|error| match error {
+            Error::Corrupt(words) => words,
+            other => format!("{other:?}"),
+        })
+    }
+
+    fn lines(count: u64) -> Vec<u8> {
+        let line =
+            |n: u64| format!("m,host=h{} v={} {n}\n", n % 7, n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
+        (0..count).map(line).collect::<String>().into_bytes()
+    }
+
+    #[test]
+    fn files_of_any_members_are_unpacked() {
+        // The zeros are packed to less than anybody expects.
+        let texts = [Vec::new(), b"m v=1 1".to_vec(), lines(9_000), vec![b'\n'; 1 << 20]];
+        for first in &texts {
+            assert!(unpacked(&packed(first)).as_ref() == Ok(first), "{} bytes", first.len());
+            for second in &texts {
+                let both = [packed(first), packed(second)].concat();
+                let text = [&first[..], second].concat();
+                assert!(unpacked(&both) == Ok(text), "{} and {} bytes", first.len(), second.len());
+            }
+        }
+        let many = packed(b"m v=1 1\n").repeat(5_000);
+        assert!(unpacked(&many) == Ok(b"m v=1 1\n".repeat(5_000)));
+        for length in [LIMIT_BYTES, LIMIT_BYTES + 1, 2 * LIMIT_BYTES] {
+            let fits = unpacked(&packed(&lines(200_000).repeat(2)[..length]));
+            assert_eq!(fits.map(|text| text.len()).ok(), (length == LIMIT_BYTES).then_some(length));
+        }
+    }
+
+    #[test]
+    fn files_that_are_cut_off_or_damaged_are_refused() {
+        for text in [lines(3), lines(2_000)] {
+            let whole = packed(&text);
+            for length in (1..whole.len()).step_by(1 + whole.len() / 300) {
+                assert_eq!(unpacked(&whole[..length]), Err("unexpected EOF".to_owned()), "{length} bytes");
+            }
+            for bit in (0..whole.len() * 8).step_by(1 + whole.len() / 100) {
+                let mut damaged = whole.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                match unpacked(&damaged) {
+                    // Nothing depends on it.
+                    Ok(unpacked) => assert!(unpacked == text, "bit {bit}"),
+                    Err(words) => {
+                        assert!(!words.is_empty() && !matches!(bit / 8, 4..10), "bit {bit}: {words}")
+                    }
+                }
+            }
+            // Its length is another one than it says.
+            for declared in [0, 1, text.len() as u32 - 1, text.len() as u32 + 1, u32::MAX] {
+                let mut lying = whole.clone();
+                let end = lying.len() - 4;
+                lying[end..].copy_from_slice(&declared.to_le_bytes());
+                let words = unpacked(&lying).expect_err("it lies");
+                assert!(words.contains("invalid checksum"), "{declared}: {words}");
+            }
+        }
     }
 }
