@@ -1,11 +1,14 @@
 //! The memory limit of a query.
 //!
+//! What a query of a user with a quota of memory reserves counts against that, too.
+//!
 //! A query reserves memory from the server's budget in steps, and returns several steps at once when its own use falls. So
 //! a light query touches the server's budget once, and so does a query that takes and frees little at a time. Each time
 //! the budget is touched, so much memory moves that the cost of touching it does not matter.
 
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{Error, ErrorKind, Result, before_long_work};
+use nyala_db::users::{Principal, QuotaMemory};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +27,8 @@ const IDLE_BYTES_MAX: usize = 4 * STEP_BYTES;
 pub struct QueryMemory {
     share: Arc<Share>,
     limit_bytes: usize,
+    /// The most that the quota of the user leaves, if there is one.
+    quota_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -31,20 +36,37 @@ struct Share {
     used_bytes: AtomicUsize,
     /// What is reserved from the server's budget: at least what is used.
     reserved_bytes: AtomicUsize,
-    charge: Mutex<Charge>,
+    reserved: Mutex<Reserved>,
+}
+
+/// What is reserved: of both as much.
+#[derive(Debug)]
+struct Reserved {
+    server: Charge,
+    user: Option<QuotaMemory>,
 }
 
 impl QueryMemory {
-    /// A share of `limit_bytes` of a server's memory.
+    /// A share of `limit_bytes` of a server's memory, for what the server does by itself.
     pub fn new(limit_bytes: usize, server: &Arc<MemoryBudget>) -> Self {
-        let charge = Mutex::new(server.charge(Component::Query, 0));
-        let share = Share { used_bytes: AtomicUsize::new(0), reserved_bytes: AtomicUsize::new(0), charge };
-        Self { share: Arc::new(share), limit_bytes }
+        Self::within(None, limit_bytes, server)
     }
 
-    /// The limit of the share.
+    /// The same for what somebody asks.
+    pub fn of(principal: &Principal, limit_bytes: usize, server: &Arc<MemoryBudget>) -> Self {
+        Self::within(principal.query_memory(), limit_bytes, server)
+    }
+
+    fn within(user: Option<QuotaMemory>, limit_bytes: usize, server: &Arc<MemoryBudget>) -> Self {
+        let quota_bytes = user.as_ref().map_or(usize::MAX, |user| user.most_bytes() as usize);
+        let reserved = Mutex::new(Reserved { server: server.charge(Component::Query, 0), user });
+        let share = Share { used_bytes: AtomicUsize::new(0), reserved_bytes: AtomicUsize::new(0), reserved };
+        Self { share: Arc::new(share), limit_bytes, quota_bytes }
+    }
+
+    /// The most that can be charged.
     pub fn limit_bytes(&self) -> usize {
-        self.limit_bytes
+        self.limit_bytes.min(self.quota_bytes)
     }
 
     /// What is charged now.
@@ -133,11 +155,10 @@ impl Share {
     /// Reserves from the server's budget until `used_bytes` are covered.
     fn reserve(&self, used_bytes: usize) -> Result<()> {
         // Nothing under this lock can panic half-way.
-        let mut charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = used_bytes.next_multiple_of(STEP_BYTES) as u64;
-        let held = charge.bytes();
-        if wanted > held {
-            charge.try_grow(wanted - held)?;
+        if wanted > reserved.server.bytes() {
+            reserved.grow_to(wanted)?;
             self.reserved_bytes.store(wanted as usize, Ordering::SeqCst);
         }
         Ok(())
@@ -154,17 +175,40 @@ impl Share {
     #[cold]
     fn give_back(&self) {
         let covering = |used_bytes: usize| used_bytes.saturating_add(STEP_BYTES).next_multiple_of(STEP_BYTES);
-        let mut charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         let kept_bytes = covering(self.used_bytes.load(Ordering::SeqCst));
-        if kept_bytes as u64 >= charge.bytes() {
+        if kept_bytes as u64 >= reserved.server.bytes() {
             return;
         }
         self.reserved_bytes.store(kept_bytes, Ordering::SeqCst);
         // A thread that charges more meanwhile either has seen that and waits for the lock, or is seen here.
         let kept_bytes = kept_bytes.max(covering(self.used_bytes.load(Ordering::SeqCst)));
-        let kept_bytes = kept_bytes.min(charge.bytes() as usize);
+        let kept_bytes = kept_bytes.min(reserved.server.bytes() as usize);
         self.reserved_bytes.store(kept_bytes, Ordering::SeqCst);
-        charge.set(kept_bytes as u64);
+        reserved.shrink_to(kept_bytes as u64);
+    }
+}
+
+impl Reserved {
+    fn grow_to(&mut self, bytes: u64) -> Result<()> {
+        let more = bytes - self.server.bytes();
+        if let Some(user) = &mut self.user {
+            user.try_grow(more)?;
+        }
+        let grown = self.server.try_grow(more);
+        if grown.is_err()
+            && let Some(user) = &mut self.user
+        {
+            user.shrink_to(bytes - more);
+        }
+        grown
+    }
+
+    fn shrink_to(&mut self, bytes: u64) {
+        self.server.set(bytes);
+        if let Some(user) = &mut self.user {
+            user.shrink_to(bytes);
+        }
     }
 }
 

@@ -92,8 +92,8 @@ impl MemoryPool for SharePool {
         let can_spill = reservation.consumer().can_spill();
         if can_spill && reservation.size().saturating_add(additional) > self.part_bytes(&held) {
             // If the operator has nothing to write to the disk, its rows are too long.
-            let words =
-                "sorting and grouping need more memory than the statement may have: raise memory-limit";
+            let words = "sorting and grouping need more memory than the statement may have: raise memory-limit, or the quota \
+                         query_memory_bytes of its user";
             return Err(DataFusionError::ResourcesExhausted(words.to_owned()));
         }
         // Whoever asks may write rows to the disk then.

@@ -153,8 +153,8 @@ impl SqlServer {
     }
 
     /// The memory of a statement.
-    pub(crate) fn statement_memory(&self) -> QueryMemory {
-        QueryMemory::new(self.statement_bytes, &self.memory)
+    pub(crate) fn statement_memory(&self, principal: &Principal) -> QueryMemory {
+        QueryMemory::of(principal, self.statement_bytes, &self.memory)
     }
 
     /// Memory and disk of a statement, as DataFusion asks for them.

@@ -166,6 +166,9 @@ fn token() -> String {
 fn adbc_reads_changes_and_ingests() {
     let Some(python) = python() else { return };
     let server = Server::start(&["--auth-enabled"]);
+    server.ask("CREATE USER bob WITH PASSWORD 'paper'");
+    server.ask("GRANT ALL ON d TO bob");
+    server.ask("SET QUOTA FOR bob series_per_database = 1, bytes_per_second = 1");
     run(Command::new(python).arg(programs().join("adbc_flightsql.py")), &server, &[]);
     server.wait_until_nothing_runs();
     assert!(server.metric("nyala_flight_statements_total") > 50);

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 pub use log_ins::LogIns;
 pub use privilege::Privilege;
-pub use quota::{Meter, QuerySlot, Quota, QuotaKind, Refusals};
+pub use quota::{Meter, QuerySlot, Quota, QuotaKind, QuotaMemory, Refusals};
 pub use scram::ScramVerifier;
 pub use token::{NewToken, TOKEN_PREFIX, Token, TokenListing};
 pub use user::{Principal, User};

@@ -29,9 +29,12 @@ pub struct Quota {
     /// Points or rows written within a second.
     #[serde(skip_serializing_if = "is_zero")]
     pub points_per_second: u64,
-    /// Bytes of bodies of line protocol and of Prometheus' samples within a second.
+    /// Bytes of bodies, statements and copied values within a second.
     #[serde(skip_serializing_if = "is_zero")]
     pub bytes_per_second: u64,
+    /// Memory of all queries that run.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub query_memory_bytes: u64,
     /// Series of a database after which the user creates none there.
     #[serde(skip_serializing_if = "is_zero")]
     pub series_per_database: u64,
@@ -52,17 +55,20 @@ pub enum QuotaKind {
     PointsPerSecond,
     /// [`Quota::bytes_per_second`].
     BytesPerSecond,
+    /// [`Quota::query_memory_bytes`].
+    QueryMemoryBytes,
     /// [`Quota::series_per_database`].
     SeriesPerDatabase,
 }
 
 impl QuotaKind {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::ConcurrentQueries,
         Self::QueriesPerMinute,
         Self::PointsPerSecond,
         Self::BytesPerSecond,
+        Self::QueryMemoryBytes,
         Self::SeriesPerDatabase,
     ];
 
@@ -73,6 +79,7 @@ impl QuotaKind {
             Self::QueriesPerMinute => "queries_per_minute",
             Self::PointsPerSecond => "points_per_second",
             Self::BytesPerSecond => "bytes_per_second",
+            Self::QueryMemoryBytes => "query_memory_bytes",
             Self::SeriesPerDatabase => "series_per_database",
         }
     }
@@ -100,6 +107,7 @@ impl Quota {
             QuotaKind::QueriesPerMinute => self.queries_per_minute,
             QuotaKind::PointsPerSecond => self.points_per_second,
             QuotaKind::BytesPerSecond => self.bytes_per_second,
+            QuotaKind::QueryMemoryBytes => self.query_memory_bytes,
             QuotaKind::SeriesPerDatabase => self.series_per_database,
         }
     }
@@ -111,6 +119,7 @@ impl Quota {
             QuotaKind::QueriesPerMinute => &mut self.queries_per_minute,
             QuotaKind::PointsPerSecond => &mut self.points_per_second,
             QuotaKind::BytesPerSecond => &mut self.bytes_per_second,
+            QuotaKind::QueryMemoryBytes => &mut self.query_memory_bytes,
             QuotaKind::SeriesPerDatabase => &mut self.series_per_database,
         };
         *limit = most;
@@ -142,6 +151,7 @@ struct Used {
     queries: Mutex<Bucket>,
     points: Mutex<Bucket>,
     bytes: Mutex<Bucket>,
+    memory_bytes: AtomicU64,
     refusals: Arc<Refusals>,
 }
 
@@ -166,6 +176,56 @@ pub struct QuerySlot(Meter);
 impl Drop for QuerySlot {
     fn drop(&mut self) {
         self.0.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Memory that a query holds of its user's quota, until this is dropped.
+#[derive(Debug)]
+pub struct QuotaMemory {
+    meter: Meter,
+    user: String,
+    most_bytes: u64,
+    bytes: u64,
+    was_refused: bool,
+}
+
+impl QuotaMemory {
+    /// The most that all queries of the user may hold.
+    pub fn most_bytes(&self) -> u64 {
+        self.most_bytes
+    }
+
+    /// Takes more, or nothing if the queries of the user would hold too much.
+    pub fn try_grow(&mut self, bytes: u64) -> Result<()> {
+        let held_bytes = &self.meter.0.memory_bytes;
+        let all_bytes = held_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if all_bytes <= self.most_bytes {
+            self.bytes += bytes;
+            return Ok(());
+        }
+        held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        // What sorts asks again and again, because it goes on with files.
+        if !std::mem::replace(&mut self.was_refused, true) {
+            self.meter.0.refusals.note(QuotaKind::QueryMemoryBytes);
+        }
+        let (user, name, most_bytes) = (&self.user, QuotaKind::QueryMemoryBytes.name(), self.most_bytes);
+        Err(Error::limit(format!(
+            "queries of user {user:?} need more memory than its quota {name} = {most_bytes}: narrow the query, or wait for others \
+             of this user to end"
+        )))
+    }
+
+    /// Gives back all but `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let freed = self.bytes.saturating_sub(bytes);
+        self.meter.0.memory_bytes.fetch_sub(freed, Ordering::Relaxed);
+        self.bytes -= freed;
+    }
+}
+
+impl Drop for QuotaMemory {
+    fn drop(&mut self) {
+        self.shrink_to(0);
     }
 }
 
@@ -202,6 +262,13 @@ impl Meter {
             queries.level -= 1.0;
         }
         Ok(Some(slot))
+    }
+
+    /// What a query charges its memory to; `None` without a quota.
+    pub(super) fn query_memory(&self, user: &str, quota: &Quota) -> Option<QuotaMemory> {
+        let most_bytes = quota.query_memory_bytes;
+        let (meter, user) = (self.clone(), user.to_owned());
+        (most_bytes > 0).then(|| QuotaMemory { meter, user, most_bytes, bytes: 0, was_refused: false })
     }
 
     pub(super) fn admit_write(&self, user: &str, quota: &Quota) -> Result<()> {
@@ -301,12 +368,30 @@ mod tests {
     }
 
     #[test]
+    fn queries_share_the_memory_of_their_user() {
+        let (meter, quota) = (Meter::default(), Quota { query_memory_bytes: 100, ..Quota::default() });
+        let query = || meter.query_memory("ann", &quota).unwrap();
+        let (mut first, mut second) = (query(), query());
+        first.try_grow(60).unwrap();
+        assert_eq!(second.try_grow(41).unwrap_err().kind(), ErrorKind::Limit);
+        assert!(second.try_grow(41).is_err() && second.try_grow(40).is_ok());
+        assert_eq!(meter.0.refusals.count(QuotaKind::QueryMemoryBytes), 1, "once for each query");
+        first.shrink_to(10);
+        second.try_grow(50).unwrap();
+        drop(second);
+        query().try_grow(90).unwrap();
+        drop(first);
+        assert_eq!(meter.0.memory_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn without_a_quota_nothing_is_counted() {
         let (meter, quota) = (Meter::default(), Quota::default());
         meter.has_written(&quota, u64::MAX, u64::MAX);
         assert!(
             meter.begin_query("ann", &quota).unwrap().is_none() && meter.admit_write("ann", &quota).is_ok()
         );
+        assert!(meter.query_memory("ann", &quota).is_none());
         assert!(QuotaKind::named("Points_per_second").is_ok());
         assert!(QuotaKind::named("x").unwrap_err().message().contains("bytes_per_second"));
     }

@@ -4,7 +4,7 @@
 //! rights has to know of tokens.
 
 use super::privilege::Privilege;
-use super::quota::{Meter, Quota};
+use super::quota::{Meter, Quota, QuotaMemory};
 use super::token::{Token, TokenHash};
 use nyala_core::Result;
 use serde::{Deserialize, Serialize};
@@ -177,6 +177,19 @@ impl Principal {
             Principal::User(user) => user.meter.admit_write(user.name(), &user.quota),
             Principal::Open | Principal::FirstAdmin => Ok(()),
         }
+    }
+
+    /// What a query charges its memory to besides the server's budget, if there is a quota.
+    pub fn query_memory(&self) -> Option<QuotaMemory> {
+        match self {
+            Principal::User(user) => user.meter.query_memory(user.name(), &user.quota),
+            Principal::Open | Principal::FirstAdmin => None,
+        }
+    }
+
+    /// Whether it matters how many bytes are written. Statements are not as cheap to measure as bodies.
+    pub fn counts_bytes(&self) -> bool {
+        matches!(self, Principal::User(user) if user.quota.bytes_per_second > 0)
     }
 
     /// How many series a database has at least in which it creates no others.

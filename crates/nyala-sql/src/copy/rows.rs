@@ -7,6 +7,7 @@ use crate::relation::input::Surroundings;
 use arrow_array::{Array, ArrayRef};
 use datafusion::common::ScalarValue;
 use nyala_core::ErrorKind;
+use nyala_core::arrays::value_bytes;
 use nyala_db::relations::DeclaredType;
 use nyala_exec::memory::MemoryCharge;
 use std::time::Duration;
@@ -137,6 +138,11 @@ impl CopiedRows {
     pub(crate) fn numbered(count: usize, first: u64) -> Self {
         let lines = (first..).take(count).map(|line| (line, 0)).collect();
         Self { columns: Vec::new(), lines, texts: Vec::new() }
+    }
+
+    /// Bytes of the values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.columns.iter().map(value_bytes).sum()
     }
 
     pub(crate) fn count(&self) -> usize {

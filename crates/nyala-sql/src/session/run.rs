@@ -66,7 +66,7 @@ impl Session {
         let guard = running.enter_within(timeout, move || shown.shown(), &self.database, &self.principal)?;
         self.running.number.store(guard.query().number(), Ordering::Release);
         context.query = Some(guard.query());
-        let memory = self.server.statement_memory();
+        let memory = self.server.statement_memory(&self.principal);
         let running =
             Running { guard: Arc::new(guard), memory: memory.clone(), text: statement.text.clone() };
         let execution = Arc::new(Execution::new(context, memory, snapshot, values));

@@ -14,6 +14,9 @@ mod client;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
+#[path = "../support/prometheus.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod prometheus;
 
 use client::{Request, Response, percent_encode};
 use process::Process;

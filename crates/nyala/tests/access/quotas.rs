@@ -1,5 +1,6 @@
 //! Quotas: what a user asks for and writes is bounded, whatever the protocol, and others are not touched.
 
+use super::prometheus::packed_samples;
 use super::sender::{Server, Session, body};
 
 /// A cursor is one query: its fetches need no other place among those that run.
@@ -58,7 +59,7 @@ fn a_user_gets_no_more_than_its_quota() {
     assert!(server.metric("nyala_quota_refused_total{quota=\"points_per_second\"}") >= 3);
     assert!(server.metric("nyala_quota_refused_total{quota=\"queries_per_minute\"}") >= 2);
     let listed = server.ask("SHOW QUOTAS");
-    assert!(listed.contains("[\"bob\",0,3,10,0,0,0]"), "{listed}");
+    assert!(listed.contains("[\"bob\",0,3,10,0,0,0,0]"), "{listed}");
     // A token of the user has the user's quota.
     let token = server.token("CREATE TOKEN t FOR bob");
     let header = format!("Token {token}");
@@ -72,6 +73,10 @@ fn a_user_gets_no_more_than_its_quota() {
     assert_eq!(server.send("POST", &format!("/write?db=home&{bob}"), &[], &lines).status, 204);
     assert_eq!(server.send("POST", &format!("/write?db=home&{bob}"), &[], &lines).status, 204);
 }
+
+/// A point of OpenTelemetry.
+const METRICS: &str = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"temperature","gauge":{"dataPoints":[
+    {"asDouble":1,"timeUnixNano":"1767225600000000000","attributes":[{"key":"h","value":{"stringValue":"g"}}]}]}}]}]}]}"#;
 
 /// What a server says of the series of a measurement.
 fn series(server: &Server, measurement: &str) -> usize {
@@ -123,14 +128,32 @@ fn a_user_creates_no_more_series_than_its_quota_in_every_language() {
     let refused = server.send("POST", copy, &csv, &rows("g"));
     assert!(refused.status >= 400 && body(&refused).contains("53400"), "{}", body(&refused));
     assert_eq!(server.send("POST", copy, &csv, &rows("d")).status, 200);
-    let metrics = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"temperature","gauge":{"dataPoints":[
-        {"asDouble":1,"timeUnixNano":"1767225600000000000","attributes":[{"key":"h","value":{"stringValue":"g"}}]}]}}]}]}]}"#;
     let json = [("Content-Type", "application/json")];
-    let exported = server.send("POST", &format!("/v1/metrics?{bob}"), &json, metrics);
+    let exported = server.send("POST", &format!("/v1/metrics?{bob}"), &json, METRICS);
     let words = body(&exported);
     assert!(words.contains("rejectedDataPoints") && words.contains("max-series-per-database"), "{words}");
-    assert_eq!(server.send("POST", &format!("/v1/metrics?{ann}"), &json, metrics).status, 200);
-    assert!(server.metric("nyala_quota_refused_total{quota=\"series_per_database\"}") >= 7);
+    assert_eq!(server.send("POST", &format!("/v1/metrics?{ann}"), &json, METRICS).status, 200);
+    let samples = |host: &str| packed_samples(&[("__name__", "m"), ("h", host)], std::iter::once((7.0, 1)));
+    let remote_write =
+        |user: &str, host: &str| server.send_bytes("/api/v1/prom/write?db=home", user, &[], &samples(host));
+    let refused = remote_write(bob, "g");
+    assert!(
+        refused.status == 400 && body(&refused).contains("max-series-per-database"),
+        "{}",
+        body(&refused)
+    );
+    assert!(!server.ask("SHOW SERIES FROM m").contains("h=g"));
+    assert_eq!(remote_write(ann, "p").status, 204);
+    assert_eq!(remote_write(bob, "p").status, 204);
+    let arrow = |user: &str, host: &str| server.send_arrow(user, &points_of(&["d", host]));
+    let refused = arrow(bob, "g");
+    assert!(refused.status >= 400 && body(&refused).contains("53400"), "{}", body(&refused));
+    assert!(body(&refused).contains("series_per_database"), "{}", body(&refused));
+    assert_eq!(arrow(ann, "k").status, 200);
+    assert_eq!(arrow(bob, "k").status, 200);
+    assert_eq!(arrow(bob, "a").status, 200);
+    server.ask("DROP SERIES WHERE h = 'k' OR h = 'p'");
+    assert!(server.metric("nyala_quota_refused_total{quota=\"series_per_database\"}") >= 9);
     // What there is counts, whoever has created it: after a restart, and less when some of it is removed.
     let server = server.again(&options);
     assert_eq!(write(&server, bob, "m,h=y v=1 1").status, 400);
@@ -154,4 +177,123 @@ fn a_user_creates_no_more_series_than_its_quota_in_every_language() {
     });
     let all: usize = (0..8).map(|writer| series(&server, &format!("m{writer}"))).sum();
     assert_eq!(all + series(&server, "m"), 20);
+}
+
+/// A query of one point for each of these hosts.
+fn points_of(hosts: &[&str]) -> String {
+    let rows = hosts.iter().map(|host| format!("(TIMESTAMP '2026-01-01 00:00:00', '{host}', 1.5::float8)"));
+    format!("SELECT * FROM (VALUES {}) AS p(time, h, v)", rows.collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn bytes_are_counted_in_every_language() {
+    let options = ["--otlp-database", "home"];
+    let server = Server::start(&options);
+    assert_eq!(server.send("POST", "/write?db=home&u=ann&p=pencil", &[], "m,h=a v=1 1").status, 204);
+    let long = "x".repeat(2000);
+    let csv = [("Content-Type", "text/csv")];
+    let json = [("Content-Type", "application/json")];
+    type Way<'a> = (&'a str, Box<dyn Fn(&str) -> u16 + 'a>);
+    let text = format!("INSERT INTO m (time, h, note) VALUES (now(), 'a', '{long}')");
+    let ways: Vec<Way<'_>> = vec![
+        (
+            "lines",
+            Box::new(|user| {
+                let lines = format!("m,h=a note=\"{long}\" 1");
+                server.send("POST", &format!("/write?db=home&{user}"), &[], &lines).status
+            }),
+        ),
+        (
+            "samples",
+            Box::new(|user| {
+                let samples =
+                    packed_samples(&[("__name__", "m"), ("h", "a")], (0..200).map(|time| (0.1, time)));
+                server.send_bytes("/api/v1/prom/write?db=home", user, &[], &samples).status
+            }),
+        ),
+        (
+            "metrics",
+            Box::new(|user| {
+                let metrics = METRICS.to_owned() + &" ".repeat(2000);
+                server.send("POST", &format!("/v1/metrics?{user}"), &json, &metrics).status
+            }),
+        ),
+        (
+            "a statement over HTTP",
+            Box::new(|user| server.send("POST", &format!("/api/sql?db=home&{user}"), &[], &text).status),
+        ),
+        (
+            "a statement of PostgreSQL's protocol",
+            Box::new(|user| {
+                let name = user.trim_start_matches("u=").split('&').next().expect("a name");
+                let mut session =
+                    Session::open(server.postgres, name, "paper").map_err(drop).expect("it logs in");
+                if session.run(&text).is_ok() { 200 } else { 500 }
+            }),
+        ),
+        (
+            "CSV",
+            Box::new(|user| {
+                let statement = "COPY%20m%20(time,h,note)%20FROM%20STDIN%20(FORMAT%20csv)";
+                let rows = format!("2026-01-01 00:00:00,a,{long}\n");
+                server.send("POST", &format!("/api/sql?db=home&{user}&q={statement}"), &csv, &rows).status
+            }),
+        ),
+        (
+            "Arrow",
+            Box::new(|user| {
+                let hosts = ["a"; 100];
+                server.send_arrow(user, &points_of(&hosts)).status
+            }),
+        ),
+    ];
+    for (number, (name, way)) in ways.iter().enumerate() {
+        server.ask(&format!("CREATE USER bob{number} WITH PASSWORD 'paper'"));
+        server.ask(&format!("GRANT ALL ON home TO bob{number}"));
+        server.ask(&format!("SET QUOTA FOR bob{number} bytes_per_second = 10"));
+        let user = format!("u=bob{number}&p=paper");
+        let status = way(&user);
+        assert!((200..300).contains(&status), "{name}: {status}");
+        let refused = server.send("POST", &format!("/write?db=home&{user}"), &[], "m,h=a v=1");
+        assert_eq!(refused.status, 429, "{name}: {}", body(&refused));
+        assert!(body(&refused).contains("quota bytes_per_second = 10"), "{name}: {}", body(&refused));
+        let status = way(&user);
+        assert!(!(200..300).contains(&status), "{name}: it is not refused itself, but {status}");
+    }
+}
+
+#[test]
+fn queries_of_a_user_hold_no_more_memory_than_its_quota() {
+    let server = Server::start(&[]);
+    server.ask("CREATE USER bob WITH PASSWORD 'paper'");
+    server.ask("GRANT ALL ON home TO bob");
+    let (bob, ann) = ("u=bob&p=paper", "u=ann&p=pencil");
+    let lines: String = (0..200_000).map(|number| format!("m v={}.5 {number}\n", number % 9973)).collect();
+    assert_eq!(server.send("POST", &format!("/write?db=home&{ann}"), &[], &lines).status, 204);
+    server.ask("SET QUOTA FOR bob query_memory_bytes = 1048576");
+    let sql = |user: &str, text: &str| server.send("POST", &format!("/api/sql?db=home&{user}"), &[], text);
+    let held = "SELECT cardinality(array_agg(v)) AS held FROM m";
+    for user in [bob, ann] {
+        let light = server.query(user, &[], "SELECT count(v) FROM m");
+        assert!(body(&light).contains("200000"), "{}", body(&light));
+        assert_eq!(sql(user, "SELECT count(*) AS c FROM m").status, 200);
+        let median = body(&server.query(user, &[], "SELECT median(v) FROM m"));
+        let array = sql(user, held);
+        if user == ann {
+            assert!(!median.contains("error") && array.status == 200, "{median} {}", body(&array));
+            continue;
+        }
+        let words =
+            "queries of user \\\"bob\\\" need more memory than its quota query_memory_bytes = 1048576";
+        assert!(median.contains(words), "{median}");
+        assert!(body(&array).contains("\"code\":\"53200\"") && array.status >= 400, "{}", body(&array));
+        assert!(body(&array).contains("query_memory_bytes"), "{}", body(&array));
+    }
+    let mut session = Session::open(server.postgres, "bob", "paper").map_err(drop).expect("it logs in");
+    assert!(session.run(held).is_err_and(|error| error.starts_with("53200")));
+    assert_eq!(server.metric("nyala_quota_refused_total{quota=\"query_memory_bytes\"}"), 3);
+    // What was refused is given back.
+    server.ask("SET QUOTA FOR bob query_memory_bytes = 67108864");
+    assert_eq!(sql(bob, held).status, 200);
+    assert_eq!(session.run(held), Ok(1));
 }

@@ -52,9 +52,33 @@ impl Server {
     }
 
     pub(crate) fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Response {
+        self.request(method, target, headers, body.as_bytes())
+    }
+
+    /// Posts bytes as somebody, whom the end of the target names.
+    pub(crate) fn send_bytes(
+        &self,
+        target: &str,
+        user: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Response {
+        self.request("POST", &format!("{target}&{user}"), headers, body)
+    }
+
+    /// Copies the rows of a query, which the administrator asks, into `m` as somebody: from Arrow to Arrow.
+    pub(crate) fn send_arrow(&self, user: &str, query: &str) -> Response {
+        let arrow = "application/vnd.apache.arrow.stream";
+        let asked = self.send("POST", "/api/sql?db=home&u=ann&p=pencil", &[("Accept", arrow)], query);
+        assert_eq!(asked.status, 200, "{}", body(&asked));
+        let target = "/api/sql?db=home&q=COPY%20m%20(time,h,v)%20FROM%20STDIN%20(FORMAT%20arrow)";
+        self.send_bytes(target, user, &[("Content-Type", arrow)], &asked.body)
+    }
+
+    fn request(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let (method, target) = (method.to_owned(), target.to_owned());
-        let request = Request { method, target, headers: headers.collect(), body: body.as_bytes().to_vec() };
+        let request = Request { method, target, headers: headers.collect(), body: body.to_vec() };
         client::send(self.process.address, &request).expect("an answer")
     }
 

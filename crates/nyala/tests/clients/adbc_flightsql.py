@@ -1,6 +1,7 @@
 """ADBC's driver for Arrow Flight SQL: queries, parameters, changes, bulk ingest, transactions, and what there is.
 
-Arguments: host, port. The administrator is ann with the password pencil, and the database d has points.
+Arguments: host, port. The administrator is ann with the password pencil, and the database d has points. bob with the password paper
+may create no series there, and write a byte a second.
 """
 
 import datetime
@@ -142,6 +143,18 @@ def ingest(cursor):
     check(1, cursor.adbc_ingest("cpu", points.slice(1), mode="append", catalog_name="d", db_schema_name="autogen"))
 
 
+def quotas():
+    def point(host):
+        moment = pyarrow.array([MOMENT], pyarrow.timestamp("ns", "UTC"))
+        return pyarrow.table({"time": moment, "host": [host], "usage": [3.0]})
+
+    with connect("bob", "paper") as connection, connection.cursor() as cursor:
+        refused("series_per_database", lambda: cursor.adbc_ingest("cpu", point("new"), mode="append"))
+        check(1, cursor.adbc_ingest("cpu", point("x"), mode="append"))
+        refused("bytes_per_second", lambda: cursor.adbc_ingest("cpu", point("x"), mode="append"))
+        check([(3.0,)], ask(cursor, "SELECT usage FROM cpu WHERE host IN ('x', 'new')"))
+
+
 def transactions():
     with connect(autocommit=False) as connection, connection.cursor() as cursor:
         with connect() as other, other.cursor() as beside:
@@ -210,6 +223,7 @@ with connect() as connection, connection.cursor() as cursor:
     queries(cursor)
     changes(cursor)
     ingest(cursor)
+    quotas()
     transactions()
     surroundings(connection)
     # A client may cancel what it waits for.

@@ -21,7 +21,6 @@ use crate::statement::Statement;
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, SchemaRef};
 use nyala_core::ErrorKind;
-use nyala_core::arrays::value_bytes;
 use nyala_core::store::{Stage, StoreRef};
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{DeclaredType, Relation};
@@ -38,6 +37,8 @@ pub struct CopyIn {
     around: Surroundings,
     run: Run,
     kind: Kind,
+    /// Of the values that came so far.
+    bytes: u64,
 }
 
 enum Kind {
@@ -101,7 +102,7 @@ impl Session {
             }
         };
         let (schema, types, form) = (target.schema(), target.types(), form.clone());
-        Ok(Some(CopyIn { table, schema, types, form, around, run, kind }))
+        Ok(Some(CopyIn { table, schema, types, form, around, run, kind, bytes: 0 }))
     }
 
     fn rows_in(
@@ -184,6 +185,7 @@ impl CopyIn {
         Box::pin(async move {
             self.run.running.unless_stopped(rows.wait_for_memory()).await?;
             let copied = rows.take();
+            self.bytes += copied.bytes() as u64;
             let written = match &mut self.kind {
                 Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
                 Kind::Points(own) => self.run.running.unless_stopped(own.write(&copied)).await,
@@ -217,7 +219,8 @@ impl CopyIn {
             let declared = declared.collect::<SqlResult<Vec<_>>>();
             copied.columns = declared.map_err(|error| self.located(error, &copied))?;
             let mut held = self.run.memory().hold();
-            held.charge_within(COPY_WAIT_MAX, copied.columns.iter().map(value_bytes).sum()).await?;
+            held.charge_within(COPY_WAIT_MAX, copied.bytes()).await?;
+            self.bytes += copied.bytes() as u64;
             let written = match &mut self.kind {
                 Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
                 Kind::Points(own) => self.run.running.unless_stopped(own.write(&copied)).await,
@@ -257,6 +260,7 @@ impl CopyIn {
         Box::pin(async move {
             self.run.running.unless_stopped(rows.wait_for_memory()).await?;
             let copied = rows.take();
+            self.bytes += copied.bytes() as u64;
             let finished = match &mut self.kind {
                 Kind::Rows(own) => {
                     let finishing = own.finish(session, &self.run, &copied);
@@ -268,7 +272,7 @@ impl CopyIn {
                 },
             };
             let count = finished.map_err(|error| self.located(error, &copied))?;
-            session.principal().has_written(count, 0);
+            session.principal().has_written(count, self.bytes);
             Ok(CommandTag { rows: Some(count), ..CommandTag::of("COPY") })
         })
     }

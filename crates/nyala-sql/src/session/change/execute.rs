@@ -84,7 +84,11 @@ impl Session {
             _ => None,
         };
         if let Some(rows) = tag.and_then(|tag| tag.rows).filter(|_| !statement.is_dry_run) {
-            self.principal().has_written(rows, 0);
+            let bytes = match self.principal().counts_bytes() {
+                true => statement.shown().len() + values.iter().map(ScalarValue::size).sum::<usize>(),
+                false => 0,
+            };
+            self.principal().has_written(rows, bytes as u64);
         }
         if let ChangePlan::Rows(change) = plan
             && outcome.is_some()

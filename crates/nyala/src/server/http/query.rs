@@ -133,7 +133,7 @@ async fn answer(
     let text = QueryText::of(&params)?;
     let moment_ns = moment_of(&params)?;
     let databases = context.databases()?;
-    let held = QueryMemory::new(context.limits.query_bytes, &databases.memory);
+    let held = QueryMemory::of(&principal, context.limits.query_bytes, &databases.memory);
     let is_short = text.is_short();
     let statements = text.statements(context, &principal, &held).await?;
     let chunk_rows = params.is_true("chunked").then(|| {

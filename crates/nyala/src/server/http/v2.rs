@@ -45,7 +45,7 @@ async fn perform(
         .map_err(|words| failure(StatusCode::FORBIDDEN, format!("error authorizing query: {words}")))?;
     let databases = context.databases()?;
     let query = context.query(databases, database.to_owned(), String::new(), principal.clone());
-    let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
+    let memory = QueryMemory::of(principal, context.limits.query_bytes, &databases.memory);
     let executed = context.work.spawn(async move {
         let answer = execute(statements[0].clone(), &query, memory).await;
         (answer, statements)

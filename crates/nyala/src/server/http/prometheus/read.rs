@@ -116,7 +116,7 @@ pub(in super::super) async fn handle(
     let body =
         body::read_within(REQUEST_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;
     let (database, policy) = (params.get("db").to_owned(), params.get("rp").to_owned());
-    let memory = QueryMemory::new(context.limits.query_bytes, &databases.memory);
+    let memory = QueryMemory::of(&principal, context.limits.query_bytes, &databases.memory);
     let catalog = databases.catalog.clone();
     // Dropping the set aborts the read when the client disconnects.
     let mut reading = JoinSet::new();

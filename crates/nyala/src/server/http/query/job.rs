@@ -162,7 +162,7 @@ impl Job {
     }
 
     async fn execute_now(&mut self, statement: Statement, query: &Query) -> Result<(), End> {
-        let memory = QueryMemory::new(self.memory_bytes, &self.memory);
+        let memory = QueryMemory::of(&self.context.principal, self.memory_bytes, &self.memory);
         // A statement that only reads stops when the client disconnects. Others check themselves whether they can stop.
         let reads = statement::only_reads(&statement);
         // Large futures are boxed, because a job is moved several times.
