@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Builds nyala for other machines: deploy/cross/build.sh TARGET OUTPUT [argument of cargo build …]
+# Builds nyala as one static file for every Linux: deploy/cross/build.sh TARGET OUTPUT [argument of cargo build …]
 #
-#   x86_64-unknown-linux-musl    one static file for every Linux; without Kerberos, whose library it cannot load
-#   aarch64-unknown-linux-gnu    for machines with the C library of the Debian that builds it, or a newer one
+# TARGET is x86_64-unknown-linux-musl or aarch64-unknown-linux-musl. The program has no Kerberos, whose library it cannot load.
 #
 # It builds in a Debian of its own, which it makes at first: as root, with mmdebstrap and the archive of Debian, in NYALA_CROSS
 # (~/.cache/nyala-cross; 4 GB). NYALA_CROSS_SUITE (sid) and NYALA_CROSS_MIRROR name the Debian, NYALA_CROSS_APT an option of apt.
@@ -10,7 +9,7 @@
 set -euo pipefail
 
 if [ $# -lt 2 ]; then
-  sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 target="$1"
@@ -18,51 +17,43 @@ output="$(realpath "$2")"
 shift 2
 [ $# -gt 0 ] || set -- --release
 case "$target" in
-  x86_64-unknown-linux-musl)
-    # Objects of the C library are Debian's, not those that rustup would bring.
-    settings=(
-      CC_x86_64_unknown_linux_musl=musl-gcc
-      CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=musl-gcc
-      CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-C target-feature=+crt-static -C link-self-contained=no -L native=/unwind"
-      RUSTC_BOOTSTRAP=1
-    )
-    strip=strip
-    # Of the compiler's own library Debian has no build for musl: it is built from its source.
-    set -- -Zbuild-std=std,panic_unwind "$@"
-    ;;
-  aarch64-unknown-linux-gnu)
-    settings=(
-      CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
-      CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-    )
-    strip=aarch64-linux-gnu-strip
-    ;;
+  x86_64-unknown-linux-musl) machine=x86_64 debian=amd64 ;;
+  aarch64-unknown-linux-musl) machine=aarch64 debian=arm64 ;;
   *)
-    echo "no build for $target: x86_64-unknown-linux-musl or aarch64-unknown-linux-gnu" >&2
+    echo "no build for $target: x86_64-unknown-linux-musl or aarch64-unknown-linux-musl" >&2
     exit 2
     ;;
 esac
+# Binutils and the C compiler of that machine, and the same compiler with musl instead of glibc.
+gnu="$machine-linux-gnu" musl_gcc="$machine-linux-musl-gcc"
 
 cd "$(dirname "$0")/../.."
 source="$PWD"
 place="${NYALA_CROSS:-${XDG_CACHE_HOME:-$HOME/.cache}/nyala-cross}"
 mkdir -p "$place/cargo" "$place/build" "$output"
 place="$(realpath "$place")"
-system="$place/system"
+suite="${NYALA_CROSS_SUITE:-sid}"
+system="$place/static-$suite"
 
 packages=(
-  ca-certificates cargo rustc gcc libc6-dev
-  libstd-rust-dev:arm64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-  rust-src musl-tools libunwind-19-dev
+  ca-certificates cargo rustc rust-src gcc libc6-dev gcc-aarch64-linux-gnu
+  musl-dev:amd64 musl-dev:arm64
 )
 if [ ! -d "$system" ]; then
   rm -rf --one-file-system "$system.new"
   options=(--variant=minbase --architectures=amd64,arm64 --dpkgopt=force-unsafe-io)
   [ -z "${NYALA_CROSS_APT:-}" ] || options+=("--aptopt=$NYALA_CROSS_APT")
   include="$(IFS=,; echo "${packages[*]}")"
+  # Debian cannot install this library for two machines at once. Of it one archive of objects is needed.
+  # shellcheck disable=SC2016
+  unwinder='chroot "$1" sh -euc "mkdir /unwind && cd /unwind
+    for debian in amd64 arm64; do
+      apt-get download --quiet libunwind-19-dev:\$debian
+      dpkg-deb --extract libunwind-19-dev_*_\$debian.deb \$debian
+    done"'
   # The archive that this machine takes its packages from, unless another one is named.
   mirror="${NYALA_CROSS_MIRROR:-$(apt-get indextargets --format '$(SITE)' | grep --max-count=1 '/debian/\?$')}"
-  mmdebstrap "${options[@]}" --include="$include" "${NYALA_CROSS_SUITE:-sid}" "$system.new" "$mirror" >&2
+  mmdebstrap "${options[@]}" --include="$include" --customize-hook="$unwinder" "$suite" "$system.new" "$mirror" >&2
   mkdir -p "$system.new"/{source,cargo,build}
   mv "$system.new" "$system"
 fi
@@ -72,12 +63,11 @@ if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
 fi
 cp -L /etc/resolv.conf /etc/hosts "$system/etc/"
 
-if [ "$target" = x86_64-unknown-linux-musl ]; then
-  # The library that unwinds stacks is LLVM's: that of gcc asks for what only glibc has. Debian has compiled LLVM's for glibc, too,
-  # but what it asks for beyond musl is the checked form of two functions, by which it prints what is wrong with itself. What gcc's
-  # code asks of its own library is there as well: rustc leaves that library out.
-  mkdir -p "$system/unwind"
-  cat > "$system/unwind/checked.c" <<'END'
+# The library that unwinds stacks is LLVM's: that of gcc asks for what only glibc has. Debian has compiled LLVM's for glibc, too,
+# but what it asks for beyond musl is the checked form of two functions, by which it prints what is wrong with itself. What gcc's
+# code asks of its own library is there as well: rustc leaves that library out.
+mkdir -p "$system/unwind/$target"
+cat > "$system/unwind/$target/checked.c" <<'END'
 #include <stdarg.h>
 #include <stdio.h>
 int __vfprintf_chk(FILE *file, int flag, const char *format, va_list arguments) {
@@ -87,11 +77,23 @@ int __vsnprintf_chk(char *text, size_t length, int flag, size_t room, const char
     return vsnprintf(text, length, format, arguments);
 }
 END
-  chroot "$system" sh -euc 'cd /unwind
-    musl-gcc -O2 -c checked.c
-    printf "%s\n" "create libunwind.a" "addlib /usr/lib/llvm-19/lib/libunwind.a" "addlib $(gcc -print-libgcc-file-name)" \
-      "addmod checked.o" save end | ar -M'
-fi
+# shellcheck disable=SC2016
+chroot "$system" sh -euc 'cd "/unwind/$1"
+  "$4" -O2 -c checked.c
+  printf "%s\n" "create libunwind.a" "addlib ../$2/usr/lib/$3/libunwind.a" "addlib $("$3-gcc" -print-libgcc-file-name)" \
+    "addmod checked.o" save end | "$3-ar" -M' unwind "$target" "$debian" "$gnu" "$musl_gcc"
+
+# Objects of the C library are Debian's, not those that rustup would bring. Of the compiler's own library Debian has no build for
+# musl: it is built from its source.
+named="${target//-/_}"
+settings=(
+  "CC_$named=$musl_gcc"
+  "AR_$named=$gnu-ar"
+  "CARGO_TARGET_${named^^}_LINKER=$musl_gcc"
+  "CARGO_TARGET_${named^^}_RUSTFLAGS=-C target-feature=+crt-static -C link-self-contained=no -L native=/unwind/$target"
+  RUSTC_BOOTSTRAP=1
+)
+set -- -Zbuild-std=std,panic_unwind "$@"
 
 # The commit is told, because git is not in there.
 commit="$(git describe --always --tags --abbrev=12 2>/dev/null || echo unknown)"
@@ -112,6 +114,6 @@ unshare --mount --propagation private -- bash -euc '
 built="$(find "$place/build/$target" -maxdepth 2 -name nyala -type f -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)"
 # What debuggers know of it stays in the other one.
 install -m 755 "$built" "$system/tmp/nyala"
-chroot "$system" "$strip" --strip-unneeded /tmp/nyala
+chroot "$system" "$gnu-strip" --strip-unneeded /tmp/nyala
 mv "$system/tmp/nyala" "$output/nyala-$target"
 echo "$output/nyala-$target"

@@ -1,8 +1,6 @@
-//! Programs that `deploy/cross/build.sh` made for other machines: they serve, and the image of the static one does. Building one
-//! takes long, so they are tried where a variable names them.
-//!
-//! `NYALA_TEST_STATIC` is the path of the static program. `NYALA_TEST_FOREIGN` is the command that runs another one, such as
-//! `qemu-aarch64 -L SYSTEM PROGRAM`.
+//! Programs that `deploy/cross/build.sh` made: they serve, each on its machine, and the image of one does. Building one takes long,
+//! so they are tried where a variable names them: `NYALA_TEST_STATIC` that for x86-64, `NYALA_TEST_AARCH64` that for aarch64, which
+//! QEMU runs on other machines.
 
 use crate::client::{self, Request};
 use crate::{peers, root, succeed, text};
@@ -11,8 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a variable says; the test is skipped without it.
-fn said(variable: &str) -> Option<String> {
+/// The path that a variable names; the test is skipped without it.
+fn named(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
@@ -38,6 +36,13 @@ impl Program {
         wait_until_ready(address);
         (served, address)
     }
+}
+
+/// Needs no library of the machine that it runs on, and is for the one that `readelf` calls so.
+fn assert_is_static(path: &str, machine: &str) {
+    let headers = succeed(Command::new("readelf").args(["--file-header", "--program-headers", path]));
+    assert!(!headers.contains("INTERP"), "{headers}");
+    assert!(headers.lines().any(|line| line.contains("Machine:") && line.ends_with(machine)), "{headers}");
 }
 
 struct Served(Child);
@@ -71,13 +76,17 @@ fn wait_until_ready(address: SocketAddr) {
     }
 }
 
-/// Writes points, asks for them in both languages, stops the server, and finds them again.
-fn serves(program: &Program) {
+/// Writes points, asks for them in both languages, stops the server, and finds them again. The server says itself that it is the
+/// process that was started, and for which machine it was built.
+fn serves(program: &Program, architecture: &str) {
     assert!(program.succeed(&["--version"]).starts_with("nyala "));
-    program.succeed(&["demo", "--exit", "--http-bind", "127.0.0.1:0"]);
+    program.succeed(&["demo", "--exit", "--hosts", "10", "--http-bind", "127.0.0.1:0"]);
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let (mut served, address) = program.serve(&data_dir);
+    let facts = send(address, "GET", "/query?q=SHOW+DIAGNOSTICS", "").expect("an answer").1;
+    assert!(facts.contains(&format!("[\"{architecture}\",")), "{facts}");
+    assert!(facts.contains(&format!("[{},", served.0.id())), "process {}: {facts}", served.0.id());
     // The shell finds the address of a name.
     let url = format!("http://localhost:{}", address.port());
     let shell = |arguments: &[&str]| {
@@ -108,19 +117,8 @@ fn serves(program: &Program) {
     assert!(served.stop());
 }
 
-#[test]
-fn a_program_for_another_machine_serves() {
-    let Some(command) = said("NYALA_TEST_FOREIGN") else { return };
-    serves(&Program(command.split(' ').map(str::to_owned).collect()));
-}
-
-#[test]
-fn the_static_program_serves_and_refuses_kerberos_by_name() {
-    let Some(path) = said("NYALA_TEST_STATIC") else { return };
-    let headers = succeed(Command::new("readelf").args(["--program-headers", &path]));
-    assert!(!headers.contains("INTERP"), "{headers}");
-    let program = Program(vec![path]);
-    serves(&program);
+/// Log-ins by Kerberos take a library of the system: the program says so before it needs one.
+fn refuses_kerberos(program: &Program) {
     let arguments = ["serve", "--store", "kudu", "--kudu-masters", "127.0.0.1:9", "--kudu-kerberos", "kudu"];
     let refused = program.command().args(arguments).args(["--http-bind", "127.0.0.1:0"]).output();
     let refused = refused.expect("it runs");
@@ -129,8 +127,34 @@ fn the_static_program_serves_and_refuses_kerberos_by_name() {
 }
 
 #[test]
+fn the_static_program_serves_and_refuses_kerberos_by_name() {
+    let Some(path) = named("NYALA_TEST_STATIC") else { return };
+    assert_is_static(&path, "X86-64");
+    let program = Program(vec![path]);
+    serves(&program, "amd64");
+    refuses_kerberos(&program);
+}
+
+#[test]
+fn the_program_for_aarch64_serves_and_refuses_kerberos_by_name() {
+    let Some(path) = named("NYALA_TEST_AARCH64") else { return };
+    assert_is_static(&path, "AArch64");
+    let mut command = vec![path];
+    if !cfg!(target_arch = "aarch64") {
+        let found = peers::works("qemu-aarch64", &["--version"]).then_some(());
+        if peers::require("qemu-aarch64", "install qemu-user", found).is_none() {
+            return;
+        }
+        command.insert(0, "qemu-aarch64".to_owned());
+    }
+    let program = Program(command);
+    serves(&program, "arm64");
+    refuses_kerberos(&program);
+}
+
+#[test]
 fn the_image_has_the_static_program_and_serves_as_nobody() {
-    let Some(path) = said("NYALA_TEST_STATIC") else { return };
+    let Some(path) = named("NYALA_TEST_STATIC") else { return };
     let found = peers::works("buildah", &["--version"]).then_some(());
     if peers::require("buildah", "install buildah", found).is_none() {
         return;
