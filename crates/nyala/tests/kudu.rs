@@ -93,7 +93,7 @@ fn what_is_written_to_a_cluster_is_read_from_it() {
         ])
     );
     assert_eq!(rows(&server, "SELECT last(v) FROM m WHERE host = 'b'"), json!([[2_000_000_000_i64, 2]]));
-    for statement in ["SHOW STORAGE FROM m", "SHOW MAINTENANCE"] {
+    for statement in ["SHOW STORAGE", "SHOW STORAGE FROM m", "SHOW MAINTENANCE"] {
         let answer = server.query(statement)["results"][0]["error"].to_string();
         assert!(answer.contains("the Kudu cluster keeps encodings"), "{statement}: {answer}");
     }

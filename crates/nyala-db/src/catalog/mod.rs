@@ -52,7 +52,7 @@ pub(crate) use series_table::{LAST_SERIES, NO_MORE_IDS, SeriesTable};
 pub use series_view::SeriesView;
 pub use shard::Shard;
 pub(crate) use shard_times::{add_shards, shard_width_ns, times_of};
-pub use storage_report::{ReportedPart, StorageReport, TableName};
+pub use storage_report::{ReportedPart, StorageReport, TableName, TableSizes};
 pub use subscription::{Destination, Scheme, Subscription};
 pub(crate) use table_locks::TableLocks;
 

@@ -4,7 +4,7 @@ use super::{Catalog, Measurement};
 use crate::relations::Relation;
 use nyala_core::store::{MaintenanceTask, PartStorage, TablePart, TableStorage};
 use nyala_core::{ColumnId, Error, Result, TableId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A table of the store as users know it.
@@ -27,6 +27,19 @@ pub struct StorageReport {
     pub storage: TableStorage,
     /// What its files are made of.
     pub parts: Vec<ReportedPart>,
+}
+
+/// What a measurement or a table takes as a whole.
+#[derive(Debug, Clone)]
+pub struct TableSizes {
+    /// Which one.
+    pub table: TableName,
+    /// Its rows; `None`: they would have to be counted.
+    pub rows: Option<u64>,
+    /// Its files.
+    pub disk_bytes: u64,
+    /// Its rows that are in no file yet.
+    pub memory_bytes: u64,
 }
 
 /// A part of a table's files.
@@ -83,6 +96,36 @@ impl Catalog {
         }
     }
 
+    /// What each measurement and each table of SQL of a database takes, the largest first. Nothing is read for that.
+    pub async fn table_sizes(&self, database: &str) -> Result<Vec<TableSizes>> {
+        let known = self.existing_database(database)?;
+        // A store that keeps no files says so.
+        self.store.maintenance()?;
+        let mut tables = Vec::new();
+        for policy in &known.policies {
+            for own in self.known_tables(database, &policy.name) {
+                let (database, policy) = (database.to_owned(), Some(policy.name.clone()));
+                tables.push((own.table(), TableName { database, policy, name: own.name().to_string() }));
+            }
+        }
+        let relations = self.relations().all();
+        let relations = relations.iter().filter(|own| own.database == database);
+        tables.extend(relations.filter_map(|own| Some((own.table()?.table, name_of(own)))));
+        let mut all = Vec::with_capacity(tables.len());
+        for (id, table) in tables {
+            // One that was dropped meanwhile takes nothing.
+            let Ok(partitions) = self.store.partitions(id).await else { continue };
+            all.push(TableSizes {
+                table,
+                rows: partitions.iter().map(|partition| partition.rows).sum(),
+                disk_bytes: partitions.iter().map(|partition| partition.disk_bytes).sum(),
+                memory_bytes: partitions.iter().map(|partition| partition.memory_bytes).sum(),
+            });
+        }
+        all.sort_by_key(|own| std::cmp::Reverse((own.disk_bytes, own.memory_bytes)));
+        Ok(all)
+    }
+
     async fn storage_of(
         &self,
         name: TableName,
@@ -114,7 +157,7 @@ impl Catalog {
     /// What maintenance does, and what waits for it.
     pub fn maintenance(&self) -> Result<Vec<(MaintenanceTask, TableName)>> {
         let tasks = self.store.maintenance()?;
-        let names = self.table_names();
+        let names = self.table_names(&tasks.iter().filter_map(|task| task.table).collect());
         let named = tasks.into_iter().map(|task| {
             let name = task.table.map(|table| {
                 // Tables of the server itself, such as that of series.
@@ -129,18 +172,24 @@ impl Catalog {
         Ok(named.collect())
     }
 
-    /// All tables that users know.
-    fn table_names(&self) -> HashMap<TableId, TableName> {
+    /// Those of some tables that users know.
+    fn table_names(&self, wanted: &HashSet<TableId>) -> HashMap<TableId, TableName> {
+        if wanted.is_empty() {
+            return HashMap::new();
+        }
         let state = self.state.read();
         let measurements = state.measurements.iter().flat_map(|((database, policy), all)| {
-            all.tables().map(move |table| {
+            let of_them = all.tables().filter(|table| wanted.contains(&table.table()));
+            of_them.map(move |table| {
                 let (database, policy) = (database.clone(), Some(policy.clone()));
                 (table.table(), TableName { database, policy, name: table.name().to_string() })
             })
         });
         let mut names: HashMap<TableId, TableName> = measurements.collect();
         let relations = self.relations().all();
-        names.extend(relations.iter().filter_map(|own| Some((own.table()?.table, name_of(own)))));
+        let relations = relations.iter().filter_map(|own| Some((own.table()?.table, own)));
+        let of_them = relations.filter(|(table, _)| wanted.contains(table));
+        names.extend(of_them.map(|(table, own)| (table, name_of(own))));
         names
     }
 }

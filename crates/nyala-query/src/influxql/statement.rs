@@ -186,7 +186,8 @@ pub enum Statement {
         /// One module only.
         module: Option<String>,
     },
-    /// `SHOW STORAGE [ON database] FROM measurement, …`: what columns take on disk. InfluxDB does not have it.
+    /// `SHOW STORAGE [ON database] [FROM measurement, …] [LIMIT n]`: what measurements and tables take, or the columns of those that
+    /// are named. InfluxDB does not have it.
     ShowStorage(Show),
     /// `SHOW SUBSCRIPTIONS`
     ShowSubscriptions,

@@ -9,14 +9,22 @@ use arrow_array::{Float64Array, Int64Array};
 use nyala_core::store::{MaintenanceTask, MaintenanceWork, PartStorage};
 use nyala_core::time::TimeRange;
 use nyala_core::{Error, Result, before_long_work};
-use nyala_db::catalog::{StorageReport, TableName};
+use nyala_db::catalog::{StorageReport, TableName, TableSizes};
 use nyala_exec::{Column, Frame};
 
-/// The measurements and tables that are named, one table each.
+/// The measurements and tables that are named, one frame each; or one frame of all that the database has.
 pub(super) async fn show(show: &Show, context: &QueryContext) -> Result<Answer> {
     let database = database_of(show.database.as_deref(), context)?;
     if show.sources.is_empty() {
-        return Err(Error::invalid("SHOW STORAGE needs a measurement or table: SHOW STORAGE FROM \"name\""));
+        before_long_work().await;
+        let mut all = context.catalog.table_sizes(database).await?;
+        if show.limit > 0 {
+            all.truncate(show.limit as usize);
+        }
+        return Ok(Answer::Rows(vec![sizes_frame(&all)], Chunks::Whole));
+    }
+    if show.limit > 0 {
+        return Err(Error::invalid("LIMIT of SHOW STORAGE is for the list of all: leave out FROM, or LIMIT"));
     }
     let mut frames = Vec::new();
     for source in &show.sources {
@@ -30,6 +38,21 @@ pub(super) async fn show(show: &Show, context: &QueryContext) -> Result<Answer> 
         context.check_running()?;
     }
     Ok(Answer::Rows(frames, Chunks::Whole))
+}
+
+fn sizes_frame(all: &[TableSizes]) -> Frame {
+    let policies = all.iter().map(|own| own.table.policy.as_deref().unwrap_or(""));
+    let rows = all.iter().map(|own| own.rows.map(|rows| rows as i64));
+    table(
+        "storage",
+        vec![
+            ("name", text_column(all.iter().map(|own| own.table.name.as_str()))),
+            ("retention_policy", text_column(policies)),
+            ("rows", Column::Integer(rows.collect())),
+            ("bytes", counts(all.iter().map(|own| own.disk_bytes))),
+            ("memory_bytes", counts(all.iter().map(|own| own.memory_bytes))),
+        ],
+    )
 }
 
 fn frame(report: &StorageReport) -> Frame {

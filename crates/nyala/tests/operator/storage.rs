@@ -102,7 +102,8 @@ fn columns_are_shown_with_encodings_and_bytes() {
     assert_eq!(part(&parts, "keys")[4], 5000);
 
     for (statement, words) in [
-        ("SHOW STORAGE ON d", "SHOW STORAGE needs a measurement or table"),
+        ("SHOW STORAGE ON d FROM m LIMIT 1", "leave out FROM, or LIMIT"),
+        ("SHOW STORAGE ON missing", "database not found: missing"),
         ("SHOW STORAGE ON d FROM /m/", "no patterns"),
         ("SHOW STORAGE ON d FROM missing", "measurement or table not found: missing"),
         ("SHOW STORAGE ON missing FROM m", "database not found: missing"),
@@ -110,6 +111,49 @@ fn columns_are_shown_with_encodings_and_bytes() {
         let answer = server.query(statement).to_string();
         assert!(answer.contains(words), "{statement}: {answer}");
     }
+}
+
+#[test]
+fn every_measurement_is_listed_the_largest_first() {
+    const MEASUREMENTS: usize = 10_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Process::start(&data, &[]);
+    write_points(&server);
+    // A request creates so many names at most.
+    for first in (0..MEASUREMENTS).step_by(5000) {
+        let lines = (first..first + 5000).map(|i| format!("few{i},host=a v={i} {BEGIN_NS}\n"));
+        assert_eq!(server.write(&lines.collect::<String>()).status, 204);
+    }
+    let sql = |server: &Process, text: &str| {
+        server.send("POST", "/api/sql?db=d", text.as_bytes()).expect("an answer").status
+    };
+    assert_eq!(sql(&server, "CREATE TABLE t (id bigint PRIMARY KEY, word text)"), 200);
+    assert_eq!(
+        sql(&server, "INSERT INTO t SELECT x, md5(x::text) FROM generate_series(1, 1000) AS g(x)"),
+        200
+    );
+    server.query("CREATE DATABASE other");
+    let all = rows(&server.query("SHOW STORAGE ON d"));
+    assert_eq!(all.len(), MEASUREMENTS + 2);
+    // Nothing is in files yet: what takes the most memory comes first.
+    assert_eq!((&all[0][0], &all[0][1], &all[0][2]), (&"m".into(), &"autogen".into(), &POINTS.into()));
+    assert!(all[0][4].as_u64() > Some(0), "{}", all[0]);
+    assert_eq!(rows(&server.query("SHOW STORAGE ON other")), Vec::<Value>::new());
+    assert!(server.stop().success());
+    let server = Process::start(&data, &[]);
+    let all = rows(&server.query("SHOW STORAGE ON d"));
+    assert_eq!(all.len(), MEASUREMENTS + 2);
+    assert_eq!((&all[0][0], &all[0][2], &all[0][4]), (&"m".into(), &POINTS.into(), &0.into()));
+    assert_eq!((&all[1][0], &all[1][1], &all[1][2]), (&"t".into(), &"".into(), &1000.into()));
+    assert!(all.windows(2).all(|two| two[0][3].as_u64() >= two[1][3].as_u64()));
+    let names: std::collections::BTreeSet<&str> = all.iter().filter_map(|row| row[0].as_str()).collect();
+    assert_eq!(names.len(), all.len());
+    // What a measurement takes is the sum of its parts.
+    let of_m = rows(&server.query("SHOW STORAGE ON d FROM m"));
+    assert_eq!(all[0][3], of_m.iter().filter_map(|part| part[5].as_u64()).sum::<u64>());
+    assert_eq!(rows(&server.query("SHOW STORAGE ON d LIMIT 2")), all[..2]);
+    assert_eq!(rows(&server.query("SHOW MAINTENANCE")), Vec::<Value>::new());
 }
 
 #[test]
@@ -129,6 +173,8 @@ fn storage_is_shown_to_readers_and_maintenance_to_administrators() {
     assert_eq!(written.status, 204);
     assert_eq!(ask("u=eve&p=e", "SHOW STORAGE FROM m").0, 403);
     assert_eq!(ask("u=bob&p=b", "SHOW STORAGE FROM m").0, 200);
+    assert_eq!(ask("u=eve&p=e", "SHOW STORAGE").0, 403);
+    assert_eq!(ask("u=bob&p=b", "SHOW STORAGE").0, 200);
     assert_eq!(ask("u=bob&p=b", "SHOW MAINTENANCE").0, 403);
     assert_eq!(ask(admin, "SHOW MAINTENANCE").0, 200);
 }

@@ -41,7 +41,10 @@ impl<'a> Parser<'a> {
             _ if token.is_word("ALIASES") => Ok(Statement::ShowAliases { database: self.on_database()? }),
             _ if token.is_word("CHANGES") => Ok(Statement::ShowChanges),
             _ if token.is_word("MAINTENANCE") => Ok(Statement::ShowMaintenance),
-            _ if token.is_word("STORAGE") => self.from().map(Statement::ShowStorage),
+            _ if token.is_word("STORAGE") => {
+                let show = self.from()?;
+                Ok(Statement::ShowStorage(Show { limit: self.optional_count(Kind::Limit)?, ..show }))
+            }
             _ if token.is_word("QUOTAS") => Ok(Statement::ShowQuotas),
             _ if token.is_word("TOKENS") => Ok(Statement::ShowTokens),
             _ => Err(self.unexpected(
@@ -232,6 +235,7 @@ mod tests {
             "SHOW CHANGES",
             "SHOW MAINTENANCE",
             "SHOW STORAGE FROM cpu",
+            "SHOW STORAGE ON d LIMIT 10",
             "SHOW STORAGE ON \"a b\" FROM autogen.cpu, \"select\"",
             "SELECT storage, maintenance FROM storage",
         ] {
