@@ -53,13 +53,14 @@ for page in "$stage"/man/*.1.gz; do
   put 644 "$page" "usr/share/man/man1/$(basename "$page")"
 done
 
-for page in docs/operations/*.md docs/compat/*.md; do
-  put 644 "$page" "usr/share/doc/nyala/${page#docs/}"
+# As they lie in the repository, so that their links lead somewhere.
+find docs -type f -print0 | while IFS= read -r -d '' page; do
+  put 644 "$page" "usr/share/doc/nyala/$page"
 done
-for page in console.md shell.md sql.md; do
-  put 644 "docs/$page" "usr/share/doc/nyala/$page"
+for page in README ARCHITECTURE CHANGELOG CONTRIBUTING SECURITY STYLE; do
+  put 644 "$page.md" "usr/share/doc/nyala/$page.md"
 done
-put 644 README.md usr/share/doc/nyala/README.md
+ln -s ../../nyala "$root/usr/share/doc/nyala/deploy"
 {
   printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: nyala\n\n'
   printf 'Files: *\nCopyright: 2026 the authors of nyala\nLicense: Apache-2.0\n'

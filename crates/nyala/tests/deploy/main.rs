@@ -14,6 +14,7 @@ mod process;
 mod prometheus_server;
 
 mod alerts;
+mod booted;
 mod command_line;
 mod dashboards;
 mod doctor;

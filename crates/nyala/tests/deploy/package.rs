@@ -2,6 +2,7 @@
 //! so it runs with `NYALA_TEST_PACKAGE=1` only; `NYALA_PACKAGED` names the program that is packaged, else it is that of
 //! the tests.
 
+use crate::booted::Booted;
 use crate::client::{self, Request};
 use crate::{peers, root, succeed};
 use std::net::SocketAddr;
@@ -62,6 +63,24 @@ fn the_package_is_installed_upgraded_and_removed() {
     assert_eq!(run("stat -c '%U %G %a' /etc/nyala/nyala.toml").trim(), "root nyala 640");
     assert_eq!(run("systemctl is-enabled nyala").trim(), "enabled");
     assert!(run("dpkg --verify nyala").is_empty());
+    let lost = lost_links(&system.join("usr/share/doc/nyala"));
+    assert!(lost.is_empty(), "{lost:?}");
+
+    // The service, as systemd starts it with all that guards it.
+    let booted = Booted::start(&system);
+    assert_eq!(booted.run("systemctl is-active nyala").trim(), "active");
+    booted.run("nyala shell -c 'CREATE DATABASE booted'");
+    booted.run(
+        r#"sed -i 's/^#log-level.*/log-level = "debug"/' /etc/nyala/nyala.toml && systemctl reload nyala"#,
+    );
+    booted.run("install -d -o nyala -g nyala -m 700 /backup && runuser -u nyala -- nyala backup /backup");
+    booted.run("systemctl restart nyala");
+    assert!(booted.run("nyala shell -c 'SHOW DATABASES'").contains("booted"));
+    booted.run("systemctl stop nyala");
+    assert_eq!(booted.run("systemctl show --property Result --value nyala").trim(), "success");
+    let log = booted.run("journalctl --unit nyala --no-pager");
+    assert!(log.contains("the level of the log was read again level=debug"), "{log}");
+    drop(booted);
 
     // As the unit would start it, on another port: the other system has the same network.
     let address = client::free_address();
@@ -90,6 +109,26 @@ fn the_package_is_installed_upgraded_and_removed() {
     run("apt-get remove --yes nyala && test -e /etc/nyala/nyala.toml && ! test -e /usr/bin/nyala");
     assert!(run("apt-get purge --yes nyala").contains("the data stay in /var/lib/nyala"));
     run("! test -e /etc/nyala/nyala.toml && test -e /var/lib/nyala/LOCK");
+}
+
+/// Links of pages to other files, which are not there.
+fn lost_links(directory: &Path) -> Vec<String> {
+    let mut lost = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() && !path.is_symlink() {
+            lost.extend(lost_links(&path));
+        }
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("UTF-8");
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let of_files = links.filter(|link| !link.is_empty() && !link.contains([':', ' ']));
+        let missing = of_files.filter(|link| !directory.join(link).exists());
+        lost.extend(missing.map(|link| format!("{}: {link}", path.display())));
+    }
+    lost
 }
 
 fn send(address: SocketAddr, method: &str, target: &str, body: &str) -> u16 {
