@@ -93,7 +93,9 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     if let Some(flight) = &running.flight {
         tracing::info!(address = %flight.address(), "clients of Arrow Flight SQL are served");
     }
-    tracing::info!(address = %running.server.address, "ready");
+    let address = running.server.address;
+    let scheme = if config.https_certificate.is_some() { "https" } else { "http" };
+    tracing::info!(%address, console = %format_args!("{scheme}://{address}/"), "ready");
     notify::ready();
     signals.wait_for_stop();
     notify::stopping();
