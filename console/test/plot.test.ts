@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decimate } from "../src/plot/decimate";
-import type { Series } from "../src/plot/series";
+import { drawing, type Series } from "../src/plot/series";
 
 const series = (values: number[], step = 1): Series => ({
   label: "",
@@ -14,6 +14,22 @@ test("few points are drawn as they are, at the times of all series", () => {
   assert.deepEqual(times, [0, 1, 2]);
   assert.deepEqual(a, [1, null, 3]);
   assert.deepEqual(b, [5, undefined, 6]);
+});
+
+test("the time of a point is no value of it, in nanoseconds either", () => {
+  const frame = {
+    statement: 0,
+    name: "",
+    tags: {},
+    rows: 1,
+    columns: [
+      { name: "time", kind: "time" as const, ms: Float64Array.of(1000), ns: BigInt64Array.of(1_000_000_000n) },
+      { name: "time_ns", kind: "other" as const, values: [1_795_749_262_000_000_123n] },
+      { name: "room", kind: "other" as const, values: ["kitchen"] },
+      { name: "celsius", kind: "number" as const, values: Float64Array.of(21.5) },
+    ],
+  };
+  assert.deepEqual(drawing([frame], 10).series.map(({ label, values }) => [label, ...values]), [["kitchen", 21.5]]);
 });
 
 test("of many points the lowest and the highest of each pixel stay", () => {

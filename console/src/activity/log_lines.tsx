@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get } from "../server/run";
 import { revision } from "../server/session";
 import { Choice } from "../ui/choice";
+import { Table, type Column } from "../ui/table";
 import { useLoaded } from "../ui/use_loaded";
 
 interface Line {
@@ -23,6 +24,20 @@ interface Lines {
 const EVERY_MS = 2000;
 const SHOWN_MAX = 200;
 const LEVELS = ["error", "warn", "info", "debug"] as const;
+
+const COLUMNS: Column<Line>[] = [
+  { head: "Time", cell: ({ time }) => <span class="time">{time.slice(0, 19).replace("T", " ")}</span> },
+  { head: "Level", cell: ({ level }) => <span class={level === "error" || level === "warn" ? "bad" : undefined}>{level}</span> },
+  {
+    head: "Event",
+    cell: ({ message, fields }) => (
+      <>
+        {message} <code>{fields}</code>
+      </>
+    ),
+  },
+  { head: "Part", cell: ({ target }) => <span class="facts">{target}</span> },
+];
 
 export function LogLines() {
   const [level, setLevel] = useState<(typeof LEVELS)[number]>("info");
@@ -49,32 +64,8 @@ export function LogLines() {
       {read.error !== null && <p class="failure">{read.error}</p>}
       {read.value !== undefined && shown.length === 0 && <p class="facts">No such lines.</p>}
       {shown.length > 0 && (
-        <div class="scroll log" tabIndex={0} role="region" aria-label="Lines of the log, the newest first">
-          <table class="list">
-            <thead>
-              <tr>
-                {["Time", "Level", "Event", "Part"].map((head) => (
-                  <th scope="col" key={head}>
-                    {head}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((line) => (
-                <tr key={line.number}>
-                  <td class="time">{line.time.slice(0, 19).replace("T", " ")}</td>
-                  <td class={line.level === "error" || line.level === "warn" ? "bad" : ""}>{line.level}</td>
-                  <td>
-                    {line.message} <code>{line.fields}</code>
-                  </td>
-                  <td>
-                    <span class="facts">{line.target}</span>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+        <div class="log">
+          <Table label="Lines of the log, the newest first" columns={COLUMNS} rows={shown} keyOf={(line) => line.number} />
         </div>
       )}
       {lines.length > SHOWN_MAX && <p class="facts">and {lines.length - SHOWN_MAX} older ones: filter them</p>}

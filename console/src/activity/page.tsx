@@ -8,6 +8,7 @@ import { get } from "../server/run";
 import { revision } from "../server/session";
 import { isDark } from "../ui/theme";
 import { bytes, short } from "../ui/numbers";
+import { Table } from "../ui/table";
 import { useLoaded } from "../ui/use_loaded";
 import { LogLines } from "./log_lines";
 import { newest, rates, readMetrics, type Rates } from "./metrics";
@@ -133,37 +134,25 @@ function Memory() {
           <span key={part.name} style={{ width: `${(part.value / limit) * 100}%`, background: part.color }} />
         ))}
       </div>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Memory by purpose, as a table">
-        <table class="list">
-          <thead>
-            <tr>
-              <th scope="col">For</th>
-              <th scope="col">Component</th>
-              <th scope="col" class="right">
-                Bytes
-              </th>
-              <th scope="col" class="right">
-                Of the limit
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {sorted.map((part) => (
-              <tr key={part.name}>
-                <td>
-                  <span class="swatch" style={{ background: part.color }} />
-                  {PURPOSES[part.name] ?? part.name}
-                </td>
-                <td>
-                  <code>{part.name}</code>
-                </td>
-                <td class="right">{bytes(part.value)}</td>
-                <td class="right">{((part.value / limit) * 100).toFixed(1)} %</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label="Memory by purpose, as a table"
+        columns={[
+          {
+            head: "For",
+            cell: ({ name, color }) => (
+              <>
+                <span class="swatch" style={{ background: color }} />
+                {PURPOSES[name] ?? name}
+              </>
+            ),
+          },
+          { head: "Component", cell: ({ name }) => <code>{name}</code> },
+          { head: "Bytes", right: true, cell: ({ value }) => bytes(value) },
+          { head: "Of the limit", right: true, cell: ({ value }) => `${((value / limit) * 100).toFixed(1)} %` },
+        ]}
+        rows={sorted}
+        keyOf={({ name }) => name}
+      />
     </section>
   );
 }

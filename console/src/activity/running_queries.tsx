@@ -6,7 +6,9 @@ import { ask } from "../server/run";
 import { records } from "../server/schema";
 import { revision } from "../server/session";
 import { Confirm, useDialog } from "../ui/dialog";
+import { ListCard } from "../ui/list_card";
 import { elapsed } from "../ui/numbers";
+import { Table, type Column } from "../ui/table";
 import { say } from "../ui/toast";
 import { useLoaded } from "../ui/use_loaded";
 import { durationMs } from "./duration";
@@ -22,6 +24,13 @@ interface Running {
 const EVERY_MS = 1000;
 const OWN = "SHOW QUERIES";
 const SLOWEST_MAX = 10;
+
+const COLUMNS: Column<Running>[] = [
+  { head: "Query", cell: ({ text }) => <code class="statement">{text}</code> },
+  { head: "Database", cell: ({ database }) => database },
+  { head: "For", right: true, cell: ({ ms }) => elapsed(ms) },
+];
+const keyOf = ({ id, text }: Running) => `${id} ${text}`;
 
 const slowest = signal<Running[]>([]);
 
@@ -50,27 +59,32 @@ export function RunningQueries() {
   };
   return (
     <>
-      <section class="card" aria-label="Running queries">
-        <h2>Running queries</h2>
-        {list.error !== null && <p class="failure">{list.error}</p>}
-        {list.value?.length === 0 && <p class="facts">None at this moment.</p>}
-        {list.value !== undefined && list.value.length > 0 && (
-          <Table
-            rows={list.value}
-            onKill={(row) => {
+      <ListCard
+        title="Running queries"
+        list={list}
+        none="None at this moment."
+        columns={COLUMNS}
+        keyOf={keyOf}
+        actions={(row) => (
+          <button
+            type="button"
+            class="plain bad"
+            onClick={() => {
               setChosen(row);
               dialog.open();
             }}
-          />
+          >
+            Cancel
+          </button>
         )}
-      </section>
+      />
       {slowest.value.length > 0 && (
         <section class="card" aria-label="Slowest queries">
           <div class="card-head">
             <h2>Slowest queries</h2>
             <span class="facts">Of those that ran at the moments when this page looked, once a second.</span>
           </div>
-          <Table rows={slowest.value} />
+          <Table label="Slowest queries, as a table" columns={COLUMNS} rows={slowest.value} keyOf={keyOf} />
         </section>
       )}
       <Confirm
@@ -81,46 +95,5 @@ export function RunningQueries() {
         onConfirm={() => void kill()}
       />
     </>
-  );
-}
-
-function Table({ rows, onKill }: { rows: Running[]; onKill?: (row: Running) => void }) {
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Queries">
-      <table class="list">
-        <thead>
-          <tr>
-            <th scope="col">Query</th>
-            <th scope="col">Database</th>
-            <th scope="col" class="right">
-              For
-            </th>
-            {onKill !== undefined && (
-              <th scope="col">
-                <span class="hidden">Actions</span>
-              </th>
-            )}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={`${row.id} ${row.text}`}>
-              <td>
-                <code class="statement">{row.text}</code>
-              </td>
-              <td>{row.database}</td>
-              <td class="right">{elapsed(row.ms)}</td>
-              {onKill !== undefined && (
-                <td class="actions">
-                  <button type="button" class="plain bad" onClick={() => onKill(row)}>
-                    Cancel
-                  </button>
-                </td>
-              )}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }

@@ -4,6 +4,8 @@ import { useState } from "preact/hooks";
 import { name as quoted } from "../server/quoting";
 import { ask } from "../server/run";
 import { records } from "../server/schema";
+import { ListCard } from "../ui/list_card";
+import type { Column } from "../ui/table";
 import { say } from "../ui/toast";
 import { useLoaded } from "../ui/use_loaded";
 import { change, DropButton } from "./change";
@@ -13,7 +15,19 @@ BEGIN
   SELECT mean("celsius") AS "celsius" INTO "temperature_hourly" FROM "temperature" GROUP BY time(1h), *
 END`;
 
-async function continuousQueries() {
+interface ContinuousQuery {
+  database: string;
+  name: string;
+  query: string;
+}
+
+const COLUMNS: Column<ContinuousQuery>[] = [
+  { head: "Name", cell: ({ name }) => name },
+  { head: "Database", cell: ({ database }) => database },
+  { head: "Query", cell: ({ query }) => <code>{query}</code> },
+];
+
+async function continuousQueries(): Promise<ContinuousQuery[]> {
   const { frames } = await ask("SHOW CONTINUOUS QUERIES");
   return frames.flatMap((frame) => records(frame).map(({ name, query }) => ({ database: frame.name, name, query })));
 }
@@ -32,47 +46,22 @@ export function ContinuousQueries() {
   };
   return (
     <>
-      <section class="card" aria-label="Continuous queries">
-        <h2>Continuous queries</h2>
-        {list.error !== null && <p class="failure">{list.error}</p>}
-        {list.value?.length === 0 && <p class="facts">None yet.</p>}
-        {list.value !== undefined && list.value.length > 0 && (
-          <div class="scroll" tabIndex={0} role="region" aria-label="List of continuous queries">
-            <table class="list">
-              <thead>
-                <tr>
-                  <th scope="col">Name</th>
-                  <th scope="col">Database</th>
-                  <th scope="col">Query</th>
-                  <th scope="col">
-                    <span class="hidden">Actions</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {list.value.map((one) => (
-                  <tr key={`${one.database}\n${one.name}`}>
-                    <td>{one.name}</td>
-                    <td>{one.database}</td>
-                    <td>
-                      <code>{one.query}</code>
-                    </td>
-                    <td class="actions">
-                      <DropButton
-                        what="continuous query"
-                        name={one.name}
-                        words="It stops. What it has written stays."
-                        statement={`DROP CONTINUOUS QUERY ${quoted(one.name)} ON ${quoted(one.database)}`}
-                        onDone={list.again}
-                      />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+      <ListCard
+        title="Continuous queries"
+        list={list}
+        none="None yet."
+        columns={COLUMNS}
+        keyOf={({ database, name }) => `${database}\n${name}`}
+        actions={({ database, name }) => (
+          <DropButton
+            what="continuous query"
+            name={name}
+            words="It stops. What it has written stays."
+            statement={`DROP CONTINUOUS QUERY ${quoted(name)} ON ${quoted(database)}`}
+            onDone={list.again}
+          />
         )}
-      </section>
+      />
       <form class="card" onSubmit={create} aria-label="New continuous query">
         <h2>New continuous query</h2>
         <textarea rows={5} required aria-label="Statement" placeholder={EXAMPLE} value={statement} onInput={(event) => setStatement(event.currentTarget.value)} />

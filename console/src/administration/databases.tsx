@@ -3,6 +3,7 @@
 import { policies } from "../server/schema";
 import * as schema from "../server/schema";
 import { name as quoted } from "../server/quoting";
+import { Table } from "../ui/table";
 import { useLoaded } from "../ui/use_loaded";
 import { change, DropButton, DURATION, DURATION_WORDS, useFields } from "./change";
 
@@ -61,55 +62,47 @@ function Database({ database, onDropped }: { database: string; onDropped(): void
         />
       </div>
       {list.error !== null && <p class="failure">{list.error}</p>}
-      <div class="scroll" tabIndex={0} role="region" aria-label={`Retention policies of ${database}`}>
-        <table class="list">
-          <thead>
-            <tr>
-              <th scope="col">Retention policy</th>
-              <th scope="col">Points are kept</th>
-              <th scope="col">Shards of</th>
-              <th scope="col">
-                <span class="hidden">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {list.value?.map((policy) => (
-              <tr key={policy.name}>
-                <td>
-                  {policy.name} {policy.default === "true" && <span class="tag">default</span>}
-                </td>
-                <td>
-                  <Duration database={database} policy={policy} onDone={list.again} />
-                </td>
-                <td>{policy.shardGroupDuration}</td>
-                <td class="actions">
-                  {policy.default !== "true" && (
-                    <button
-                      type="button"
-                      class="plain"
-                      onClick={async () => {
-                        const statement = `ALTER RETENTION POLICY ${quoted(policy.name)} ON ${quoted(database)} DEFAULT`;
-                        if (await change(statement, `“${policy.name}” is the default now.`)) list.again();
-                      }}
-                    >
-                      Make default
-                    </button>
-                  )}
-                  <DropButton
-                    what="policy"
-                    name={policy.name}
-                    typed
-                    words="All points in this policy are dropped. This cannot be undone."
-                    statement={`DROP RETENTION POLICY ${quoted(policy.name)} ON ${quoted(database)}`}
-                    onDone={list.again}
-                  />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label={`Retention policies of ${database}`}
+        columns={[
+          {
+            head: "Retention policy",
+            cell: ({ name, default: isDefault }) => (
+              <>
+                {name} {isDefault === "true" && <span class="tag">default</span>}
+              </>
+            ),
+          },
+          { head: "Points are kept", cell: (policy) => <Duration database={database} policy={policy} onDone={list.again} /> },
+          { head: "Shards of", cell: ({ shardGroupDuration }) => shardGroupDuration },
+        ]}
+        rows={list.value ?? []}
+        keyOf={({ name }) => name}
+        actions={(policy) => (
+          <>
+            {policy.default !== "true" && (
+              <button
+                type="button"
+                class="plain"
+                onClick={async () => {
+                  const statement = `ALTER RETENTION POLICY ${quoted(policy.name)} ON ${quoted(database)} DEFAULT`;
+                  if (await change(statement, `“${policy.name}” is the default now.`)) list.again();
+                }}
+              >
+                Make default
+              </button>
+            )}
+            <DropButton
+              what="policy"
+              name={policy.name}
+              typed
+              words="All points in this policy are dropped. This cannot be undone."
+              statement={`DROP RETENTION POLICY ${quoted(policy.name)} ON ${quoted(database)}`}
+              onDone={list.again}
+            />
+          </>
+        )}
+      />
       <form class="toolbar" onSubmit={create} aria-label={`New policy of ${database}`}>
         <input {...bind("name")} required placeholder="New policy" aria-label="Name of the policy" />
         <input {...bind("duration")} required pattern={DURATION} title={DURATION_WORDS} placeholder="Keep for, such as 7d" aria-label={`Keep points for, ${DURATION_WORDS}`} />

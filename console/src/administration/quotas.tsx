@@ -12,6 +12,7 @@ const QUOTAS = [
   { name: "queries_per_minute", words: "queries a minute" },
   { name: "points_per_second", words: "points a second" },
   { name: "bytes_per_second", words: "bytes a second" },
+  { name: "query_memory_bytes", words: "bytes of memory of queries" },
   { name: "series_per_database", words: "series in a database" },
 ] as const;
 

@@ -4,10 +4,21 @@ import * as schema from "../server/schema";
 import { name as quoted, text } from "../server/quoting";
 import { ask } from "../server/run";
 import { records } from "../server/schema";
+import { ListCard } from "../ui/list_card";
+import type { Column } from "../ui/table";
 import { useLoaded } from "../ui/use_loaded";
 import { change, DropButton, useFields } from "./change";
 
-async function subscriptions() {
+type Subscription = Record<string, string>;
+
+const COLUMNS: Column<Subscription>[] = [
+  { head: "Name", cell: ({ name }) => name },
+  { head: "Of", cell: ({ database, retention_policy }) => `${database}.${retention_policy}` },
+  { head: "Mode", cell: ({ mode }) => mode },
+  { head: "Destinations", cell: ({ destinations }) => <code>{destinations}</code> },
+];
+
+async function subscriptions(): Promise<Subscription[]> {
   const { frames } = await ask("SHOW SUBSCRIPTIONS");
   return frames.flatMap((frame) => records(frame).map((row) => ({ ...row, database: frame.name })));
 }
@@ -29,51 +40,22 @@ export function Subscriptions() {
   };
   return (
     <>
-      <section class="card" aria-label="Subscriptions">
-        <h2>Subscriptions</h2>
-        {list.error !== null && <p class="failure">{list.error}</p>}
-        {list.value?.length === 0 && <p class="facts">None yet. A subscription sends a copy of each written point to another server.</p>}
-        {list.value !== undefined && list.value.length > 0 && (
-          <div class="scroll" tabIndex={0} role="region" aria-label="List of subscriptions">
-            <table class="list">
-              <thead>
-                <tr>
-                  <th scope="col">Name</th>
-                  <th scope="col">Of</th>
-                  <th scope="col">Mode</th>
-                  <th scope="col">Destinations</th>
-                  <th scope="col">
-                    <span class="hidden">Actions</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {list.value.map((one: Record<string, string>) => (
-                  <tr key={`${one.database}\n${one.retention_policy}\n${one.name}`}>
-                    <td>{one.name}</td>
-                    <td>
-                      {one.database}.{one.retention_policy}
-                    </td>
-                    <td>{one.mode}</td>
-                    <td>
-                      <code>{one.destinations}</code>
-                    </td>
-                    <td class="actions">
-                      <DropButton
-                        what="subscription"
-                        name={one.name}
-                        words="Points are no longer sent to its destinations."
-                        statement={`DROP SUBSCRIPTION ${quoted(one.name)} ON ${quoted(one.database)}.${quoted(one.retention_policy)}`}
-                        onDone={list.again}
-                      />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+      <ListCard
+        title="Subscriptions"
+        list={list}
+        none="None yet. A subscription sends a copy of each written point to another server."
+        columns={COLUMNS}
+        keyOf={({ database, retention_policy, name }) => `${database}\n${retention_policy}\n${name}`}
+        actions={({ database, retention_policy, name }) => (
+          <DropButton
+            what="subscription"
+            name={name}
+            words="Points are no longer sent to its destinations."
+            statement={`DROP SUBSCRIPTION ${quoted(name)} ON ${quoted(database)}.${quoted(retention_policy)}`}
+            onDone={list.again}
+          />
         )}
-      </section>
+      />
       <form class="card" onSubmit={create} aria-label="New subscription">
         <h2>New subscription</h2>
         <div class="toolbar">

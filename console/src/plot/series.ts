@@ -5,6 +5,9 @@ import { cell, type Column, type Frame } from "../data/frame";
 /** More lines are not drawn: nobody could tell them apart. */
 export const SERIES_MAX = 60;
 
+/** SQL has the time of a point twice: this is the same in nanoseconds, which no axis has room for beside values. */
+const TIME_AGAIN = "time_ns";
+
 /** Times ascend. A NaN is a gap. */
 export interface Series {
   label: string;
@@ -30,10 +33,10 @@ export function drawing(frames: Frame[], seriesMax: number): Drawing {
     const time = frame.columns.find((column) => column.kind === "time");
     if (time?.kind !== "time") continue;
     const numbers = frame.columns.flatMap((column) => {
-      const values = numeric(column);
+      const values = column.name === TIME_AGAIN ? null : numeric(column);
       return values === null ? [] : [{ name: column.name, values }];
     });
-    const labels = frame.columns.filter((column) => column.kind === "other" && numeric(column) === null);
+    const labels = frame.columns.filter((column) => column.kind === "other" && column.name !== TIME_AGAIN && numeric(column) === null);
     for (const [group, rows] of groups(frame, labels)) {
       for (const { name, values } of numbers) {
         if (series.length >= seriesMax) {

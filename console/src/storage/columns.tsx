@@ -1,14 +1,18 @@
-// What the columns of a measurement, or of a table, take on disk, and how they are encoded.
+// What measurements and tables take, the largest first; and what the columns of one of them take on disk, and how they are encoded.
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { Frame } from "../data/frame";
 import { name as quoted } from "../server/quoting";
 import { ask } from "../server/run";
 import * as schema from "../server/schema";
 import { revision } from "../server/session";
+import { Grid } from "../ui/grid";
 import { bytes, number } from "../ui/numbers";
+import { Table, type Column } from "../ui/table";
 import { useLoaded } from "../ui/use_loaded";
 
+/** More of them are not shown. */
+const LISTED_MAX = 10_000;
 /** More names are not offered; one that is typed is found. */
 const OFFERED_MAX = 1000;
 const FROM = "console-storage-names";
@@ -20,27 +24,29 @@ const KINDS: Record<string, string> = {
   memory: "rows in memory, in no file yet",
 };
 
-/** Measurements, and tables of SQL; a program built without SQL has none. */
-async function names(database: string): Promise<string[]> {
-  if (database === "") return [];
-  const [measurements, tables] = await Promise.all([schema.measurements(database), schema.tables(database).catch(() => [])]);
-  return [...new Set([...measurements, ...tables])];
+async function sizes(database: string): Promise<Frame | undefined> {
+  if (database === "") return undefined;
+  return (await ask(`SHOW STORAGE ON ${quoted(database)} LIMIT ${LISTED_MAX}`)).frames[0];
 }
 
 export function Columns() {
   const databases = useLoaded(schema.databases, [revision.value]);
   const [chosenDatabase, setDatabase] = useState("");
   const database = chosenDatabase || databases.value?.find((name) => name !== "_internal") || "";
-  const known = useLoaded(() => names(database), [database, revision.value]);
+  const listed = useLoaded(() => sizes(database), [database, revision.value]);
+  const names = useMemo(() => [...new Set(schema.texts(listed.value, "name"))], [listed.value]);
   const [typed, setTyped] = useState("");
-  const table = typed || known.value?.[0] || "";
+  const table = typed || names[0] || "";
   const report = useLoaded(
     async () => (database === "" || table === "" ? [] : (await ask(`SHOW STORAGE ON ${quoted(database)} FROM ${quoted(table)}`)).frames),
     [database, table, revision.value],
   );
   return (
-    <section class="card" aria-label="Columns">
-      <h2>Columns</h2>
+    <section class="card" aria-label="Measurements and columns">
+      <div class="card-head">
+        <h2>Measurements and columns</h2>
+        {listed.value?.rows === LISTED_MAX && <span class="facts">The largest {number(LISTED_MAX)}.</span>}
+      </div>
       <div class="toolbar">
         <label class="field-inline">
           Database
@@ -63,14 +69,23 @@ export function Columns() {
           <input list={FROM} value={table} autocomplete="off" onChange={(event) => setTyped(event.currentTarget.value)} />
         </label>
         <datalist id={FROM}>
-          {known.value?.slice(0, OFFERED_MAX).map((name) => (
+          {names.slice(0, OFFERED_MAX).map((name) => (
             <option key={name} value={name} />
           ))}
         </datalist>
-        <button type="button" class="quiet" onClick={report.again}>
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => {
+            listed.again();
+            report.again();
+          }}
+        >
           Read again
         </button>
       </div>
+      {listed.error !== null && <p class="failure">{listed.error}</p>}
+      {listed.value !== undefined && listed.value.rows > 0 && <Grid frame={listed.value} label="Measurements and tables" fits />}
       {report.error !== null && <p class="failure">{report.error}</p>}
       {report.error === null && report.value?.length === 0 && <p class="facts">Nothing is stored yet.</p>}
       {report.error === null && report.value?.map((frame) => <Parts key={frame.tags.retention_policy ?? ""} frame={frame} />)}
@@ -78,46 +93,36 @@ export function Columns() {
   );
 }
 
+type Row = Record<string, string>;
+
+function columnsOf(total: number): Column<Row>[] {
+  return [
+    { head: "Column", cell: ({ column, kind }) => (column === "" ? <span class="facts">{KINDS[kind] ?? kind}</span> : <code>{column}</code>) },
+    { head: "Type", cell: ({ type }) => type },
+    { head: "Encoding", cell: ({ encoding }) => encoding },
+    { head: "Values", right: true, cell: ({ values }) => (values === "0" ? "" : number(Number(values))) },
+    { head: "Bytes", right: true, cell: (row) => bytes(Number(row.bytes)) },
+    {
+      head: "Bytes per value",
+      right: true,
+      cell: ({ bytes_per_value, kind }) => (bytes_per_value === "" || kind === "memory" ? "" : Number(bytes_per_value).toFixed(2)),
+    },
+    { head: "Of the whole", right: true, cell: (row) => (row.kind === "memory" || total === 0 ? "" : `${((Number(row.bytes) / total) * 100).toFixed(1)} %`) },
+  ];
+}
+
 function Parts({ frame }: { frame: Frame }) {
   const rows = schema.records(frame);
-  const onDisk = rows.filter(({ kind }) => kind !== "memory");
-  const total = onDisk.reduce((sum, row) => sum + Number(row.bytes), 0);
+  const total = rows.filter(({ kind }) => kind !== "memory").reduce((sum, row) => sum + Number(row.bytes), 0);
   const policy = frame.tags.retention_policy;
   const caption = policy === undefined ? frame.name : `${frame.name}, policy ${policy}`;
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={`What ${caption} takes`}>
-      <table class="list">
-        <caption>
-          {caption}: {bytes(total)} on disk
-        </caption>
-        <thead>
-          <tr>
-            {["Column", "Type", "Encoding"].map((head) => (
-              <th scope="col" key={head}>
-                {head}
-              </th>
-            ))}
-            {["Values", "Bytes", "Bytes per value", "Of the whole"].map((head) => (
-              <th scope="col" class="right" key={head}>
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, i) => (
-            <tr key={i}>
-              <td>{row.column === "" ? <span class="facts">{KINDS[row.kind] ?? row.kind}</span> : <code>{row.column}</code>}</td>
-              <td>{row.type}</td>
-              <td>{row.encoding}</td>
-              <td class="right">{row.values === "0" ? "" : number(Number(row.values))}</td>
-              <td class="right">{bytes(Number(row.bytes))}</td>
-              <td class="right">{row.bytes_per_value === "" || row.kind === "memory" ? "" : Number(row.bytes_per_value).toFixed(2)}</td>
-              <td class="right">{row.kind === "memory" || total === 0 ? "" : `${((Number(row.bytes) / total) * 100).toFixed(1)} %`}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label={`What ${caption} takes`}
+      caption={`${caption}: ${bytes(total)} on disk`}
+      columns={columnsOf(total)}
+      rows={rows}
+      keyOf={({ column, kind, type, encoding }) => [kind, column, type, encoding].join("\n")}
+    />
   );
 }

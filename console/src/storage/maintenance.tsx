@@ -3,55 +3,36 @@
 import { ask } from "../server/run";
 import { records } from "../server/schema";
 import { revision } from "../server/session";
+import { ListCard } from "../ui/list_card";
 import { bytes, number } from "../ui/numbers";
+import type { Column } from "../ui/table";
 import { useLoaded } from "../ui/use_loaded";
 
 const EVERY_MS = 2000;
 
+type Task = Record<string, string>;
+
+const COLUMNS: Column<Task>[] = [
+  { head: "Work", cell: ({ work }) => work },
+  { head: "Of", cell: (task) => [task.database, task.retention_policy, task.measurement].filter((part) => part !== "").join(" / ") || "all tables" },
+  { head: "From", cell: ({ start_time }) => start_time },
+  { head: "To", cell: ({ end_time }) => end_time },
+  { head: "Files", right: true, cell: ({ files }) => (files === "0" ? "" : number(Number(files))) },
+  { head: "Rows", right: true, cell: ({ rows }) => number(Number(rows)) },
+  { head: "Bytes", right: true, cell: (task) => bytes(Number(task.bytes)) },
+  { head: "State", right: true, cell: ({ state, done_percent }) => (state === "runs" ? `${done_percent} % done` : "waits") },
+];
+
 export function Maintenance() {
   const tasks = useLoaded(async () => records((await ask("SHOW MAINTENANCE")).frames[0]), [revision.value], EVERY_MS);
   return (
-    <section class="card" aria-label="Maintenance">
-      <div class="card-head">
-        <h2>Maintenance</h2>
-        <span class="facts">A flush writes rows from memory to files, a merge makes one file of several.</span>
-      </div>
-      {tasks.error !== null && <p class="failure">{tasks.error}</p>}
-      {tasks.error === null && tasks.value?.length === 0 && <p class="facts">Nothing runs, and nothing waits.</p>}
-      {tasks.error === null && tasks.value !== undefined && tasks.value.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Flushes and merges">
-          <table class="list">
-            <thead>
-              <tr>
-                {["Work", "Of", "From", "To"].map((head) => (
-                  <th scope="col" key={head}>
-                    {head}
-                  </th>
-                ))}
-                {["Files", "Rows", "Bytes", "State"].map((head) => (
-                  <th scope="col" class="right" key={head}>
-                    {head}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {tasks.value.map((task, i) => (
-                <tr key={i}>
-                  <td>{task.work}</td>
-                  <td>{[task.database, task.retention_policy, task.measurement].filter((part) => part !== "").join(" / ") || "all tables"}</td>
-                  <td>{task.start_time}</td>
-                  <td>{task.end_time}</td>
-                  <td class="right">{task.files === "0" ? "" : number(Number(task.files))}</td>
-                  <td class="right">{number(Number(task.rows))}</td>
-                  <td class="right">{bytes(Number(task.bytes))}</td>
-                  <td class="right">{task.state === "runs" ? `${task.done_percent} % done` : "waits"}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </section>
+    <ListCard
+      title="Maintenance"
+      about="A flush writes rows from memory to files, a merge makes one file of several."
+      list={tasks}
+      none="Nothing runs, and nothing waits."
+      columns={COLUMNS}
+      keyOf={(_, i) => i}
+    />
   );
 }

@@ -77,7 +77,9 @@ async function steps(page) {
 
   await page.open('#/storage');
   await page.shows('bytes on disk');
-  await page.until('shards', () => document.querySelectorAll('.grid-body [role=row]').length > 0);
+  const rows = (label) => page.until(label, (label) => document.querySelectorAll(`[aria-label="${label}"] .grid-body [role=row]`).length > 0, label);
+  await rows('Shards');
+  await rows('Measurements and tables');
   await page.shows('memory-limit');
   // The points are in memory, or in a file if the server had nothing else to do.
   await page.until('the columns', () => /rows in memory|indexes, last rows/.test(document.body.innerText));
@@ -109,7 +111,7 @@ async function steps(page) {
   await page.click('button', 'Set');
   await page.shows('The quotas of “carol” are set.');
   await page.until('the quota', () => [...document.querySelectorAll('input')].some((input) => input.value === '600'));
-  assert.match(await (await fetch(`${page.base}query?q=SHOW+QUOTAS`)).text(), /"carol",0,600,0,0,0/);
+  assert.match(await (await fetch(`${page.base}query?q=SHOW+QUOTAS`)).text(), /"carol",0,600,0,0,0,0,/);
   await page.isAccessible('quotas');
   // Of a group, Tab reaches the one that is chosen, and arrow keys choose among the others.
   const chosen = () => page.evaluate(() => [document.activeElement.innerText, document.activeElement.getAttribute('aria-checked')]);
