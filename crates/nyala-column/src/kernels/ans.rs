@@ -9,7 +9,9 @@
 use std::ops::RangeInclusive;
 
 use super::pack::load_word;
-use crate::cpu::{CpuFeatures, Feature, dispatched};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Feature;
+use crate::cpu::{CpuFeatures, dispatched};
 
 /// States, and the sum of all frequencies.
 pub(crate) const STATES: usize = 256;

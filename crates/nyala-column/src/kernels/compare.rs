@@ -5,7 +5,9 @@
 //! from everything, −0.0 equals 0.0.
 
 use crate::bitmap::Bitmap;
-use crate::cpu::{CpuFeatures, Feature, dispatched};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Feature;
+use crate::cpu::{CpuFeatures, dispatched};
 use crate::narrow::Narrow;
 
 /// A comparison with a constant, which stands on the right.

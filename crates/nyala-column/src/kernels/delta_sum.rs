@@ -6,7 +6,9 @@
 use std::ops::Range;
 
 use super::pack::unpack;
-use crate::cpu::{CpuFeatures, Feature};
+use crate::cpu::CpuFeatures;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Feature;
 
 /// Rows from one stored base to the next.
 pub(crate) const GROUP_ROWS: usize = 128;

@@ -10,7 +10,9 @@
 
 use std::any::TypeId;
 
-use crate::cpu::{CpuFeatures, Feature};
+use crate::cpu::CpuFeatures;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Feature;
 use crate::narrow::Narrow;
 
 /// Values that one call unpacks at most; callers work vector by vector.
@@ -177,6 +179,8 @@ fn convert<N: Narrow, T: Narrow>(cpu: CpuFeatures, from: &[N], to: &mut [T]) {
             Feature::Portable => {}
         }
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = cpu;
     convert_body(from, to)
 }
 

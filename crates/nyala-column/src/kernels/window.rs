@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use crate::cpu::{CpuFeatures, Feature, dispatched};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::Feature;
+use crate::cpu::{CpuFeatures, dispatched};
 use crate::narrow::{FrameOfReference, Narrow};
 
 /// Rows of the block that a slice of decoded values holds.
