@@ -109,6 +109,52 @@ fn points_are_inserted_as_other_writers_do() {
 }
 
 #[test]
+fn changed_points_are_returned() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    let cases = [
+        // New values, and fields that stay.
+        (
+            "UPDATE t SET c = c + 1, n = NULL WHERE room = 'b' RETURNING time_ns, room, c, n, ok",
+            json!([{"time_ns": 2, "room": "b", "c": 20.25, "n": null, "ok": null}]),
+        ),
+        // What the store would do alone is returned, too.
+        (
+            "UPDATE t AS x SET msg = 'm' WHERE time_ns >= 3 RETURNING x.time_ns, upper(msg) AS loud",
+            json!([{"time_ns": 3, "loud": "M"}, {"time_ns": 4, "loud": "M"}]),
+        ),
+        (
+            "UPDATE t SET n = v.n FROM (VALUES ('k', 5), ('k', 6)) AS v(room, n) WHERE t.room = v.room AND t.time_ns = 1 RETURNING t.n > 4 AS is_more",
+            json!([{"is_more": true}]),
+        ),
+        ("UPDATE t SET n = 1 WHERE room = 'nowhere' RETURNING *", json!([])),
+        (
+            "DELETE FROM t WHERE time_ns = 4 RETURNING *",
+            json!([{"time": "1970-01-01T00:00:00.000000004Z", "room": null, "c": 1.0, "msg": "m", "n": -1, "ok": null, "time_ns": 4}]),
+        ),
+        (
+            "INSERT INTO t (time_ns, room, c) VALUES (7, 'k', 0.5), (8, '', 1.5) RETURNING time_ns, room, c, n",
+            json!([{"time_ns": 7, "room": "k", "c": 0.5, "n": null}, {"time_ns": 8, "room": null, "c": 1.5, "n": null}]),
+        ),
+        (
+            "INSERT INTO t (time_ns, room, c) SELECT time_ns + 10, room, c FROM t WHERE time_ns = 7 RETURNING time_ns, room, time",
+            json!([{"time_ns": 17, "room": "k", "time": "1970-01-01T00:00:00.000000017Z"}]),
+        ),
+    ];
+    for (statement, expected) in cases {
+        assert_eq!(answer(&server, statement), expected, "{statement}");
+    }
+    let left = "SELECT time_ns, c FROM t ORDER BY time_ns";
+    let expected = [(1, 21.5), (2, 20.25), (3, 22.0), (7, 0.5), (8, 1.5), (17, 0.5)];
+    let expected: Vec<_> = expected.iter().map(|(time, c)| json!({"time_ns": time, "c": c})).collect();
+    assert_eq!(answer(&server, left), json!(expected));
+    // Without a time it is that of the statement.
+    let now =
+        answer(&server, "INSERT INTO t (c) VALUES (1) RETURNING time_ns > 1700000000000000000 AS is_now");
+    assert_eq!(now, json!([{"is_now": true}]));
+}
+
+#[test]
 fn what_is_wrong_changes_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = started(dir.path());
@@ -125,7 +171,9 @@ fn what_is_wrong_changes_nothing() {
         ("UPDATE t SET c = 'NaN'", "22003"),
         ("UPDATE t SET c = c / (time_ns - 3) * 1e308 * 10", "22012"),
         ("UPDATE t SET n = 1 / (time_ns - 3)", "22012"),
-        ("UPDATE t SET n = n RETURNING n", "0A000"),
+        ("UPDATE t SET n = 1 RETURNING nothing", "42703"),
+        ("UPDATE t SET n = 1 RETURNING 1 / (time_ns - 3)", "22012"),
+        ("INSERT INTO t (time_ns, c) VALUES (9, 1) RETURNING count(*)", "42803"),
         ("DELETE FROM t WHERE 1 / (time_ns - 4) > 0", "22012"),
         ("DELETE FROM t WHERE room", "42804"),
         ("DELETE FROM nothing", "42P01"),

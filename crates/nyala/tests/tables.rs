@@ -255,7 +255,7 @@ fn what_is_not_there_is_refused_by_its_name() {
         ("CREATE TEMPORARY TABLE u (id int)", "TEMPORARY"),
         ("MERGE INTO t USING m ON t.id = m.v WHEN MATCHED THEN UPDATE SET id = 2", "key by MERGE"),
         ("MERGE INTO m USING t ON t.id = m.v WHEN MATCHED THEN DELETE", "MERGE of points"),
-        ("UPDATE m SET v = 2 RETURNING v", "RETURNING of points"),
+        ("DRY RUN UPDATE m SET v = 2 RETURNING v", "RETURNING after DRY RUN"),
         ("INSERT INTO t VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET id = 2", "key"),
         ("CREATE INDEX i ON t (n)", "CREATE INDEX"),
     ];

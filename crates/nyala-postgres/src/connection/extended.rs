@@ -2,7 +2,7 @@
 //!
 //! A portal can be executed in parts. It lives until its transaction ends; outside of one, that is the next Sync.
 
-use super::fetch::Fetch;
+use super::fetch::{Fetch, Sent};
 use super::stored::{Stored, columns_of, declared, known_to_planner};
 use super::{Connection, Stop, before_long_text, unless_closed};
 use crate::copy::{read_file, write_files};
@@ -242,7 +242,7 @@ impl Connection {
         };
         let sent = fetch.send(&mut self.wire, most).await?;
         match sent.is_end {
-            true => backend::command_complete(&mut self.wire.output, &fetch.completed(&sent)),
+            true => self.returned(&fetch, &sent),
             false => {
                 backend::portal_suspended(&mut self.wire.output);
                 portal.state = State::Suspended(fetch);
@@ -295,13 +295,24 @@ impl Connection {
             Some(Forgotten::All) => self.statements.clear(),
         }
         self.report_settings();
-        if let Some(change) = tag.change.filter(|_| self.wants_notices()) {
+        self.note_change(Some(tag));
+        backend::command_complete(&mut self.wire.output, &tag.to_string());
+        Ok(())
+    }
+
+    /// Ends a statement whose rows were sent.
+    pub(super) fn returned(&mut self, fetch: &Fetch, sent: &Sent) {
+        self.note_change(fetch.tag());
+        backend::command_complete(&mut self.wire.output, &fetch.completed(sent));
+    }
+
+    /// Says how a change can be undone.
+    fn note_change(&mut self, tag: Option<&CommandTag>) {
+        if let Some(change) = tag.and_then(|tag| tag.change).filter(|_| self.wants_notices()) {
             let mut notice = Failure::new("00000", format!("change {change}"));
             notice.hint = Some(format!("UNDO {change} takes it back.").into());
             backend::failure(&mut self.wire.output, Severity::Notice, &notice);
         }
-        backend::command_complete(&mut self.wire.output, &tag.to_string());
-        Ok(())
     }
 
     /// Whether notices are of a level that the client wants.

@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use nyala_core::before_long_work;
 use nyala_exec::Zone;
 use nyala_exec::memory::MemoryCharge;
-use nyala_sql::Rows;
+use nyala_sql::{CommandTag, Rows};
 use std::ops::Range;
 
 /// Writing so many cells takes about a millisecond.
@@ -68,6 +68,11 @@ impl Fetch {
     /// What was done, as PostgreSQL reports it.
     pub(super) fn completed(&self, sent: &Sent) -> String {
         self.rows.completed(sent.rows)
+    }
+
+    /// What the statement did, if it changed the rows that it returns.
+    pub(super) fn tag(&self) -> Option<&CommandTag> {
+        self.rows.tag()
     }
 
     async fn send_batch(

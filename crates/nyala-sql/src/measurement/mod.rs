@@ -78,6 +78,11 @@ impl MeasurementTable {
         self.columns.schema.fields().iter().map(|field| field.name().as_str()).zip(&self.columns.sources)
     }
 
+    /// Their names and types.
+    pub(crate) fn shown_schema(&self) -> &SchemaRef {
+        &self.columns.schema
+    }
+
     /// The points that satisfy conditions which were pushed down to its scan, with values for their parameters.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ impl Session {
                 let run = self.run(statement, freshness, snapshot, Arc::default())?;
                 let is_in_transaction = self.transaction.is_some();
                 let sink = match is_in_transaction {
-                    true => Sink::Stage(self.transaction_stage()?),
+                    true => Sink::kept(self.transaction_stage()?),
                     false => Sink::Store(self.server.catalog.store().clone()),
                 };
                 let rows = self.rows_in(table, sink, is_in_transaction, around)?;
@@ -299,20 +299,20 @@ impl RowsIn {
         }
         let sink =
             self.sink.take().ok_or_else(|| SqlError::new(SqlState::INTERNAL, "the rows have failed"))?;
-        let sink = match sink {
-            Sink::Store(store) if has_more => Sink::Stage(stage_of(&store).await?),
+        let mut sink = match sink {
+            Sink::Store(store) if has_more => Sink::kept(stage_of(&store).await?),
             sink => sink,
         };
-        let mut work = work(&self.catalog, &self.relation, &self.rules, run, sink)?;
+        let mut work = work(&self.catalog, &self.relation, &self.rules, run, &mut sink)?;
         work.insert(&self.insert, copied.columns.clone(), copied.count()).await?;
         self.written += work.changed;
-        self.sink = Some(work.sink);
+        self.sink = Some(sink);
         Ok(())
     }
 
     fn check(&mut self, run: &Run, copied: &CopiedRows) -> SqlResult<()> {
-        let Some(sink) = self.sink.take().filter(|_| copied.count() > 0) else { return Ok(()) };
-        let work = work(&self.catalog, &self.relation, &self.rules, run, sink)?;
+        let Some(mut sink) = self.sink.take().filter(|_| copied.count() > 0) else { return Ok(()) };
+        let work = work(&self.catalog, &self.relation, &self.rules, run, &mut sink)?;
         let rows = work.completed(&self.insert.named, copied.columns.clone(), copied.count())?;
         self.rules.check(&rows)
     }
@@ -320,10 +320,9 @@ impl RowsIn {
     async fn finish(&mut self, session: &mut Session, run: &Run, copied: &CopiedRows) -> SqlResult<u64> {
         if self.is_in_transaction {
             self.write(run, copied, false).await?;
-            if let (Some(Sink::Stage(stage)), Some(transaction)) =
-                (self.sink.take(), &mut session.transaction)
+            if let (Some(Sink::Stage(own)), Some(transaction)) = (self.sink.take(), &mut session.transaction)
             {
-                transaction.stage = Some(stage);
+                transaction.stage = Some(own.stage);
                 transaction.refresh().await?;
             }
             return Ok(self.written);
@@ -340,8 +339,8 @@ impl RowsIn {
         if matches!(self.sink, Some(Sink::Store(_))) {
             self.write(run, copied, false).await?;
         }
-        if let Some(Sink::Stage(stage)) = self.sink.take() {
-            stage.commit().await.map_err(of_commit)?;
+        if let Some(Sink::Stage(own)) = self.sink.take() {
+            own.stage.commit().await.map_err(of_commit)?;
         }
         Ok(self.written)
     }
@@ -353,7 +352,7 @@ fn work<'a>(
     relation: &'a Relation,
     rules: &'a Rules,
     run: &'a Run,
-    sink: Sink,
+    sink: &'a mut Sink,
 ) -> SqlResult<Work<'a>> {
     Ok(Work {
         catalog,
@@ -365,7 +364,6 @@ fn work<'a>(
         conflict: None,
         sink,
         changed: 0,
-        returned: Vec::new(),
         held: run.memory().hold(),
     })
 }

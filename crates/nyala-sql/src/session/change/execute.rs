@@ -1,7 +1,7 @@
 //! Beginning and ending a change: its snapshot, the sink of its rows, and what happens if somebody else was first.
 
 use super::insert::{Conflict, Source};
-use super::sink::Sink;
+use super::sink::{FULL_MAX, Sink};
 use super::work::{Chunks, Work};
 use super::{Change, ChangeKind, ChangePlan, preparing};
 use crate::command_tag::CommandTag;
@@ -26,10 +26,35 @@ use tokio::time::Instant;
 /// that only transactions, and other servers, can be first.
 const TRIES: usize = 64;
 
-/// How long a statement begins anew while memory is full, which a flush ends: as long as a batch of line protocol waits.
-const FULL_MAX: Duration = Duration::from_secs(10);
+/// How long a statement waits before it begins anew while memory is full.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Waits while memory is full, for a statement of which nothing was done.
+struct FullMemory {
+    until: Option<Instant>,
+    pause: Duration,
+}
+
+impl Default for FullMemory {
+    fn default() -> Self {
+        Self { until: None, pause: PAUSE }
+    }
+}
+
+impl FullMemory {
+    /// Waits until the statement may begin anew; fails if it has another error, or has waited for too long.
+    async fn wait_after(&mut self, error: SqlError) -> SqlResult<()> {
+        let now = Instant::now();
+        if error.code != SqlState::TOO_FEW_RESOURCES || now >= *self.until.get_or_insert(now + FULL_MAX) {
+            return Err(error);
+        }
+        before_long_work().await;
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        Ok(())
+    }
+}
 
 /// How an execution ended.
 enum Attempt {
@@ -55,7 +80,7 @@ impl Session {
             return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
         }
         self.principal().admit_write()?;
-        let (mut until, mut pause) = (None, PAUSE);
+        let mut full = FullMemory::default();
         let outcome = loop {
             let outcome = match plan {
                 ChangePlan::Rows(change) => self.change_rows(statement, change, values.clone()).await,
@@ -65,16 +90,8 @@ impl Session {
                 }
             };
             match outcome {
-                // Nothing of it was done. In a transaction a part of it is in the stage.
-                Err(error) if error.code == SqlState::TOO_FEW_RESOURCES && self.transaction.is_none() => {
-                    let now = Instant::now();
-                    if now >= *until.get_or_insert(now + FULL_MAX) {
-                        return Err(error);
-                    }
-                    before_long_work().await;
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSE_MAX);
-                }
+                // Nothing of it was done. A transaction has waited for as long as it can.
+                Err(error) if self.transaction.is_none() => full.wait_after(error).await?,
                 outcome => break outcome?,
             }
         };
@@ -147,9 +164,8 @@ impl Session {
             return Ok(None);
         }
         let run = self.run(statement, freshness, Arc::default(), values.clone())?;
-        let sink = Sink::Stage(stage_of(&store, change).await?);
-        let (outcome, _) = self.perform(statement, change, values, run, sink).await?;
-        match outcome {
+        let mut sink = Sink::of_statement(stage_of(&store, change).await?);
+        match self.perform(statement, change, values, run, &mut sink).await? {
             Outcome::Done(CommandTag { rows: Some(rows), .. }) => {
                 Ok(Some(Outcome::Rows(Rows::counted(rows))))
             }
@@ -176,13 +192,13 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let run = self.run(statement, freshness, Arc::default(), values.clone())?;
-        let sink = match change.reads_rows() {
-            true => Sink::Stage(stage_of(&store, change).await?),
+        let mut sink = match change.reads_rows() {
+            true => Sink::of_statement(stage_of(&store, change).await?),
             false => Sink::Store(store),
         };
-        let (outcome, sink) = self.perform(statement, change, values, run, sink).await?;
-        let Sink::Stage(stage) = sink else { return Ok(Attempt::Done(outcome)) };
-        match stage.commit().await {
+        let outcome = self.perform(statement, change, values, run, &mut sink).await?;
+        let Sink::Stage(own) = sink else { return Ok(Attempt::Done(outcome)) };
+        match own.stage.commit().await {
             Ok(_) => Ok(Attempt::Done(outcome)),
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(Attempt::Beaten),
             Err(error) => Err(error.into()),
@@ -203,12 +219,19 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let snapshot = self.transaction_snapshot().await?;
-        let run = self.run(statement, freshness, snapshot, values.clone())?;
-        let stage = self.transaction_stage()?;
         // If this fails, the transaction has failed, and needs no stage.
-        let (outcome, sink) = self.perform(statement, change, values, run, Sink::Stage(stage)).await?;
-        if let (Sink::Stage(stage), Some(transaction)) = (sink, &mut self.transaction) {
-            transaction.stage = Some(stage);
+        let mut sink = Sink::kept(self.transaction_stage()?);
+        let mut full = FullMemory::default();
+        let outcome = loop {
+            let run = self.run(statement, freshness, snapshot.clone(), values.clone())?;
+            match self.perform(statement, change, values, run, &mut sink).await {
+                // Nothing of it is in the stage.
+                Err(error) if sink.is_untouched() => full.wait_after(error).await?,
+                outcome => break outcome?,
+            }
+        };
+        if let (Sink::Stage(own), Some(transaction)) = (sink, &mut self.transaction) {
+            transaction.stage = Some(own.stage);
             transaction.refresh().await?;
         }
         Ok(Attempt::Done(outcome))
@@ -247,8 +270,8 @@ impl Session {
         change: &Change,
         values: &Arc<[ScalarValue]>,
         run: Run,
-        sink: Sink,
-    ) -> SqlResult<(Outcome, Sink)> {
+        sink: &mut Sink,
+    ) -> SqlResult<Outcome> {
         let catalog = self.server.catalog.clone();
         let table = table_of(&change.relation)?;
         let around = self.surroundings();
@@ -265,7 +288,7 @@ impl Session {
         let (name, columns) = (&*change.relation.name, change.columns.clone());
         let rules = Rules::of(name, table, columns, state, around, capabilities)?;
         let returning = match (&change.returning, state) {
-            (Some(returning), Some(state)) => Some(returning.compiled(state, &change.columns, values)?),
+            (Some(returning), Some(state)) => Some(returning.compiled(state, values, run.memory().hold())?),
             _ => None,
         };
         let conflict = match (&change.kind, state) {
@@ -286,7 +309,6 @@ impl Session {
             conflict,
             sink,
             changed: 0,
-            returned: Vec::new(),
             held,
         };
         let mut seen = BTreeSet::new();
@@ -309,9 +331,9 @@ impl Session {
                         }
                         // Rows that do not fit into one batch have to become visible together all the same.
                         if !chunks.has_ended()
-                            && let Sink::Store(store) = &work.sink
+                            && let Sink::Store(store) = &*work.sink
                         {
-                            work.sink = Sink::Stage(stage_of(&store.clone(), change).await?);
+                            *work.sink = Sink::of_statement(stage_of(&store.clone(), change).await?);
                         }
                         work.insert_batches(insert, is_unknown, &batches).await?;
                     }
@@ -350,15 +372,10 @@ impl Session {
             }
         }
         let tag = CommandTag { rows: Some(work.changed), ..CommandTag::of(change.command()) };
-        let Work { sink, returned, returning, held, .. } = work;
-        let outcome = match returning {
-            Some(returning) => {
-                let schema = returning.schema().clone();
-                Outcome::Rows(Rows::returned(schema, returned, tag, held))
-            }
+        Ok(match work.returning {
+            Some(returned) => returned.answer(tag),
             None => Outcome::Done(tag),
-        };
-        Ok((outcome, sink))
+        })
     }
 
     /// The rows of the query of a change, over what the change sees.
@@ -369,13 +386,13 @@ impl Session {
         values: &Arc<[ScalarValue]>,
         is_whole: bool,
     ) -> SqlResult<Chunks<'a>> {
-        let execution = match &work.sink {
+        let execution = match &*work.sink {
             Sink::Store(_) => work.run.execution.clone(),
-            Sink::Stage(stage) => work.run.over(stage.snapshot().await?),
+            Sink::Stage(own) => work.run.over(own.stage.snapshot().await?),
         };
         let planning = Planning::Needed(selection.to_plan());
         let stream = self.stream(work.run, execution, planning, values.clone()).await?;
-        Ok(Chunks::of(stream, work.run, is_whole))
+        Ok(Chunks::of(stream, work.run, is_whole).within(work.sink.wait_max()))
     }
 }
 

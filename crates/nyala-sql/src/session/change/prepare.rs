@@ -43,8 +43,10 @@ impl Session {
                 let types = ParameterTypes::of(&statement.ast, given)?;
                 let alias = alias.cloned();
                 let (change, parameters) = points::prepare(self, place, policy, alias, &own, types).await?;
+                let answer = change.answer();
+                refuse_counted(statement.is_dry_run, answer.is_some())?;
                 let plan = ChangePlan::Points(Arc::new(change));
-                let answer = statement.is_dry_run.then(counted_columns);
+                let answer = answer.or(statement.is_dry_run.then(counted_columns));
                 return Ok(PreparedChange { plan, parameters, answer });
             }
         };
@@ -82,15 +84,20 @@ impl Session {
             None => None,
         };
         let Preparing { relation, columns, types, .. } = preparing;
-        if statement.is_dry_run && returning.is_some() {
-            return Err(SqlError::unsupported("RETURNING after DRY RUN, which only counts rows"));
-        }
+        refuse_counted(statement.is_dry_run, returning.is_some())?;
         let answer = returning.as_ref().map(|returning| returning.schema().clone());
         let answer = answer.or(statement.is_dry_run.then(counted_columns));
         let parameters = types.finish();
         let change = Change { relation, columns, kind, returning }.with_types(&parameters)?;
         let plan = ChangePlan::Rows(Arc::new(change));
         Ok(PreparedChange { plan, parameters, answer })
+    }
+}
+
+fn refuse_counted(is_dry_run: bool, returns: bool) -> SqlResult<()> {
+    match is_dry_run && returns {
+        true => Err(SqlError::unsupported("RETURNING after DRY RUN, which only counts rows")),
+        false => Ok(()),
     }
 }
 

@@ -1,18 +1,22 @@
 //! `RETURNING`: what a change says of the rows that it has written or deleted.
 
+use super::parameters::ParameterTypes;
 use super::preparing::Preparing;
+use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, planned, type_of};
-use crate::relation::columns::{ROW_ID, TableColumns};
-use crate::relation::rules::batch_of;
+use crate::relation::columns::ROW_ID;
+use crate::rows::Rows;
+use crate::session::Outcome;
 use crate::target::folded;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::sql::sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind};
+use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem, SelectItemQualifiedWildcardKind};
+use nyala_exec::memory::MemoryCharge;
 use std::sync::Arc;
 
 /// What is returned of each row.
@@ -23,25 +27,47 @@ pub(super) struct Returning {
     schema: SchemaRef,
 }
 
-/// The same, with the values of parameters.
-pub(super) struct CompiledReturning {
-    columns: Arc<TableColumns>,
+/// What is returned of the rows so far, with the values of parameters.
+pub(super) struct ReturnedRows {
     expressions: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
+    rows: Vec<RecordBatch>,
+    /// What they take.
+    held: MemoryCharge,
+}
+
+/// The rows of which something is returned.
+pub(super) struct ChangedRows<'a> {
+    /// What the statement calls their table.
+    pub(super) alias: &'a Ident,
+    pub(super) schema: &'a SchemaRef,
+    /// The columns that `*` shows.
+    pub(super) shown: Vec<String>,
 }
 
 pub(super) fn prepare(preparing: &mut Preparing<'_>, items: &[SelectItem]) -> SqlResult<Returning> {
     preparing.check_readable()?;
-    let alias = folded(&preparing.alias);
-    let rows = DFSchema::try_from_qualified_schema(&*quoted(&alias), &preparing.columns.schema)?;
-    let (mut expressions, mut fields) = (Vec::new(), Vec::new());
-    let shown: Vec<String> = (0..preparing.columns.columns.len())
+    let shown = (0..preparing.columns.columns.len())
         .map(|position| preparing.columns.name(position).to_owned())
         .filter(|name| name != ROW_ID)
         .collect();
+    let rows = ChangedRows { alias: &preparing.alias, schema: &preparing.columns.schema, shown };
+    of_rows(&rows, preparing.session.state(), &mut preparing.types, items)
+}
+
+/// Prepares what is returned of rows.
+pub(super) fn of_rows(
+    of: &ChangedRows<'_>,
+    state: &SessionState,
+    types: &mut ParameterTypes,
+    items: &[SelectItem],
+) -> SqlResult<Returning> {
+    let (alias, shown) = (folded(of.alias), &of.shown);
+    let rows = DFSchema::try_from_qualified_schema(&*quoted(&alias), of.schema)?;
+    let (mut expressions, mut fields) = (Vec::new(), Vec::new());
     let mut add = |written: &ast::Expr, name: Option<String>| -> SqlResult<()> {
-        let planned = planned(preparing.session.state(), written, &rows)?;
-        preparing.types.note_expression(&planned)?;
+        let planned = planned(state, written, &rows)?;
+        types.note_expression(&planned)?;
         let name = name.unwrap_or_else(|| name_of(&planned));
         let (data_type, _) = type_of(&planned, &rows)?;
         fields.push(Field::new(name, data_type, true));
@@ -52,13 +78,13 @@ pub(super) fn prepare(preparing: &mut Preparing<'_>, items: &[SelectItem]) -> Sq
         match item {
             SelectItem::UnnamedExpr(expression) => add(expression, None)?,
             SelectItem::ExprWithAlias { expr, alias } => add(expr, Some(folded(alias)))?,
-            SelectItem::Wildcard(_) => all(&shown, &mut add)?,
+            SelectItem::Wildcard(_) => all(shown, &mut add)?,
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                 if crate::target::last_part(name)? != alias {
                     let message = format!("missing FROM-clause entry for table \"{name}\"");
                     return Err(SqlError::new(SqlState::UNKNOWN_TABLE, message));
                 }
-                all(&shown, &mut add)?;
+                all(shown, &mut add)?;
             }
             other => return Err(SqlError::unsupported(format!("RETURNING {other}"))),
         }
@@ -96,34 +122,37 @@ impl Returning {
     pub(super) fn compiled(
         &self,
         state: &SessionState,
-        columns: &Arc<TableColumns>,
         parameters: &[ScalarValue],
-    ) -> SqlResult<CompiledReturning> {
+        held: MemoryCharge,
+    ) -> SqlResult<ReturnedRows> {
         let expressions = self.expressions.iter();
         let expressions =
             expressions.map(|expression| compiled(state, expression.clone(), &self.rows, parameters));
         let expressions = expressions.collect::<SqlResult<_>>()?;
-        Ok(CompiledReturning { columns: columns.clone(), expressions, schema: self.schema.clone() })
+        Ok(ReturnedRows { expressions, schema: self.schema.clone(), rows: Vec::new(), held })
     }
 }
 
-impl CompiledReturning {
-    /// What is returned of whole rows, whose columns are as the store has them.
-    pub(super) fn of(&self, rows: &[ArrayRef]) -> SqlResult<RecordBatch> {
-        let batch = batch_of(&self.columns, rows)?;
+impl ReturnedRows {
+    /// Adds what is returned of whole rows.
+    pub(super) fn add(&mut self, rows: &RecordBatch) -> SqlResult<()> {
         let values = self.expressions.iter().zip(self.schema.fields());
         let values = values
             .map(|(expression, field)| {
-                let values = evaluated(expression, &batch)?;
+                let values = evaluated(expression, rows)?;
                 Ok(crate::relation::shown_as(&values, field.data_type())?)
             })
             .collect::<SqlResult<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), values, &options);
-        Ok(batch.map_err(datafusion::error::DataFusionError::from)?)
+        let batch = batch.map_err(datafusion::error::DataFusionError::from)?;
+        self.held.charge(batch.get_array_memory_size())?;
+        self.rows.push(batch);
+        Ok(())
     }
 
-    pub(super) fn schema(&self) -> &SchemaRef {
-        &self.schema
+    /// The answer of a statement that is done.
+    pub(super) fn answer(self, tag: CommandTag) -> Outcome {
+        Outcome::Rows(Rows::returned(self.schema, self.rows, tag, self.held))
     }
 }

@@ -1,20 +1,61 @@
 //! Where a change is written: into the store at once, or into a stage.
 
-use nyala_core::Result;
+use super::work::WAIT_MAX;
 use nyala_core::store::{Freshness, SnapshotRef, Stage, StoreRef, WriteBatch, WriteOutcome};
+use nyala_core::{ErrorKind, Result, before_long_work};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a statement waits, or begins anew, while memory is full, which a flush ends: as long as a batch of line protocol
+/// waits.
+pub(super) const FULL_MAX: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) enum Sink {
     /// One batch, which is visible when it is written.
     Store(StoreRef),
     /// Batches that become visible together.
-    Stage(Box<dyn Stage>),
+    Stage(StageSink),
+}
+
+/// A stage that a statement writes to.
+pub(super) struct StageSink {
+    pub(super) stage: Box<dyn Stage>,
+    /// Whether it has more than its statement can write again: the rows before it in a transaction, or those that a client has
+    /// sent. Then a batch waits for memory, and holds what the stage has.
+    is_kept: bool,
+    /// Whether the statement has written anything.
+    has_written: bool,
 }
 
 impl Sink {
+    /// A stage of a statement that can begin anew.
+    pub(super) fn of_statement(stage: Box<dyn Stage>) -> Self {
+        Self::Stage(StageSink { stage, is_kept: false, has_written: false })
+    }
+
+    /// A stage that has to be kept.
+    pub(super) fn kept(stage: Box<dyn Stage>) -> Self {
+        Self::Stage(StageSink { stage, is_kept: true, has_written: false })
+    }
+
+    /// Whether the statement can still begin anew.
+    pub(super) fn is_untouched(&self) -> bool {
+        matches!(self, Self::Stage(own) if !own.has_written)
+    }
+
+    /// How long the query of a statement waits for memory, and holds what it has.
+    pub(super) fn wait_max(&self) -> Duration {
+        match self {
+            Self::Stage(own) if own.is_kept => FULL_MAX,
+            _ => WAIT_MAX,
+        }
+    }
+
     pub(super) async fn write(&mut self, batch: WriteBatch) -> Result<WriteOutcome> {
         match self {
             Sink::Store(store) => store.write(batch).await,
-            Sink::Stage(stage) => stage.write(batch).await,
+            Sink::Stage(own) => own.write(batch).await,
         }
     }
 
@@ -22,7 +63,26 @@ impl Sink {
     pub(super) async fn snapshot(&self) -> Result<SnapshotRef> {
         match self {
             Sink::Store(store) => store.snapshot(Freshness::Latest).await,
-            Sink::Stage(stage) => stage.snapshot().await,
+            Sink::Stage(own) => own.stage.snapshot().await,
+        }
+    }
+}
+
+impl StageSink {
+    async fn write(&mut self, batch: WriteBatch) -> Result<WriteOutcome> {
+        let until = Instant::now() + FULL_MAX;
+        loop {
+            match self.stage.write(batch.clone()).await {
+                // The stage is as it was.
+                Err(error) if self.is_kept && error.kind() == ErrorKind::Retry && Instant::now() < until => {
+                    before_long_work().await;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                written => {
+                    self.has_written |= written.is_ok();
+                    return written;
+                }
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What a change works with while it is executed, and the rows that it has written so far.
 
 use super::do_update::CompiledUpdate;
-use super::returning::CompiledReturning;
+use super::returning::ReturnedRows;
 use super::sink::Sink;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::relation::rules::Rules;
+use crate::relation::rules::{Rules, batch_of};
 use crate::session::Run;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::BooleanBuffer;
@@ -34,15 +34,13 @@ pub(super) struct Work<'a> {
     pub(super) rules: &'a Rules,
     pub(super) parameters: &'a [ScalarValue],
     pub(super) run: &'a Run,
-    pub(super) returning: Option<CompiledReturning>,
+    pub(super) returning: Option<ReturnedRows>,
     /// What ON CONFLICT DO UPDATE does.
     pub(super) conflict: Option<CompiledUpdate>,
-    pub(super) sink: Sink,
+    pub(super) sink: &'a mut Sink,
     /// How many rows were changed.
     pub(super) changed: u64,
-    /// What RETURNING gives.
-    pub(super) returned: Vec<RecordBatch>,
-    /// What `returned` takes.
+    /// What it keeps of the rows that it has met.
     pub(super) held: MemoryCharge,
 }
 
@@ -69,10 +67,8 @@ impl Work<'_> {
     pub(super) fn note(&mut self, rows: &[ArrayRef]) -> SqlResult<()> {
         let count = rows.first().map_or(0, |values| values.len());
         self.changed += count as u64;
-        if let Some(returning) = self.returning.as_ref().filter(|_| count > 0) {
-            let batch = returning.of(rows)?;
-            self.held.charge(batch.get_array_memory_size())?;
-            self.returned.push(batch);
+        if let Some(returning) = self.returning.as_mut().filter(|_| count > 0) {
+            returning.add(&batch_of(self.rules.columns(), rows)?)?;
         }
         Ok(())
     }
@@ -112,12 +108,18 @@ pub(super) struct Chunks<'a> {
     held: MemoryCharge,
     /// Whether all rows are collected together, however many they are.
     is_whole: bool,
+    wait_max: Duration,
     ended: bool,
 }
 
 impl<'a> Chunks<'a> {
     pub(super) fn of(stream: SendableRecordBatchStream, run: &'a Run, is_whole: bool) -> Self {
-        Self { stream, run, held: run.memory().hold(), is_whole, ended: false }
+        Self { stream, run, held: run.memory().hold(), is_whole, wait_max: WAIT_MAX, ended: false }
+    }
+
+    /// The same, which wait for memory as long as what they are written to may.
+    pub(super) fn within(self, wait_max: Duration) -> Self {
+        Self { wait_max, ..self }
     }
 
     /// The next rows, as few batches of the query; empty at the end.
@@ -130,7 +132,7 @@ impl<'a> Chunks<'a> {
             match self.run.running.unless_stopped(next).await? {
                 Some(batch) if batch.num_rows() > 0 => {
                     let bytes = batch.get_array_memory_size();
-                    let charging = self.held.charge_within(WAIT_MAX, bytes);
+                    let charging = self.held.charge_within(self.wait_max, bytes);
                     self.run.running.unless_stopped(charging).await.map_err(too_many)?;
                     rows += batch.num_rows();
                     batches.push(batch);

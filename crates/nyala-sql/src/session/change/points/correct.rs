@@ -12,6 +12,7 @@ use crate::measurement::MeasurementTable;
 use crate::plan_parameters::with_values;
 use crate::rows::Rows;
 use crate::session::Outcome;
+use crate::session::change::returning::ReturnedRows;
 use crate::session::change::selection::Selection;
 use crate::session::change::update::whole;
 use crate::session::change::work::Chunks;
@@ -47,6 +48,13 @@ enum Correction<'a> {
         rules: &'a FieldRules,
     },
     Delete,
+}
+
+/// A correction that is made.
+struct Correcting<'a> {
+    change: &'a PointChange,
+    correction: Correction<'a>,
+    returned: &'a mut Option<ReturnedRows>,
 }
 
 /// About what a point takes in the set of those that were seen, bytes.
@@ -87,36 +95,52 @@ impl Session {
             let points = self.count_points(change, &measurement, &run, &rules, values).await?;
             return Ok(Some(Outcome::Rows(Rows::counted(points))));
         }
+        let mut returned = match &change.returning {
+            Some(returning) => {
+                let state = self.state();
+                state.execution_props_mut().query_execution_start_time = None;
+                state.mark_start_execution();
+                Some(returning.compiled(state, &values, run.memory().hold())?)
+            }
+            None => None,
+        };
+        let outcome = |tag, returned: Option<ReturnedRows>| match returned {
+            Some(returned) => returned.answer(tag),
+            None => Outcome::Done(tag),
+        };
         let (command, changed) = match &change.kind {
             PointChangeKind::Insert(insert) => {
-                let rows = self.insert_points(change, insert, &run, &rules, values).await?;
-                return Ok(Some(Outcome::Done(CommandTag { rows: Some(rows), ..CommandTag::of("INSERT") })));
+                let rows = self.insert_points(change, insert, &run, &rules, values, &mut returned).await?;
+                let tag = CommandTag { rows: Some(rows), ..CommandTag::of("INSERT") };
+                return Ok(Some(outcome(tag, returned)));
             }
             PointChangeKind::Update { selection, fields, may_repeat } => {
                 let plan = self.optimized(selection, values)?;
                 let constants = constants_of(&plan, fields, &rules)?;
                 let changed = match (selected_by(&plan)?, constants) {
-                    (Some(selected), Some(constants)) => {
+                    (Some(selected), Some(constants)) if returned.is_none() => {
                         let corrected = catalog.set_fields(&measurement, &selected, constants);
                         run.running.unless_stopped(corrected).await?
                     }
                     _ => {
                         let correction = Correction::Update { fields, rules: &rules };
-                        self.correct(&run, &measurement, &plan, *may_repeat, correction).await?
+                        let mut correcting = Correcting { change, correction, returned: &mut returned };
+                        self.correct(&run, &measurement, &plan, *may_repeat, &mut correcting).await?
                     }
                 };
                 ("UPDATE", changed)
             }
             PointChangeKind::Delete { selection, may_repeat } => {
                 let plan = self.optimized(selection, values)?;
-                let changed = match selected_by(&plan)? {
+                let changed = match selected_by(&plan)?.filter(|_| returned.is_none()) {
                     Some(selected) => {
                         let deleted = catalog.delete_selected(&measurement, &selected, true);
                         run.running.unless_stopped(deleted).await?
                     }
                     None => {
                         let correction = Correction::Delete;
-                        self.correct(&run, &measurement, &plan, *may_repeat, correction).await?
+                        let mut correcting = Correcting { change, correction, returned: &mut returned };
+                        self.correct(&run, &measurement, &plan, *may_repeat, &mut correcting).await?
                     }
                 };
                 ("DELETE", changed)
@@ -125,7 +149,7 @@ impl Session {
         let author = self.author(statement, &place.database);
         let id = catalog.note_change(&author, Some(changed.points), changed.part.as_slice()).await?;
         self.server.note_changed(&author, id);
-        Ok(Some(Outcome::Done(CommandTag { command, rows: Some(changed.points), change: id })))
+        Ok(Some(outcome(CommandTag { command, rows: Some(changed.points), change: id }, returned)))
     }
 
     /// How many points a change would change.
@@ -186,7 +210,7 @@ impl Session {
         measurement: &Measurement,
         plan: &LogicalPlan,
         may_repeat: bool,
-        correction: Correction<'_>,
+        correcting: &mut Correcting<'_>,
     ) -> SqlResult<Changed> {
         let catalog = self.server.catalog.clone();
         // Nobody can bring series back while the lock is held, so all of them have to be in memory before.
@@ -207,7 +231,7 @@ impl Session {
             times = points.times(times);
             count += rows.num_rows() as u64;
             if rows.num_rows() > 0 {
-                let operation = correction.operation(&lock, points, &rows).await?;
+                let operation = correcting.operation(&lock, points, &rows).await?;
                 stage.write(WriteBatch { operations: vec![operation] }).await?;
             }
         }
@@ -219,11 +243,11 @@ impl Session {
             }
             _ => error.into(),
         })?;
-        if matches!(correction, Correction::Delete) {
+        if matches!(correcting.correction, Correction::Delete) {
             lock.remove_empty(&series, times).await?;
         }
         let part = measurement.changed_part(sequence, series, times);
-        let part = match correction {
+        let part = match &correcting.correction {
             Correction::Delete => part,
             Correction::Update { fields, .. } => {
                 part.of_columns(fields.iter().map(|own| own.field.column).collect())
@@ -233,23 +257,35 @@ impl Session {
     }
 }
 
-impl Correction<'_> {
+impl Correcting<'_> {
     async fn operation(
-        &self,
+        &mut self,
         lock: &CorrectionLock<'_>,
         points: FoundPoints,
         rows: &RecordBatch,
     ) -> SqlResult<Operation> {
         let FoundPoints { series, times } = points;
-        let (fields, rules) = match self {
-            Self::Delete => return Ok(lock.delete(series, times)),
-            Self::Update { fields, rules } => (fields, rules),
+        let behind_key = &rows.columns()[2..];
+        let (fields, rules) = match &self.correction {
+            Correction::Delete => {
+                if let Some(returned) = self.returned {
+                    returned.add(&self.change.found(behind_key, &[])?)?;
+                }
+                return Ok(lock.delete(series, times));
+            }
+            Correction::Update { fields, rules } => (fields, rules),
         };
-        let new = fields.iter().zip(&rows.columns()[2..]).map(|(own, values)| {
+        let new = fields.iter().zip(behind_key).map(|(own, values)| {
             let values = rules.stored(values, own.is_unknown, &own.name, own.field.field_type)?;
             Ok(CorrectedField { field: own.field.clone(), values })
         });
-        Ok(lock.update(series, times, new.collect::<SqlResult<_>>()?).await?)
+        let new = new.collect::<SqlResult<Vec<_>>>()?;
+        if let Some(returned) = self.returned {
+            let names = fields.iter().map(|own| &*own.name);
+            let named: Vec<_> = names.zip(new.iter().map(|own| own.values.clone())).collect();
+            returned.add(&self.change.found(&behind_key[fields.len()..], &named)?)?;
+        }
+        Ok(lock.update(series, times, new).await?)
     }
 }
 

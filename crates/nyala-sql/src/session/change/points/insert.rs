@@ -11,6 +11,7 @@ use crate::relation::columns::data_type;
 use crate::relation::literal::{is_literal, parameter};
 use crate::session::change::insert::check_clauses;
 use crate::session::change::preparing::{Written, is_default};
+use crate::session::change::returning::ReturnedRows;
 use crate::session::change::selection::{Selection, unknown_columns};
 use crate::session::change::work::{Chunks, WAIT_MAX};
 use crate::session::{Planning, Run, Session};
@@ -129,6 +130,7 @@ impl Session {
         run: &Run,
         rules: &FieldRules,
         values: Arc<[ScalarValue]>,
+        returned: &mut Option<ReturnedRows>,
     ) -> SqlResult<u64> {
         let (place, policy, now_ns) = (&change.place, &change.policy, rules.around.now_ns);
         let mut held = run.memory().hold();
@@ -139,7 +141,10 @@ impl Session {
                     |(number, own): (usize, &InsertedColumn)| own.literals(cells, number, &values, rules);
                 let columns = insert.columns.iter().enumerate().map(column).collect::<SqlResult<Vec<_>>>()?;
                 let mut lines = Collected::Lines(Lines::default());
-                let columns = insert.columns.iter().zip(columns).collect();
+                let columns: Vec<_> = insert.columns.iter().zip(columns).collect();
+                if let Some(returned) = returned {
+                    returned.add(&change.inserted(&columns, cells.len(), now_ns)?)?;
+                }
                 held.charge_within(WAIT_MAX, lines.add(&place.name, columns, cells.len())?).await?;
                 lines.write(self, &place.database, policy, now_ns).await
             }
@@ -156,7 +161,10 @@ impl Session {
                     for batch in &batches {
                         let columns = insert.columns.iter().zip(batch.columns());
                         let stored = columns.map(|(own, values)| Ok((own, own.stored(values, rules)?)));
-                        let stored = stored.collect::<SqlResult<_>>()?;
+                        let stored = stored.collect::<SqlResult<Vec<_>>>()?;
+                        if let Some(returned) = returned {
+                            returned.add(&change.inserted(&stored, batch.num_rows(), now_ns)?)?;
+                        }
                         let bytes = collected.add(&place.name, stored, batch.num_rows())?;
                         held.charge_within(WAIT_MAX, bytes).await?;
                     }

@@ -8,6 +8,7 @@ mod copy;
 mod correct;
 mod insert;
 mod inserted_column;
+mod returned;
 mod value;
 
 pub(crate) use copy::CopiedPoints;
@@ -18,14 +19,15 @@ use super::parameters::ParameterTypes;
 use super::preparing::{
     Written, changed_measurement_name, column_of, first_word, is_default, named_item, query_of,
 };
+use super::returning::Returning;
 use super::selection::Selection;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::measurement::{MeasurementTable, SERIES, Source, TIME, TIME_NS};
 use crate::relation::literal::{is_literal, parameter};
 use crate::session::Session;
 use crate::target::Place;
-use arrow_schema::DataType;
-use datafusion::sql::sqlparser::ast::{self, Ident, TableWithJoins, UpdateTableFromKind};
+use arrow_schema::{DataType, SchemaRef};
+use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem, TableWithJoins, UpdateTableFromKind};
 use insert::{PointInsert, Rows};
 use nyala_db::catalog::Field;
 use nyala_db::users::Privilege;
@@ -38,12 +40,14 @@ pub(crate) struct PointChange {
     policy: String,
     table: MeasurementTable,
     kind: PointChangeKind,
+    returning: Option<Returning>,
 }
 
 #[derive(Debug)]
 enum PointChangeKind {
     Insert(PointInsert),
-    /// The query has the number of the series and the time, and behind them the new values.
+    /// The query has the number of the series and the time, behind them the new values, and if something is returned all columns
+    /// of the points.
     Update {
         selection: Selection,
         fields: Vec<AssignedField>,
@@ -91,13 +95,16 @@ pub(super) async fn prepare(
     let alias = alias.unwrap_or_else(|| Ident::with_quote('"', &place.name));
     let column = |name: &str| column_of(&alias, name);
     let key = || vec![named_item(column(SERIES), SERIES), named_item(column(table.time_ns()), TIME_NS)];
+    // The columns of points of which something is returned.
+    let returned = |is_wanted: bool| -> Vec<SelectItem> {
+        let columns = table.columns().enumerate().filter(|_| is_wanted);
+        columns.map(|(place, (name, _))| named_item(column(name), &format!("\u{0}{place}"))).collect()
+    };
     let kind = match written.statement {
         ast::Statement::Insert(insert) => {
-            refuse_returning(insert.returning.is_some())?;
             PointChangeKind::Insert(insert::prepare(&mut preparing, written, insert).await?)
         }
         ast::Statement::Update(update) => {
-            refuse_returning(update.returning.is_some())?;
             preparing.check_readable()?;
             let has_more = !update.order_by.is_empty() || update.limit.is_some() || update.output.is_some();
             if update.or.is_some() || has_more {
@@ -121,18 +128,19 @@ pub(super) async fn prepare(
                 items.push(named_item(value.clone(), &format!("\u{0}new{number}")));
                 fields.push(AssignedField { name, field, is_unknown: is_literal(value) });
             }
+            items.extend(returned(update.returning.is_some()));
             let query = query_of(name, &alias, written.with, items, others, update.selection.as_ref())?;
             let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
             PointChangeKind::Update { selection, fields, may_repeat: !others.is_empty() }
         }
         ast::Statement::Delete(delete) => {
-            refuse_returning(delete.returning.is_some())?;
             preparing.check_readable()?;
             if !delete.order_by.is_empty() || delete.limit.is_some() || delete.output.is_some() {
                 return Err(SqlError::unsupported("DELETE with ORDER BY, LIMIT or OUTPUT"));
             }
             let others = delete.using.as_deref().unwrap_or_default();
-            let query = query_of(name, &alias, written.with, key(), others, delete.selection.as_ref())?;
+            let items = [key(), returned(delete.returning.is_some())].concat();
+            let query = query_of(name, &alias, written.with, items, others, delete.selection.as_ref())?;
             let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
             PointChangeKind::Delete { selection, may_repeat: !others.is_empty() }
         }
@@ -140,16 +148,25 @@ pub(super) async fn prepare(
             return Err(SqlError::unsupported(format!("{} of points of a measurement", first_word(other))));
         }
     };
+    let items = match written.statement {
+        ast::Statement::Insert(own) => own.returning.as_ref(),
+        ast::Statement::Update(own) => own.returning.as_ref(),
+        ast::Statement::Delete(own) => own.returning.as_ref(),
+        _ => None,
+    };
+    let returning = match items {
+        Some(items) => Some(returned::prepare(&mut preparing, &alias, items)?),
+        None => None,
+    };
     let parameters = preparing.types.finish();
     let kind = kind.with_types(&parameters)?;
-    Ok((PointChange { place, policy, table, kind }, parameters))
+    Ok((PointChange { place, policy, table, kind, returning }, parameters))
 }
 
-fn refuse_returning(is_there: bool) -> SqlResult<()> {
-    match is_there {
-        true => Err(SqlError::unsupported("RETURNING of points")
-            .with_hint("Read the points of the measurement before or after the change.")),
-        false => Ok(()),
+impl PointChange {
+    /// The columns of what it returns.
+    pub(super) fn answer(&self) -> Option<SchemaRef> {
+        self.returning.as_ref().map(|own| own.schema().clone())
     }
 }
 
