@@ -24,6 +24,9 @@ pub enum BenchCommand {
     /// TSBS queries alone, and while rows are written at a set rate
     #[command(after_help = MIXED_EXAMPLES)]
     Mixed(Box<MixedArgs>),
+    /// Points are changed and deleted in SQL, also while rows are written
+    #[command(after_help = CORRECTIONS_EXAMPLES)]
+    Corrections(Box<CorrectionsArgs>),
     /// YCSB in SQL: rows of text by key, loaded, read, changed and scanned
     #[command(after_help = YCSB_EXAMPLES)]
     Ycsb(Box<YcsbArgs>),
@@ -54,6 +57,11 @@ Examples:
   nyala bench mixed                                     half of the fastest rate, light queries
   nyala bench mixed --scale 100 --duration 6h --rate 50000 --queries 'single-*'
   nyala bench mixed --full-speed --workers 8 --query-workers 8     overload by clients that wait";
+
+const CORRECTIONS_EXAMPLES: &str = "\
+Examples:
+  nyala bench corrections --duration 3d --query-count 200      4000 hosts, 100 million points
+  nyala bench corrections --scale 100 --duration 6h --heavy-count 3 --batch-size 1000";
 
 const YCSB_EXAMPLES: &str = "\
 Throughput, percentiles and distribution of latency, memory, bytes flushed and merged, rejected writes, filter look-ups and
@@ -356,6 +364,16 @@ pub struct MixedArgs {
     /// Write at full speed while queries run
     #[arg(long, conflicts_with = "rate")]
     pub full_speed: bool,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Options of `corrections`: `--query-count` series are updated, and points of `--heavy-count` values deleted.
+#[derive(Clone, Debug, Args)]
+#[allow(missing_docs)]
+pub struct CorrectionsArgs {
+    #[command(flatten)]
+    pub data: DataArgs,
     #[command(flatten)]
     pub common: CommonArgs,
 }

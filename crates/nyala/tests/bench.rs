@@ -149,3 +149,13 @@ fn ycsb_draws_what_happened_with_each_setting() {
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(!wrong.status.success() && said.contains("--no-such-setting"), "{said}");
 }
+
+#[test]
+fn corrections_change_what_they_say_and_nothing_else() {
+    let small =
+        ["--scale", "10", "--duration", "1h", "--query-count", "3", "--heavy-count", "1", "--settle", "1s"];
+    let shown = shown(&[&["corrections", "--batch-size", "500"][..], &small].concat());
+    for part in ["update of one series", "delete by field value while loading", ", 0 wrong"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+}

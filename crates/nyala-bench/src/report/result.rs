@@ -13,7 +13,7 @@ pub const RESULT_VERSION: u32 = 1;
 pub struct RunResult {
     /// [`RESULT_VERSION`].
     pub version: u32,
-    /// `tsbs`, `devops`, `narrow` or `mixed`.
+    /// `tsbs`, `devops`, `narrow`, `mixed` or `corrections`.
     pub benchmark: String,
     /// What to call the server in comparisons.
     pub label: String,

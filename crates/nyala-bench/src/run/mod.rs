@@ -1,6 +1,7 @@
 //! Loading, querying, and the benchmarks that consist of them.
 
 pub mod compare;
+pub mod corrections;
 pub mod devops;
 pub mod load;
 pub mod mixed;
@@ -35,6 +36,7 @@ pub fn run(command: &BenchCommand, launch: Launch<'_>) -> Result<()> {
         BenchCommand::Devops(args) => (devops::run(args, launch)?, &args.common.report),
         BenchCommand::Narrow(args) => (narrow::run(args, launch)?, &args.common.report),
         BenchCommand::Mixed(args) => (mixed::run(args, launch)?, &args.common.report),
+        BenchCommand::Corrections(args) => (corrections::run(args, launch)?, &args.common.report),
         BenchCommand::Ycsb(args) => return ycsb_sweep::run(args, launch),
         #[cfg(feature = "sql")]
         BenchCommand::Sql(command) => return sql::run(command, launch),
