@@ -2,20 +2,26 @@
 //! columns of UNION. A literal in quotes has no type of its own, and gets that of the others. DataFusion would make texts of
 //! numbers instead, and compare them as texts.
 
+use crate::arithmetic::decimals;
 use crate::error::{SqlError, SqlState};
 use crate::interval_length;
 use crate::pg_type::TYPE_KEY;
 use crate::type_name;
+use crate::typed_calls;
 use crate::walk::{Walk, WalkPlan, read_schema};
-use arrow_schema::{DataType, IntervalUnit};
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Exists, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+    cast, when,
+};
 use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
 
 /// A number without declared digits, which has as many behind its point as a cast to `numeric` gives.
 pub(crate) const NUMERIC: DataType = DataType::Decimal128(38, 10);
@@ -62,6 +68,9 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
                 let [left, right] = compared(&op.to_string(), [*left, *right], schema)?;
                 Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
             }
+            Expr::BinaryExpr(own) if let Some(operator) = decimals::operator(&own, schema) => {
+                Transformed::yes(operator)
+            }
             Expr::Between(Between { expr, negated, low, high }) => {
                 let [expr, low] = compared(">=", [*expr, *low], schema)?;
                 let [expr, high] = compared("<=", [expr, *high], schema)?;
@@ -83,16 +92,55 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
                 let args = alike(name, args, schema)?;
                 Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
             }
+            Expr::ScalarFunction(call) if let Some(typed) = typed_calls::typed(&call, schema)? => {
+                Transformed::yes(typed)
+            }
+            Expr::InSubquery(own) if own.negated && !has_column(&own.expr)? => {
+                Transformed::yes(not_among(own)?)
+            }
             Expr::ScalarFunction(ScalarFunction { func, args })
                 if func.name() == "nullif" && args.len() == 2 =>
             {
                 let operands: [Expr; 2] = args.try_into().expect("there are two");
-                let args = compared("=", operands, schema)?.into();
-                Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
+                let value = operands[0].clone();
+                let [one, other] = compared("=", operands, schema)?;
+                if interval_length::is_length(&one) {
+                    // The lengths are compared, and the interval is shown.
+                    let shown = when(one.eq(other).is_not_true(), value).end()?;
+                    return Ok(Transformed::yes(shown));
+                }
+                Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: vec![one, other] }))
+            }
+            // A date and a time of day are a moment.
+            Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right })
+                if matches!(left.get_type(schema), Ok(DataType::Date32))
+                    && matches!(right.get_type(schema), Ok(DataType::Interval(_))) =>
+            {
+                let moment = cast(*left, DataType::Timestamp(TimeUnit::Nanosecond, None));
+                Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(moment), op, right)))
             }
             other => Transformed::no(other),
         })
     })
+}
+
+/// Whether an expression depends on a row.
+fn has_column(expression: &Expr) -> Result<bool> {
+    expression.any(&mut |inner| {
+        Ok(matches!(inner, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_)))
+    })
+}
+
+/// A constant that no row of a query is equal to, as a query without rows. The planner would join by it, and leave out the rows
+/// that are NULL, with which the answer is not known.
+fn not_among(own: InSubquery) -> Result<Expr> {
+    let Subquery { subquery, outer_ref_columns, spans } = own.subquery;
+    let column = subquery.schema().columns().into_iter().next().map(Expr::Column);
+    let column = column.ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, "subquery has no columns"))?;
+    let is_met = column.eq(*own.expr).is_not_false();
+    let rows = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery)).filter(is_met)?.build()?;
+    let subquery = Subquery { subquery: Arc::new(rows), outer_ref_columns, spans };
+    Ok(Expr::Exists(Exists { subquery, negated: true }))
 }
 
 /// The parameters among values for one place, with the type that the others give them.

@@ -1,5 +1,6 @@
 //! Errors of statements, with PostgreSQL's codes.
 
+use crate::missing_functions;
 use crate::type_name;
 use arrow_schema::ArrowError;
 use datafusion::common::SchemaError;
@@ -120,6 +121,8 @@ impl SqlState {
     pub const DUPLICATE_OBJECT: Self = Self("42710");
     /// grouping_error
     pub const GROUPING_ERROR: Self = Self("42803");
+    /// substring_error
+    pub const SUBSTRING_ERROR: Self = Self("22011");
     /// windowing_error
     pub const WINDOWING_ERROR: Self = Self("42P20");
     /// datatype_mismatch
@@ -326,6 +329,9 @@ impl From<DataFusionError> for SqlError {
             DataFusionError::Configuration(words) => Self::new(SqlState::INVALID_PARAMETER, words),
             other => Self::new(SqlState::INTERNAL, other.strip_backtrace()),
         };
+        if found.message.contains("zero raised to a negative power") {
+            return Self { code: SqlState::INVALID_POWER_ARGUMENT, ..found };
+        }
         if found.message.contains(SPILL_LIMIT) {
             return of_exhausted(&found.message);
         }
@@ -364,10 +370,23 @@ fn unwrapped(error: DataFusionError) -> DataFusionError {
                 DataFusionError::ResourcesExhausted(words) => {
                     DataFusionError::ResourcesExhausted(words.clone())
                 }
+                DataFusionError::ArrowError(cause, _) => copied(cause).into(),
                 root => DataFusionError::Execution(root.strip_backtrace()),
             },
         },
         other => other,
+    }
+}
+
+/// The same error of Arrow.
+fn copied(error: &ArrowError) -> ArrowError {
+    match error {
+        ArrowError::DivideByZero => ArrowError::DivideByZero,
+        ArrowError::CastError(words) => ArrowError::CastError(words.clone()),
+        ArrowError::ParseError(words) => ArrowError::ParseError(words.clone()),
+        ArrowError::ArithmeticOverflow(words) => ArrowError::ArithmeticOverflow(words.clone()),
+        ArrowError::InvalidArgumentError(words) => ArrowError::InvalidArgumentError(words.clone()),
+        other => ArrowError::ComputeError(other.to_string()),
     }
 }
 
@@ -388,6 +407,11 @@ fn of_arrow(error: ArrowError) -> SqlError {
     let code = match &error {
         ArrowError::DivideByZero => return SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"),
         ArrowError::CastError(words) if let Some(error) = of_cast(words) => return error,
+        ArrowError::CastError(words) | ArrowError::ComputeError(words)
+            if words.starts_with("Cannot cast to Interval") =>
+        {
+            return SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, "date out of range");
+        }
         // Of the absolute value of the least whole number.
         ArrowError::ComputeError(words) if words.contains("verflow") => SqlState::OUT_OF_RANGE,
         ArrowError::ArithmeticOverflow(_) => SqlState::OUT_OF_RANGE,
@@ -411,7 +435,9 @@ fn of_arrow(error: ArrowError) -> SqlError {
 
 /// The error of a value that does not fit, or of a text that is none of a type, in PostgreSQL's words.
 fn of_cast(words: &str) -> Option<SqlError> {
-    if let Some(rest) = words.strip_prefix("Cannot cast string '") {
+    let text =
+        ["Cannot cast string '", "Cannot cast value '"].into_iter().find_map(|own| words.strip_prefix(own));
+    if let Some(rest) = text {
         let (text, wanted) = rest.rsplit_once("' to value of ")?;
         let name = type_name::of_shown(wanted.strip_suffix(" type")?)?;
         let is_number = text.trim().parse::<i128>().is_ok();
@@ -515,6 +541,9 @@ fn of_plan(words: String) -> SqlError {
             .with_hint("Its columns must be known when the statement is planned.");
     }
     if words.starts_with("Invalid function") {
+        if let Some(name) = missing_functions::named_in(&words) {
+            return SqlError::unsupported(format!("function {name}"));
+        }
         return SqlError::new(SqlState::UNKNOWN_FUNCTION, words);
     }
     if words.contains("must be in the GROUP BY clause")
@@ -538,6 +567,11 @@ fn of_execution(words: String) -> SqlError {
     let code = match &*words {
         words if words.contains("verflow") => SqlState::OUT_OF_RANGE,
         words if words.contains("more than one row") => SqlState::CARDINALITY_VIOLATION,
+        words if words.contains(" value '") && words.contains("out of range") => {
+            SqlState::DATETIME_OUT_OF_RANGE
+        }
+        words if words.contains("negative count not allowed") => SqlState::SUBSTRING_ERROR,
+        words if words.starts_with("Unable to create date") => SqlState::DATETIME_OUT_OF_RANGE,
         _ => SqlState::DATA_EXCEPTION,
     };
     SqlError::new(code, words)

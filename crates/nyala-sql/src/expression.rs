@@ -1,9 +1,9 @@
 //! Expressions over rows that are in memory: defaults, checks, what ON CONFLICT sets, what RETURNING gives.
 
+use crate::arithmetic::checked as with_checks;
 use crate::common_type::unified;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::floats::compared_as_floats;
-use crate::integers::checked as with_checked_integers;
 use crate::walk::Walk;
 use crate::whole_numbers::narrowed_expression;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -86,7 +86,7 @@ pub(crate) fn compiled(
     let unified = unified(bound.data, schema)?;
     let compared = compared_as_floats(unified.data, schema)?;
     let coerced = simplifier.coerce(compared.data, schema)?;
-    let simplified = simplifier.simplify(with_checked_integers(coerced, schema)?.data)?;
+    let simplified = simplifier.simplify(with_checks(coerced, schema)?.data)?;
     Ok(state.create_physical_expr(simplified, schema)?)
 }
 

@@ -85,7 +85,7 @@ fn localized(expression: Expr, zone: &Arc<str>, schema: &dyn ExprSchema) -> Resu
         }
         Expr::ScalarFunction(mut call) => {
             let place = match call.name() {
-                "date_trunc" | "date_part" => 1,
+                "date_trunc" | "date_part" | "extract" => 1,
                 "to_char" | "date_format" => 0,
                 _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
             };

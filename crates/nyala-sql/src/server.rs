@@ -1,5 +1,6 @@
 //! What all sessions share.
 
+use crate::arithmetic::CheckArithmetic;
 use crate::asof_join::{self, FindAsofJoins, PushThroughAsofJoins};
 use crate::common_type::CommonTypes;
 use crate::dialect::{self, Casts, LateralRows, SetOperations};
@@ -7,7 +8,7 @@ use crate::floats::CompareFloats;
 use crate::functions;
 use crate::gaps::{self, FillGaps};
 use crate::influxql::InfluxqlQueries;
-use crate::integers::CheckIntegers;
+use crate::interval_groups::IntervalGroups;
 use crate::local_times::LocalTimes;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
@@ -93,10 +94,11 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     meanings.insert(1, Arc::new(SetOperations));
     meanings.insert(2, Arc::new(CommonTypes));
     meanings.insert(3, Arc::new(CompareFloats));
+    meanings.insert(4, Arc::new(IntervalGroups));
     // When everything has its type.
     meanings.push(Arc::new(Casts));
     meanings.push(Arc::new(LocalTimes));
-    meanings.push(Arc::new(CheckIntegers));
+    meanings.push(Arc::new(CheckArithmetic));
     meanings.push(Arc::new(FindAsofJoins));
     meanings.push(Arc::new(FillGaps));
     let mut optimizations = Optimizer::new().rules;

@@ -8,12 +8,16 @@ mod client;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
+#[path = "sql_differential/session.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod session;
 #[path = "support/sql.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod sql;
 
 use client::percent_encode;
 use process::Process;
+use session::{Answer, Session};
 use sql::{answer, changed, done, number, post};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,9 +46,13 @@ fn points(loader: u64, batch: u64) -> String {
 #[test]
 fn statements_wait_while_memory_is_full() {
     let dir = tempfile::tempdir().expect("a directory");
-    let server = Process::start(dir.path(), &LIMIT);
+    let address = client::free_address();
+    let bind = address.to_string();
+    let server = Process::start(dir.path(), &[&LIMIT[..], &["--postgres-bind", &bind]].concat());
     server.query("CREATE DATABASE d");
     assert_eq!(server.send("POST", "/write?db=d", b"m,host=a v=1 1").expect("an answer").status, 204);
+    let mut session = Session::open(address, "me", "d").expect("it listens");
+    done(&server, "CREATE TABLE staged (id bigint PRIMARY KEY, words text)");
     done(&server, "CREATE TABLE literals (id bigint PRIMARY KEY, words text)");
     done(&server, "CREATE TABLE selected (id bigint PRIMARY KEY, words text)");
     done(&server, "CREATE TABLE copied (id bigint, words text)");
@@ -83,6 +91,20 @@ fn statements_wait_while_memory_is_full() {
                 let target = percent_encode("COPY copied FROM STDIN (FORMAT csv)");
                 let copied = post_csv(&server, &target, &text);
                 assert!(copied.contains("20000"), "round {round}: {copied}");
+                // What a transaction has written cannot be written again: each of its statements waits.
+                let in_transaction = [
+                    "BEGIN".to_owned(),
+                    format!(
+                        "INSERT INTO staged SELECT n, repeat('s', 200) FROM generate_series({first}, {last}) AS g(n)"
+                    ),
+                    format!("UPDATE staged SET words = words || 'z' WHERE id >= {first} AND id % 2 = 0"),
+                    "COMMIT".to_owned(),
+                ];
+                for statement in in_transaction {
+                    if let Answer::Error { code, message } = session.ask(&statement, &[]) {
+                        panic!("round {round}: {statement}: {code} {message}");
+                    }
+                }
                 let update = format!("UPDATE literals SET words = words || 'z' WHERE id % 7 = {}", round % 7);
                 let updated = answer(&server, &update);
                 assert!(updated[0]["rows_affected"].is_u64(), "round {round}: {updated}");
@@ -100,6 +122,7 @@ fn statements_wait_while_memory_is_full() {
     let rows = (ROUNDS * 20_000) as i64;
     assert_eq!(number(&server, "SELECT count(*) FROM selected"), rows);
     assert_eq!(number(&server, "SELECT count(*) FROM copied"), rows);
+    assert_eq!(number(&server, "SELECT count(*) FROM staged WHERE words LIKE '%z'"), rows / 2);
     assert_eq!(number(&server, "SELECT count(*) FROM literals"), (ROUNDS * 2_000) as i64);
     assert_eq!(number(&server, "SELECT count(*) FROM m WHERE host = 'b'"), rows);
 }

@@ -5,13 +5,12 @@
 //! answers. Types are [`types`], the parts of values that need an algorithm stand in files of their own.
 
 pub mod column;
-pub mod float;
 pub mod numeric;
 pub mod parameter;
-pub mod time;
 pub mod time_text;
 pub mod types;
 mod units;
 
 pub use column::{Column, Format, RowWriter, WrittenRows};
+pub use nyala_sql::time_printing as time;
 pub use types::PgType;

@@ -1,5 +1,6 @@
 //! Casts: a number that becomes a whole one is rounded (as `round` of floats does, to the even one of two), and a text that becomes a time is read as tables read it.
 
+use super::{narrowed_float, text_of};
 use crate::error::SqlState;
 use crate::relation::input::{Surroundings, read};
 use crate::walk::{Walk, WalkPlan};
@@ -68,6 +69,14 @@ fn changed(expression: Expr, schema: &DFSchema, zone: Tz) -> Result<Transformed<
         && let Some(time) = time_of(text, wanted, zone)?
     {
         return Ok(Transformed::yes(Expr::Literal(time, metadata.clone())));
+    }
+    let given = expr.get_type(schema).ok();
+    if let Some(given) = given.as_ref().filter(|own| field.data_type().is_string() && text_of::writes(own)) {
+        let text = cast(text_of::of(*expr, given), field.data_type().clone());
+        return Ok(Transformed::yes(text));
+    }
+    if *field.data_type() == DataType::Float32 && given == Some(DataType::Float64) {
+        return Ok(Transformed::yes(narrowed_float::of(*expr)));
     }
     let is_whole = |own: &Expr| matches!(own, Expr::ScalarFunction(ScalarFunction { func, .. }) if func.name() == "float::whole" || func.name() == "round");
     if !field.data_type().is_integer() || is_whole(&expr) {

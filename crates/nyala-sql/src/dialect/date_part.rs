@@ -1,11 +1,11 @@
-//! `date_part` and `extract`, which give floats as PostgreSQL's `date_part` does: seconds have their fractions. DataFusion's
-//! function gives whole numbers of most parts.
+//! `date_part`, which gives floats: seconds have their fractions. DataFusion's function gives whole numbers of most parts.
+//! `extract` gives decimals ([`super::extract`]).
 
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    DurationNanosecondType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    TimestampMicrosecondType,
+    Decimal128Type, DurationNanosecondType, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, TimestampMicrosecondType,
 };
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::arrow::compute::cast;
@@ -18,8 +18,8 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// The name that `extract` is rewritten to.
-pub(crate) const NAME: &str = "date_part";
+/// The name of the function.
+pub(super) const NAME: &str = "date_part";
 
 const MINUTE_NS: i64 = 60_000_000_000;
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -36,7 +36,12 @@ impl DatePart {
     }
 
     /// What DataFusion gives of a part.
-    fn part(&self, part: &str, of: &ScalarFunctionArgs, data_type: DataType) -> Result<ColumnarValue> {
+    pub(super) fn part(
+        &self,
+        part: &str,
+        of: &ScalarFunctionArgs,
+        data_type: DataType,
+    ) -> Result<ColumnarValue> {
         let mut arguments = of.clone();
         arguments.args[0] = ColumnarValue::Scalar(ScalarValue::from(part));
         arguments.return_field = Arc::new(Field::new(NAME, data_type, true));
@@ -44,13 +49,55 @@ impl DatePart {
     }
 }
 
-/// How many nanoseconds there are in a part of a second, and seconds themselves.
-fn nanoseconds_in(part: &str) -> Option<f64> {
+/// How many microseconds there are in a part of a second, and in seconds themselves.
+pub(super) fn microseconds_in(part: &str) -> Option<i64> {
     match part {
-        "second" | "seconds" | "sec" | "secs" | "s" => Some(1e9),
-        "millisecond" | "milliseconds" | "msec" | "msecs" | "msecond" | "mseconds" | "ms" => Some(1e6),
-        "microsecond" | "microseconds" | "usec" | "usecs" | "usecond" | "useconds" | "us" => Some(1e3),
+        "second" | "seconds" | "sec" | "secs" | "s" => Some(1_000_000),
+        "millisecond" | "milliseconds" | "msec" | "msecs" | "msecond" | "mseconds" | "ms" => Some(1_000),
+        "microsecond" | "microseconds" | "usec" | "usecs" | "usecond" | "useconds" | "us" => Some(1),
         _ => None,
+    }
+}
+
+/// Seconds and their parts, and those since 1970, in microseconds; `None` if it is another part.
+pub(super) fn exact_us(
+    over: &DatePart,
+    part: &str,
+    of: &ScalarFunctionArgs,
+    rows: usize,
+) -> Result<Option<ArrayRef>> {
+    let (is_second, is_epoch) = (microseconds_in(part).is_some(), part == "epoch");
+    let times = &of.args[1];
+    let us: ArrayRef = match times.data_type() {
+        DataType::Interval(_) | DataType::Duration(_) if is_second || is_epoch => {
+            let spans = spans_of(&times.to_array(rows)?)?;
+            let spans = spans.as_primitive::<IntervalMonthDayNanoType>();
+            Arc::new(spans.unary::<_, Decimal128Type>(|span| match is_epoch {
+                true => us_of(span),
+                false => i128::from(span.nanoseconds % MINUTE_NS / 1_000),
+            }))
+        }
+        DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) if is_second => {
+            let of_minute = over.part("nanosecond", of, DataType::Int64)?.to_array(rows)?;
+            Arc::new(
+                of_minute
+                    .as_primitive::<Int64Type>()
+                    .unary::<_, Decimal128Type>(|own| i128::from(own / 1_000)),
+            )
+        }
+        DataType::Timestamp(_, zone) if is_epoch => {
+            let times = cast(&times.to_array(rows)?, &DataType::Timestamp(TimeUnit::Microsecond, zone))?;
+            Arc::new(times.as_primitive::<TimestampMicrosecondType>().unary::<_, Decimal128Type>(i128::from))
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(us))
+}
+
+fn spans_of(spans: &ArrayRef) -> Result<ArrayRef> {
+    match spans.data_type() {
+        DataType::Duration(_) => span_between(spans),
+        _ => Ok(cast(spans, &DataType::Interval(IntervalUnit::MonthDayNano))?),
     }
 }
 
@@ -89,9 +136,11 @@ impl ScalarUDFImpl for DatePart {
         }
         let given = arguments.args[1].data_type();
         let times = &arguments.args[1];
-        let floats: ArrayRef = match (nanoseconds_in(&part), &given) {
+        // The nanoseconds in the part.
+        let unit = microseconds_in(&part).map(|us| us as f64 * 1e3);
+        let floats: ArrayRef = match (unit, &given) {
             (unit, DataType::Interval(_)) if unit.is_some() || part == "epoch" => {
-                let spans = cast(&times.to_array(rows)?, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+                let spans = spans_of(&times.to_array(rows)?)?;
                 let spans = spans.as_primitive::<IntervalMonthDayNanoType>();
                 Arc::new(spans.unary::<_, Float64Type>(|span| match unit {
                     Some(unit) => (span.nanoseconds % MINUTE_NS) as f64 / unit,
@@ -110,7 +159,16 @@ impl ScalarUDFImpl for DatePart {
                 let times = times.as_primitive::<TimestampMicrosecondType>();
                 Arc::new(times.unary::<_, Float64Type>(|own| own as f64 / 1e6))
             }
-            _ => cast(&self.part(&part, &arguments, DataType::Int32)?.to_array(rows)?, &DataType::Float64)?,
+            _ => match years_of(&part, &given) {
+                Some(of_year) => {
+                    let years = self.part("year", &arguments, DataType::Int32)?.to_array(rows)?;
+                    let years = years.as_primitive::<Int32Type>();
+                    Arc::new(years.unary::<_, Float64Type>(|own| f64::from(of_year(own))))
+                }
+                None => {
+                    cast(&self.part(&part, &arguments, DataType::Int32)?.to_array(rows)?, &DataType::Float64)?
+                }
+            },
         };
         Ok(match is_constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&floats, 0)?),
@@ -129,8 +187,25 @@ impl ScalarUDFImpl for DatePart {
     }
 }
 
+/// A part that is one of years.
+fn years_of(part: &str, given: &DataType) -> Option<fn(i32) -> i32> {
+    let is_span = matches!(given, DataType::Interval(_));
+    Some(match (part, is_span) {
+        ("decade" | "decades", true) => |own| own / 10,
+        ("century" | "centuries", true) => |own| own / 100,
+        ("millennium" | "millennia", true) => |own| own / 1_000,
+        ("decade" | "decades", false) => |own| own.div_euclid(10),
+        // There is none with the number 0.
+        ("century" | "centuries", false) => |own| if own > 0 { (own + 99) / 100 } else { own / 100 - 1 },
+        ("millennium" | "millennia", false) => {
+            |own| if own > 0 { (own + 999) / 1_000 } else { own / 1_000 - 1 }
+        }
+        _ => return None,
+    })
+}
+
 /// Times between others as intervals, whose hours are days where there are enough of them.
-fn span_between(durations: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn span_between(durations: &ArrayRef) -> Result<ArrayRef> {
     let durations = cast(durations, &DataType::Duration(TimeUnit::Nanosecond))?;
     let durations = durations.as_primitive::<DurationNanosecondType>();
     // There are at most 106,751 days.
@@ -138,6 +213,13 @@ fn span_between(durations: &ArrayRef) -> Result<ArrayRef> {
         IntervalMonthDayNano::new(0, (own / DAY_NS) as i32, own % DAY_NS)
     });
     Ok(Arc::new(spans))
+}
+
+/// The same in microseconds.
+fn us_of(span: IntervalMonthDayNano) -> i128 {
+    let quarter_days = i64::from(span.months / 12) * 1_461 + i64::from(span.months % 12) * 120;
+    let quarter_days = quarter_days + i64::from(span.days) * 4;
+    i128::from(quarter_days) * i128::from(DAY_NS / 4_000) + i128::from(span.nanoseconds / 1_000)
 }
 
 /// The seconds of an interval: years of 365 days and a quarter, months of 30 days.

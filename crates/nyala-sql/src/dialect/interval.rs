@@ -71,6 +71,11 @@ impl ScalarUDFImpl for Times {
     }
 }
 
+/// A part of an interval; `None`: out of range.
+pub(crate) fn interval_parts(span: IntervalMonthDayNano, count: f64) -> Option<IntervalMonthDayNano> {
+    times(span, 1.0 / count)
+}
+
 /// As PostgreSQL computes it: what is left of a month becomes days, what is left of a day time. `None`: out of range.
 fn times(span: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano> {
     let whole = |value: f64| (value.abs() < f64::from(i32::MAX)).then_some(value as i32);

@@ -6,21 +6,28 @@
 //! [`subquery_value`] are places of subqueries that DataFusion has none for.
 
 pub(crate) mod at_zone;
+mod between;
 mod casts;
-pub(crate) mod date_part;
+mod date_part;
 mod domain;
+pub(crate) mod extract;
 mod formatted;
 mod formatted_number;
 mod interval;
 mod lateral;
 mod lateral_limit;
+mod narrowed_float;
+mod number_reading;
 mod number_template;
+pub(crate) mod numeric;
 mod operators;
 mod set_operation;
 mod subquery_value;
 mod template;
+mod text_of;
 
 pub(crate) use casts::Casts;
+pub(crate) use interval::interval_parts;
 pub(crate) use lateral::LateralRows;
 pub(crate) use set_operation::SetOperations;
 pub(crate) use subquery_value::SubqueryValues;
@@ -33,8 +40,11 @@ use std::sync::Arc;
 /// Makes operators and functions known to a planner.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udf(Arc::new(ScalarUDF::from(at_zone::AtZone::default())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(numeric::AsNumeric::default())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(number_reading::ToNumber::default())))?;
     state.register_expr_planner(Arc::new(operators::Operators))?;
     let date_part = state.udf(date_part::NAME)?;
+    state.register_udf(Arc::new(ScalarUDF::from(extract::Extract::over(date_part.clone()))))?;
     state.register_udf(Arc::new(ScalarUDF::from(date_part::DatePart::over(date_part))))?;
     for name in domain::NAMES {
         let known = state.udf(name)?;

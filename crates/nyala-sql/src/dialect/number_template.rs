@@ -30,7 +30,7 @@ const WORDS: [(&str, Word); 22] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+pub(super) enum Word {
     Exponent,
     Fill,
     Minus,
@@ -53,14 +53,14 @@ enum Word {
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Word(Word, bool),
     Letter(char),
 }
 
 /// Where a sign stands that `S` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Anchor {
+pub(super) enum Anchor {
     None,
     Before,
     Behind,
@@ -69,21 +69,21 @@ enum Anchor {
 /// A template.
 #[derive(Debug, Clone)]
 pub(super) struct NumberTemplate {
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     /// Digits before and behind the point.
     before: usize,
     behind: usize,
     /// Digits behind `V`.
     shifted: usize,
-    anchor: Anchor,
+    pub(super) anchor: Anchor,
     /// How many digits are before the `S`.
     before_anchor: usize,
     is_fill: bool,
     has_zero: bool,
-    has_point: bool,
-    has_bracket: bool,
-    has_plus: bool,
-    has_minus: bool,
+    pub(super) has_point: bool,
+    pub(super) has_bracket: bool,
+    pub(super) has_plus: bool,
+    pub(super) has_minus: bool,
     /// The place of the first zero, and behind the last one.
     zero_begin: usize,
     zero_end: usize,

@@ -1,5 +1,6 @@
 //! Operators whose operands have types that DataFusion does not put together.
 
+use super::between;
 use super::interval::Times;
 use crate::common_type::NUMERIC;
 use crate::error::{SqlError, SqlState};
@@ -24,7 +25,8 @@ impl ExprPlanner for Operators {
         let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(raw));
         };
-        let is_span = |own: &DataType| matches!(own, DataType::Interval(_));
+        let is_span = |own: &DataType| matches!(own, DataType::Interval(_) | DataType::Duration(_));
+        let is_time = |own: &DataType| matches!(own, DataType::Timestamp(..) | DataType::Date32);
         let moment = DataType::Timestamp(TimeUnit::Nanosecond, None);
         let RawBinaryExpr { op, left: a, right: b } = raw;
         Ok(PlannerResult::Planned(match (&op, &left, &right) {
@@ -43,6 +45,12 @@ impl ExprPlanner for Operators {
                 times(b, a, false)
             }
             (BinaryOperator::Divide, left, right) if is_span(left) && right.is_numeric() => times(a, b, true),
+            (BinaryOperator::Minus, DataType::Timestamp(..), right) if is_time(right) => {
+                between::of(binary_expr(a, Operator::Minus, b))
+            }
+            (BinaryOperator::Minus, DataType::Date32, DataType::Timestamp(..)) => {
+                between::of(binary_expr(a, Operator::Minus, b))
+            }
             (BinaryOperator::Minus, DataType::Date32, DataType::Date32) => {
                 cast(binary_expr(a, Operator::Minus, b), DataType::Int32)
             }

@@ -5,14 +5,14 @@
 
 use crate::common_type::{Known, common_type, converted, is_untyped};
 use crate::walk::WalkPlan;
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{
-    Distinct, Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder, Union, Values,
+    Distinct, Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder, Union, Values, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
@@ -111,13 +111,16 @@ fn with_common_types(name: &str, inputs: Vec<Arc<LogicalPlan>>) -> Result<Vec<Ar
         common.push(common_type(name, &column)?);
         known.iter_mut().zip(column).for_each(|(known, own)| known.push(own));
     }
-    inputs.into_iter().zip(known).map(|(input, known)| with_types(input, &known, &common)).collect()
+    // What is planned as a join would show the types of its left side.
+    let is_join = name != "UNION";
+    inputs.into_iter().zip(known).map(|(input, known)| with_types(input, &known, &common, is_join)).collect()
 }
 
 fn with_types(
     plan: Arc<LogicalPlan>,
     known: &[Known],
     common: &[Option<DataType>],
+    is_join: bool,
 ) -> Result<Arc<LogicalPlan>> {
     let mut is_changed = false;
     let mut shown = Vec::with_capacity(known.len());
@@ -127,7 +130,10 @@ fn with_types(
             shown.push(column);
             continue;
         };
-        let done = converted(column.clone(), known, common);
+        let done = match known {
+            Known::Type(own) if is_join => cast_to(column.clone(), own, common),
+            _ => converted(column.clone(), known, common),
+        };
         shown.push(match done == column {
             true => column,
             false => {
@@ -139,6 +145,19 @@ fn with_types(
     match is_changed {
         true => Ok(Arc::new(LogicalPlanBuilder::from(plan).project(shown)?.build()?)),
         false => Ok(plan),
+    }
+}
+
+/// A value of a type as one of the type that all have.
+fn cast_to(value: Expr, own: &DataType, common: &DataType) -> Expr {
+    match common {
+        _ if own == common => value,
+        DataType::Decimal128(_, scale) if own.is_integer() => {
+            cast(value, DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale))
+        }
+        common if common.is_decimal() => value,
+        common if common.is_numeric() || common.is_temporal() => cast(value, common.clone()),
+        _ => value,
     }
 }
 

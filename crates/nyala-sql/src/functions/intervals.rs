@@ -1,6 +1,7 @@
 //! Functions of intervals and times.
 
 use super::plain::{Call, Kind, PlainFunction, immutable, stable};
+use super::time_ns;
 use crate::clocks::{utc_ns, zone_named};
 use crate::error::{SqlError, SqlResult, SqlState};
 use arrow_array::types::IntervalMonthDayNano;
@@ -53,6 +54,16 @@ pub(super) static FUNCTIONS: &[PlainFunction] = &[
             Ok(ScalarValue::TimestampNanosecond(Some(ns), Some("+00:00".into())))
         },
     ),
+    // What a predicate of ranges is rewritten to.
+    immutable(
+        "overlaps",
+        &[
+            &[Kind::Moment, Kind::Moment, Kind::Moment, Kind::Moment],
+            &[Kind::Time, Kind::Time, Kind::Time, Kind::Time],
+        ],
+        Kind::Bool,
+        |call| Ok(ScalarValue::Boolean(Some(overlap(range(call, 0), range(call, 2))))),
+    ),
     // Every time is finite here.
     immutable("isfinite", &[&[Kind::Moment], &[Kind::Time], &[Kind::Span]], Kind::Bool, |_| {
         Ok(ScalarValue::Boolean(Some(true)))
@@ -73,6 +84,18 @@ fn out_of_range() -> SqlError {
 
 fn beyond() -> SqlError {
     SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, "timestamp out of range")
+}
+
+/// The earlier and the later of two times.
+fn range(call: &Call<'_>, place: usize) -> (i64, i64) {
+    let ns = |place: usize| call.values.get(place).and_then(time_ns).unwrap_or_default();
+    let (begin, end) = (ns(place), ns(place + 1));
+    (begin.min(end), begin.max(end))
+}
+
+/// Whether ranges have a moment in common. Their ends do not belong to them, unless they are beginnings, too.
+fn overlap(one: (i64, i64), other: (i64, i64)) -> bool {
+    one.0 == other.0 || one.0 < other.1 && other.0 < one.1
 }
 
 fn interval(call: &Call<'_>, place: usize) -> IntervalMonthDayNano {

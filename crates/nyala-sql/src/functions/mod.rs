@@ -1,7 +1,10 @@
 //! Functions that users of other time-series databases expect, besides those of DataFusion.
 
+mod avg;
+mod converted;
 mod digests;
 mod first_last;
+mod interval_sum;
 mod intervals;
 mod numbers;
 mod ordered_set;
@@ -27,6 +30,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::first())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::last())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(sum::CheckedSum::default())))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(avg::Average::default())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(ordered_set::OrderedSet::mode())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(ordered_set::OrderedSet::percentile())))?;
     let plain = [digests::FUNCTIONS, intervals::FUNCTIONS, numbers::FUNCTIONS, patterns::FUNCTIONS];

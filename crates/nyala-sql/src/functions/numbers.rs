@@ -4,12 +4,75 @@ use super::plain::{Call, Kind, PlainFunction, immutable};
 use crate::error::{SqlError, SqlResult, SqlState};
 use datafusion::common::ScalarValue;
 
-pub(super) static FUNCTIONS: &[PlainFunction] = &[immutable(
-    "width_bucket",
-    &[&[Kind::Float, Kind::Float, Kind::Float, Kind::Int]],
-    Kind::Int,
-    width_bucket,
-)];
+pub(super) static FUNCTIONS: &[PlainFunction] = &[
+    immutable(
+        "width_bucket",
+        &[&[Kind::Float, Kind::Float, Kind::Float, Kind::Int]],
+        Kind::Int,
+        width_bucket,
+    ),
+    immutable("sind", ANGLE, Kind::Float, |call| Ok(float(sine(finite(call)?)))),
+    immutable("cosd", ANGLE, Kind::Float, |call| Ok(float(sine(finite(call)?.rem_euclid(360.0) + 90.0)))),
+    immutable("tand", ANGLE, Kind::Float, |call| Ok(float(tangent(finite(call)?)))),
+    immutable("cotd", ANGLE, Kind::Float, |call| Ok(float(tangent(90.0 - finite(call)?)))),
+    immutable("asind", ANGLE, Kind::Float, |call| Ok(degrees(within_one(call)?.asin()))),
+    immutable("acosd", ANGLE, Kind::Float, |call| Ok(degrees(within_one(call)?.acos()))),
+    immutable("atand", ANGLE, Kind::Float, |call| Ok(degrees(call.float(0).atan()))),
+    immutable("atan2d", &[&[Kind::Float, Kind::Float]], Kind::Float, |call| {
+        Ok(degrees(call.float(0).atan2(call.float(1))))
+    }),
+];
+
+const ANGLE: &[&[Kind]] = &[&[Kind::Float]];
+
+fn float(own: f64) -> ScalarValue {
+    ScalarValue::Float64(Some(own))
+}
+
+/// An angle in degrees. Those of whole degrees have no digits that come from computing them.
+fn degrees(radians: f64) -> ScalarValue {
+    let (own, whole) = (radians.to_degrees(), radians.to_degrees().round());
+    float(if (own - whole).abs() <= whole.abs() * 4.0 * f64::EPSILON { whole } else { own })
+}
+
+/// An angle in degrees.
+fn finite(call: &Call<'_>) -> SqlResult<f64> {
+    match call.float(0) {
+        own if own.is_infinite() => Err(SqlError::new(SqlState::OUT_OF_RANGE, "input is out of range")),
+        own => Ok(own),
+    }
+}
+
+fn within_one(call: &Call<'_>) -> SqlResult<f64> {
+    match call.float(0) {
+        own if own.abs() > 1.0 => Err(SqlError::new(SqlState::OUT_OF_RANGE, "input is out of range")),
+        own => Ok(own),
+    }
+}
+
+/// The sine of an angle in degrees, exact where it is a half or a whole.
+fn sine(degrees: f64) -> f64 {
+    let degrees = degrees.rem_euclid(360.0);
+    let (sign, degrees) = if degrees >= 180.0 { (-1.0, degrees - 180.0) } else { (1.0, degrees) };
+    let degrees = if degrees > 90.0 { 180.0 - degrees } else { degrees };
+    match degrees {
+        0.0 => 0.0,
+        30.0 => sign * 0.5,
+        90.0 => sign,
+        own => sign * own.to_radians().sin(),
+    }
+}
+
+fn tangent(degrees: f64) -> f64 {
+    let degrees = degrees.rem_euclid(180.0);
+    match degrees {
+        45.0 => 1.0,
+        135.0 => -1.0,
+        90.0 => f64::INFINITY,
+        0.0 => 0.0,
+        own => sine(own) / sine(own + 90.0),
+    }
+}
 
 /// In which of so many parts of equal width between two bounds a number is: 0 below all of them, one more above.
 fn width_bucket(call: &Call<'_>) -> SqlResult<ScalarValue> {

@@ -1,27 +1,25 @@
 //! `sum(…)` of whole numbers, with PostgreSQL's types: that of `integer` is a `bigint`, and fails where that cannot hold it; that
-//! of `bigint` is `numeric`. DataFusion's sum would wrap around, so that it is given numbers of 128 bits; everything else it adds
+//! of `bigint` is `numeric`, that of `real` a `real`. DataFusion's sum would wrap around, so that it is given numbers of 128 bits; everything else it adds
 //! as it is.
 
+use super::converted::{Converted, WIDE, is_whole, retyped};
+use super::interval_sum::{self, IntervalSum, SPAN};
+use crate::arithmetic::out_of_range;
 use crate::error::{SqlError, SqlState};
-use crate::integers::out_of_range;
 use crate::type_name;
+use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Int32Type, Int64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray};
-use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef};
-use datafusion::common::ScalarValue;
+use arrow_array::types::{Decimal128Type, Int64Type};
+use arrow_schema::{DataType, FieldRef};
+use datafusion::arrow::compute::cast;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, SetMonotonicity, Signature,
-    Volatility,
+    Accumulator, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, SetMonotonicity, Signature, Volatility,
 };
 use std::sync::Arc;
-
-/// Holds more than 2^63 numbers of 64 bits.
-const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 
 /// The function.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -36,23 +34,12 @@ impl Default for CheckedSum {
     }
 }
 
-/// Whether numbers of a type are added here.
-fn is_whole(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Int32 | DataType::Int64 | DataType::UInt64)
-}
-
-fn wide_field(of: &FieldRef) -> FieldRef {
-    Arc::new(Field::new(of.name(), WIDE, true))
-}
-
-/// Whole numbers, in 128 bits.
-fn widened(values: &ArrayRef) -> ArrayRef {
-    let wide = match values.data_type() {
-        DataType::UInt64 => values.as_primitive::<UInt64Type>().unary::<_, Decimal128Type>(i128::from),
-        DataType::Int32 => values.as_primitive::<Int32Type>().unary::<_, Decimal128Type>(i128::from),
-        _ => values.as_primitive::<Int64Type>().unary::<_, Decimal128Type>(i128::from),
-    };
-    Arc::new(wide.with_data_type(WIDE))
+/// What numbers are added as, if it is not what they are.
+fn wide(given: &DataType) -> Option<DataType> {
+    match given {
+        DataType::Float32 => Some(DataType::Float64),
+        own => is_whole(own).then_some(WIDE),
+    }
 }
 
 impl AggregateUDFImpl for CheckedSum {
@@ -73,8 +60,10 @@ impl AggregateUDFImpl for CheckedSum {
                 DataType::Int32
             }
             DataType::Int64 | DataType::UInt32 | DataType::Null => DataType::Int64,
-            DataType::UInt64 | DataType::Interval(_) | DataType::Duration(_) => given.clone(),
-            DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
+            DataType::UInt64 | DataType::Interval(_) | DataType::Duration(_) | DataType::Float32 => {
+                given.clone()
+            }
+            DataType::Float16 | DataType::Float64 => DataType::Float64,
             own if own.is_decimal() => own.clone(),
             other => {
                 let words = format!("function sum({}) does not exist", type_name::of(other));
@@ -88,55 +77,60 @@ impl AggregateUDFImpl for CheckedSum {
         match &given[0] {
             DataType::Int32 => Ok(DataType::Int64),
             DataType::Int64 | DataType::UInt64 => Ok(WIDE),
+            DataType::Float32 => Ok(DataType::Float32),
+            DataType::Interval(_) => Ok(SPAN),
             _ => self.inner.return_type(given),
         }
     }
 
     fn state_fields(&self, of: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        match is_whole(of.input_fields[0].data_type()) {
-            true => {
-                let return_field = wide_field(&of.return_field);
-                self.inner.state_fields(StateFieldsArgs { return_field, ..of })
-            }
-            false => self.inner.state_fields(of),
+        if *of.input_fields[0].data_type() == SPAN {
+            return Ok(interval_sum::state_fields(&of));
         }
+        let Some(wide) = wide(of.input_fields[0].data_type()) else { return self.inner.state_fields(of) };
+        let return_field = retyped(&of.return_field, wide);
+        self.inner.state_fields(StateFieldsArgs { return_field, ..of })
     }
 
     fn accumulator(&self, of: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if !is_whole(of.expr_fields[0].data_type()) {
-            return self.inner.accumulator(of);
+        if *of.return_type() == SPAN {
+            return IntervalSum::of(false, of.is_distinct);
         }
-        let shown = of.return_type().clone();
-        let return_field = wide_field(&of.return_field);
+        let Some(wide) = wide(of.expr_fields[0].data_type()) else { return self.inner.accumulator(of) };
+        let data_type = of.return_type().clone();
+        let return_field = retyped(&of.return_field, wide);
         let inner = self.inner.accumulator(AccumulatorArgs { return_field, ..of })?;
-        Ok(Box::new(OfWhole { inner, shown }))
+        Ok(Box::new(Converted { inner, shown: narrowed, data_type }))
     }
 
     fn groups_accumulator_supported(&self, of: AccumulatorArgs) -> bool {
-        self.inner.groups_accumulator_supported(of)
+        *of.return_type() != SPAN && self.inner.groups_accumulator_supported(of)
     }
 
     fn create_groups_accumulator(&self, of: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        if !is_whole(of.expr_fields[0].data_type()) {
+        let Some(wide) = wide(of.expr_fields[0].data_type()) else {
             return self.inner.create_groups_accumulator(of);
-        }
-        let shown = of.return_type().clone();
-        let return_field = wide_field(&of.return_field);
+        };
+        let data_type = of.return_type().clone();
+        let return_field = retyped(&of.return_field, wide);
         let inner = self.inner.create_groups_accumulator(AccumulatorArgs { return_field, ..of })?;
-        Ok(Box::new(OfWholeGroups { inner, shown }))
+        Ok(Box::new(Converted { inner, shown: narrowed, data_type }))
     }
 
     fn create_sliding_accumulator(&self, of: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         if of.is_distinct {
             return Err(SqlError::unsupported("DISTINCT of a window function").into());
         }
-        if !is_whole(of.expr_fields[0].data_type()) {
-            return self.inner.create_sliding_accumulator(of);
+        if *of.return_type() == SPAN {
+            return IntervalSum::of(false, false);
         }
-        let shown = of.return_type().clone();
-        let return_field = wide_field(&of.return_field);
+        let Some(wide) = wide(of.expr_fields[0].data_type()) else {
+            return self.inner.create_sliding_accumulator(of);
+        };
+        let data_type = of.return_type().clone();
+        let return_field = retyped(&of.return_field, wide);
         let inner = self.inner.create_sliding_accumulator(AccumulatorArgs { return_field, ..of })?;
-        Ok(Box::new(OfWhole { inner, shown }))
+        Ok(Box::new(Converted { inner, shown: narrowed, data_type }))
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
@@ -152,86 +146,12 @@ impl AggregateUDFImpl for CheckedSum {
     }
 }
 
-/// A sum of whole numbers.
-#[derive(Debug)]
-struct OfWhole {
-    inner: Box<dyn Accumulator>,
-    shown: DataType,
-}
-
-impl Accumulator for OfWhole {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.update_batch(&[widened(&values[0])])
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.retract_batch(&[widened(&values[0])])
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.inner.supports_retract_batch()
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.inner.merge_batch(states)
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.inner.state()
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        let sum = self.inner.evaluate()?.to_array()?;
-        ScalarValue::try_from_array(&narrowed(&sum, &self.shown)?, 0)
-    }
-
-    fn size(&self) -> usize {
-        size_of::<Self>() + self.inner.size()
-    }
-}
-
-/// A sum of whole numbers for each group.
-struct OfWholeGroups {
-    inner: Box<dyn GroupsAccumulator>,
-    shown: DataType,
-}
-
-impl GroupsAccumulator for OfWholeGroups {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        groups_count: usize,
-    ) -> Result<()> {
-        self.inner.update_batch(&[widened(&values[0])], groups, filter, groups_count)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], groups_count: usize) -> Result<()> {
-        self.inner.merge_batch(states, groups, groups_count)
-    }
-
-    fn state(&mut self, emitted: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.inner.state(emitted)
-    }
-
-    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        self.inner.convert_to_state(&[widened(&values[0])], filter)
-    }
-
-    fn evaluate(&mut self, emitted: EmitTo) -> Result<ArrayRef> {
-        narrowed(&self.inner.evaluate(emitted)?, &self.shown)
-    }
-
-    fn size(&self) -> usize {
-        size_of::<Self>() + self.inner.size()
-    }
-}
-
 /// Sums in the type that users see.
 fn narrowed(sums: &ArrayRef, shown: &DataType) -> Result<ArrayRef> {
-    if *shown == WIDE {
-        return Ok(sums.clone());
+    match shown {
+        DataType::Float32 => return Ok(cast(sums, shown)?),
+        shown if *shown == WIDE => return Ok(sums.clone()),
+        _ => {}
     }
     let sums = sums.as_primitive::<Decimal128Type>();
     let narrow = |sum| i64::try_from(sum).map_err(|_| out_of_range(shown));

@@ -18,7 +18,7 @@ pub(super) fn rescaled(value: i128, from: i8, to: i8) -> Option<(i128, bool)> {
 
 /// A number as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Written {
+pub(crate) struct Written {
     is_negative: bool,
     /// Its digits from the first that is not zero, and the power of ten of the last.
     digits: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Written {
 
 impl Written {
     /// Reads digits with or without a sign, a point and an exponent.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let (is_negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
             b'+' => (false, &text[1..]),
@@ -48,13 +48,20 @@ impl Written {
         Some(Self { is_negative, digits, exponent })
     }
 
+    /// How many digits it has behind the point; `None` if it has more than a decimal may have.
+    pub(crate) fn scale(&self) -> Option<i8> {
+        let scale = i8::try_from((-self.exponent).max(0)).ok()?;
+        let whole = self.digits.len() as i64 + self.exponent.max(0);
+        (scale as usize <= DIGITS_MAX && whole <= DIGITS_MAX as i64).then_some(scale)
+    }
+
     /// Whether it is zero, however many digits it has.
     pub(super) fn is_zero(&self) -> bool {
         self.digits.is_empty()
     }
 
     /// The number in units of the last of `scale` digits behind the point; `None` if it has too many digits.
-    pub(super) fn scaled(&self, scale: u8) -> Option<i128> {
+    pub(crate) fn scaled(&self, scale: u8) -> Option<i128> {
         if self.digits.is_empty() {
             return Some(0);
         }

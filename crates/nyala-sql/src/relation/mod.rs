@@ -7,7 +7,7 @@
 pub(crate) mod assign;
 pub(crate) mod columns;
 pub(crate) mod datum;
-mod decimal;
+pub(crate) mod decimal;
 pub(crate) mod declared_type;
 pub(crate) mod filter;
 pub(crate) mod input;

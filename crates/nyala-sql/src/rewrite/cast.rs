@@ -5,8 +5,10 @@
 
 use super::own_name;
 use crate::call::{self, exact};
+use crate::dialect::numeric;
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, CastKind, CharacterLength, DataType, Expr, ObjectName, SelectItem, Value,
+    Array, ArrayElemTypeDef, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, ObjectName,
+    SelectItem, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -52,10 +54,14 @@ pub(super) fn rewrite(expression: &mut Expr) {
         Some("name" | "sql_identifier") => Some(call("as::name", text_of(inner.clone()))),
         Some("char") => Some(call("as::char", text_of(inner.clone()))),
         // A parameter gets its type from the cast.
-        Some("bytea") if matches!(&inner, Expr::Value(own) if matches!(own.value, Value::Placeholder(_))) => {
-            None
+        Some("bytea") if is_parameter(&inner) => None,
+        Some(name @ ("uuid" | "json" | "jsonb" | "bytea")) => {
+            Some(call(&format!("as::{name}"), inner.clone()))
         }
-        Some(name @ ("uuid" | "json" | "bytea")) => Some(call(&format!("as::{name}"), inner.clone())),
+        // A parameter gets its type from the cast.
+        None if is_plain_numeric(data_type) && !is_parameter(&inner) => {
+            Some(call(numeric::NAME, inner.clone()))
+        }
         Some("text" | "varchar" | "bpchar") if is_number(&inner) => Some(text_of(inner.clone())),
         _ => None,
     };
@@ -74,6 +80,20 @@ pub(super) fn rewrite(expression: &mut Expr) {
         Expr::TypedString(typed) => plain(&mut typed.data_type),
         _ => {}
     }
+}
+
+fn is_parameter(expression: &Expr) -> bool {
+    matches!(expression, Expr::Value(own) if matches!(own.value, Value::Placeholder(_)))
+}
+
+/// Whether a type is a `numeric` without digits.
+fn is_plain_numeric(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Numeric(ExactNumberInfo::None)
+            | DataType::Decimal(ExactNumberInfo::None)
+            | DataType::Dec(ExactNumberInfo::None)
+    )
 }
 
 /// How many letters a type of texts has at most.
@@ -99,6 +119,7 @@ fn name_of(data_type: &DataType) -> Option<String> {
         DataType::Text => Some("text".to_owned()),
         DataType::Uuid => Some("uuid".to_owned()),
         DataType::JSON => Some("json".to_owned()),
+        DataType::JSONB => Some("jsonb".to_owned()),
         DataType::Bytea => Some("bytea".to_owned()),
         DataType::Varchar(None) | DataType::CharacterVarying(None) => Some("varchar".to_owned()),
         DataType::Array(ArrayElemTypeDef::SquareBracket(inner, _)) => {

@@ -2,10 +2,11 @@
 
 use super::{own_name, series};
 use crate::call::{call, exact, list};
-use crate::dialect::at_zone;
+use crate::dialect::{at_zone, numeric};
 use crate::gaps::positional;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query,
     SelectItem, SetExpr, UnaryOperator, Value,
 };
@@ -30,6 +31,7 @@ pub(super) fn rewrite(expression: &mut Expr) {
             if let Some(other) = own_name(&own.name).and_then(|name| renamed(&name)) {
                 own.name = exact(other);
             }
+            respelled(own);
             if let Some(rest) = spelled_out(own) {
                 *expression = rest;
                 return;
@@ -115,9 +117,57 @@ fn spelled_out(own: &Function) -> Option<Expr> {
         ("age", [FunctionArg::Unnamed(FunctionArgExpr::Expr(time))]) => {
             Some(call(exact("age"), vec![call(exact("current_date"), Vec::new()), time.clone()]))
         }
+        ("num_nulls", arguments) => counted_nulls(arguments, false),
+        ("num_nonnulls", arguments) => counted_nulls(arguments, true),
         ("gen_random_uuid", []) => Some(call(exact("as::uuid"), vec![call(exact("uuid"), Vec::new())])),
         _ => None,
     }
+}
+
+/// Words of arguments that the planner spells otherwise: units in the plural, and the whole match in what replaces it.
+fn respelled(own: &mut Function) {
+    let (place, spell): (usize, fn(&str) -> String) = match own_name(&own.name).as_deref() {
+        Some("date_trunc") => (0, |unit| {
+            let unit = unit.to_lowercase();
+            let is_plural = unit.ends_with('s');
+            match is_plural {
+                true => unit.trim_end_matches('s').to_owned(),
+                false => unit,
+            }
+        }),
+        Some("regexp_replace") => (2, |with| with.replace("\\&", "\\0")),
+        _ => return,
+    };
+    let FunctionArguments::List(list) = &mut own.args else { return };
+    if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = list.args.get_mut(place)
+        && let Value::SingleQuotedString(text) = &mut value.value
+    {
+        *text = spell(text);
+    }
+}
+
+/// How many of the arguments are NULL, or are not.
+fn counted_nulls(arguments: &[FunctionArg], is_negated: bool) -> Option<Expr> {
+    let number = |own: &str| Expr::value(Value::Number(own.to_owned(), false));
+    let counted = arguments.iter().map(|own| {
+        let FunctionArg::Unnamed(FunctionArgExpr::Expr(own)) = own else { return None };
+        let nested = Box::new(Expr::Nested(Box::new(own.clone())));
+        let condition = if is_negated { Expr::IsNotNull(nested) } else { Expr::IsNull(nested) };
+        Some(Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![CaseWhen { condition, result: number("1") }],
+            else_result: Some(Box::new(number("0"))),
+        })
+    });
+    let counted = counted.collect::<Option<Vec<_>>>()?;
+    let plus = |left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::Plus,
+        right: Box::new(right),
+    };
+    counted.into_iter().reduce(plus).map(|own| Expr::Nested(Box::new(own)))
 }
 
 /// `mod(a, b)` as `a % b`, and `timezone(zone, time)` as `time AT TIME ZONE zone`.
@@ -131,6 +181,15 @@ fn operation(own: &Function) -> Option<Expr> {
     let nested = |own: &Expr| Box::new(Expr::Nested(Box::new(own.clone())));
     match own_name(&own.name).as_deref() {
         Some("mod") => Some(Expr::BinaryOp { left: nested(a), op: BinaryOperator::Modulo, right: nested(b) }),
+        Some("div") => {
+            // What is left has a whole quotient.
+            let a = || call(exact(numeric::NAME), vec![a.clone()]);
+            let plain = |left, op, right| Expr::BinaryOp { left: Box::new(left), op, right: nested(&right) };
+            let rest = plain(a(), BinaryOperator::Modulo, b.clone());
+            let whole = plain(a(), BinaryOperator::Minus, rest);
+            let quotient = plain(Expr::Nested(Box::new(whole)), BinaryOperator::Divide, b.clone());
+            Some(call(exact("trunc"), vec![quotient]))
+        }
         Some("timezone") => Some(call(exact(at_zone::NAME), vec![b.clone(), a.clone()])),
         _ => None,
     }

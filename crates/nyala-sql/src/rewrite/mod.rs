@@ -5,6 +5,7 @@
 
 mod cast;
 mod function;
+mod interval;
 mod output_names;
 mod projection;
 mod quantified;
@@ -17,11 +18,11 @@ pub(crate) use output_names::{named, named_fields};
 
 use crate::asof_join;
 use crate::call::{call, exact};
-use crate::dialect::{at_zone, date_part};
+use crate::dialect::{at_zone, extract};
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SetExpr,
-    Statement, TableFactor, Value, VisitorMut,
+    Array, BinaryOperator, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select,
+    SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -103,6 +104,7 @@ impl VisitorMut for Rewrite {
 
     // Inner expressions come first.
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        interval::rewrite(expression);
         match expression {
             Expr::Cast { .. } | Expr::TypedString(_) => cast::rewrite(expression),
             Expr::Function(_) | Expr::Identifier(_) => function::rewrite(expression),
@@ -118,13 +120,31 @@ impl VisitorMut for Rewrite {
                     own.value = Value::SingleQuotedString(text.clone());
                 }
             }
+            Expr::Substring { expr, substring_from: Some(pattern), substring_for: None, .. }
+                if is_text(pattern) =>
+            {
+                // The first group of a regular expression, or all that it matches.
+                let found = call(exact("regexp_match"), vec![(**expr).clone(), (**pattern).clone()]);
+                let first = Expr::value(Value::Number("1".to_owned(), false));
+                *expression = call(exact("array_element"), vec![found, first]);
+            }
             Expr::Extract { field, expr, .. } => {
                 let part = Expr::value(Value::SingleQuotedString(field.to_string().to_lowercase()));
-                *expression = call(exact(date_part::NAME), vec![part, (**expr).clone()]);
+                *expression = call(exact(extract::NAME), vec![part, (**expr).clone()]);
             }
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let arguments = vec![(**timestamp).clone(), (**time_zone).clone()];
                 *expression = call(exact(at_zone::NAME), arguments);
+            }
+            Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
+                // Every bit is another one.
+                let minus = Expr::UnaryOp {
+                    op: UnaryOperator::Minus,
+                    expr: Box::new(Expr::value(Value::Number("1".to_owned(), false))),
+                };
+                let left = Box::new(Expr::Nested(expr.clone()));
+                let op = BinaryOperator::PGBitwiseXor;
+                *expression = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right: Box::new(minus) }));
             }
             Expr::AnyOp { .. } | Expr::AllOp { .. } => quantified::rewrite(expression),
             Expr::CompoundFieldAccess { .. } => function::rewrite_access(expression),
@@ -150,6 +170,16 @@ impl VisitorMut for Rewrite {
                     *expression = function::array_comparison(left, right, *op == BinaryOperator::NotEq);
                     return ControlFlow::Continue(());
                 }
+                if let Some(name) = json_operator(op) {
+                    let path = match cast::array_elements(right) {
+                        Some(elem) if name.starts_with("json::path") => {
+                            Expr::Array(Array { elem, named: true })
+                        }
+                        _ => (**right).clone(),
+                    };
+                    *expression = call(exact(name), vec![(**left).clone(), path]);
+                    return ControlFlow::Continue(());
+                }
                 if *op == BinaryOperator::PGOverlap {
                     *expression = call(exact("array_has_any"), vec![(**left).clone(), (**right).clone()]);
                     return ControlFlow::Continue(());
@@ -163,6 +193,21 @@ impl VisitorMut for Rewrite {
         }
         ControlFlow::Continue(())
     }
+}
+
+fn is_text(expression: &Expr) -> bool {
+    matches!(expression, Expr::Value(own) if matches!(own.value, Value::SingleQuotedString(_)))
+}
+
+/// The function that an operator of JSON is.
+fn json_operator(op: &BinaryOperator) -> Option<&'static str> {
+    Some(match op {
+        BinaryOperator::Arrow => "json::member",
+        BinaryOperator::LongArrow => "json::member_text",
+        BinaryOperator::HashArrow => "json::path",
+        BinaryOperator::HashLongArrow => "json::path_text",
+        _ => return None,
+    })
 }
 
 /// Whether an expression is the text of an array, such as `'{0}'`.

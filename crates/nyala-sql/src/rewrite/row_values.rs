@@ -1,11 +1,15 @@
 //! Comparisons of rows, such as `(a, b) > (1, 2)`, as comparisons of their values: the planner would compare structs, to which NULL
 //! is a value like any other.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
+use crate::call::{call, exact};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, UnaryOperator};
 
 pub(super) fn rewrite(expression: &mut Expr) {
     let compared = match expression {
         Expr::BinaryOp { left, op, right } => match (&**left, &**right) {
+            (Expr::Tuple(left), Expr::Tuple(right)) if *op == BinaryOperator::Overlaps => {
+                overlap(left, right)
+            }
             (Expr::Tuple(left), Expr::Tuple(right)) => compared(left, op, right),
             _ => None,
         },
@@ -25,6 +29,27 @@ pub(super) fn rewrite(expression: &mut Expr) {
     };
     if let Some(compared) = compared {
         *expression = Expr::Nested(Box::new(compared));
+    }
+}
+
+/// `(begin, end) OVERLAPS (begin, end)`; what is behind a beginning may be an interval.
+fn overlap(left: &[Expr], right: &[Expr]) -> Option<Expr> {
+    let range = |own: &[Expr]| match own {
+        [begin, end] => {
+            let end = if is_interval(end) { pair(begin, BinaryOperator::Plus, end) } else { end.clone() };
+            Some([begin.clone(), end])
+        }
+        _ => None,
+    };
+    Some(call(exact("overlaps"), [range(left)?, range(right)?].concat()))
+}
+
+fn is_interval(expression: &Expr) -> bool {
+    match expression {
+        Expr::Interval(_) => true,
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::Interval { .. }),
+        Expr::TypedString(own) => matches!(own.data_type, DataType::Interval { .. }),
+        _ => false,
     }
 }
 

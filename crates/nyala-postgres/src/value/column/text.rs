@@ -4,7 +4,8 @@ use super::{Cells, Column};
 use crate::error::Failure;
 use crate::value::time::{Span, write_date, write_time, write_timestamp};
 use crate::value::types::PgType;
-use crate::value::{float, numeric, units};
+use crate::value::{numeric, units};
+use nyala_sql::float_text;
 use std::fmt::Display;
 
 /// Appends a cell that is not NULL.
@@ -22,8 +23,8 @@ pub(in crate::value) fn write(column: &Column, row: usize, out: &mut Vec<u8>) ->
         Cells::UInt16(values) => integer(values[row], out),
         Cells::UInt32(values) => integer(values[row], out),
         Cells::UInt64(values) => integer(values[row], out),
-        Cells::Float32(values) => float::write_f32(values[row], out),
-        Cells::Float64(values) => float::write_f64(values[row], out),
+        Cells::Float32(values) => float_text::write_f32(values[row], out),
+        Cells::Float64(values) => float_text::write_f64(values[row], out),
         Cells::Decimal32(values) => decimal(values.value(row), values.scale(), out),
         Cells::Decimal64(values) => decimal(values.value(row), values.scale(), out),
         Cells::Decimal128(values) => decimal(values.value(row), values.scale(), out),

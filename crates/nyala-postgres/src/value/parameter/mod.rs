@@ -8,13 +8,14 @@ mod array;
 use super::column::{Format, uuid};
 use super::numeric::Decimal;
 use super::time::{DAYS_TO_2000, US_TO_2000};
-use super::time_text::{read_date, read_interval, read_time, read_timestamp};
+use super::time_text::{read_date, read_time, read_timestamp};
 use super::types::{ColumnType, PgType};
 use crate::error::Failure;
 use arrow_buffer::IntervalMonthDayNano;
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
 use nyala_exec::Zone;
+use nyala_sql::read_interval;
 
 /// Reads a parameter. A text of a time without a zone means one of `zone`.
 ///

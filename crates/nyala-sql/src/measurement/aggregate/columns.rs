@@ -1,6 +1,8 @@
 //! The store's states as rows.
 
 use super::{Function, Grouping, Key};
+use crate::arithmetic::decimals::{QUOTIENT_SCALE, mean};
+use crate::arithmetic::out_of_range;
 use crate::error::{SqlError, SqlResult, SqlState};
 use arrow_array::builder::PrimitiveBuilder;
 use arrow_array::types::{
@@ -155,9 +157,13 @@ fn column(
             Arc::new(PrimitiveArray::<Int64Type>::from_iter_values(counts))
         }
         PartialAggregate::SumInteger { sums, counts } if function == Function::Mean => {
-            optional::<Float64Type>(slots, |slot| {
-                (counts[slot] > 0).then(|| sums[slot] as f64 / counts[slot] as f64)
-            })
+            let mean = |slot: usize| {
+                let value = mean(sums[slot], counts[slot], QUOTIENT_SCALE);
+                value.ok_or_else(|| out_of_range(data_type))
+            };
+            let values = slots.iter().map(|slot| (counts[*slot] > 0).then(|| mean(*slot)).transpose());
+            let values = values.collect::<SqlResult<PrimitiveArray<Decimal128Type>>>()?;
+            Arc::new(values.with_data_type(data_type.clone()))
         }
         PartialAggregate::SumInteger { sums, counts } => {
             let mut values = PrimitiveBuilder::<Decimal128Type>::with_capacity(slots.len());

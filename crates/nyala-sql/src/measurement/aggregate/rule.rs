@@ -9,12 +9,11 @@ use crate::functions::bucket_of;
 use crate::measurement::columns::Source;
 use crate::measurement::input::Input;
 use crate::walk::Walk;
-use arrow_schema::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{CastExpr, Literal};
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -129,12 +128,7 @@ impl Input<'_> {
         if matches!(function, Function::First | Function::Last) {
             matches!(self.source(&arguments[1])?, Source::Time | Source::TimeNs).then_some(())?;
         }
-        // A mean of integers is one of floats to the planner.
-        let plain = match argument.downcast_ref::<CastExpr>() {
-            Some(cast) if function == Function::Mean && *cast.cast_type() == DataType::Float64 => cast.expr(),
-            _ => argument,
-        };
-        let source = self.source(plain)?;
+        let source = self.source(argument)?;
         match source {
             Source::Time | Source::TimeNs if function == Function::Count => {
                 Some(Aggregate { function, column: TIME_COLUMN })

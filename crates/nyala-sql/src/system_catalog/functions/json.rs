@@ -1,4 +1,4 @@
-//! Whether a text is JSON.
+//! Whether a text is JSON, and what it consists of. Parts are the letters that they are written with.
 
 /// How deep values may lie in each other.
 const DEPTH_MAX: usize = 512;
@@ -7,6 +7,88 @@ const DEPTH_MAX: usize = 512;
 pub(super) fn is_json(text: &str) -> bool {
     let rest = value(text.trim_start_matches(is_blank), 0);
     rest.is_some_and(|rest| rest.trim_start_matches(is_blank).is_empty())
+}
+
+/// What a value consists of.
+pub(super) enum Parts<'a> {
+    /// The names of members, in quotes, and their values.
+    Object(Vec<(&'a str, &'a str)>),
+    Array(Vec<&'a str>),
+    /// A value without parts.
+    Plain(&'a str),
+}
+
+/// What a value of JSON consists of.
+pub(super) fn parts_of(json: &str) -> Parts<'_> {
+    let json = json.trim_matches(is_blank);
+    let (is_object, mut rest) = match (json.strip_prefix('{'), json.strip_prefix('[')) {
+        (Some(inner), _) => (true, inner),
+        (_, Some(inner)) => (false, inner),
+        _ => return Parts::Plain(json),
+    };
+    let (mut members, mut elements) = (Vec::new(), Vec::new());
+    // What is no JSON ends early.
+    while let Some(part) = next_part(&mut rest) {
+        let value = match is_object {
+            true => rest.trim_start_matches(is_blank).strip_prefix(':').and_then(|after| {
+                rest = after;
+                next_part(&mut rest)
+            }),
+            false => Some(part),
+        };
+        let Some(value) = value else { break };
+        members.push((part, value));
+        elements.push(value);
+        match rest.trim_start_matches(is_blank).strip_prefix(',') {
+            Some(after) => rest = after,
+            None => break,
+        }
+    }
+    if is_object { Parts::Object(members) } else { Parts::Array(elements) }
+}
+
+/// The value at the beginning of a text, which is taken away.
+fn next_part<'a>(rest: &mut &'a str) -> Option<&'a str> {
+    let begin = rest.trim_start_matches(is_blank);
+    let end = value(begin, 0)?;
+    *rest = end;
+    Some(&begin[..begin.len() - end.len()])
+}
+
+/// The letters of a text in quotes.
+pub(super) fn decoded(quoted: &str) -> String {
+    let inner = quoted.strip_prefix('"').and_then(|own| own.strip_suffix('"')).unwrap_or(quoted);
+    let (mut words, mut letters) = (String::with_capacity(inner.len()), inner.chars());
+    let mut high = None;
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            words.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('b') => words.push('\u{8}'),
+            Some('f') => words.push('\u{c}'),
+            Some('n') => words.push('\n'),
+            Some('r') => words.push('\r'),
+            Some('t') => words.push('\t'),
+            Some('u') => {
+                let digits: String = letters.by_ref().take(4).collect();
+                let unit = u32::from_str_radix(&digits, 16).unwrap_or_default();
+                // Letters behind the first 65,536 are written as two.
+                match (high.take(), unit) {
+                    (None, 0xd800..0xdc00) => high = Some(unit),
+                    (Some(high), 0xdc00..0xe000) => {
+                        let own = 0x1_0000 + ((high - 0xd800) << 10) + (unit - 0xdc00);
+                        words.extend(char::from_u32(own));
+                    }
+                    _ => words.push(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)),
+                }
+            }
+            Some(other) => words.push(other),
+            None => {}
+        }
+    }
+    words
 }
 
 fn is_blank(letter: char) -> bool {

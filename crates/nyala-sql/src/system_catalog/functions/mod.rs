@@ -5,6 +5,7 @@
 mod call;
 mod formatting;
 mod json;
+mod json_values;
 mod names;
 mod objects;
 mod routines;
@@ -45,6 +46,8 @@ enum Gives {
     Same,
     /// A moment.
     Time,
+    /// A part of the first argument: `jsonb` if that is, else `json`.
+    Json,
     /// A value of a type of PostgreSQL, in this form.
     Typed(&'static str, &'static DataType),
 }
@@ -90,6 +93,7 @@ fn all() -> impl Iterator<Item = &'static Function> {
         routines::FUNCTIONS,
         texts::FUNCTIONS,
         formatting::FUNCTIONS,
+        json_values::FUNCTIONS,
     ];
     all.into_iter().flatten()
 }
@@ -143,7 +147,7 @@ impl ScalarUDFImpl for CatalogFunction {
             Gives::Bool => DataType::Boolean,
             Gives::Int => DataType::Int32,
             Gives::BigInt => DataType::Int64,
-            Gives::Text => DataType::Utf8,
+            Gives::Text | Gives::Json => DataType::Utf8,
             Gives::Names => DataType::new_list(DataType::Utf8, true),
             Gives::Positions => DataType::new_list(DataType::Int32, true),
             Gives::Numbered => {
@@ -163,10 +167,15 @@ impl ScalarUDFImpl for CatalogFunction {
     fn return_field_from_args(&self, given: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = given.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let field = Field::new(self.name(), self.return_type(&types)?, true);
-        Ok(Arc::new(match self.of.gives {
-            Gives::Typed(name, _) => field.with_metadata([(TYPE_KEY.to_owned(), name.to_owned())].into()),
-            _ => field,
-        }))
+        let name = match self.of.gives {
+            Gives::Typed(name, _) => name,
+            Gives::Json => {
+                let first = given.arg_fields.first().and_then(|own| own.metadata().get(TYPE_KEY));
+                if first.is_some_and(|own| own == "jsonb") { "jsonb" } else { "json" }
+            }
+            _ => return Ok(Arc::new(field)),
+        };
+        Ok(Arc::new(field.with_metadata([(TYPE_KEY.to_owned(), name.to_owned())].into())))
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -4,7 +4,6 @@
 //! compares it as a number. No user can write such a name of a function without quotes.
 
 use super::call::{Call, bool, oid, parts_of, text};
-use super::json::is_json;
 use super::{Function, Gives, NAME, OID, strict, tolerant};
 use crate::error::{SqlError, SqlState};
 use crate::relation::input::{Surroundings, read};
@@ -89,10 +88,6 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let digits = digits.to_lowercase();
         let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
         Ok(text(parts.join("-")))
-    }),
-    strict("as::json", Gives::Typed("json", &DataType::Utf8), |call| {
-        let written = call.text(0).unwrap_or_default();
-        if is_json(&written) { Ok(text(written)) } else { Err(malformed("json", &written)) }
     }),
     strict("as::bytea", Gives::Typed("bytea", &DataType::Binary), |call| match call.value(0) {
         ScalarValue::Binary(own) => Ok(ScalarValue::Binary(own.clone())),

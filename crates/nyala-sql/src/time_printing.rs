@@ -40,6 +40,12 @@ impl Day {
         Self { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
     }
 
+    /// The date, if there is such a day.
+    pub fn checked(self) -> Option<Self> {
+        let exists = (1..=12).contains(&self.month) && (1..=self.days_of_month()).contains(&self.day);
+        exists.then_some(self)
+    }
+
     /// Days since 1970-01-01.
     pub fn to_unix(self) -> i64 {
         let year = self.year - i64::from(self.month <= 2);

@@ -1,0 +1,181 @@
+//! Functions and operators of JSON. A value of `json` is kept as it is written; one of `jsonb` is written as PostgreSQL does: blanks
+//! behind commas and colons, members by the length of their names and then by their bytes, the last of those with one name.
+
+use super::call::{Call, text};
+use super::json::{Parts, decoded, is_json, parts_of};
+use super::{Function, Gives, strict};
+use crate::error::{SqlError, SqlState};
+use arrow_schema::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use std::collections::BTreeMap;
+
+const JSON: Gives = Gives::Typed("json", &DataType::Utf8);
+const JSONB: Gives = Gives::Typed("jsonb", &DataType::Utf8);
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    strict("as::json", JSON, |call| written(call).map(text)),
+    strict("as::jsonb", JSONB, |call| Ok(text(normal(&written(call)?)))),
+    strict("json::member", Gives::Json, |call| Ok(found(member(call)))),
+    strict("json::member_text", Gives::Text, |call| Ok(plain(member(call)))),
+    strict("json::path", Gives::Json, |call| Ok(found(at_path(call)))),
+    strict("json::path_text", Gives::Text, |call| Ok(plain(at_path(call)))),
+    strict("json_extract_path", JSON, |call| Ok(found(at_path(call)))),
+    strict("json_extract_path_text", Gives::Text, |call| Ok(plain(at_path(call)))),
+    strict("jsonb_extract_path", JSONB, |call| Ok(found(at_path(call)))),
+    strict("jsonb_extract_path_text", Gives::Text, |call| Ok(plain(at_path(call)))),
+    strict("json_array_length", Gives::Int, array_length),
+    strict("jsonb_array_length", Gives::Int, array_length),
+    strict("json_typeof", Gives::Text, |call| Ok(text(kind(&json_of(call))))),
+    strict("jsonb_typeof", Gives::Text, |call| Ok(text(kind(&json_of(call))))),
+];
+
+fn json_of(call: &Call<'_>) -> String {
+    call.text(0).unwrap_or_default()
+}
+
+/// A text that is a value of JSON.
+fn written(call: &Call<'_>) -> Result<String> {
+    let written = json_of(call);
+    if is_json(&written) {
+        return Ok(written);
+    }
+    let error = SqlError::new(SqlState::INVALID_TEXT, "invalid input syntax for type json");
+    Err(error.with_detail(written).into())
+}
+
+/// A value as `jsonb` writes it.
+fn normal(value: &str) -> String {
+    match parts_of(value) {
+        Parts::Object(members) => {
+            let mut known: BTreeMap<(usize, String), String> = BTreeMap::new();
+            for (name, value) in members {
+                let name = decoded(name);
+                known.insert((name.len(), name), normal(value));
+            }
+            let members = known.iter().map(|((_, name), value)| format!("{}: {value}", quoted(name)));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+        }
+        Parts::Array(elements) => {
+            format!("[{}]", elements.into_iter().map(normal).collect::<Vec<_>>().join(", "))
+        }
+        Parts::Plain(own) if own.starts_with('"') => quoted(&decoded(own)),
+        Parts::Plain(own) => own.to_owned(),
+    }
+}
+
+/// A text in quotes.
+fn quoted(words: &str) -> String {
+    let mut quoted = String::with_capacity(words.len() + 2);
+    quoted.push('"');
+    for letter in words.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            letter if letter < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A part of a value, as JSON.
+fn found(part: Option<String>) -> ScalarValue {
+    ScalarValue::Utf8(part)
+}
+
+/// A part of a value, as a text without quotes; NULL of JSON is that of SQL.
+fn plain(part: Option<String>) -> ScalarValue {
+    ScalarValue::Utf8(match part {
+        Some(part) if part.starts_with('"') => Some(decoded(&part)),
+        part => part.filter(|part| part != "null"),
+    })
+}
+
+/// The member of an object with a name, or the element of an array at a place, which counts from the end if it is negative.
+fn member(call: &Call<'_>) -> Option<String> {
+    let (json, key) = (json_of(call), call.value(1));
+    match (parts_of(&json), key.data_type().is_integer()) {
+        (Parts::Array(elements), true) => element(&elements, call.number(1)?),
+        (Parts::Object(members), false) => named(&members, &call.text(1)?),
+        _ => None,
+    }
+}
+
+fn named(members: &[(&str, &str)], name: &str) -> Option<String> {
+    let mut from_end = members.iter().rev();
+    from_end.find(|(own, _)| decoded(own) == name).map(|(_, value)| (*value).to_owned())
+}
+
+fn element(elements: &[&str], place: i64) -> Option<String> {
+    let count = elements.len() as i64;
+    let place = if place < 0 { place + count } else { place };
+    elements.get(usize::try_from(place).ok()?).map(|own| (*own).to_owned())
+}
+
+/// The part at the end of a path: an array of names and places, or each of them as an argument.
+fn at_path(call: &Call<'_>) -> Option<String> {
+    let path: Vec<String> = match call.value(1) {
+        ScalarValue::List(list) => {
+            let steps = list.value(0);
+            let step = |place| {
+                let step = ScalarValue::try_from_array(&steps, place).ok()?;
+                step.try_as_str().flatten().map(str::to_owned)
+            };
+            (0..steps.len()).map(step).collect::<Option<_>>()?
+        }
+        _ => (1..call.values.len()).map(|place| call.text(place)).collect::<Option<_>>()?,
+    };
+    let step = |json: String, step: &String| match parts_of(&json) {
+        Parts::Array(elements) => element(&elements, step.trim().parse().ok()?),
+        Parts::Object(members) => named(&members, step),
+        Parts::Plain(_) => None,
+    };
+    path.iter().try_fold(json_of(call), step)
+}
+
+fn array_length(call: &Call<'_>) -> Result<ScalarValue> {
+    match parts_of(&json_of(call)) {
+        Parts::Array(elements) => Ok(ScalarValue::Int32(Some(elements.len() as i32))),
+        Parts::Object(_) => refused("cannot get array length of a non-array"),
+        Parts::Plain(_) => refused("cannot get array length of a scalar"),
+    }
+}
+
+fn refused<T>(words: &str) -> Result<T> {
+    Err(SqlError::new(SqlState::INVALID_PARAMETER, words).into())
+}
+
+fn kind(json: &str) -> &'static str {
+    match parts_of(json) {
+        Parts::Object(_) => "object",
+        Parts::Array(_) => "array",
+        Parts::Plain("null") => "null",
+        Parts::Plain("true" | "false") => "boolean",
+        Parts::Plain(own) if own.starts_with('"') => "string",
+        Parts::Plain(_) => "number",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normal;
+
+    #[test]
+    fn values_are_written_as_jsonb() {
+        let cases = [
+            (r#" {"bb":1,"a" : [1,2 ], "b":{}} "#, r#"{"a": [1, 2], "b": {}, "bb": 1}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a": 2}"#),
+            (r#"["\u00e4\n\/"]"#, "[\"ä\\n/\"]"),
+            ("null", "null"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(normal(text), expected, "{text}");
+        }
+    }
+}
