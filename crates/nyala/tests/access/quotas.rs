@@ -193,9 +193,9 @@ fn bytes_are_counted_in_every_language() {
     let long = "x".repeat(2000);
     let csv = [("Content-Type", "text/csv")];
     let json = [("Content-Type", "application/json")];
-    type Way<'a> = (&'a str, Box<dyn Fn(&str) -> u16 + 'a>);
+    type Sender<'a> = (&'a str, Box<dyn Fn(&str) -> u16 + 'a>);
     let text = format!("INSERT INTO m (time, h, note) VALUES (now(), 'a', '{long}')");
-    let ways: Vec<Way<'_>> = vec![
+    let ways: Vec<Sender<'_>> = vec![
         (
             "lines",
             Box::new(|user| {
