@@ -3,7 +3,7 @@
 use crate::arithmetic::CheckArithmetic;
 use crate::asof_join::{self, FindAsofJoins, PushThroughAsofJoins};
 use crate::common_type::CommonTypes;
-use crate::dialect::{self, Casts, LateralRows, SetOperations};
+use crate::dialect::{self, Casts, GroupFrames, LateralRows, SetOperations};
 use crate::floats::CompareFloats;
 use crate::functions;
 use crate::gaps::{self, FillGaps};
@@ -99,6 +99,7 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     meanings.push(Arc::new(Casts));
     meanings.push(Arc::new(LocalTimes));
     meanings.push(Arc::new(CheckArithmetic));
+    meanings.push(Arc::new(GroupFrames));
     meanings.push(Arc::new(FindAsofJoins));
     meanings.push(Arc::new(FillGaps));
     let mut optimizations = Optimizer::new().rules;

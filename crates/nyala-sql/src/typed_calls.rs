@@ -1,7 +1,7 @@
 //! Functions that DataFusion gives values of other types: of numbers they have the type of their arguments in PostgreSQL, and
 //! `concat` shows truths by one letter.
 
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -17,6 +17,16 @@ pub(crate) fn typed(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<E
             // What it is in 64 bits has to fit.
             let whole = call.args.iter().map(|own| cast(own.clone(), DataType::Int64)).collect();
             Some(cast(call.func.call(whole), DataType::Int32))
+        }
+        // The planner gives a result the digits of its argument: before the point 0.9 has none, and behind it 1 needs none.
+        ("ceil" | "floor" | "round" | "trunc", [DataType::Decimal128(_, scale), ..]) => {
+            let number = cast(call.args[0].clone(), DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale));
+            let others = call.args[1..].iter().cloned();
+            let whole = call.func.call(std::iter::once(number).chain(others).collect());
+            Some(match &given[..] {
+                [_] => cast(whole, DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)),
+                _ => whole,
+            })
         }
         ("to_hex", [own]) if is_short(own) => {
             // A negative number has as many digits as its type.

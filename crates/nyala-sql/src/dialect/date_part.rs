@@ -159,6 +159,11 @@ impl ScalarUDFImpl for DatePart {
                 let times = times.as_primitive::<TimestampMicrosecondType>();
                 Arc::new(times.unary::<_, Float64Type>(|own| own as f64 / 1e6))
             }
+            (None, DataType::Interval(_)) if matches!(&*part, "quarter" | "qtr") => {
+                let months = self.part("month", &arguments, DataType::Int32)?.to_array(rows)?;
+                let months = months.as_primitive::<Int32Type>();
+                Arc::new(months.unary::<_, Float64Type>(|own| f64::from(own / 3 + 1)))
+            }
             _ => match years_of(&part, &given) {
                 Some(of_year) => {
                     let years = self.part("year", &arguments, DataType::Int32)?.to_array(rows)?;

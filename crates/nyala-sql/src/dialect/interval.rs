@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const SPAN: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DAYS_OF_MONTH: f64 = 30.0;
-const DAY_US: f64 = 86_400_000_000.0;
+const DAY_SECONDS: f64 = 86_400.0;
 
 /// `interval '1 day' * 1.5` and `interval '1 day' / 2`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -84,9 +84,13 @@ fn times(span: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano
     let mut days = whole(f64::from(span.days) * factor)?;
     let of_month = in_us((f64::from(span.months) * factor - f64::from(months)) * DAYS_OF_MONTH);
     let of_day = f64::from(span.days) * factor - f64::from(days) + (of_month - of_month.trunc());
+    let mut seconds = in_us(of_day * DAY_SECONDS);
+    if seconds.abs() >= DAY_SECONDS {
+        days = days.checked_add(whole(seconds / DAY_SECONDS)?)?;
+        seconds %= DAY_SECONDS;
+    }
     days = days.checked_add(whole(of_month)?)?;
-    let us = (span.nanoseconds as f64 / 1e3) * factor + in_us(of_day) * DAY_US;
-    let us = us.round();
+    let us = ((span.nanoseconds as f64 / 1e3) * factor + seconds * 1e6).round();
     // Anything longer is not of use: it would be no time of nyala.
     (us.abs() < i64::MAX as f64 / 1e3).then(|| IntervalMonthDayNano::new(months, days, us as i64 * 1_000))
 }

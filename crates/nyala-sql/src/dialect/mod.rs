@@ -13,6 +13,7 @@ mod domain;
 pub(crate) mod extract;
 mod formatted;
 mod formatted_number;
+mod group_frames;
 mod interval;
 mod lateral;
 mod lateral_limit;
@@ -27,6 +28,7 @@ mod template;
 mod text_of;
 
 pub(crate) use casts::Casts;
+pub(crate) use group_frames::GroupFrames;
 pub(crate) use interval::interval_parts;
 pub(crate) use lateral::LateralRows;
 pub(crate) use set_operation::SetOperations;

@@ -106,7 +106,7 @@ fn is_row(expression: &Expr) -> bool {
     matches!(expression, Expr::Wildcard(_) | Expr::QualifiedWildcard(..))
 }
 
-pub(super) fn folded(identifier: &Ident) -> String {
+fn folded(identifier: &Ident) -> String {
     match identifier.quote_style {
         Some(_) => identifier.value.clone(),
         None => identifier.value.to_lowercase(),

@@ -1,15 +1,12 @@
 //! Functions in FROM.
 
-use super::output_names::folded;
 use super::{function, own_name, series};
 use crate::call::{call, exact};
 use crate::influxql;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
-    TableAliasColumnDef, TableFactor, UnaryOperator, Value,
+    TableAliasColumnDef, TableFactor, Value,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
 /// Functions without the schema that they are in. The alias of `unnest(…)`, and of a function with that schema, is that of
 /// its column, too.
@@ -63,11 +60,6 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
             *alias = named;
             // Names of such tables are looked up with their quotes.
             *name = ObjectName::from(vec![Ident::new(own)]);
-            if given.iter().all(is_integer)
-                && let Some(narrow) = with_integers(factor)
-            {
-                *factor = narrow;
-            }
             return;
         }
         "generate_series" => vec![call(exact(&own), with_typed_parameters(series::of_times(given)))],
@@ -79,26 +71,6 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
     let (with_offset, with_offset_alias) = (false, None);
     let with_ordinality = *with_ordinality;
     *factor = TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality };
-}
-
-/// Whether an expression is a number that an `integer` can hold.
-fn is_integer(expression: &Expr) -> bool {
-    match expression {
-        Expr::Value(own) => matches!(&own.value, Value::Number(text, _) if text.parse::<i32>().is_ok()),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_integer(expr),
-        _ => false,
-    }
-}
-
-/// A series of integers: the planner's table has longer ones.
-fn with_integers(factor: &TableFactor) -> Option<TableFactor> {
-    let TableFactor::Table { alias: Some(alias), .. } = factor else { return None };
-    let [column] = &alias.columns[..] else { return None };
-    let column = Ident::with_quote('"', folded(&column.name));
-    let text = format!("SELECT CAST({column} AS INT) AS {column} FROM {factor}");
-    let subquery = Parser::new(&PostgreSqlDialect {}).try_with_sql(&text).ok()?.parse_query().ok()?;
-    let (lateral, sample, alias) = (false, None, Some(alias.clone()));
-    Some(TableFactor::Derived { lateral, subquery, alias, sample })
 }
 
 /// The ends of a series, which have one type: parameters get it from the others, or are whole numbers.

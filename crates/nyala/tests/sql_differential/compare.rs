@@ -60,7 +60,8 @@ fn sort(rows: &mut [Vec<Option<String>>], types: &[u32]) {
     rows.sort_by_key(|row| {
         let cells = row.iter().zip(types).map(|(cell, oid)| match (cell, *oid) {
             (Some(cell), NUMERIC | FLOAT4 | FLOAT8) => {
-                cell.parse::<f64>().map_or(cell.clone(), |number| format!("{number:.6e}"))
+                // A zero has a sign or none.
+                cell.parse::<f64>().map_or(cell.clone(), |number| format!("{:.6e}", number + 0.0))
             }
             (Some(cell), _) => format!("'{cell}"),
             (None, _) => String::new(),

@@ -30,6 +30,7 @@ use rand::rngs::SmallRng;
 use session::{Answer, Session};
 use statements::{Query, query, tables};
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 /// Queries over the same rows.
@@ -79,7 +80,9 @@ fn random_queries_have_postgresqls_answers() {
         writeln!(text, "{own}").expect("text grows");
         text
     });
-    eprintln!("seed {seed}: {queries} queries, {with_rows} with rows, {left_out} that may differ");
+    let said = format!("seed {seed}: {queries} queries, {with_rows} with rows, {left_out} that may differ\n");
+    // Not by a macro: what those print is shown of tests that fail only.
+    let _ = std::io::stderr().write_all(said.as_bytes());
     assert!(different.is_empty(), "{} of {queries} answers differ (seed {seed}):\n{text}", different.len());
     assert!(with_rows * 2 > queries, "most queries should have rows: {with_rows} of {queries}");
     assert!(left_out * 5 < queries, "few queries should be left out: {left_out} of {queries}");
