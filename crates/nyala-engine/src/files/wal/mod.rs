@@ -22,6 +22,7 @@ mod group_commit;
 mod queue;
 mod replay;
 mod segment;
+mod spare_maker;
 mod spares;
 mod stats;
 mod writer;
@@ -169,7 +170,7 @@ impl Wal {
         // Without it the log is only slower.
         let make_spares = {
             let (dir, segments) = (dir.to_path_buf(), segments.clone());
-            move || spares::run(&fs, &dir, &segments)
+            move || spare_maker::run(&fs, &dir, &segments)
         };
         let spares_thread = match options.makes_spares {
             true => std::thread::Builder::new().name("nyala-wal-spares".to_owned()).spawn(make_spares).ok(),

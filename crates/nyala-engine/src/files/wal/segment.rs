@@ -2,7 +2,7 @@
 //!
 //! A segment gets its name only when its header is on disk, so a file with the name of a segment and without a
 //! whole header is damaged. A segment that is given up is kept as a spare, because a file whose blocks were written
-//! before is synced faster than one that was only preallocated; `spares.rs` makes the ones that are missing.
+//! before is synced faster than one that was only preallocated; `spare_maker.rs` makes the ones that are missing.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! Where a change is written: into the store at once, or into a stage.
 
-use super::work::WAIT_MAX;
 use nyala_core::store::{Freshness, SnapshotRef, Stage, StoreRef, WriteBatch, WriteOutcome};
 use nyala_core::{ErrorKind, Result, before_long_work};
 use std::time::Duration;
@@ -9,6 +8,8 @@ use tokio::time::Instant;
 /// How long a statement waits, or begins anew, while memory is full, which a flush ends: as long as a batch of line protocol
 /// waits.
 pub(super) const FULL_MAX: Duration = Duration::from_secs(10);
+/// How long a statement that can begin anew waits for memory, and holds what it has.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) enum Sink {

@@ -2,7 +2,7 @@
 
 use super::do_update::CompiledUpdate;
 use super::returning::ReturnedRows;
-use super::sink::Sink;
+use super::sink::{Sink, WAIT_MAX};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::rules::{Rules, batch_of};
 use crate::session::Run;
@@ -23,9 +23,6 @@ use std::time::Duration;
 const CHUNK_ROWS: usize = 1 << 15;
 /// … or when they take so many bytes.
 const CHUNK_BYTES: usize = 8 << 20;
-
-/// How long a statement that can begin anew waits for memory, and holds what it has.
-pub(super) const WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// A change that is being executed.
 pub(super) struct Work<'a> {
