@@ -36,6 +36,7 @@ mod format;
 mod functions;
 mod gaps;
 mod influxql;
+mod interval_factor;
 mod interval_groups;
 mod interval_length;
 mod interval_text;

@@ -4,7 +4,7 @@
 //! has the same number of digits behind the point, and 38 in all: a quotient has at least 16 of them, and a product has no more
 //! than 20, unless an operand has more.
 
-use super::operator::{Numbers, Operation, out_of_range};
+use super::operation::{Numbers, Operation, out_of_range};
 use crate::error::{SqlError, SqlState};
 use arrow_array::builder::Decimal128Builder;
 use arrow_array::cast::AsArray;

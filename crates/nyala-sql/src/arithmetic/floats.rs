@@ -1,6 +1,6 @@
 //! What is wrong with results of floats: no float can hold them.
 
-use super::operator::Operation;
+use super::operation::Operation;
 use crate::error::{SqlError, SqlState};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};

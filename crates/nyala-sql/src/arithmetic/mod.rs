@@ -5,8 +5,9 @@
 
 pub(crate) mod decimals;
 mod floats;
+mod operation;
 mod operator;
 mod rule;
 
-pub(crate) use operator::out_of_range;
+pub(crate) use operation::out_of_range;
 pub(crate) use rule::{CheckArithmetic, checked};

@@ -1,52 +1,16 @@
 //! A function that stands for an operator of two numbers.
 
+use super::operation::{Numbers, Operation, out_of_range};
 use super::{decimals, floats};
-use crate::error::{SqlError, SqlState};
-use crate::type_name;
 use arrow_schema::{ArrowError, DataType};
 use datafusion::arrow::compute::kernels::numeric::{add, div, mul, sub};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr_common::datum::apply;
 
-/// The error of a number that its type cannot hold.
-pub(crate) fn out_of_range(data_type: &DataType) -> SqlError {
-    let name = type_name::of(data_type);
-    SqlError::new(SqlState::OUT_OF_RANGE, format!("{name} out of range"))
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Operation {
-    Plus,
-    Minus,
-    Times,
-    Divided,
-}
-
-/// What an operation is done with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Numbers {
-    /// Whole numbers of one type.
-    Integers,
-    /// Floats of one type.
-    Floats,
-    /// Decimals, each with its own digits.
-    Decimals,
-}
-
 impl Operation {
-    pub(super) fn of(op: Operator) -> Option<Self> {
-        match op {
-            Operator::Plus => Some(Self::Plus),
-            Operator::Minus => Some(Self::Minus),
-            Operator::Multiply => Some(Self::Times),
-            Operator::Divide => Some(Self::Divided),
-            _ => None,
-        }
-    }
-
     /// The operation, with its errors.
     pub(super) fn checked(self, numbers: Numbers, left: Expr, right: Expr) -> Expr {
         let signature = Signature::any(2, Volatility::Immutable);

@@ -1,7 +1,7 @@
 //! Where operators of integers and floats become functions: in plans whose operands have got their types.
 
 use super::floats::is_plain_divisor;
-use super::operator::{Numbers, Operation};
+use super::operation::{Numbers, Operation};
 use crate::walk::{Walk, WalkPlan};
 use arrow_schema::DataType;
 use datafusion::common::config::ConfigOptions;

@@ -29,7 +29,6 @@ mod text_of;
 
 pub(crate) use casts::Casts;
 pub(crate) use group_frames::GroupFrames;
-pub(crate) use interval::interval_parts;
 pub(crate) use lateral::LateralRows;
 pub(crate) use set_operation::SetOperations;
 pub(crate) use subquery_value::SubqueryValues;

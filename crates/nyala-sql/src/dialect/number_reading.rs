@@ -126,6 +126,7 @@ impl<'a> Reading<'a> {
                 }
                 _ => self.skip(1),
             },
+            Part::Word(Word::Currency, _) => self.skip(1),
             Part::Word(Word::Ordinal, _) => self.skip(2),
             Part::Word(..) => {}
             Part::Letter(_) => self.skip(1),

@@ -1,7 +1,7 @@
 //! `sum(…)` and `avg(…)` of intervals, whose sum is divided as PostgreSQL divides an interval.
 
-use crate::dialect::interval_parts;
 use crate::error::{SqlError, SqlState};
+use crate::interval_factor::part;
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
@@ -94,7 +94,7 @@ impl Accumulator for IntervalSum {
         let (Ok(months), Ok(days), Ok(ns)) = parts else { return Err(out_of_range().into()) };
         let sum = IntervalMonthDayNano::new(months, days, ns);
         let shown = match self.is_average {
-            true => interval_parts(sum, self.count as f64).ok_or_else(out_of_range)?,
+            true => part(sum, self.count as f64).ok_or_else(out_of_range)?,
             false => sum,
         };
         Ok(ScalarValue::IntervalMonthDayNano(Some(shown)))
