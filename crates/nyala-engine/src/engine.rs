@@ -103,8 +103,6 @@ impl Engine {
             // Segments are given up whole.
             segment_bytes: options.wal_segment_bytes.min((options.wal_bytes_max / 4).max(SEGMENT_BYTES_MIN)),
             kept_bytes: options.wal_bytes_max,
-            // Inserts were no faster with it, and the kernel counted many times the bytes as written.
-            makes_spares: false,
             queue_bytes: budget.limit_bytes() / 8,
             first_sequence: known + 1,
             progress,

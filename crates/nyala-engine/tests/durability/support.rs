@@ -211,10 +211,7 @@ impl Workload {
 
     pub(crate) fn wal(&mut self) -> &Wal {
         if self.wal.is_none() {
-            // A thread that makes spares changes the disk at any moment.
-            let makes_spares = self.seed % 2 == 1;
-            let options = WalOptions { makes_spares, ..options(self.sync, self.segment_bytes) };
-            let from = self.knowledge.lock().from;
+            let (options, from) = (options(self.sync, self.segment_bytes), self.knowledge.lock().from);
             let mut seen = BTreeSet::new();
             let (wal, report) = Wal::open(fs_ref(&self.fs), Path::new(DIR), options, from, &mut |record| {
                 seen.insert(record.sequence);

@@ -22,8 +22,6 @@ mod group_commit;
 mod queue;
 mod replay;
 mod segment;
-mod spare_maker;
-mod spares;
 mod stats;
 mod writer;
 
@@ -74,8 +72,6 @@ pub struct WalOptions {
     pub segment_bytes: u64,
     /// Bytes of segments up to which those that are given up are kept as spares.
     pub kept_bytes: u64,
-    /// Whether a thread makes the spares that are missing.
-    pub makes_spares: bool,
     /// Payload bytes that may wait to be written; more are refused with [`nyala_core::ErrorKind::Retry`].
     pub queue_bytes: u64,
     /// The lowest sequence to give out, for a log whose segments are all gone.
@@ -122,7 +118,6 @@ impl Default for WalOptions {
             sync: SyncPolicy::Always,
             segment_bytes: 64 << 20,
             kept_bytes: 128 << 20,
-            makes_spares: false,
             queue_bytes: 128 << 20,
             first_sequence: 1,
             progress: Arc::default(),
@@ -136,7 +131,6 @@ pub struct Wal {
     queue: Arc<Queue>,
     segments: Arc<Mutex<Segments>>,
     thread: Option<JoinHandle<()>>,
-    spares_thread: Option<JoinHandle<()>>,
 }
 
 impl Wal {
@@ -158,7 +152,7 @@ impl Wal {
         let (report, end) = replay::read(&fs, dir, from, visit)?;
         let next_sequence = end.next_sequence.max(options.first_sequence);
         let queue = Arc::new(Queue::new(next_sequence, options.queue_bytes));
-        let writer = Writer::open(fs.clone(), dir, &options, end, queue.counters.clone())?;
+        let writer = Writer::open(fs, dir, &options, end, queue.counters.clone())?;
         let segments = writer.segments.clone();
         let thread = std::thread::Builder::new()
             .name("nyala-wal".to_owned())
@@ -167,16 +161,7 @@ impl Wal {
                 move || group_commit::run(&queue, writer, options.sync)
             })
             .map_err(|error| Error::from(error).context("cannot start the thread of the log"))?;
-        // Without it the log is only slower.
-        let make_spares = {
-            let (dir, segments) = (dir.to_path_buf(), segments.clone());
-            move || spare_maker::run(&fs, &dir, &segments)
-        };
-        let spares_thread = match options.makes_spares {
-            true => std::thread::Builder::new().name("nyala-wal-spares".to_owned()).spawn(make_spares).ok(),
-            false => None,
-        };
-        Ok((Self { queue, segments, thread: Some(thread), spares_thread }, report))
+        Ok((Self { queue, segments, thread: Some(thread) }, report))
     }
 
     /// Submits a payload, in parts, to the log. Its sequence is known at once; it is in the log when the ticket says
@@ -279,10 +264,6 @@ impl Drop for Wal {
         self.queue.close();
         if let Some(thread) = self.thread.take() {
             // A panic there was reported there; what waited got its error from the queue.
-            let _ = thread.join();
-        }
-        self.segments.lock().demand().close();
-        if let Some(thread) = self.spares_thread.take() {
             let _ = thread.join();
         }
     }

@@ -221,7 +221,7 @@ impl Writer {
         active.last_sequence = last_sequence;
         add(&self.counters.groups, 1);
         add(&self.counters.written_bytes, bytes);
-        self.segments.lock().written(active.length);
+        self.segments.lock().set_active_bytes(active.length);
         Ok(())
     }
 
