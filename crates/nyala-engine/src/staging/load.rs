@@ -14,7 +14,7 @@ use crate::maintenance::loaded_run::LoadedRun;
 use crate::maintenance::output::WrittenRowset;
 use crate::memory::memtable::{PreparedCells, PreparedKeys, PreparedUpsert};
 use crate::memory::version::{PartitionVersion, TableVersion};
-use crate::reading::scan::presence::present;
+use crate::reading::scan::existence::existing;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{ABSENT, Column, Kind, VALUE};
 use crate::rows::merge::{RowBatch, collapse};
@@ -174,8 +174,8 @@ impl StagedRows {
         if !is_among {
             return Ok(None);
         }
-        let present = present(table, self.sequence, (0..keys.len()).map(|row| keys.get(row)))?;
-        Ok(present.into_iter().position(|is_present| is_present))
+        let exist = existing(table, self.sequence, (0..keys.len()).map(|row| keys.get(row)))?;
+        Ok(exist.into_iter().position(|exists| exists))
     }
 
     /// The load of a table.

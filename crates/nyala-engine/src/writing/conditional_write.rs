@@ -3,9 +3,9 @@
 use super::claims::{ClaimedKey, Claims};
 use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
 use crate::memory::version::TableVersion;
+use crate::reading::scan::existence::existing;
 use crate::reading::scan::lookup::newest_row;
 use crate::reading::scan::partition::PartitionReader;
-use crate::reading::scan::presence::present;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::projection::Projection;
 use hashbrown::HashMap;
@@ -154,7 +154,7 @@ impl<'a> Lookup<'a> {
     /// Whether each key has a row.
     fn exist(&mut self, keys: &PreparedKeys<'_>, encoded: &[ClaimedKey]) -> Result<Vec<bool>> {
         if !self.table.schema.is_series_keyed() {
-            return present(self.table, self.sequence, encoded.iter().map(|(_, key)| key.as_slice()));
+            return existing(self.table, self.sequence, encoded.iter().map(|(_, key)| key.as_slice()));
         }
         let table = self.table;
         (0..keys.rows).map(|row| self.exists(&RowKey::of(table, keys, row, &encoded[row].1))).collect()

@@ -5,8 +5,9 @@
 //! several must be merged ([`partition`]). Order of time sorts slices of such reads ([`time_order`], [`slices`],
 //! [`sorting`]).
 //! Other tables are merged over all their sources by key ([`keyed`]), or asked for one key ([`lookup`]) or
-//! whether many have rows ([`presence`]).
+//! whether many have rows ([`existence`]).
 
+pub(crate) mod existence;
 pub(crate) mod filter;
 mod group_rows;
 pub(crate) mod key_merge;
@@ -15,7 +16,6 @@ pub(crate) mod keyed_rows;
 pub(crate) mod lookup;
 pub(crate) mod partition;
 mod pending_batch;
-pub(crate) mod presence;
 mod scan_buffer;
 pub(crate) mod scan_spec;
 pub(crate) mod series;

@@ -14,15 +14,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// For each of some encoded keys whether it has a row, seen at a sequence.
-pub(crate) fn present<'k>(
+pub(crate) fn existing<'k>(
     table: &TableVersion,
     sequence: u64,
     keys: impl Iterator<Item = &'k [u8]>,
 ) -> Result<Vec<bool>> {
-    let mut present = Vec::new();
+    let mut exists = Vec::new();
     let mut of_partitions: BTreeMap<usize, Unknown<'k>> = BTreeMap::new();
     for (row, key) in keys.enumerate() {
-        present.push(false);
+        exists.push(false);
         if let Some(position) = table.partition_at(time_of(table, key)) {
             of_partitions.entry(position).or_default().push(key, row);
         }
@@ -31,10 +31,10 @@ pub(crate) fn present<'k>(
     for (position, mut unknown) in of_partitions {
         unknown.sort();
         let partition = &table.partitions[position];
-        unknown.look_into_memory(partition, sequence, tombstones, &mut present)?;
-        unknown.look_into_files(table, partition, tombstones, &mut present)?;
+        unknown.look_into_memory(partition, sequence, tombstones, &mut exists)?;
+        unknown.look_into_files(table, partition, tombstones, &mut exists)?;
     }
-    Ok(present)
+    Ok(exists)
 }
 
 /// Keys of a partition of which no version was found yet, each with its place among those that were asked for.
@@ -61,11 +61,11 @@ impl<'k> Unknown<'k> {
     }
 
     /// Notes what became known of each key, in order, and keeps the others.
-    fn settle(&mut self, known: Vec<Option<bool>>, present: &mut [bool]) {
+    fn settle(&mut self, known: Vec<Option<bool>>, exists: &mut [bool]) {
         let mut kept = 0;
         for (at, known) in known.into_iter().enumerate() {
             match known {
-                Some(exists) => present[self.rows[at]] = exists,
+                Some(is_row) => exists[self.rows[at]] = is_row,
                 None => {
                     (self.keys[kept], self.rows[kept]) = (self.keys[at], self.rows[at]);
                     kept += 1;
@@ -81,7 +81,7 @@ impl<'k> Unknown<'k> {
         partition: &PartitionVersion,
         sequence: u64,
         tombstones: &[Arc<Tombstone>],
-        present: &mut [bool],
+        exists: &mut [bool],
     ) -> Result<()> {
         let memtables: Vec<_> = partition.memtables().collect();
         for memtable in memtables.into_iter().rev() {
@@ -89,7 +89,7 @@ impl<'k> Unknown<'k> {
             let keyed = memtable.keyed().expect("a table not keyed by series");
             let keys = self.keys.iter().map(|sought| sought.key);
             let known = keyed.newest_exist(keys, &memtable.visibility(sequence, tombstones));
-            self.settle(known, present);
+            self.settle(known, exists);
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl<'k> Unknown<'k> {
         table: &TableVersion,
         partition: &PartitionVersion,
         tombstones: &[Arc<Tombstone>],
-        present: &mut [bool],
+        exists: &mut [bool],
     ) -> Result<()> {
         let projection = Projection::keys_only();
         for rowset in partition.rowsets.iter().rev() {
@@ -118,7 +118,7 @@ impl<'k> Unknown<'k> {
                 rowset.add_version_of(&table.schema, (key, page), &projection, &mut newest)?;
                 known[at] = newest.is_found().then(|| newest.exists());
             }
-            self.settle(known, present);
+            self.settle(known, exists);
         }
         Ok(())
     }
