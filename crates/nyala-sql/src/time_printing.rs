@@ -3,6 +3,7 @@
 //! PostgreSQL counts microseconds, and from the year 2000 on; stored times are nanoseconds since 1970. A time between
 //! two microseconds is shown as the earlier one.
 
+use nyala_core::time::{civil_date, days_since_1970};
 use nyala_exec::Zone;
 use std::io::Write;
 
@@ -28,16 +29,8 @@ pub struct Day {
 impl Day {
     /// The date that is so many days after 1970-01-01, in the proleptic Gregorian calendar.
     pub fn of_unix(days: i64) -> Self {
-        // Years begin in March here, so that a leap day ends one; 400 of them are 146 097 days.
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month_from_march = (5 * of_year + 2) / 153;
-        let day = (of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-        let month = (if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 }) as u32;
-        Self { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
+        let (year, month, day) = civil_date(days);
+        Self { year, month: month as u32, day: day as u32 }
     }
 
     /// The date, if there is such a day.
@@ -48,12 +41,7 @@ impl Day {
 
     /// Days since 1970-01-01.
     pub fn to_unix(self) -> i64 {
-        let year = self.year - i64::from(self.month <= 2);
-        let era = year.div_euclid(400);
-        let year_of_era = year.rem_euclid(400);
-        let month_from_march = i64::from(if self.month > 2 { self.month - 3 } else { self.month + 9 });
-        let of_year = (153 * month_from_march + 2) / 5 + i64::from(self.day) - 1;
-        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468
+        days_since_1970(self.year, self.month.into(), self.day.into())
     }
 
     /// The days of its month.

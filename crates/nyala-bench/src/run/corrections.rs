@@ -15,15 +15,12 @@ use crate::random::Random;
 use crate::report::progress::Progress;
 use crate::report::result::{QueryResult, RunResult, Verification};
 use crate::server::Launch;
-use crate::time::{DAY_SECONDS, Span};
 use crate::workload::cpu::CpuWorkload;
 use crate::workload::cpu::model::HostsConfig;
 use crate::workload::{BatchSize, Workload};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The length of the data for writing during deletes: longer than any run.
-const CONTINUATION_SECONDS: i64 = 365 * DAY_SECONDS;
 /// How long rows are written before each delete.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The largest value of a field; each delete takes the points of another value.
@@ -42,10 +39,7 @@ pub fn run(args: &CorrectionsArgs, launch: Launch<'_>) -> Result<RunResult> {
     result.parameters.splice(0..0, super::tsbs::parameters(&args.data));
     session.prepare_database()?;
 
-    let end = base.span.end + CONTINUATION_SECONDS / base.interval_seconds * base.interval_seconds;
-    let config = HostsConfig { span: Span { end, ..base.span }, ..base };
-    let workload = CpuWorkload::new(config, args.common.load.batch_size as usize);
-    workload.end_at(base.reports());
+    let workload = super::tsbs::continued_workload(&base, args.common.load.batch_size as usize);
     let mut loaded = session.load("base", &workload, args.common.load.rate)?;
     session.settle(&mut loaded);
     result.loads.push(loaded);

@@ -11,13 +11,7 @@ use crate::query::generator::QueryGenerator;
 use crate::query::kind::QueryKind;
 use crate::report::result::{QueryResult, RunResult};
 use crate::server::Launch;
-use crate::time::{DAY_SECONDS, Span};
-use crate::workload::cpu::CpuWorkload;
-use crate::workload::cpu::model::HostsConfig;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// The length of the data for writing during queries: longer than any run.
-const CONTINUATION_SECONDS: i64 = 365 * DAY_SECONDS;
 
 /// Runs the benchmark and returns its results.
 pub fn run(args: &MixedArgs, launch: Launch<'_>) -> Result<RunResult> {
@@ -28,10 +22,7 @@ pub fn run(args: &MixedArgs, launch: Launch<'_>) -> Result<RunResult> {
     result.parameters.splice(0..0, super::tsbs::parameters(&args.data));
     session.prepare_database()?;
 
-    let end = base.span.end + CONTINUATION_SECONDS / base.interval_seconds * base.interval_seconds;
-    let config = HostsConfig { span: Span { end, ..base.span }, ..base };
-    let workload = CpuWorkload::new(config, args.common.load.batch_size as usize);
-    workload.end_at(base.reports());
+    let workload = super::tsbs::continued_workload(&base, args.common.load.batch_size as usize);
     let mut loaded = session.load("base", &workload, None)?;
     session.settle(&mut loaded);
     let rate = match (args.full_speed, args.common.load.rate) {

@@ -12,11 +12,14 @@ use crate::query::generator::QueryGenerator;
 use crate::query::kind::{QueryKind, TSBS, TSBS_LAST_FIVE, parse_kinds};
 use crate::report::result::{LoadResult, QueryResult, RunResult};
 use crate::server::Launch;
-use crate::time::TSBS_START;
+use crate::time::{DAY_SECONDS, Span, TSBS_START};
 use crate::workload::cpu::CpuWorkload;
 use crate::workload::cpu::model::HostsConfig;
 use crate::workload::file::FileWorkload;
 use std::path::Path;
+
+/// The length of the data for writing after a load: longer than any run.
+const CONTINUATION_SECONDS: i64 = 365 * DAY_SECONDS;
 
 /// Runs the benchmark and returns its results.
 pub fn run(args: &TsbsArgs, launch: Launch<'_>) -> Result<RunResult> {
@@ -97,6 +100,14 @@ pub(super) fn config(args: &DataArgs) -> Result<HostsConfig> {
         interval_seconds: args.interval,
         seed: args.seed,
     })
+}
+
+/// The rows of a configuration, and behind them more to write while something else is measured: `end_at` says how far.
+pub(super) fn continued_workload(base: &HostsConfig, batch_size: usize) -> CpuWorkload {
+    let end = base.span.end + CONTINUATION_SECONDS / base.interval_seconds * base.interval_seconds;
+    let workload = CpuWorkload::new(HostsConfig { span: Span { end, ..base.span }, ..*base }, batch_size);
+    workload.end_at(base.reports());
+    workload
 }
 
 pub(super) fn parameters(args: &DataArgs) -> Vec<(String, String)> {

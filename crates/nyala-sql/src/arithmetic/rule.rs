@@ -2,14 +2,13 @@
 
 use super::floats::is_plain_divisor;
 use super::operation::{Numbers, Operation};
-use crate::walk::{Walk, WalkPlan};
+use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -20,10 +19,7 @@ pub(crate) struct CheckArithmetic;
 impl AnalyzerRule for CheckArithmetic {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let done = plan.changed_up_with_subqueries(&mut |node| {
-            let mut schema = merge_schema(&node.inputs());
-            if let LogicalPlan::TableScan(scan) = &node {
-                schema.merge(&scan.projected_schema);
-            }
+            let schema = read_schema(&node);
             let names = NamePreserver::new(&node);
             node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);

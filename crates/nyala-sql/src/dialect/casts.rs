@@ -3,7 +3,7 @@
 use super::{narrowed_float, text_of};
 use crate::error::SqlState;
 use crate::relation::input::{Surroundings, read};
-use crate::walk::{Walk, WalkPlan};
+use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{ArrayRef, Float64Array};
@@ -16,7 +16,6 @@ use datafusion::error::Result;
 use datafusion::functions::math::expr_fn::round;
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, cast,
@@ -35,10 +34,7 @@ impl AnalyzerRule for Casts {
         let zone = options.execution.time_zone.as_deref();
         let zone = zone.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC);
         let done = plan.changed_up_with_subqueries(&mut |node| {
-            let mut schema = merge_schema(&node.inputs());
-            if let LogicalPlan::TableScan(scan) = &node {
-                schema.merge(&scan.projected_schema);
-            }
+            let schema = read_schema(&node);
             let names = NamePreserver::new(&node);
             node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);

@@ -124,10 +124,17 @@ async fn principal(
     Ok(principal)
 }
 
+/// Who asks, and the parameters of the URL. Refuses a request of a user who is no administrator.
+pub(super) async fn administrator(context: &Context, head: &Parts) -> Result<(Principal, Params), Failure> {
+    let of_url = Params::parse(head.uri.query().unwrap_or(""));
+    let principal = authenticate(context, &of_url, head).await?;
+    require_admin(&principal)?;
+    Ok((principal, of_url))
+}
+
 /// Refuses a request of a user who is no administrator.
 pub(super) async fn check_admin(context: &Context, head: &Parts) -> Result<(), Failure> {
-    let of_url = Params::parse(head.uri.query().unwrap_or(""));
-    require_admin(&authenticate(context, &of_url, head).await?)
+    administrator(context, head).await.map(drop)
 }
 
 /// Refuses a user who is no administrator.

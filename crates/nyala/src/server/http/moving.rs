@@ -31,9 +31,7 @@ pub(super) async fn handle(
     head: &Parts,
     client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
-    let of_url = Params::parse(head.uri.query().unwrap_or(""));
-    let principal = access::authenticate(context, &of_url, head).await?;
-    access::require_admin(&principal)?;
+    let (principal, of_url) = access::administrator(context, head).await?;
     context.watch.count(head.uri.path(), &head.extensions, &principal);
     let handover = context.databases()?.handover.clone().ok_or_else(|| {
         failed(&Error::unsupported(
