@@ -25,6 +25,10 @@ const BEGINNINGS: [&str; 16] = [
 /// Parentheses that are nested deeper are refused by the parser.
 const LEVELS_MAX: usize = 1000;
 
+/// How deeply square brackets may be nested. An array has six dimensions at most, and where the parser meets the end of its own
+/// patience inside of brackets, it tries everything twice for each level.
+const BRACKETS_MAX: usize = 8;
+
 /// What was weighed between two parentheses.
 #[derive(Default)]
 struct Level {
@@ -61,16 +65,25 @@ impl Level {
     }
 }
 
-/// Refuses statements with longer chains.
+/// Refuses statements with longer chains, and with deeper brackets.
 ///
 /// # Errors
-/// Too complex (54001), at the first operator that is too many.
+/// Too complex (54001), at the first operator or bracket that is too many.
 pub(crate) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
     let mut around: Vec<Level> = Vec::new();
     let mut level = Level::default();
     // Of the levels around.
     let mut around_chains = 0;
+    let mut brackets = 0_usize;
     for TokenWithSpan { token, span } in tokens {
+        match token {
+            Token::LBracket => brackets += 1,
+            Token::RBracket => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
+        if brackets > BRACKETS_MAX {
+            return Err(too_deep(span.start));
+        }
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
                 around_chains += level.around();
@@ -127,6 +140,14 @@ fn is_text(token: &Token) -> bool {
     )
 }
 
+fn too_deep(place: Location) -> SqlError {
+    let message = format!(
+        "square brackets are nested more than {BRACKETS_MAX} levels deep at Line: {}, Column: {}",
+        place.line, place.column
+    );
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)
+}
+
 fn too_long(place: Location) -> SqlError {
     let message = format!(
         "more than {} operators, or {} AND and OR, follow each other at Line: {}, Column: {}",
@@ -170,6 +191,7 @@ mod tests {
             format!("SELECT 1{}", "::int".repeat(1000)),
             format!("SELECT * FROM t WHERE a = 1{}", " OR a = 1".repeat(1000)),
             vec!["SELECT 1"; 1000].join(" UNION ALL "),
+            format!("SELECT {}1{}", "ARRAY[".repeat(100), "]".repeat(100)),
         ] {
             assert!(is_refused(&refused), "{}", &refused[..60]);
         }

@@ -14,17 +14,22 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Exists, InList, InSubquery, ScalarFunction};
+use datafusion::logical_expr::expr::{Cast, Exists, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
-    cast, when,
+    Values, cast, when,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use std::sync::Arc;
 
 /// A number without declared digits, which has as many behind its point as a cast to `numeric` gives.
 pub(crate) const NUMERIC: DataType = DataType::Decimal128(38, 10);
+
+/// The most intervals of `greatest` and `least`: each one has all before it in it, three times.
+const INTERVALS_MAX: usize = 4;
 
 /// Gives values in one place the types that PostgreSQL gives them.
 #[derive(Debug)]
@@ -47,7 +52,10 @@ impl AnalyzerRule for CommonTypes {
                 }
             })?;
             // What stands above asks for types.
-            unified.map_data(LogicalPlan::recompute_schema)
+            unified.map_data(|node| match node {
+                LogicalPlan::Values(own) => LogicalPlanBuilder::values(with_floats(own)?)?.build(),
+                other => other.recompute_schema(),
+            })
         })?;
         Ok(done.data)
     }
@@ -90,13 +98,20 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
             Expr::Case(case) => Transformed::yes(Expr::Case(branches(case, schema)?)),
             Expr::ScalarFunction(ScalarFunction { func, args }) if let Some(name) = chooses(func.name()) => {
                 let args = alike(name, args, schema)?;
+                let is_span = |own: &Expr| matches!(own.get_type(schema), Ok(DataType::Interval(_)));
+                if matches!(func.name(), "greatest" | "least") && args.iter().any(is_span) {
+                    return Ok(Transformed::yes(chosen_interval(func.name() == "greatest", args)?));
+                }
                 Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
             }
             Expr::ScalarFunction(call) if let Some(typed) = typed_calls::typed(&call, schema)? => {
                 Transformed::yes(typed)
             }
-            Expr::InSubquery(own) if own.negated && !has_column(&own.expr)? => {
-                Transformed::yes(not_among(own)?)
+            Expr::InSubquery(own)
+                if own.negated
+                    && let Some(constant) = constant(&own.expr, schema)? =>
+            {
+                Transformed::yes(not_among(constant, own.subquery)?)
             }
             Expr::ScalarFunction(ScalarFunction { func, args })
                 if func.name() == "nullif" && args.len() == 2 =>
@@ -104,8 +119,9 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
                 let operands: [Expr; 2] = args.try_into().expect("there are two");
                 let value = operands[0].clone();
                 let [one, other] = compared("=", operands, schema)?;
-                if interval_length::is_length(&one) {
-                    // The lengths are compared, and the interval is shown.
+                let is_float = |own: &Expr| own.get_type(schema).is_ok_and(|own| own.is_floating());
+                if interval_length::is_length(&one) || is_float(&one) || is_float(&other) {
+                    // The lengths are compared, and the interval is shown. And floats have two zeros.
                     let shown = when(one.eq(other).is_not_true(), value).end()?;
                     return Ok(Transformed::yes(shown));
                 }
@@ -124,20 +140,71 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
     })
 }
 
-/// Whether an expression depends on a row.
-fn has_column(expression: &Expr) -> Result<bool> {
-    expression.any(&mut |inner| {
+/// The rows of VALUES, with columns of floats where there are floats beside decimals: the planner has made decimals of all.
+pub(crate) fn with_floats(values: Values) -> Result<Vec<Vec<Expr>>> {
+    let none = DFSchema::empty();
+    let Values { schema, values: mut rows } = values;
+    for (column, field) in
+        schema.fields().iter().enumerate().filter(|(_, field)| field.data_type().is_decimal())
+    {
+        let plain = |row: &Vec<Expr>| match row.get(column) {
+            Some(Expr::Cast(Cast { expr, field: own })) if own.data_type() == field.data_type() => {
+                (**expr).clone()
+            }
+            cell => cell.cloned().unwrap_or_default(),
+        };
+        let cells: Vec<Expr> = rows.iter().map(plain).collect();
+        if cells.iter().any(|own| own.get_type(&none).is_ok_and(|own| own.is_floating())) {
+            for (row, cell) in rows.iter_mut().zip(cells) {
+                row[column] = cast(cell, DataType::Float64);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The longest of some intervals, or the shortest: the first one of those that are as long. The planner would compare their
+/// months first.
+fn chosen_interval(is_longest: bool, intervals: Vec<Expr>) -> Result<Expr> {
+    if intervals.len() > INTERVALS_MAX {
+        let words = format!("greatest or least of more than {INTERVALS_MAX} intervals");
+        return Err(SqlError::unsupported(words).into());
+    }
+    let chosen = intervals.into_iter().map(Ok).reduce(|one, other| {
+        let (one, other): (Expr, Expr) = (one?, other?);
+        let [length, other_length] = [&one, &other].map(|own| interval_length::of(own.clone()));
+        let is_better = if is_longest { other_length.gt(length) } else { other_length.lt(length) };
+        when(one.clone().is_null(), other.clone())
+            .when(other.clone().is_null(), one.clone())
+            .when(is_better, other)
+            .otherwise(one)
+    });
+    chosen.unwrap_or_else(|| Ok(Expr::Literal(ScalarValue::Null, None)))
+}
+
+/// An expression that does not depend on a row, also if columns stand in it: `NULL & x`.
+fn constant(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let has_column = expression.any(&mut |inner| {
         Ok(matches!(inner, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_)))
-    })
+    })?;
+    match expression {
+        own if !has_column => return Ok(Some(own.clone())),
+        Expr::Column(_) => return Ok(None),
+        _ => {}
+    }
+    let context = SimplifyContext::builder().with_schema(Arc::new(schema.clone())).build();
+    let simplifier = ExprSimplifier::new(context);
+    let simplified = simplifier.coerce(expression.clone(), schema).and_then(|own| simplifier.simplify(own));
+    Ok(simplified.ok().filter(|own| matches!(own, Expr::Literal(..))))
 }
 
 /// A constant that no row of a query is equal to, as a query without rows. The planner would join by it, and leave out the rows
 /// that are NULL, with which the answer is not known.
-fn not_among(own: InSubquery) -> Result<Expr> {
-    let Subquery { subquery, outer_ref_columns, spans } = own.subquery;
+fn not_among(constant: Expr, among: Subquery) -> Result<Expr> {
+    let Subquery { subquery, outer_ref_columns, spans } = among;
     let column = subquery.schema().columns().into_iter().next().map(Expr::Column);
     let column = column.ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, "subquery has no columns"))?;
-    let is_met = column.eq(*own.expr).is_not_false();
+    let is_met = column.eq(constant).is_not_false();
     let rows = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery)).filter(is_met)?.build()?;
     let subquery = Subquery { subquery: Arc::new(rows), outer_ref_columns, spans };
     Ok(Expr::Exists(Exists { subquery, negated: true }))

@@ -7,7 +7,8 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::target::folded;
 use crate::walk::visit;
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, ObjectNamePart, Query, Statement, TableFactor, Visitor,
+    Expr, GroupByExpr, ObjectName, ObjectNamePart, OrderByKind, Query, Select, Statement, TableFactor,
+    Visitor,
 };
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -16,6 +17,10 @@ use std::ops::ControlFlow;
 const DEPTH_MAX: usize = 12;
 /// The most tables and subqueries, when each name of a WITH is replaced by its query.
 const SIZE_MAX: u64 = 4096;
+/// The most expressions of SELECT, GROUP BY and ORDER BY, and …
+const EXPRESSIONS_MAX: usize = 1664;
+/// … dimensions of an array, as in PostgreSQL.
+const DIMENSIONS_MAX: usize = 6;
 /// Functions whose arguments the planner repeats.
 const REPEATING: [&str; 4] = ["coalesce", "ifnull", "nvl", "nvl2"];
 
@@ -37,6 +42,8 @@ struct Complexity {
     /// The queries of WITH that can be named there, with their sizes.
     named: Vec<(String, u64)>,
     depth: usize,
+    /// The arrays around the place.
+    dimensions: usize,
     error: Option<SqlError>,
 }
 
@@ -65,6 +72,24 @@ impl Complexity {
         self.refuse(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_hint(hint))
     }
 
+    fn check_length(&mut self, expressions: usize) -> ControlFlow<()> {
+        if expressions <= EXPRESSIONS_MAX {
+            return ControlFlow::Continue(());
+        }
+        let message = format!("target lists can have at most {EXPRESSIONS_MAX} entries");
+        self.refuse(SqlError::new(SqlState::TOO_MANY_COLUMNS, message))
+    }
+
+    fn enter_array(&mut self) -> ControlFlow<()> {
+        self.dimensions += 1;
+        if self.dimensions <= DIMENSIONS_MAX {
+            return ControlFlow::Continue(());
+        }
+        let (own, most) = (self.dimensions, DIMENSIONS_MAX);
+        let message = format!("number of array dimensions ({own}) exceeds the maximum allowed ({most})");
+        self.refuse(SqlError::new(SqlState::LIMIT_EXCEEDED, message))
+    }
+
     fn add(&mut self, size: u64) -> ControlFlow<()> {
         let Some(around) = self.queries.last_mut() else { return ControlFlow::Continue(()) };
         around.size = around.size.saturating_add(size);
@@ -84,7 +109,17 @@ impl Visitor for Complexity {
         let tables = query.with.iter().flat_map(|with| &with.cte_tables);
         let names = tables.map(|table| folded(&table.alias.name)).collect();
         self.queries.push(Around { size: 1, names, named_before: self.named.len() });
+        if let Some(OrderByKind::Expressions(order)) = query.order_by.as_ref().map(|own| &own.kind) {
+            self.check_length(order.len())?;
+        }
         if query.with.is_some() { self.enter() } else { ControlFlow::Continue(()) }
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        if let GroupByExpr::Expressions(groups, _) = &select.group_by {
+            self.check_length(groups.len())?;
+        }
+        self.check_length(select.projection.len())
     }
 
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
@@ -115,11 +150,16 @@ impl Visitor for Complexity {
     }
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
-        if is_repeated(expression) { self.enter() } else { ControlFlow::Continue(()) }
+        match expression {
+            Expr::Array(_) => self.enter_array(),
+            expression if is_repeated(expression) => self.enter(),
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     fn post_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
         self.depth -= usize::from(is_repeated(expression));
+        self.dimensions -= usize::from(matches!(expression, Expr::Array(_)));
         ControlFlow::Continue(())
     }
 }
@@ -170,6 +210,23 @@ mod tests {
         assert_eq!(nested(40, "CASE WHEN ", "true", " THEN true END"), Ok(()));
         let many = vec!["coalesce((SELECT 1), 2)"; 100].join(", ");
         assert_eq!(checked(&format!("SELECT {many}")), Ok(()), "side by side they are not nested");
+    }
+
+    #[test]
+    fn lists_and_dimensions_have_ends() {
+        let list = |length: usize| vec!["1"; length].join(", ");
+        for text in ["SELECT #", "SELECT 1 GROUP BY #", "SELECT 1 ORDER BY #", "SELECT (SELECT #)"] {
+            assert_eq!(checked(&text.replace('#', &list(EXPRESSIONS_MAX))), Ok(()), "{text}");
+            let refused = checked(&text.replace('#', &list(EXPRESSIONS_MAX + 1))).unwrap_err();
+            assert_eq!(refused, "target lists can have at most 1664 entries", "{text}");
+        }
+        assert_eq!(nested(DIMENSIONS_MAX, "ARRAY[", "1", "]"), Ok(()));
+        let refused = nested(DIMENSIONS_MAX + 1, "ARRAY[", "1", "]").unwrap_err();
+        assert_eq!(refused, "number of array dimensions (7) exceeds the maximum allowed (6)");
+        assert_eq!(
+            checked("SELECT ARRAY[1], ARRAY[2], ARRAY[3], ARRAY[4], ARRAY[5], ARRAY[6], ARRAY[7]"),
+            Ok(())
+        );
     }
 
     #[test]

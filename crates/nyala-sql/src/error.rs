@@ -1,5 +1,7 @@
 //! Errors of statements, with PostgreSQL's codes.
 
+mod reworded;
+
 use crate::missing_functions;
 use crate::type_name;
 use arrow_schema::ArrowError;
@@ -167,6 +169,8 @@ impl SqlState {
     pub const LIMIT_EXCEEDED: Self = Self("54000");
     /// statement_too_complex
     pub const STATEMENT_TOO_COMPLEX: Self = Self("54001");
+    /// too_many_columns
+    pub const TOO_MANY_COLUMNS: Self = Self("54011");
     /// query_canceled
     pub const CANCELLED: Self = Self("57014");
     /// cannot_connect_now
@@ -329,9 +333,10 @@ impl From<DataFusionError> for SqlError {
             DataFusionError::Configuration(words) => Self::new(SqlState::INVALID_PARAMETER, words),
             other => Self::new(SqlState::INTERNAL, other.strip_backtrace()),
         };
-        if found.message.contains("zero raised to a negative power") {
-            return Self { code: SqlState::INVALID_POWER_ARGUMENT, ..found };
-        }
+        let found = match reworded::of(found) {
+            Ok(reworded) => return reworded,
+            Err(found) => found,
+        };
         if found.message.contains(SPILL_LIMIT) {
             return of_exhausted(&found.message);
         }

@@ -1,7 +1,9 @@
-//! Comparisons of floats with decimal numbers.
+//! Comparisons of floats: with decimal numbers, and of the two zeros.
 //!
 //! A number with a point is a decimal. In PostgreSQL a decimal that is compared with a float becomes a float. The planner
 //! would do the opposite, but a decimal has no place for large floats, NaN and infinities.
+//!
+//! 0 and -0 are equal. The planner groups by them rightly, but PARTITION BY has to be told.
 
 use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
@@ -10,10 +12,11 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ExprSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 
-/// Has decimals become floats where they are compared with floats.
+/// Has decimals become floats where they are compared with floats, and zeros one where they divide rows.
 #[derive(Debug)]
 pub(crate) struct CompareFloats;
 
@@ -21,7 +24,11 @@ impl AnalyzerRule for CompareFloats {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let done = plan.changed_up_with_subqueries(&mut |node| {
             let schema = read_schema(&node);
-            node.with_changed_expressions(&mut |expression| compared_as_floats(expression, &schema))
+            let names = NamePreserver::new(&node);
+            node.with_changed_expressions(&mut |own| {
+                let name = names.save(&own);
+                Ok(compared_as_floats(own, &schema)?.update_data(|own| name.restore(own)))
+            })
         })?;
         Ok(done.data)
     }
@@ -49,6 +56,20 @@ pub(crate) fn compared_as_floats(expression: Expr, schema: &DFSchema) -> Result<
                 let mut all = all_alike(all, schema).into_iter();
                 let expr = Box::new(all.next().expect("it was put in"));
                 Transformed::yes(Expr::InList(InList { expr, list: all.collect(), negated }))
+            }
+            // A negative zero is the other one, too.
+            Expr::WindowFunction(mut own) => {
+                let mut is_changed = false;
+                for part in &mut own.params.partition_by {
+                    let zero = match part.get_type(schema) {
+                        Ok(DataType::Float64) => lit(0.0_f64),
+                        Ok(DataType::Float32) => lit(0.0_f32),
+                        _ => continue,
+                    };
+                    *part = std::mem::take(part) + zero;
+                    is_changed = true;
+                }
+                Transformed::new_transformed(Expr::WindowFunction(own), is_changed)
             }
             other => Transformed::no(other),
         })

@@ -1,11 +1,22 @@
 //! Functions that are computed row by row.
 
+use crate::error::{SqlError, SqlState};
 use datafusion::common::ScalarValue;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+/// The most that the values of a function take for the rows of a batch.
+pub(crate) const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// The error of a function whose values take more than [`BATCH_BYTES_MAX`].
+pub(crate) fn too_long(function: &str) -> DataFusionError {
+    let words = format!("the values of {function} may take more than {} MiB", BATCH_BYTES_MAX >> 20);
+    SqlError::new(SqlState::LIMIT_EXCEEDED, words).into()
+}
 
 /// The values of a function. NULL for any argument is NULL if the function is strict.
 pub(crate) fn computed(
+    name: &str,
     arguments: &ScalarFunctionArgs,
     is_strict: bool,
     compute: &dyn Fn(&[ScalarValue]) -> Result<ScalarValue>,
@@ -32,6 +43,11 @@ pub(crate) fn computed(
     if arguments.number_rows == 0 {
         return Ok(ColumnarValue::Array(arrow_array::new_empty_array(data_type)));
     }
-    let values = (0..arguments.number_rows).map(row).collect::<Result<Vec<_>>>()?;
+    let mut bytes = 0;
+    let bounded = |own: Result<ScalarValue>| {
+        bytes += own.as_ref().map_or(0, ScalarValue::size);
+        if bytes > BATCH_BYTES_MAX { Err(too_long(name)) } else { own }
+    };
+    let values = (0..arguments.number_rows).map(row).map(bounded).collect::<Result<Vec<_>>>()?;
     Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
 }

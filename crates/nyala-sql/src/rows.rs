@@ -1,6 +1,7 @@
 //! The rows of an answer, and how a statement ends early.
 
 use crate::command_tag::CommandTag;
+use crate::contained::contained;
 use crate::dry_run::counted_columns;
 use crate::error::{SqlError, SqlResult};
 use crate::rewrite::named_fields;
@@ -164,10 +165,10 @@ impl Rows {
     /// What goes wrong while rows are computed. Cancelled if the statement was stopped.
     pub async fn next(&mut self) -> SqlResult<Option<RecordBatch>> {
         let Self { stream, running, .. } = self;
-        let next = async { stream.next().await.transpose() };
+        let next = contained(async { Ok(stream.next().await.transpose()?) });
         match running {
             Some(running) => running.unless_stopped(next).await,
-            None => Ok(next.await?),
+            None => next.await,
         }
     }
 }

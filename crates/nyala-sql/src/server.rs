@@ -3,7 +3,8 @@
 use crate::arithmetic::CheckArithmetic;
 use crate::asof_join::{self, FindAsofJoins, PushThroughAsofJoins};
 use crate::common_type::CommonTypes;
-use crate::dialect::{self, Casts, GroupFrames, LateralRows, SetOperations};
+use crate::dialect::{self, CallLimits, Casts, GroupFrames, LateralRows, SetOperations};
+use crate::distinct_aggregates::DistinctToGroups;
 use crate::floats::CompareFloats;
 use crate::functions;
 use crate::gaps::{self, FillGaps};
@@ -12,15 +13,17 @@ use crate::interval_groups::IntervalGroups;
 use crate::local_times::LocalTimes;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
+use crate::outer_join_filters::PushFilters;
 use crate::planner::NodePlanner;
 use crate::plans::PlanCache;
 use crate::spill::SpillSpace;
+use crate::wide_constants::CutBesideConstants;
 use crate::yielding::Yielding;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::optimizer::{Analyzer, Optimizer};
+use datafusion::optimizer::{Analyzer, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use nyala_core::env::ClockRef;
@@ -91,21 +94,28 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     let mut meanings = Analyzer::new().rules;
     // Before the planner gives operands the same type.
     meanings.insert(0, Arc::new(LateralRows));
-    meanings.insert(1, Arc::new(SetOperations));
-    meanings.insert(2, Arc::new(CommonTypes));
-    meanings.insert(3, Arc::new(CompareFloats));
-    meanings.insert(4, Arc::new(IntervalGroups));
+    // What they combine has its types, and what stands above them asks for theirs.
+    meanings.insert(1, Arc::new(CommonTypes));
+    meanings.insert(2, Arc::new(SetOperations));
+    meanings.insert(3, Arc::new(CommonTypes));
+    meanings.insert(4, Arc::new(CompareFloats));
+    meanings.insert(5, Arc::new(IntervalGroups));
     // When everything has its type.
     meanings.push(Arc::new(Casts));
     meanings.push(Arc::new(LocalTimes));
     meanings.push(Arc::new(CheckArithmetic));
     meanings.push(Arc::new(GroupFrames));
+    meanings.push(Arc::new(CallLimits));
     meanings.push(Arc::new(FindAsofJoins));
     meanings.push(Arc::new(FillGaps));
     let mut optimizations = Optimizer::new().rules;
     let conditions = optimizations.iter().position(|rule| rule.name() == "push_down_filter");
     let place = conditions.map_or(0, |place| place + 1);
     optimizations.insert(place, Arc::new(PushThroughAsofJoins));
+    let distinct: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(DistinctToGroups::default());
+    for rule in optimizations.iter_mut().filter(|rule| rule.name() == distinct.name()) {
+        *rule = distinct.clone();
+    }
     let builder = SessionStateBuilder::new_with_default_features()
         .with_analyzer_rules(meanings)
         .with_optimizer_rules(optimizations)
@@ -120,10 +130,15 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     planner
 });
 
-/// The planner's own rules, and that joins pause.
+/// The planner's own rules, that joins pause, and that long constants have room.
 fn usual_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
+    let filters: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(PushFilters::default());
+    for rule in rules.iter_mut().filter(|rule| rule.name() == filters.name()) {
+        *rule = filters.clone();
+    }
     rules.push(Arc::new(Yielding));
+    rules.push(Arc::new(CutBesideConstants));
     rules
 }
 

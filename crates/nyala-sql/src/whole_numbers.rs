@@ -4,6 +4,7 @@
 //! This is done just after a statement was planned, when every literal still is one that somebody wrote: values of parameters
 //! and what the optimiser computes keep their types. The types of everything that stands above follow.
 
+use crate::common_type::{unified, with_floats};
 use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
 use datafusion::catalog::cte_worktable::CteWorkTable;
@@ -16,7 +17,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::TableScanBuilder;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, RecursiveQuery, Subquery,
-    TableScan, Values, cast,
+    TableScan, cast,
 };
 use std::sync::Arc;
 
@@ -35,6 +36,11 @@ pub(crate) fn narrowed_expression(expression: Expr, schema: &DFSchema) -> Result
         Ok(match inner {
             Expr::Literal(ScalarValue::Int64(Some(number)), metadata) if let Some(own) = fitting(number) => {
                 Transformed::yes(Expr::Literal(ScalarValue::Int32(Some(own)), metadata))
+            }
+            // The number is negated as it is read: `-(-2147483648)` is none that an `integer` can hold.
+            Expr::Negative(own) if let Some(number) = negated(&own) => {
+                let own = fitting(number).map_or(ScalarValue::Int64(Some(number)), |own| own.into());
+                Transformed::new(Expr::Literal(own, None), true, TreeNodeRecursion::Jump)
             }
             // `count(*)` is this to the planner.
             Expr::AggregateFunction(own) if own.func.name() == "count" && is_one(&own.params.args) => {
@@ -70,6 +76,14 @@ pub(crate) fn narrowed_expression(expression: Expr, schema: &DFSchema) -> Result
 
 fn fitting(number: i64) -> Option<i32> {
     i32::try_from(number).ok()
+}
+
+/// A literal with the other sign.
+fn negated(own: &Expr) -> Option<i64> {
+    match own {
+        Expr::Literal(ScalarValue::Int64(Some(number)), _) => number.checked_neg(),
+        _ => None,
+    }
 }
 
 /// Whether an expression is a literal that is an `integer`.
@@ -113,19 +127,16 @@ fn narrowed_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match node {
         // The numbers of rows are none of SQL's values.
         LogicalPlan::Limit(_) => Ok(Transformed::no(node)),
-        LogicalPlan::Values(Values { values, schema }) => {
-            let none = DFSchema::empty();
+        LogicalPlan::Values(own) => {
+            let columns = 0..own.schema.fields().len();
+            let values = with_floats(own)?;
             let is_short: Vec<bool> =
-                (0..schema.fields().len()).map(|column| holds_integers(&values, column)).collect();
-            let row = |row: Vec<Expr>| -> Result<Vec<Expr>> {
-                let cells = row.into_iter().zip(&is_short);
-                cells
-                    .map(|(own, is_short)| match own {
-                        Expr::Cast(Cast { expr, .. }) if *is_short => Ok(cast(*expr, DataType::Int32)),
-                        own => Ok(narrowed_expression(own, &none)?.data),
-                    })
-                    .collect()
+                columns.map(|column| holds_integers(&values, column)).collect::<Result<_>>()?;
+            let cell = |(own, is_short): (Expr, &bool)| match uncast(&own) {
+                inner if *is_short && *inner != own => Ok(cast(inner.clone(), DataType::Int32)),
+                _ => narrowed_cell(own),
             };
+            let row = |row: Vec<Expr>| row.into_iter().zip(&is_short).map(cell).collect::<Result<Vec<_>>>();
             let values = values.into_iter().map(row).collect::<Result<Vec<_>>>()?;
             Ok(Transformed::yes(LogicalPlanBuilder::values(values)?.build()?))
         }
@@ -145,21 +156,41 @@ fn narrowed_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// Whether a column of VALUES is `bigint` only because the planner took literals for that: it has cast what stands beside them.
-fn holds_integers(rows: &[Vec<Expr>], column: usize) -> bool {
-    let none = DFSchema::empty();
-    let is_cast = |own: &Expr| match own {
+/// A cell of VALUES without the cast to `bigint` that the planner has added for what stands above and below it.
+fn uncast(cell: &Expr) -> &Expr {
+    match cell {
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Int64 => {
-            let inner = expr.get_type(&none);
-            inner.is_ok_and(|own| {
+            let inner = expr.get_type(&DFSchema::empty());
+            let is_added = inner.is_ok_and(|own| {
                 matches!(own, DataType::Int16 | DataType::Int32 | DataType::Utf8 | DataType::Null)
-            })
+            });
+            if is_added { expr } else { cell }
         }
-        _ => false,
-    };
-    let mut cells = rows.iter().filter_map(|row| row.get(column));
-    let has_literal = rows.iter().filter_map(|row| row.get(column)).any(is_short_literal);
-    has_literal && cells.all(|own| is_short_literal(own) || is_cast(own))
+        _ => cell,
+    }
+}
+
+/// A cell of VALUES with the type that it has in PostgreSQL.
+fn narrowed_cell(cell: Expr) -> Result<Expr> {
+    let none = DFSchema::empty();
+    let narrowed = narrowed_expression(cell, &none)?.data;
+    Ok(unified(narrowed, &none)?.data)
+}
+
+/// Whether a column of VALUES is `bigint` only because the planner took literals for that.
+fn holds_integers(rows: &[Vec<Expr>], column: usize) -> Result<bool> {
+    let none = DFSchema::empty();
+    let mut has_integer = false;
+    for cell in rows.iter().filter_map(|row| row.get(column)) {
+        let inner = uncast(cell);
+        match narrowed_cell(inner.clone())?.get_type(&none)? {
+            DataType::Int32 => has_integer = true,
+            DataType::Int16 | DataType::Null => {}
+            DataType::Utf8 if inner != cell => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(has_integer)
 }
 
 /// A subquery, whose columns of the query around it may have got other types.

@@ -2,9 +2,11 @@
 
 use super::operation::{Numbers, Operation, out_of_range};
 use super::{decimals, floats};
+use crate::unknown_bounds;
 use arrow_schema::{ArrowError, DataType};
 use datafusion::arrow::compute::kernels::numeric::{add, div, mul, sub};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -52,6 +54,10 @@ impl ScalarUDFImpl for Checked {
             (Numbers::Decimals, [left, right]) => decimals::result_type(self.operation, left, right),
             _ => given[0].clone(),
         })
+    }
+
+    fn evaluate_bounds(&self, given: &[&Interval]) -> Result<Interval> {
+        unknown_bounds::of(self, given)
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

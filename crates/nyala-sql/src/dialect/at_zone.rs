@@ -1,6 +1,7 @@
 //! `time AT TIME ZONE 'Europe/Berlin'`: of a moment it is what clocks there show, of what clocks there show the moment.
 
 use crate::clocks::{utc_ns, zone_named};
+use crate::unknown_bounds;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray};
@@ -9,6 +10,7 @@ use chrono::{DateTime, Utc};
 use datafusion::arrow::compute::cast;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use std::sync::Arc;
 
@@ -48,6 +50,10 @@ impl ScalarUDFImpl for AtZone {
             // A text without a type means a moment, too.
             _ => CLOCK,
         })
+    }
+
+    fn evaluate_bounds(&self, given: &[&Interval]) -> Result<Interval> {
+        unknown_bounds::of(self, given)
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

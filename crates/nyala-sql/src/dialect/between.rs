@@ -1,9 +1,11 @@
 //! The time between two times: an interval of days and hours, where DataFusion gives a number of nanoseconds.
 
 use super::date_part::span_between;
+use crate::unknown_bounds;
 use arrow_schema::{DataType, IntervalUnit};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -29,6 +31,10 @@ impl ScalarUDFImpl for Between {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::Interval(IntervalUnit::MonthDayNano))
+    }
+
+    fn evaluate_bounds(&self, given: &[&Interval]) -> Result<Interval> {
+        unknown_bounds::of(self, given)
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -74,7 +74,12 @@ fn changed(expression: Expr, schema: &DFSchema, zone: Tz) -> Result<Transformed<
     if *field.data_type() == DataType::Float32 && given == Some(DataType::Float64) {
         return Ok(Transformed::yes(narrowed_float::of(*expr)));
     }
-    let is_whole = |own: &Expr| matches!(own, Expr::ScalarFunction(ScalarFunction { func, .. }) if func.name() == "float::whole" || func.name() == "round");
+    let is_whole = |own: &Expr| match own {
+        Expr::ScalarFunction(own) => {
+            matches!((own.func.name(), own.args.len()), ("float::whole" | "round", 1))
+        }
+        _ => false,
+    };
     if !field.data_type().is_integer() || is_whole(&expr) {
         return Ok(Transformed::no(Expr::Cast(Cast { expr, field })));
     }

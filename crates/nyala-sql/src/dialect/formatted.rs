@@ -88,7 +88,7 @@ impl ScalarUDFImpl for Formatted {
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         if self.name() == "to_char" && arguments.arg_fields[0].data_type().is_numeric() {
             let numbers = RefCell::new(Numbers::default());
-            return computed(&arguments, true, &|values| {
+            return computed(self.name(), &arguments, true, &|values| {
                 let pattern = values[1].try_as_str().flatten().unwrap_or_default();
                 Ok(ScalarValue::Utf8(Some(numbers.borrow_mut().text(&values[0], pattern)?)))
             });

@@ -1,12 +1,14 @@
 //! `*` and `/` of an interval and a number.
 
 use crate::interval_factor::times;
+use crate::unknown_bounds;
 use arrow_array::builder::IntervalMonthDayNanoBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, IntervalMonthDayNanoType};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, IntervalUnit};
 use datafusion::error::Result;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use std::sync::Arc;
 
@@ -37,6 +39,10 @@ impl ScalarUDFImpl for Times {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(SPAN)
+    }
+
+    fn evaluate_bounds(&self, given: &[&Interval]) -> Result<Interval> {
+        unknown_bounds::of(self, given)
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -7,6 +7,7 @@
 
 pub(crate) mod at_zone;
 mod between;
+mod call_limits;
 mod casts;
 mod date_part;
 mod domain;
@@ -27,6 +28,7 @@ mod subquery_value;
 mod template;
 mod text_of;
 
+pub(crate) use call_limits::CallLimits;
 pub(crate) use casts::Casts;
 pub(crate) use group_frames::GroupFrames;
 pub(crate) use lateral::LateralRows;

@@ -55,7 +55,7 @@ impl ScalarUDFImpl for ToNumber {
         let DataType::Decimal128(precision, scale) = *arguments.return_field.data_type() else {
             return Err(SqlError::new(SqlState::INTERNAL, "to_number gives decimals").into());
         };
-        computed(&arguments, true, &|values| {
+        computed(self.name(), &arguments, true, &|values| {
             let text = |place: usize| values[place].try_as_str().flatten().unwrap_or_default();
             let digits = Reading::of(&NumberTemplate::of(text(1))?, text(0));
             let number = Written::read(&digits).and_then(|own| own.scaled(scale.unsigned_abs()));

@@ -3,6 +3,7 @@
 
 use super::converted::{Converted, WIDE, is_whole, retyped};
 use super::interval_sum::{self, IntervalSum, SPAN};
+use super::moving_sum::MovingSum;
 use crate::arithmetic::decimals::QUOTIENT_SCALE;
 use crate::error::{SqlError, SqlState};
 use crate::type_name;
@@ -132,6 +133,13 @@ impl AggregateUDFImpl for Average {
         let inner =
             self.inner.create_groups_accumulator(AccumulatorArgs { return_field, expr_fields, ..of })?;
         Ok(Box::new(Converted { inner, shown: rounded, data_type }))
+    }
+
+    fn create_sliding_accumulator(&self, of: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match of.expr_fields[0].data_type() {
+            DataType::Float64 if !of.is_distinct => Ok(MovingSum::of(true, DataType::Float64)),
+            _ => self.accumulator(of),
+        }
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {

@@ -4,10 +4,13 @@ mod avg;
 mod converted;
 mod digests;
 mod first_last;
+mod guarded;
 mod interval_sum;
 mod intervals;
+mod moving_sum;
 mod numbers;
 mod ordered_set;
+mod padding;
 mod patterns;
 mod plain;
 mod sum;
@@ -33,8 +36,15 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udaf(Arc::new(AggregateUDF::from(avg::Average::default())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(ordered_set::OrderedSet::mode())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(ordered_set::OrderedSet::percentile())))?;
-    let plain = [digests::FUNCTIONS, intervals::FUNCTIONS, numbers::FUNCTIONS, patterns::FUNCTIONS];
-    plain.into_iter().try_for_each(|functions| plain::register(state, functions))
+    let plain = [
+        digests::FUNCTIONS,
+        intervals::FUNCTIONS,
+        numbers::FUNCTIONS,
+        padding::FUNCTIONS,
+        patterns::FUNCTIONS,
+    ];
+    plain.into_iter().try_for_each(|functions| plain::register(state, functions))?;
+    guarded::register(state)
 }
 
 /// The buckets that a call with constant arguments divides its second argument into; `None` if it is another function, or

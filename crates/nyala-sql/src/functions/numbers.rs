@@ -11,6 +11,12 @@ pub(super) static FUNCTIONS: &[PlainFunction] = &[
         Kind::Int,
         width_bucket,
     ),
+    immutable("exp", ANGLE, Kind::Float, |call| {
+        let own = call.float(0);
+        in_range(own.exp(), own.is_finite())
+    }),
+    immutable("power", &[&[Kind::Float, Kind::Float]], Kind::Float, power),
+    immutable("pow", &[&[Kind::Float, Kind::Float]], Kind::Float, power),
     immutable("sind", ANGLE, Kind::Float, |call| Ok(float(sine(finite(call)?)))),
     immutable("cosd", ANGLE, Kind::Float, |call| Ok(float(sine(finite(call)?.rem_euclid(360.0) + 90.0)))),
     immutable("tand", ANGLE, Kind::Float, |call| Ok(float(tangent(finite(call)?)))),
@@ -27,6 +33,28 @@ const ANGLE: &[&[Kind]] = &[&[Kind::Float]];
 
 fn float(own: f64) -> ScalarValue {
     ScalarValue::Float64(Some(own))
+}
+
+/// A result that is neither too large nor too small; what is computed from numbers that are not finite may be either.
+fn in_range(own: f64, is_of_finite: bool) -> SqlResult<ScalarValue> {
+    let words = match own {
+        own if own.is_infinite() && is_of_finite => "value out of range: overflow",
+        0.0 if is_of_finite => "value out of range: underflow",
+        own => return Ok(float(own)),
+    };
+    Err(SqlError::new(SqlState::OUT_OF_RANGE, words))
+}
+
+fn power(call: &Call<'_>) -> SqlResult<ScalarValue> {
+    let (base, exponent) = (call.float(0), call.float(1));
+    let refused = |words| Err(SqlError::new(SqlState::INVALID_POWER_ARGUMENT, words));
+    if base == 0.0 && exponent < 0.0 {
+        return refused("zero raised to a negative power is undefined");
+    }
+    if base < 0.0 && exponent.is_finite() && exponent.fract() != 0.0 {
+        return refused("a negative number raised to a non-integer power yields a complex result");
+    }
+    in_range(base.powf(exponent), base.is_finite() && exponent.is_finite() && base != 0.0)
 }
 
 /// An angle in degrees. Those of whole degrees have no digits that come from computing them.
@@ -52,14 +80,15 @@ fn within_one(call: &Call<'_>) -> SqlResult<f64> {
 
 /// The sine of an angle in degrees, exact where it is a half or a whole.
 fn sine(degrees: f64) -> f64 {
-    let degrees = degrees.rem_euclid(360.0);
-    let (sign, degrees) = if degrees >= 180.0 { (-1.0, degrees - 180.0) } else { (1.0, degrees) };
+    // Small angles keep their digits.
+    let (sign, degrees) = (degrees.signum(), degrees.abs() % 360.0);
+    let (sign, degrees) = if degrees >= 180.0 { (-sign, degrees - 180.0) } else { (sign, degrees) };
     let degrees = if degrees > 90.0 { 180.0 - degrees } else { degrees };
-    match degrees {
-        0.0 => 0.0,
-        30.0 => sign * 0.5,
-        90.0 => sign,
-        own => sign * own.to_radians().sin(),
+    // The known sines are divided out, as PostgreSQL does it.
+    let one_minus_cosine = |degrees: f64| 1.0 - degrees.to_radians().cos();
+    sign * match degrees <= 30.0 {
+        true => degrees.to_radians().sin() / 30.0_f64.to_radians().sin() / 2.0,
+        false => 1.0 - one_minus_cosine(90.0 - degrees) / one_minus_cosine(60.0) / 2.0,
     }
 }
 

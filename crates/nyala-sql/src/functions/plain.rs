@@ -3,11 +3,13 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::row_wise::computed;
 use crate::type_name;
+use crate::unknown_bounds;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -129,10 +131,14 @@ impl ScalarUDFImpl for Planned {
         Ok(self.of.gives.data_type(&DataType::Null))
     }
 
+    fn evaluate_bounds(&self, given: &[&Interval]) -> Result<Interval> {
+        unknown_bounds::of(self, given)
+    }
+
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let zone = arguments.config_options.execution.time_zone.as_deref();
         let zone = zone.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC);
-        computed(&arguments, true, &|values| Ok((self.of.compute)(&Call { values, zone })?))
+        computed(self.name(), &arguments, true, &|values| Ok((self.of.compute)(&Call { values, zone })?))
     }
 }
 

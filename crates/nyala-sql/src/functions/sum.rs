@@ -4,6 +4,7 @@
 
 use super::converted::{Converted, WIDE, is_whole, retyped};
 use super::interval_sum::{self, IntervalSum, SPAN};
+use super::moving_sum::MovingSum;
 use crate::arithmetic::out_of_range;
 use crate::error::{SqlError, SqlState};
 use crate::type_name;
@@ -123,6 +124,9 @@ impl AggregateUDFImpl for CheckedSum {
         }
         if *of.return_type() == SPAN {
             return IntervalSum::of(false, false);
+        }
+        if of.expr_fields[0].data_type().is_floating() {
+            return Ok(MovingSum::of(false, of.return_type().clone()));
         }
         let Some(wide) = wide(of.expr_fields[0].data_type()) else {
             return self.inner.create_sliding_accumulator(of);

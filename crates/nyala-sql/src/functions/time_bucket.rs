@@ -6,12 +6,14 @@
 use super::{interval, time_ns};
 use crate::buckets::{Buckets, zone_of};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::unknown_bounds;
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use std::sync::Arc;
@@ -97,6 +99,10 @@ impl ScalarUDFImpl for TimeBucket {
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         Ok(inputs[1].sort_properties)
+    }
+
+    fn evaluate_bounds(&self, given: &[&Interval]) -> Result<Interval> {
+        unknown_bounds::of(self, given)
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

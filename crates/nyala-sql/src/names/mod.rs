@@ -15,6 +15,7 @@ use crate::server::SqlServer;
 use crate::system_catalog::{
     self, INFORMATION_SCHEMA, MAINTENANCE_DATABASE, PG_CATALOG, SystemSchema, Viewer,
 };
+use crate::wide_constants::BATCH_ROWS;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
@@ -40,8 +41,6 @@ pub(crate) const SEARCHED: &str = "\u{0}searched";
 pub(crate) const CHANGED: &str = "\u{0}changed";
 /// How deeply views may stand on views.
 const VIEW_DEPTH_MAX: usize = 32;
-/// Rows of a batch of an answer.
-const BATCH_ROWS: usize = 8192;
 /// What is read ahead of a merge of sorted rows. DataFusion's own limit is larger than the memory of a statement.
 const READ_AHEAD_BYTES: usize = 4 << 20;
 /// Merging sorted rows that are on the disk takes memory, which is reserved: this part (1/16) of that of a statement, …
@@ -89,6 +88,8 @@ impl DatabaseNames {
         options.sql_parser.collect_spans = true;
         // A number with a point is a decimal: 0.1 + 0.2 = 0.3.
         options.sql_parser.parse_float_as_decimal = true;
+        // The physical planner takes `x IS TRUE` for something that may be NULL, and the logical one does not.
+        options.execution.skip_physical_aggregate_schema_check = true;
         options.execution.time_zone = Some(self.zone.clone());
         let reserved = self.server.statement_bytes / MERGE_SHARE;
         options.execution.sort_spill_reservation_bytes = reserved.min(MERGE_BYTES_MAX);

@@ -17,6 +17,15 @@ pub(super) fn rewrite(expression: &mut Expr) {
     if let Some(elem) = array_elements(right) {
         // The text of an array, which has no type of its own.
         **right = Expr::Array(Array { elem, named: true });
+    }
+    if let Expr::Array(array) = &**right {
+        let is_list = !array.elem.is_empty() && !array.elem.iter().any(|own| matches!(own, Expr::Array(_)));
+        let negated = matches!((is_any, &*op), (false, BinaryOperator::NotEq));
+        if is_list && (negated || matches!((is_any, &*op), (true, BinaryOperator::Eq))) {
+            // Elements may be NULL, which the planner forgets.
+            let (expr, list) = (left.clone(), array.elem.clone());
+            *expression = Expr::InList { expr, list, negated };
+        }
         return;
     }
     let Expr::Subquery(query) = &mut **right else { return };

@@ -30,6 +30,7 @@ use run::{Planning, Run, ToPlan};
 
 use crate::awaited::Awaited;
 use crate::command_tag::CommandTag;
+use crate::contained::contained;
 use crate::copy::CopyForm;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::DatabaseNames;
@@ -199,7 +200,8 @@ impl Session {
             self.check_not_failed(&statement)?;
             self.learn_grants()?;
             let text = statement.text.clone();
-            let prepared = pin!(self.try_prepare(statement, types)).instrument(span!("plan")).await;
+            let prepared =
+                pin!(contained(self.try_prepare(statement, types))).instrument(span!("plan")).await;
             self.noted(&text, prepared)
         })
     }
@@ -284,7 +286,8 @@ impl Session {
             self.check_not_failed(&prepared.statement)?;
             self.learn_grants()?;
             self.end_series_before(prepared).await?;
-            let executed = pin!(self.try_execute(prepared, values.into())).instrument(span!("execute")).await;
+            let executed = contained(self.try_execute(prepared, values.into()));
+            let executed = pin!(executed).instrument(span!("execute")).await;
             self.noted(&prepared.statement.text, executed)
         })
     }
@@ -383,6 +386,10 @@ impl Session {
     fn noted<T>(&mut self, text: &str, done: SqlResult<T>) -> SqlResult<T> {
         if let Err(error) = &done {
             self.fail_transaction();
+            if error.code == SqlState::INTERNAL {
+                // What a fault left half done is not used again.
+                self.state = None;
+            }
             if error.code == SqlState::INSUFFICIENT_PRIVILEGE {
                 (self.server.denied)(self.principal.user_name(), self.client, text, &error.message);
             }

@@ -7,6 +7,7 @@ use crate::measurement::{SampleValues, is_of_measurements};
 use crate::plans::{Found, KnownPlan, Reused, check_only_reads, parameterized, tables_of};
 use crate::server::SqlServer;
 use crate::statement::Statement;
+use crate::wide_constants::has_long_constants;
 use arrow_schema::DataType;
 use datafusion::execution::SessionState;
 use nyala_db::users::Principal;
@@ -81,6 +82,10 @@ pub(crate) async fn make(
     state.config_mut().set_extension(Arc::new(SampleValues(samples)));
     let planned = state.query_planner().create_physical_plan(plan, state).await;
     state.config_mut().set_extension(Arc::new(SampleValues(Vec::new())));
+    if planned.as_ref().is_ok_and(has_long_constants) {
+        server.plans.insert_never(context, shape);
+        return Ok(None);
+    }
     let reused = match planned {
         Ok(physical) if is_of_measurements(&physical) => Reused::Physical(physical),
         _ => Reused::Logical(plan.clone()),

@@ -7,6 +7,7 @@ use crate::plan_parameters::with_values;
 use crate::plans::renewed;
 use crate::rows::Running;
 use crate::statement::Statement;
+use crate::wide_constants::batch_rows;
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
@@ -92,10 +93,11 @@ impl Session {
                 (plan, state.config().clone())
             }
         };
+        let config = config.with_extension(execution).with_batch_size(batch_rows(&plan)?);
         let task = Arc::new(TaskContext::new(
             None,
             String::new(),
-            config.with_extension(execution),
+            config,
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),

@@ -66,7 +66,8 @@ fn sort(rows: &mut [Vec<Option<String>>], types: &[u32]) {
             (Some(cell), _) => format!("'{cell}"),
             (None, _) => String::new(),
         });
-        cells.collect::<Vec<_>>()
+        // Where rounded numbers are the same, what they are rounded from decides.
+        (cells.collect::<Vec<_>>(), row.clone())
     });
 }
 

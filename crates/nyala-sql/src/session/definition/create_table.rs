@@ -32,6 +32,18 @@ pub(super) struct NewTable {
     storage: Storage,
 }
 
+/// The most columns of a table, as in PostgreSQL.
+const COLUMNS_MAX: usize = 1600;
+
+/// Refuses a table with too many columns.
+pub(super) fn check_count(columns: usize) -> SqlResult<()> {
+    if columns <= COLUMNS_MAX {
+        return Ok(());
+    }
+    let message = format!("tables can have at most {COLUMNS_MAX} columns");
+    Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message))
+}
+
 impl Session {
     pub(super) async fn create_table(&mut self, create: &CreateTable) -> SqlResult<CommandTag> {
         let place = self.writable_place(&create.name)?;
@@ -121,6 +133,7 @@ impl NewTable {
             let message = format!("column \"{}\" specified more than once", column.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
+        check_count(self.columns.len() + 1)?;
         self.columns.push(column);
         Ok(())
     }

@@ -180,7 +180,7 @@ impl ScalarUDFImpl for CatalogFunction {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let objects: OnceCell<Objects> = OnceCell::new();
-        computed(&arguments, self.of.is_strict, &|values| {
+        computed(self.name(), &arguments, self.of.is_strict, &|values| {
             (self.of.compute)(&Call { viewer: &self.viewer, values, objects: &objects })
         })
     }

@@ -3,6 +3,7 @@
 use super::call::{Call, bool, text};
 use super::{Function, Gives, strict, tolerant};
 use crate::error::{SqlError, SqlState};
+use crate::row_wise::{BATCH_BYTES_MAX, too_long};
 use arrow_array::{Array, ArrayRef, Int32Array, ListArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
@@ -139,6 +140,10 @@ fn joined(call: &Call<'_>) -> Result<ScalarValue> {
         return Ok(ScalarValue::Null);
     }
     let parts = elements(&list.value(0), call.text(2).as_deref())?;
+    let bytes: usize = parts.iter().map(|own| own.len() + between.len()).sum();
+    if bytes > BATCH_BYTES_MAX {
+        return Err(too_long("array_to_string"));
+    }
     Ok(text(parts.join(&between)))
 }
 

@@ -8,7 +8,7 @@ use crate::expression::parsed;
 use crate::relation::declared_type::declared_type;
 use crate::relation::input::Surroundings;
 use crate::relation::literal::{datum, is_literal};
-use crate::session::definition::create_table::{columns_in, refused_constraint, with_check};
+use crate::session::definition::create_table::{check_count, columns_in, refused_constraint, with_check};
 use crate::session::definition::new_column::NewColumn;
 use crate::target::{check_name, folded};
 use datafusion::sql::sqlparser::ast::{
@@ -215,6 +215,7 @@ impl<'a> Actions<'a> {
         if new.key.is_some() {
             return Err(self.refused_key());
         }
+        check_count(self.altered.table.columns.len() + 1)?;
         let source = match &new.definition.default {
             None => Source::Null,
             Some(text) => Source::Default(text.clone()),

@@ -1,0 +1,165 @@
+//! Long values: a constant stands in each row of a batch, and takes the memory for that. Where constants are long, or functions
+//! make long texts, batches have fewer rows.
+
+use arrow_array::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::TryStreamExt;
+use std::fmt;
+use std::sync::Arc;
+
+/// The most rows of a batch.
+pub(crate) const BATCH_ROWS: usize = 8192;
+/// What the constants of a batch may take.
+const BATCH_BYTES: usize = 32 << 20;
+
+/// How many rows the batches of a plan may have.
+pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<usize> {
+    let mut rows = BATCH_ROWS;
+    plan.apply(|node| {
+        rows = rows.min(rows_beside_constants(&**node)?);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(rows)
+}
+
+/// Whether batches of a plan have fewer rows. Then the plan takes more memory, too, than one that is kept should.
+pub(crate) fn has_long_constants(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    batch_rows(plan).is_ok_and(|rows| rows < BATCH_ROWS)
+}
+
+/// Functions whose texts are as long as a number says, and …
+const LENGTHENING: [&str; 3] = ["lpad", "repeat", "rpad"];
+/// … how many rows they are computed for at once.
+const LENGTHENED_ROWS: usize = 256;
+
+/// How many rows of a batch the constants have room for that a node computes with.
+fn rows_beside_constants(node: &dyn ExecutionPlan) -> Result<usize> {
+    let (mut bytes, mut most) = (0, BATCH_ROWS);
+    node.apply_expressions(&mut |expression: &Arc<dyn PhysicalExpr>| {
+        expression.apply(|inner| {
+            if let Some(constant) = inner.downcast_ref::<Literal>() {
+                bytes += constant.value().size() - size_of::<ScalarValue>();
+            }
+            if let Some(call) = inner.downcast_ref::<ScalarFunctionExpr>()
+                && LENGTHENING.contains(&call.name())
+            {
+                most = LENGTHENED_ROWS;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok((BATCH_BYTES / bytes.max(1)).clamp(1, most))
+}
+
+/// The rule that puts a node that cuts batches under each node with long constants.
+#[derive(Debug)]
+pub(crate) struct CutBesideConstants;
+
+impl PhysicalOptimizerRule for CutBesideConstants {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan_rows = batch_rows(&plan)?;
+        if plan_rows == BATCH_ROWS {
+            return Ok(plan);
+        }
+        let cut = |node: Arc<dyn ExecutionPlan>| {
+            let node: Arc<dyn ExecutionPlan> = match node.downcast_ref::<FilterExec>() {
+                // It would gather more again.
+                Some(filter) => Arc::new(filter.with_batch_size(plan_rows)?),
+                None => node,
+            };
+            let rows = rows_beside_constants(&*node)?;
+            if rows == BATCH_ROWS || node.children().is_empty() {
+                return Ok(Transformed::no(node));
+            }
+            let children = node.children().into_iter().cloned();
+            let children = children.map(|input| Arc::new(CutExec { input, rows }) as Arc<dyn ExecutionPlan>);
+            let children = children.collect();
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Ok(Transformed::yes(node.replace_children(children, options)?))
+        };
+        plan.transform_up(cut).data()
+    }
+
+    fn name(&self) -> &str {
+        "cut_beside_constants"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Cuts batches into shorter ones.
+#[derive(Debug, Clone)]
+struct CutExec {
+    input: Arc<dyn ExecutionPlan>,
+    rows: usize,
+}
+
+impl DisplayAs for CutExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CutExec: rows={}", self.rows)
+    }
+}
+
+impl ExecutionPlan for CutExec {
+    fn name(&self) -> &str {
+        "CutExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().unwrap_or_else(|| self.input.clone());
+        Ok(Arc::new(Self { input, rows: self.rows }))
+    }
+
+    fn execute(&self, task: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let rows = self.rows;
+        let whole = self.input.execute(task, context)?;
+        let parts = whole.map_ok(move |batch: RecordBatch| {
+            let parts = (0..batch.num_rows()).step_by(rows);
+            let parts: Vec<_> =
+                parts.map(|first| Ok(batch.slice(first, rows.min(batch.num_rows() - first)))).collect();
+            futures::stream::iter(parts)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), parts.try_flatten())))
+    }
+}
