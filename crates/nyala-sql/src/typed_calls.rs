@@ -4,7 +4,6 @@
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::functions::math::log10;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, bitwise_and, cast, lit, when};
 
@@ -29,8 +28,6 @@ pub(crate) fn typed(call: &ScalarFunction, schema: &DFSchema) -> Result<Option<E
                 _ => whole,
             })
         }
-        // The planner divides two natural logarithms.
-        ("log", [own]) if !own.is_decimal() => Some(log10().call(call.args.clone())),
         ("to_hex", [own]) if is_short(own) => {
             // A negative number has as many digits as its type.
             let bits = bitwise_and(cast(call.args[0].clone(), DataType::Int64), lit(i64::from(u32::MAX)));

@@ -7,6 +7,7 @@ use arrow_array::{Array, Float64Array};
 use arrow_schema::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::functions::math::log10;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
@@ -85,6 +86,12 @@ impl ScalarUDFImpl for Domain {
                 return Err(error.into());
             }
         }
-        self.inner.invoke_with_args(arguments)
+        match &arguments.args[..] {
+            // DataFusion divides two natural logarithms.
+            [number] if self.name() == "log" && number.data_type() == DataType::Float64 => {
+                log10().invoke_with_args(arguments)
+            }
+            _ => self.inner.invoke_with_args(arguments),
+        }
     }
 }
