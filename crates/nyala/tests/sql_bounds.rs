@@ -135,6 +135,7 @@ fn long_lists_and_deep_arrays_are_refused_before_they_are_planned() {
         (format!("CREATE TABLE many ({})", columns(1600)), None),
         ("ALTER TABLE many ADD COLUMN more int".to_owned(), Some("54011")),
         ("SELECT * FROM many".to_owned(), None),
+        ("SELECT 1;".repeat(10_001), Some("54001")),
     ] {
         let shown: String = statement.chars().take(60).collect();
         match (session.ask(&statement, &[]), expected) {
@@ -143,4 +144,45 @@ fn long_lists_and_deep_arrays_are_refused_before_they_are_planned() {
             (other, _) => panic!("{shown}: {other:?}"),
         }
     }
+    // Each view reads twice as many tables as the one before.
+    let view = |number: usize| match number {
+        0 => "CREATE VIEW v0 AS SELECT c0 FROM many".to_owned(),
+        own => format!("CREATE VIEW v{own} AS SELECT a.c0 FROM v{0} a, v{0} b", own - 1),
+    };
+    let codes: Vec<Option<String>> = (0..12)
+        .map(|number| match session.ask(&view(number), &[]) {
+            Answer::Rows { .. } => None,
+            Answer::Error { code, .. } => Some(code),
+        })
+        .collect();
+    assert_eq!(codes.iter().position(Option::is_some), Some(11), "{codes:?}");
+    assert_eq!(codes[11].as_deref(), Some("54001"));
+}
+
+#[test]
+fn a_line_of_delimiters_takes_no_memory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(directory.path(), &["--memory-limit", "256MiB"]);
+    server.query("CREATE DATABASE d");
+    let send = |target: &str, headers: &[(&str, &str)], body: &[u8]| {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (method, target) = ("POST".to_owned(), target.to_owned());
+        let request = client::Request { method, target, headers, body: body.to_vec() };
+        client::send(server.address, &request).expect("an answer")
+    };
+    let created = send("/api/sql?db=d", &[], b"CREATE TABLE t (k text PRIMARY KEY, v int)");
+    assert_eq!(created.status, 200, "{}", String::from_utf8_lossy(&created.body));
+    let mut line = vec![b','; 15 << 20];
+    line.push(b'\n');
+    let copy = client::percent_encode("COPY t FROM STDIN (FORMAT csv)");
+    let answer = send(&format!("/api/sql?db=d&q={copy}"), &[("Content-Type", "text/csv")], &line);
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(
+        answer.status == 400 && text.contains("22P04"),
+        "{} {}",
+        answer.status,
+        &text[..200.min(text.len())]
+    );
+    let peak_bytes = server.peak_resident_bytes();
+    assert!(peak_bytes < 282 << 20, "{} MiB", peak_bytes >> 20);
 }

@@ -40,12 +40,12 @@ impl Fields {
         }
     }
 
-    /// Splits a line.
-    pub(super) fn split(&mut self, line: &str) -> Result<(), Failure> {
+    /// Splits a line into `most` values; if it has more, one of these is read, too, so that they count as too many.
+    pub(super) fn split(&mut self, line: &str, most: usize) -> Result<(), Failure> {
         self.places.clear();
         self.texts.clear();
         let mut next = Some(0);
-        while let Some(begin) = next {
+        while let Some(begin) = next.filter(|_| self.places.len() <= most) {
             next = match self.is_csv {
                 true => self.csv_field(line.as_bytes(), begin)?,
                 false => self.text_field(line.as_bytes(), begin)?,
@@ -203,7 +203,7 @@ mod tests {
 
     fn split(form: &CopyForm, line: &str) -> Result<Vec<Option<String>>, String> {
         let mut fields = Fields::of(form);
-        fields.split(line).map_err(|failure| failure.message)?;
+        fields.split(line, 10).map_err(|failure| failure.message)?;
         Ok((0..fields.count()).map(|number| fields.get(line, number).map(str::to_owned)).collect())
     }
 

@@ -13,6 +13,8 @@ use nyala_sql::{CopyContext, CopyForm, CopyHeader, CopyIn, CopyKind, CopyRows, S
 
 /// The code of bytes that are no value of their type. The column is named beside it.
 const INVALID_BINARY: &str = "22P03";
+/// The most names of a header that are read: tables have fewer columns.
+const HEADER_NAMES_MAX: usize = 2000;
 
 /// The rows of a client, on their way into columns.
 pub struct CopyReader {
@@ -165,11 +167,14 @@ impl Target<'_> {
         if *has_header {
             *has_header = false;
             if form.header == CopyHeader::Match {
-                fields.split(line).and_then(|()| self.check_header(form, fields, line)).map_err(of_text)?;
+                fields
+                    .split(line, HEADER_NAMES_MAX)
+                    .and_then(|()| self.check_header(form, fields, line))
+                    .map_err(of_text)?;
             }
             return Ok(true);
         }
-        fields.split(line).map_err(of_text)?;
+        fields.split(line, self.names.len()).map_err(of_text)?;
         if fields.count() > self.names.len() {
             return Err(of_text(bad("extra data after last expected column")));
         }

@@ -1,10 +1,13 @@
 //! Views: queries under a name. A view is stored as text, and planned anew by every statement that names it, with the
 //! rights of whoever executes the statement.
 
+use crate::error::{SqlError, SqlState};
 use crate::names::DatabaseNames;
 use crate::rewrite::{named, rewritten};
+use crate::walk::WalkPlan;
 use crate::whole_numbers::narrowed;
 use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
@@ -14,6 +17,9 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use nyala_db::relations::ViewDefinition;
 use std::sync::Arc;
+
+/// The most tables that a view reads, each as often as it stands there.
+const TABLES_MAX: usize = 1024;
 
 /// A view as a table of plans.
 pub(crate) async fn view_table(
@@ -33,6 +39,20 @@ pub(crate) async fn view_table(
     Ok(Arc::new(ViewTable::new(plan, Some(view.query.clone()))))
 }
 
+/// Views stand on views, so that a few lines of definitions can stand for millions of tables.
+fn check_size(plan: &LogicalPlan) -> Result<()> {
+    let mut tables = 0;
+    plan.each_with_subqueries(&mut |node| {
+        tables += usize::from(matches!(node, LogicalPlan::TableScan(_)));
+        Ok(if tables > TABLES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if tables <= TABLES_MAX {
+        return Ok(());
+    }
+    let message = format!("a view reads more than {TABLES_MAX} tables, also by other views");
+    Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message).into())
+}
+
 /// The plan of a view's query, with the names that its columns have.
 pub(crate) async fn plan(
     statement: ast::Statement,
@@ -42,6 +62,7 @@ pub(crate) async fn plan(
     let planner = names.planner(&view.database);
     let changed = rewritten(statement.clone());
     let plan = planner.statement_to_plan(PlannedStatement::Statement(Box::new(changed))).await?;
+    check_size(&plan)?;
     let plan = narrowed(plan)?;
     let usual = named(plan.schema().inner(), &statement);
     if view.columns.is_empty() && usual == *plan.schema().inner() {
