@@ -40,16 +40,22 @@ impl Fields {
         }
     }
 
-    /// Splits a line into `most` values; if it has more, one of these is read, too, so that they count as too many.
+    /// Splits a line into `most` values. If it has more, one of these is kept, so that they count as too many; the others are only
+    /// read, because what is wrong with them is said first.
     pub(super) fn split(&mut self, line: &str, most: usize) -> Result<(), Failure> {
         self.places.clear();
         self.texts.clear();
         let mut next = Some(0);
-        while let Some(begin) = next.filter(|_| self.places.len() <= most) {
+        while let Some(begin) = next {
+            let texts_bytes = self.texts.len();
             next = match self.is_csv {
                 true => self.csv_field(line.as_bytes(), begin)?,
                 false => self.text_field(line.as_bytes(), begin)?,
             };
+            if self.places.len() > most + 1 {
+                self.places.truncate(most + 1);
+                self.texts.truncate(texts_bytes);
+            }
         }
         Ok(())
     }
