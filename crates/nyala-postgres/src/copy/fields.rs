@@ -246,6 +246,11 @@ mod tests {
         assert_eq!(split(&csv, "\"a,\"\"b\",c\"d,e\"f"), found(&[Some("a,\"b"), Some("cd,ef")]));
         assert_eq!(split(&csv, "\"a\nb\",\"\"\"\""), found(&[Some("a\nb"), Some("\"")]));
         assert_eq!(split(&csv, "\"a"), Err("unterminated CSV quoted field".to_owned()));
+        assert_eq!(split(&csv, &",".repeat(100)), found(&[None; 11]));
+        assert_eq!(
+            split(&csv, &format!("{}\"", ",".repeat(100))),
+            Err("unterminated CSV quoted field".to_owned())
+        );
         let other = CopyForm { quote: b'\'', escape: b'\\', null: "NULL".to_owned(), ..csv };
         assert_eq!(split(&other, "NULL,'NULL'"), found(&[None, Some("NULL")]));
         assert_eq!(split(&other, "'a\\'b\\\\c\\d',\\'x'"), found(&[Some("a'b\\c\\d"), Some("\\x")]));

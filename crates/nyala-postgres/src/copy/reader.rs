@@ -13,8 +13,8 @@ use nyala_sql::{CopyContext, CopyForm, CopyHeader, CopyIn, CopyKind, CopyRows, S
 
 /// The code of bytes that are no value of their type. The column is named beside it.
 const INVALID_BINARY: &str = "22P03";
-/// The most names of a header that are read: tables have fewer columns.
-const HEADER_NAMES_MAX: usize = 2000;
+/// So many names of a header are counted, or as many as there are columns.
+const HEADER_NAMES_COUNTED: usize = 2000;
 
 /// The rows of a client, on their way into columns.
 pub struct CopyReader {
@@ -167,8 +167,9 @@ impl Target<'_> {
         if *has_header {
             *has_header = false;
             if form.header == CopyHeader::Match {
+                let most = self.names.len().max(HEADER_NAMES_COUNTED);
                 fields
-                    .split(line, HEADER_NAMES_MAX)
+                    .split(line, most)
                     .and_then(|()| self.check_header(form, fields, line))
                     .map_err(of_text)?;
             }
