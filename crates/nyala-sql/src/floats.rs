@@ -3,7 +3,7 @@
 //! A number with a point is a decimal. In PostgreSQL a decimal that is compared with a float becomes a float. The planner
 //! would do the opposite, but a decimal has no place for large floats, NaN and infinities.
 //!
-//! 0 and -0 are equal. The planner groups by them rightly, but PARTITION BY has to be told.
+//! 0 and -0 are equal. The planner groups by them rightly, but windows have to be told.
 
 use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
@@ -16,7 +16,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 
-/// Has decimals become floats where they are compared with floats, and zeros one where they divide rows.
+/// Has decimals become floats where they are compared with floats, and zeros one where windows divide or order rows.
 #[derive(Debug)]
 pub(crate) struct CompareFloats;
 
@@ -60,7 +60,9 @@ pub(crate) fn compared_as_floats(expression: Expr, schema: &DFSchema) -> Result<
             // A negative zero is the other one, too.
             Expr::WindowFunction(mut own) => {
                 let mut is_changed = false;
-                for part in &mut own.params.partition_by {
+                let params = &mut own.params;
+                let order = params.order_by.iter_mut().map(|own| &mut own.expr);
+                for part in params.partition_by.iter_mut().chain(order) {
                     let zero = match part.get_type(schema) {
                         Ok(DataType::Float64) => lit(0.0_f64),
                         Ok(DataType::Float32) => lit(0.0_f32),

@@ -2,6 +2,15 @@
 
 use super::{SqlError, SqlState};
 
+/// What errors of libraries get that are not known better.
+const GENERAL: [SqlState; 5] = [
+    SqlState::DATA_EXCEPTION,
+    SqlState::INTERNAL,
+    SqlState::OUT_OF_RANGE,
+    SqlState::SYNTAX_ERROR,
+    SqlState::UNSUPPORTED,
+];
+
 /// What libraries say, with the code that it has in PostgreSQL, and the words: theirs if there are none, and what follows in
 /// theirs behind a colon.
 const REWORDED: &[(&str, SqlState, &str)] = &[
@@ -40,6 +49,10 @@ const REWORDED: &[(&str, SqlState, &str)] = &[
 /// # Errors
 /// The error as it is, if it is none of these.
 pub(super) fn of(found: SqlError) -> Result<SqlError, SqlError> {
+    // Errors of a certain kind may quote what somebody wrote.
+    if !GENERAL.contains(&found.code) {
+        return Err(found);
+    }
     let Some((own, code, words)) = REWORDED.iter().find(|own| found.message.contains(own.0)) else {
         return Err(found);
     };
