@@ -29,6 +29,9 @@ const LEVELS_MAX: usize = 1000;
 /// patience inside of brackets, it tries everything twice for each level.
 const BRACKETS_MAX: usize = 8;
 
+/// The most statements of a text. Each takes kilobytes when all are parsed, before the first is executed.
+const STATEMENTS_MAX: usize = 10_000;
+
 /// What was weighed between two parentheses.
 #[derive(Default)]
 struct Level {
@@ -65,7 +68,7 @@ impl Level {
     }
 }
 
-/// Refuses statements with longer chains, and with deeper brackets.
+/// Refuses statements with longer chains and deeper brackets, and texts of more statements.
 ///
 /// # Errors
 /// Too complex (54001), at the first operator or bracket that is too many.
@@ -74,28 +77,31 @@ pub(crate) fn check(tokens: &[TokenWithSpan]) -> SqlResult<()> {
     let mut level = Level::default();
     // Of the levels around.
     let mut around_chains = 0;
-    let mut brackets = 0_usize;
+    let (mut brackets, mut ends) = (0_usize, 0);
     for TokenWithSpan { token, span } in tokens {
         match token {
-            Token::LBracket => brackets += 1,
-            Token::RBracket => brackets = brackets.saturating_sub(1),
-            _ => {}
-        }
-        if brackets > BRACKETS_MAX {
-            return Err(too_deep(span.start));
-        }
-        match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
+                brackets += usize::from(*token == Token::LBracket);
+                if brackets > BRACKETS_MAX {
+                    return Err(too_deep(span.start));
+                }
                 around_chains += level.around();
                 around.push(std::mem::take(&mut level));
             }
             Token::RParen | Token::RBracket | Token::RBrace => {
+                brackets = brackets.saturating_sub(usize::from(*token == Token::RBracket));
                 let inner = level.before.max(level.chain());
                 level = around.pop().unwrap_or_default();
                 around_chains = around_chains.saturating_sub(level.around());
                 level.inner = level.inner.max(inner);
             }
-            Token::SemiColon => level = Level::default(),
+            Token::SemiColon => {
+                ends += 1;
+                if ends > STATEMENTS_MAX {
+                    return Err(too_many());
+                }
+                level = Level::default();
+            }
             Token::Comma => level.begin(),
             Token::Whitespace(_) | Token::EOF | Token::Period | Token::Number(..) => {}
             Token::Word(word) if word.quote_style.is_some() => {}
@@ -138,6 +144,12 @@ fn is_text(token: &Token) -> bool {
             | Token::DoubleQuotedString(_)
             | Token::Placeholder(_)
     )
+}
+
+fn too_many() -> SqlError {
+    let message = format!("a text may have {STATEMENTS_MAX} statements");
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)
+        .with_hint("Send them in several texts, or many rows by one INSERT or COPY.")
 }
 
 fn too_deep(place: Location) -> SqlError {

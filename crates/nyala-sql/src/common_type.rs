@@ -140,23 +140,24 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
     })
 }
 
+/// A cell without the cast that the planner has added.
+fn without_cast<'a>(cell: &'a Expr, common: &DataType) -> &'a Expr {
+    match cell {
+        Expr::Cast(Cast { expr, field }) if field.data_type() == common => expr,
+        cell => cell,
+    }
+}
+
 /// The rows of VALUES, with columns of floats where there are floats beside decimals: the planner has made decimals of all.
 pub(crate) fn with_floats(values: Values) -> Result<Vec<Vec<Expr>>> {
     let none = DFSchema::empty();
     let Values { schema, values: mut rows } = values;
-    for (column, field) in
-        schema.fields().iter().enumerate().filter(|(_, field)| field.data_type().is_decimal())
-    {
-        let plain = |row: &Vec<Expr>| match row.get(column) {
-            Some(Expr::Cast(Cast { expr, field: own })) if own.data_type() == field.data_type() => {
-                (**expr).clone()
-            }
-            cell => cell.cloned().unwrap_or_default(),
-        };
-        let cells: Vec<Expr> = rows.iter().map(plain).collect();
-        if cells.iter().any(|own| own.get_type(&none).is_ok_and(|own| own.is_floating())) {
-            for (row, cell) in rows.iter_mut().zip(cells) {
-                row[column] = cast(cell, DataType::Float64);
+    for (column, field) in schema.fields().iter().enumerate() {
+        let common = field.data_type();
+        let is_float = |cell: &Expr| cell.get_type(&none).is_ok_and(|own| own.is_floating());
+        if common.is_decimal() && rows.iter().any(|row| is_float(without_cast(&row[column], common))) {
+            for row in &mut rows {
+                row[column] = cast(without_cast(&row[column], common).clone(), DataType::Float64);
             }
         }
     }

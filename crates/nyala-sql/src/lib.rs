@@ -44,6 +44,7 @@ mod interval_length;
 mod interval_text;
 mod latest_on;
 mod local_times;
+mod long_values;
 mod measurement;
 mod memory;
 mod merge_nothing;
@@ -79,7 +80,6 @@ mod undo;
 mod unknown_bounds;
 mod walk;
 mod whole_numbers;
-mod wide_constants;
 mod yielding;
 
 pub use awaited::Awaited;

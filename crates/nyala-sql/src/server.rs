@@ -11,13 +11,13 @@ use crate::gaps::{self, FillGaps};
 use crate::influxql::InfluxqlQueries;
 use crate::interval_groups::IntervalGroups;
 use crate::local_times::LocalTimes;
+use crate::long_values::CutBesideLongValues;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
 use crate::outer_join_filters::PushFilters;
 use crate::planner::NodePlanner;
 use crate::plans::PlanCache;
 use crate::spill::SpillSpace;
-use crate::wide_constants::CutBesideConstants;
 use crate::yielding::Yielding;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
@@ -94,12 +94,10 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     let mut meanings = Analyzer::new().rules;
     // Before the planner gives operands the same type.
     meanings.insert(0, Arc::new(LateralRows));
-    // What they combine has its types, and what stands above them asks for theirs.
     meanings.insert(1, Arc::new(CommonTypes));
     meanings.insert(2, Arc::new(SetOperations));
-    meanings.insert(3, Arc::new(CommonTypes));
-    meanings.insert(4, Arc::new(CompareFloats));
-    meanings.insert(5, Arc::new(IntervalGroups));
+    meanings.insert(3, Arc::new(CompareFloats));
+    meanings.insert(4, Arc::new(IntervalGroups));
     // When everything has its type.
     meanings.push(Arc::new(Casts));
     meanings.push(Arc::new(LocalTimes));
@@ -130,7 +128,7 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     planner
 });
 
-/// The planner's own rules, that joins pause, and that long constants have room.
+/// The planner's own rules, that joins pause, and that long values have room.
 fn usual_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let filters: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(PushFilters::default());
@@ -138,7 +136,7 @@ fn usual_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         *rule = filters.clone();
     }
     rules.push(Arc::new(Yielding));
-    rules.push(Arc::new(CutBesideConstants));
+    rules.push(Arc::new(CutBesideLongValues));
     rules
 }
 

@@ -26,8 +26,6 @@ use std::sync::Arc;
 
 /// The longest text of a request, bytes.
 pub const TEXT_MAX_BYTES: usize = 16 << 20;
-/// The most statements of a text. Each takes kilobytes when all are parsed, before the first is executed.
-const STATEMENTS_MAX: usize = 10_000;
 /// Words that may begin a statement that the parser does not know, or knows otherwise.
 const UNKNOWN: [&str; 7] = ["copy", "alter", "declare", "fetch", "move", "close", "prepare"];
 /// How deeply expressions and queries may be nested.
@@ -106,12 +104,6 @@ impl Statement {
         let placed = |error: ParserError| SqlError::from(error).placed_in(text);
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
         let tokens = tokens.map_err(|error| placed(error.into()))?;
-        let ends = tokens.iter().filter(|own| own.token == Token::SemiColon).count();
-        if ends > STATEMENTS_MAX {
-            let message = format!("a text may have {STATEMENTS_MAX} statements, not {ends}");
-            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)
-                .with_hint("Send them in several texts, or many rows by one INSERT or COPY."));
-        }
         chains::check(&tokens).map_err(|error| error.placed_in(text))?;
         let mut shape = Shape::of(&tokens).map(Arc::new);
         let is_repaired = tokens.iter().any(is_distinct);

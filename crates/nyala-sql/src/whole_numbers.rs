@@ -183,6 +183,10 @@ fn holds_integers(rows: &[Vec<Expr>], column: usize) -> Result<bool> {
     let mut has_integer = false;
     for cell in rows.iter().filter_map(|row| row.get(column)) {
         let inner = uncast(cell);
+        if is_short_literal(inner) {
+            has_integer = true;
+            continue;
+        }
         match narrowed_cell(inner.clone())?.get_type(&none)? {
             DataType::Int32 => has_integer = true,
             DataType::Int16 | DataType::Null => {}

@@ -3,7 +3,7 @@
 //! DataFusion plans INTERSECT and EXCEPT as joins that only ask whether there is an equal row. With ALL the rows that are equal
 //! are numbered on both sides, and the number is compared, too.
 
-use crate::common_type::{Known, common_type, converted, is_untyped};
+use crate::common_type::{CommonTypes, Known, common_type, converted, is_untyped};
 use crate::walk::WalkPlan;
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::config::ConfigOptions;
@@ -25,7 +25,7 @@ const NUMBERS: [&str; 2] = ["\u{1}left number", "\u{1}right number"];
 pub(crate) struct SetOperations;
 
 impl AnalyzerRule for SetOperations {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut is_found = false;
         plan.each_with_subqueries(&mut |node| {
             is_found |= match node {
@@ -51,7 +51,8 @@ impl AnalyzerRule for SetOperations {
                 other => Transformed::yes(other.recompute_schema()?),
             })
         })?;
-        Ok(done.data)
+        // What is combined had its types before; what stands above asks for those of the operation.
+        CommonTypes.analyze(done.data, config)
     }
 
     fn name(&self) -> &str {

@@ -9,13 +9,13 @@ pub(crate) mod view;
 use crate::awaited::{Awaited, at_once};
 use crate::error::{SqlError, SqlState, outside};
 use crate::influxql::{self, InfluxqlQuery, InfluxqlTable};
+use crate::long_values::BATCH_ROWS;
 use crate::measurement::MeasurementTable;
 use crate::relation::RelationTable;
 use crate::server::SqlServer;
 use crate::system_catalog::{
     self, INFORMATION_SCHEMA, MAINTENANCE_DATABASE, PG_CATALOG, SystemSchema, Viewer,
 };
-use crate::wide_constants::BATCH_ROWS;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};

@@ -3,11 +3,11 @@
 use super::prepared::{Prepared, PreparedPlan};
 use crate::error::SqlResult;
 use crate::local_times;
+use crate::long_values::has_long_values;
 use crate::measurement::{SampleValues, is_of_measurements};
 use crate::plans::{Found, KnownPlan, Reused, check_only_reads, parameterized, tables_of};
 use crate::server::SqlServer;
 use crate::statement::Statement;
-use crate::wide_constants::has_long_constants;
 use arrow_schema::DataType;
 use datafusion::execution::SessionState;
 use nyala_db::users::Principal;
@@ -82,7 +82,7 @@ pub(crate) async fn make(
     state.config_mut().set_extension(Arc::new(SampleValues(samples)));
     let planned = state.query_planner().create_physical_plan(plan, state).await;
     state.config_mut().set_extension(Arc::new(SampleValues(Vec::new())));
-    if planned.as_ref().is_ok_and(has_long_constants) {
+    if planned.as_ref().is_ok_and(has_long_values) {
         server.plans.insert_never(context, shape);
         return Ok(None);
     }

@@ -3,11 +3,11 @@
 use super::Session;
 use crate::error::SqlResult;
 use crate::execution::Execution;
+use crate::long_values::batch_rows;
 use crate::plan_parameters::with_values;
 use crate::plans::renewed;
 use crate::rows::Running;
 use crate::statement::Statement;
-use crate::wide_constants::batch_rows;
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
@@ -90,14 +90,15 @@ impl Session {
                 state.execution_props_mut().query_execution_start_time = None;
                 state.mark_start_execution();
                 let plan = run.running.unless_stopped(to_plan.planned(state, values)).await?;
-                (plan, state.config().clone())
+                // Plans that are kept have no long values.
+                let rows = batch_rows(&plan)?;
+                (plan, state.config().clone().with_batch_size(rows))
             }
         };
-        let config = config.with_extension(execution).with_batch_size(batch_rows(&plan)?);
         let task = Arc::new(TaskContext::new(
             None,
             String::new(),
-            config,
+            config.with_extension(execution),
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),

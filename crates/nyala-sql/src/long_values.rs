@@ -29,14 +29,14 @@ const BATCH_BYTES: usize = 32 << 20;
 pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<usize> {
     let mut rows = BATCH_ROWS;
     plan.apply(|node| {
-        rows = rows.min(rows_beside_constants(&**node)?);
+        rows = rows.min(rows_beside_long_values(&**node)?);
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(rows)
 }
 
 /// Whether batches of a plan have fewer rows. Then the plan takes more memory, too, than one that is kept should.
-pub(crate) fn has_long_constants(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(crate) fn has_long_values(plan: &Arc<dyn ExecutionPlan>) -> bool {
     batch_rows(plan).is_ok_and(|rows| rows < BATCH_ROWS)
 }
 
@@ -45,8 +45,8 @@ const LENGTHENING: [&str; 3] = ["lpad", "repeat", "rpad"];
 /// … how many rows they are computed for at once.
 const LENGTHENED_ROWS: usize = 256;
 
-/// How many rows of a batch the constants have room for that a node computes with.
-fn rows_beside_constants(node: &dyn ExecutionPlan) -> Result<usize> {
+/// How many rows a batch has room for beside the constants that a node computes with, and the texts that it makes.
+fn rows_beside_long_values(node: &dyn ExecutionPlan) -> Result<usize> {
     let (mut bytes, mut most) = (0, BATCH_ROWS);
     node.apply_expressions(&mut |expression: &Arc<dyn PhysicalExpr>| {
         expression.apply(|inner| {
@@ -64,11 +64,11 @@ fn rows_beside_constants(node: &dyn ExecutionPlan) -> Result<usize> {
     Ok((BATCH_BYTES / bytes.max(1)).clamp(1, most))
 }
 
-/// The rule that puts a node that cuts batches under each node with long constants.
+/// The rule that puts a node that cuts batches under each node that computes long values.
 #[derive(Debug)]
-pub(crate) struct CutBesideConstants;
+pub(crate) struct CutBesideLongValues;
 
-impl PhysicalOptimizerRule for CutBesideConstants {
+impl PhysicalOptimizerRule for CutBesideLongValues {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -84,7 +84,7 @@ impl PhysicalOptimizerRule for CutBesideConstants {
                 Some(filter) => Arc::new(filter.with_batch_size(plan_rows)?),
                 None => node,
             };
-            let rows = rows_beside_constants(&*node)?;
+            let rows = rows_beside_long_values(&*node)?;
             if rows == BATCH_ROWS || node.children().is_empty() {
                 return Ok(Transformed::no(node));
             }
@@ -98,7 +98,7 @@ impl PhysicalOptimizerRule for CutBesideConstants {
     }
 
     fn name(&self) -> &str {
-        "cut_beside_constants"
+        "cut_beside_long_values"
     }
 
     fn schema_check(&self) -> bool {
