@@ -5,8 +5,11 @@ use std::io::Result;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A disk is nearly full when less than this fraction of it (1/20) is free.
+/// A disk is nearly full when less than this fraction of it (1/20) is free,
 const NEARLY_FULL_SHARE: u64 = 20;
+
+/// if that is less than this: a twentieth of a large disk lasts for weeks.
+const NEARLY_FULL_BYTES: u64 = 8 << 30;
 
 /// Size and free space as they were measured last.
 #[derive(Debug, Default)]
@@ -38,11 +41,12 @@ impl Disk {
         self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether less than a twentieth of the disk is free, or less than the log may hold before it is flushed. Such a disk
-    /// may be full before an operator notices.
+    /// Whether less than a twentieth of the disk and less than 8 GiB are free, or less than the log may hold before it is
+    /// flushed. Such a disk may be full before an operator notices.
     pub fn is_nearly_full(&self, log_limit_bytes: u64) -> bool {
         let size_bytes = self.size_bytes();
-        size_bytes > 0 && self.free_bytes() < log_limit_bytes.max(size_bytes / NEARLY_FULL_SHARE)
+        size_bytes > 0
+            && self.free_bytes() < log_limit_bytes.max(NEARLY_FULL_BYTES.min(size_bytes / NEARLY_FULL_SHARE))
     }
 }
 
@@ -70,12 +74,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearly_full_is_less_than_a_twentieth_or_than_a_log() {
+    fn nearly_full_is_less_than_a_twentieth_and_8_gib_or_than_a_log() {
         let disk = Disk::default();
         assert!(!disk.is_nearly_full(1), "not measured yet");
         disk.set(1000, 50);
         assert!(!disk.is_nearly_full(50) && disk.is_nearly_full(51));
         disk.set(1000, 49);
+        assert!(disk.is_nearly_full(0));
+        disk.set(1 << 40, NEARLY_FULL_BYTES);
+        assert!(!disk.is_nearly_full(0) && disk.is_nearly_full(NEARLY_FULL_BYTES + 1));
+        disk.set(1 << 40, NEARLY_FULL_BYTES - 1);
         assert!(disk.is_nearly_full(0));
         disk.measure(Path::new("/")).expect("a root");
         assert!(disk.size_bytes() > disk.free_bytes());
