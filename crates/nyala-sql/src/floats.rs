@@ -3,7 +3,7 @@
 //! A number with a point is a decimal. In PostgreSQL a decimal that is compared with a float becomes a float. The planner
 //! would do the opposite, but a decimal has no place for large floats, NaN and infinities.
 //!
-//! 0 and -0 are equal. The planner groups by them rightly, but windows have to be told.
+//! 0 and -0 are equal. The planner groups by them rightly, but windows have to be told, and so has a sort by more than them.
 
 use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
@@ -24,11 +24,13 @@ impl AnalyzerRule for CompareFloats {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let done = plan.changed_up_with_subqueries(&mut |node| {
             let schema = read_schema(&node);
+            let (node, is_sorted) = sorted_by_one_zero(node, &schema);
             let names = NamePreserver::new(&node);
-            node.with_changed_expressions(&mut |own| {
+            let done = node.with_changed_expressions(&mut |own| {
                 let name = names.save(&own);
                 Ok(compared_as_floats(own, &schema)?.update_data(|own| name.restore(own)))
-            })
+            })?;
+            Ok(Transformed::new_transformed(done.data, done.transformed || is_sorted))
         })?;
         Ok(done.data)
     }
@@ -57,25 +59,40 @@ pub(crate) fn compared_as_floats(expression: Expr, schema: &DFSchema) -> Result<
                 let expr = Box::new(all.next().expect("it was put in"));
                 Transformed::yes(Expr::InList(InList { expr, list: all.collect(), negated }))
             }
-            // A negative zero is the other one, too.
             Expr::WindowFunction(mut own) => {
-                let mut is_changed = false;
                 let params = &mut own.params;
                 let order = params.order_by.iter_mut().map(|own| &mut own.expr);
-                for part in params.partition_by.iter_mut().chain(order) {
-                    let zero = match part.get_type(schema) {
-                        Ok(DataType::Float64) => lit(0.0_f64),
-                        Ok(DataType::Float32) => lit(0.0_f32),
-                        _ => continue,
-                    };
-                    *part = std::mem::take(part) + zero;
-                    is_changed = true;
-                }
+                let is_changed = with_one_zero(params.partition_by.iter_mut().chain(order), schema);
                 Transformed::new_transformed(Expr::WindowFunction(own), is_changed)
             }
             other => Transformed::no(other),
         })
     })
+}
+
+/// Has a sort take both zeros for one, so that what it sorts by next decides between them.
+fn sorted_by_one_zero(plan: LogicalPlan, schema: &DFSchema) -> (LogicalPlan, bool) {
+    let LogicalPlan::Sort(mut sort) = plan else { return (plan, false) };
+    let is_changed = match sort.expr.split_last_mut() {
+        Some((_, before)) => with_one_zero(before.iter_mut().map(|own| &mut own.expr), schema),
+        None => false,
+    };
+    (LogicalPlan::Sort(sort), is_changed)
+}
+
+/// Makes a negative zero of floats the other one; whether there are any.
+fn with_one_zero<'a>(expressions: impl Iterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
+    let mut is_changed = false;
+    for expression in expressions {
+        let zero = match expression.get_type(schema) {
+            Ok(DataType::Float64) => lit(0.0_f64),
+            Ok(DataType::Float32) => lit(0.0_f32),
+            _ => continue,
+        };
+        *expression = std::mem::take(expression) + zero;
+        is_changed = true;
+    }
+    is_changed
 }
 
 fn compares(op: Operator) -> bool {

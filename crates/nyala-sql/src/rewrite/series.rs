@@ -18,7 +18,8 @@ pub(super) fn rewrite(list: &mut FunctionArgumentList) {
     }
 }
 
-/// The arguments of a series of times: dates are times with a zone, and the step is an interval, as in PostgreSQL.
+/// The arguments of a series of times: dates are times with a zone, an end in quotes has the type of the other, and a step in
+/// quotes is an interval, as in PostgreSQL.
 pub(super) fn of_times(given: Vec<Expr>) -> Vec<Expr> {
     let [begin, end, step] = &given[..] else { return given };
     let written = [begin, end].into_iter().find_map(|own| match own {
@@ -26,6 +27,14 @@ pub(super) fn of_times(given: Vec<Expr>) -> Vec<Expr> {
         Expr::TypedString(own) => Some(&own.data_type),
         _ => None,
     });
+    let moment = DataType::Timestamp(None, TimezoneInfo::Tz);
+    let (time, is_date) = match written {
+        Some(DataType::Date) => (moment, true),
+        Some(written @ DataType::Timestamp(..)) => (written.clone(), false),
+        // What else is a time is known to the planner alone; numbers in quotes step from number to number.
+        None if quoted(step).is_some_and(|own| own.parse::<f64>().is_err()) => (moment, false),
+        _ => return given,
+    };
     let cast_to = |own: &Expr, data_type: DataType| Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(own.clone()),
@@ -33,15 +42,21 @@ pub(super) fn of_times(given: Vec<Expr>) -> Vec<Expr> {
         array: false,
         format: None,
     };
-    let is_text = matches!(step, Expr::Value(own) if matches!(own.value, Value::SingleQuotedString(_)));
-    match written {
-        Some(DataType::Date | DataType::Timestamp(..)) => {
-            let moment = DataType::Timestamp(None, TimezoneInfo::Tz);
-            let is_date = matches!(written, Some(DataType::Date));
-            let end_of = |own: &Expr| if is_date { cast_to(own, moment.clone()) } else { own.clone() };
-            let step = if is_text { cast_to(step, INTERVAL) } else { step.clone() };
-            vec![end_of(begin), end_of(end), step]
-        }
-        _ => given,
+    let end_of = |own: &Expr| match is_date || quoted(own).is_some() {
+        true => cast_to(own, time.clone()),
+        false => own.clone(),
+    };
+    let step = if quoted(step).is_some() { cast_to(step, INTERVAL) } else { step.clone() };
+    vec![end_of(begin), end_of(end), step]
+}
+
+/// What stands in quotes without a type.
+fn quoted(expression: &Expr) -> Option<&str> {
+    match expression {
+        Expr::Value(own) => match &own.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
     }
 }
