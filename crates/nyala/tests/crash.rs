@@ -27,6 +27,8 @@ const BATCH_ROWS: usize = 200;
 /// A writer cycles through this many keys, so that most batches overwrite rows.
 const KEYS: usize = 40;
 const READY_LIMIT: Duration = Duration::from_secs(5);
+/// What is checked after a kill grows with the rounds before.
+const ROUNDS_PER_DIRECTORY: usize = 48;
 const HOUR_NS: i64 = 3_600_000_000_000;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -165,10 +167,8 @@ impl Retention {
     }
 }
 
-#[test]
-fn nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
-    let rounds = setting("NYALA_CRASH_ROUNDS", 24);
-    let seed = setting("NYALA_CRASH_SEED", u64::from(std::process::id()));
+/// Rounds of kills of one data directory; returns how many flushes and compactions there were.
+fn kill_in_rounds(rounds: u64, seed: u64) -> (u64, u64) {
     let mut random = SmallRng::seed_from_u64(seed);
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
@@ -213,9 +213,23 @@ fn nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
         assert!(checked.is_ok(), "{words}");
     }
     assert!(server.stop().success());
-    assert!(rounds < 20 || (flushes > 0 && compactions > 0), "{flushes} flushes, {compactions} compactions");
     let checked =
         std::process::Command::new(env!("CARGO_BIN_EXE_nyala")).arg("check").arg(&data_dir).output();
     let checked = checked.expect("it runs");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    (flushes, compactions)
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
+    let rounds = setting("NYALA_CRASH_ROUNDS", 24);
+    let seed = setting("NYALA_CRASH_SEED", u64::from(std::process::id()));
+    let (mut flushes, mut compactions) = (0, 0);
+    for first in (0..rounds).step_by(ROUNDS_PER_DIRECTORY) {
+        let own = (rounds - first).min(ROUNDS_PER_DIRECTORY as u64);
+        let counted = kill_in_rounds(own, seed + first);
+        (flushes, compactions) = (flushes + counted.0, compactions + counted.1);
+        eprintln!("{} of {rounds} rounds of kills", first + own);
+    }
+    assert!(rounds < 20 || (flushes > 0 && compactions > 0), "{flushes} flushes, {compactions} compactions");
 }
