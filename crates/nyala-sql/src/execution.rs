@@ -1,5 +1,6 @@
 //! One execution of a plan: its snapshot, its memory, and what it runs with.
 
+use crate::long_texts::LongTexts;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -15,6 +16,7 @@ pub(crate) struct Execution {
     snapshot: Arc<OnceCell<SnapshotRef>>,
     /// The values of the parameters that the plan still names.
     values: Arc<[ScalarValue]>,
+    long_texts: LongTexts,
 }
 
 impl Execution {
@@ -25,7 +27,7 @@ impl Execution {
         snapshot: Arc<OnceCell<SnapshotRef>>,
         values: Arc<[ScalarValue]>,
     ) -> Self {
-        Self { context, memory, snapshot, values }
+        Self { context, memory, snapshot, values, long_texts: LongTexts::default() }
     }
 
     /// The execution that a task belongs to.
@@ -45,6 +47,11 @@ impl Execution {
     /// The values of the parameters that the plan still names.
     pub(crate) fn values(&self) -> &Arc<[ScalarValue]> {
         &self.values
+    }
+
+    /// Texts that its scans meet.
+    pub(crate) fn long_texts(&self) -> &LongTexts {
+        &self.long_texts
     }
 
     /// What is shown: taken when the first scan begins, and the same for all of them.

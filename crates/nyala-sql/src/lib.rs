@@ -44,6 +44,7 @@ mod interval_length;
 mod interval_text;
 mod latest_on;
 mod local_times;
+mod long_texts;
 mod long_values;
 mod measurement;
 mod memory;

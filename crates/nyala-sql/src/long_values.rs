@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 /// The most rows of a batch.
 pub(crate) const BATCH_ROWS: usize = 8192;
-/// What the constants of a batch may take.
-const BATCH_BYTES: usize = 32 << 20;
+/// What the constants of a batch may take, and long texts that were read.
+pub(crate) const BATCH_BYTES: usize = 32 << 20;
 
 /// How many rows the batches of a plan may have.
 pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<usize> {
@@ -33,6 +33,30 @@ pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<usize> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(rows)
+}
+
+/// The plan with so few rows in its batches, if it is executed with so few.
+pub(crate) fn cut(plan: Arc<dyn ExecutionPlan>, rows: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let cut = plan.transform_up(|node| {
+        Ok(match node.children().is_empty() {
+            true => Transformed::yes(Arc::new(CutExec { input: node, rows }) as Arc<dyn ExecutionPlan>),
+            false => Transformed::no(node),
+        })
+    });
+    filtering_batches(cut.data()?, rows)
+}
+
+/// Has filters, which do not ask the execution for it, gather so many rows.
+fn filtering_batches(plan: Arc<dyn ExecutionPlan>, rows: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let changed = plan.transform_up(|node| {
+        Ok(match node.downcast_ref::<FilterExec>() {
+            Some(filter) => {
+                Transformed::yes(Arc::new(filter.with_batch_size(rows)?) as Arc<dyn ExecutionPlan>)
+            }
+            None => Transformed::no(node),
+        })
+    });
+    changed.data()
 }
 
 /// Whether batches of a plan have fewer rows. Then the plan takes more memory, too, than one that is kept should.
@@ -79,11 +103,6 @@ impl PhysicalOptimizerRule for CutBesideLongValues {
             return Ok(plan);
         }
         let cut = |node: Arc<dyn ExecutionPlan>| {
-            let node: Arc<dyn ExecutionPlan> = match node.downcast_ref::<FilterExec>() {
-                // It would gather more again.
-                Some(filter) => Arc::new(filter.with_batch_size(plan_rows)?),
-                None => node,
-            };
             let rows = rows_beside_long_values(&*node)?;
             if rows == BATCH_ROWS || node.children().is_empty() {
                 return Ok(Transformed::no(node));
@@ -94,7 +113,8 @@ impl PhysicalOptimizerRule for CutBesideLongValues {
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
             Ok(Transformed::yes(node.replace_children(children, options)?))
         };
-        plan.transform_up(cut).data()
+        // Filters would gather more again.
+        filtering_batches(plan, plan_rows)?.transform_up(cut).data()
     }
 
     fn name(&self) -> &str {

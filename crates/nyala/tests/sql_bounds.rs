@@ -20,8 +20,8 @@ use session::{Answer, Session};
 const LIMIT: [&str; 2] = ["--memory-limit", "512MiB"];
 const RESIDENT_BYTES_MAX: u64 = 700 << 20;
 
-/// Statements over the tables `t` (9000 rows, short texts) and `wide` (a row, a text of 1 MB), and their answers: the only value,
-/// or the code of the error.
+/// Statements over the tables `t` (9000 rows, short texts), `wide` (a row, a text of 1 MB) and `long` (200 rows of such), and
+/// their answers: the first value, or the code of the error.
 const STATEMENTS: &[(&str, &str)] = &[
     // Texts and arrays as long as a number says.
     ("SELECT length(repeat(s, 100000000)) FROM t LIMIT 1", "54000"),
@@ -62,9 +62,17 @@ const STATEMENTS: &[(&str, &str)] = &[
         "10000000",
     ),
     // Batches of long texts.
-    ("SELECT length(string_agg(t, '')) FROM wide, generate_series(1, 5000)", "54000"),
-    ("SELECT max(length(t || g)) FROM wide, generate_series(1, 3000) AS g(g)", "54000"),
-    ("SELECT count(DISTINCT t || g) FROM wide, generate_series(1, 3000) AS g(g)", "54000"),
+    ("SELECT length(string_agg(t, '')) FROM wide, generate_series(1, 5000)", "53200"),
+    ("SELECT max(length(t || g)) FROM wide, generate_series(1, 3000) AS g(g)", "1000004"),
+    ("SELECT sum(length(wide.t)) FROM wide JOIN t ON wide.id = 1 AND t.id <= 1500", "1500000000"),
+    ("SELECT sum(length(w.t)) FROM wide w JOIN t ON w.id = length(t.s) - 2 AND t.id <= 2500", "2500000000"),
+    ("SELECT sum(length(t)) FROM long WHERE id % 2 = 0", "100000000"),
+    ("SELECT max(length(a.t)) FROM long a JOIN long b ON a.id = b.id + 1", "53200"),
+    (
+        "SELECT count(*) FROM (SELECT t, rank() OVER (ORDER BY id) AS n FROM long) q WHERE n > 5 AND t > 'a'",
+        "195",
+    ),
+    ("SELECT id FROM long ORDER BY t, id DESC LIMIT 1", "200"),
     // Numbers that the planner takes as they are.
     ("SELECT approx_percentile_cont(0.5, 1000000000) WITHIN GROUP (ORDER BY id) FROM t", "22023"),
     ("SELECT approx_percentile_cont(0.5, 9223372036854775807) WITHIN GROUP (ORDER BY id) FROM t", "22023"),
@@ -95,9 +103,15 @@ fn no_statement_takes_all_memory_or_ends_a_connection() {
         "INSERT INTO t SELECT g, 'abc' FROM generate_series(1, 9000) AS g(g)",
         "CREATE TABLE wide (id int PRIMARY KEY, t text)",
         "INSERT INTO wide VALUES (1, repeat('a', 1000000))",
+        "CREATE TABLE long (id int PRIMARY KEY, t text)",
     ] {
         let done = session.ask(statement, &[]);
         assert!(matches!(done, Answer::Rows { .. }), "{statement}: {done:?}");
+    }
+    for first in (1..200).step_by(20) {
+        let rows = format!("generate_series({first}, {}) AS g(g)", first + 19);
+        let done = session.ask(&format!("INSERT INTO long SELECT g, repeat('b', 1000000) FROM {rows}"), &[]);
+        assert!(matches!(done, Answer::Rows { .. }), "{done:?}");
     }
     let mut wrong = Vec::new();
     for (statement, expected) in STATEMENTS {

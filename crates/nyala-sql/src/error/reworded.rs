@@ -11,6 +11,9 @@ const GENERAL: [SqlState; 5] = [
     SqlState::UNSUPPORTED,
 ];
 
+/// What is said of texts that one column cannot hold.
+const LONG_BATCH: &str = "the texts of a batch of rows are longer than 2 GiB together";
+
 /// What libraries say, with the code that it has in PostgreSQL, and the words: theirs if there are none, and what follows in
 /// theirs behind a colon.
 const REWORDED: &[(&str, SqlState, &str)] = &[
@@ -31,11 +34,7 @@ const REWORDED: &[(&str, SqlState, &str)] = &[
     ("Cannot cast to Interval", SqlState::DATETIME_OUT_OF_RANGE, "date out of range"),
     (" does not support: Interval", SqlState::UNSUPPORTED, ""),
     (" does not support: Time", SqlState::UNSUPPORTED, ""),
-    (
-        "offset overflow",
-        SqlState::LIMIT_EXCEEDED,
-        "the texts of a batch of rows are longer than 2 GiB together",
-    ),
+    ("offset overflow", SqlState::LIMIT_EXCEEDED, LONG_BATCH),
     ("Unnest should be rewritten", SqlState::UNSUPPORTED, "set-returning functions are not allowed here"),
     (
         "OuterReferenceColumn",
@@ -62,4 +61,11 @@ pub(super) fn of(found: SqlError) -> Result<SqlError, SqlError> {
         _ => (*words).to_owned(),
     };
     Ok(SqlError { code: *code, message, ..found })
+}
+
+impl SqlError {
+    /// Whether the texts of too many rows were put together.
+    pub(crate) fn is_of_long_batch(&self) -> bool {
+        self.message == LONG_BATCH
+    }
 }

@@ -322,16 +322,17 @@ impl ExecutionPlan for MeasurementScan {
         let metrics = BaselineMetrics::new(&self.metrics, task);
         let opened = futures::stream::once(async move {
             let timer = metrics.elapsed_compute().timer();
-            let reading = scan.open(execution, task).await.map_err(outside)?;
+            let reading = scan.open(execution.clone(), task).await.map_err(outside)?;
             timer.done();
-            let reading = (reading, metrics);
+            let reading = (reading, execution, metrics);
             Ok::<_, DataFusionError>(futures::stream::try_unfold(
                 reading,
-                |(mut reading, metrics)| async move {
+                |(mut reading, execution, metrics)| async move {
                     let timer = metrics.elapsed_compute().timer();
-                    let batch = reading.next().await?;
+                    let batch = execution.long_texts().checked(reading.next().await?)?;
                     timer.done();
-                    Ok(batch.map(|batch| (batch.record_output(&metrics), (reading, metrics))))
+                    let batch = batch.map(|batch| batch.record_output(&metrics));
+                    Ok(batch.map(|batch| (batch, (reading, execution, metrics))))
                 },
             ))
         });

@@ -227,11 +227,15 @@ impl ExecutionPlan for RelationScan {
         let (read, execution) = (self.read.clone(), Execution::of(&context)?);
         let schema = self.schema();
         let opened = futures::stream::once(async move {
-            let reading = Reading::open((read, schema), part, execution).await?;
-            Ok::<_, DataFusionError>(futures::stream::try_unfold(reading, |mut reading| async move {
-                let batch = reading.next().await?;
-                Ok(batch.map(|batch| (batch, reading)))
-            }))
+            let reading = Reading::open((read, schema), part, execution.clone()).await?;
+            let reading = (reading, execution);
+            Ok::<_, DataFusionError>(futures::stream::try_unfold(
+                reading,
+                |(mut reading, execution)| async move {
+                    let batch = execution.long_texts().checked(reading.next().await?)?;
+                    Ok(batch.map(|batch| (batch, (reading, execution))))
+                },
+            ))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), opened.try_flatten())))
     }

@@ -8,6 +8,7 @@ mod create_as;
 mod current_of;
 mod cursors;
 mod definition;
+mod fewer_rows;
 mod files;
 mod kept;
 mod look_up;

@@ -1,6 +1,6 @@
 //! Running plans: what a statement runs with, and the stream of its rows.
 
-use super::Session;
+use super::{Session, fewer_rows};
 use crate::error::SqlResult;
 use crate::execution::Execution;
 use crate::long_values::batch_rows;
@@ -12,7 +12,7 @@ use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use nyala_core::before_long_work;
 use nyala_core::store::{Freshness, SnapshotRef};
@@ -95,17 +95,14 @@ impl Session {
                 (plan, state.config().clone().with_batch_size(rows))
             }
         };
-        let task = Arc::new(TaskContext::new(
-            None,
-            String::new(),
-            config.with_extension(execution),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            self.server.runtime(&run.running.memory)?,
-        ));
-        Ok(execute_stream(plan, task)?)
+        let (config, memory) = (config.with_extension(execution.clone()), run.running.memory.clone());
+        let server = self.server.clone();
+        Ok(fewer_rows::execute(plan, execution, config.batch_size(), move |batch_rows| {
+            let config = config.clone().with_batch_size(batch_rows);
+            let none = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+            let runtime = server.runtime(&memory)?;
+            Ok(TaskContext::new(None, String::new(), config, none.0, none.1, none.2, none.3, runtime))
+        })?)
     }
 }
 

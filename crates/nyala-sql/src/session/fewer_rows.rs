@@ -1,0 +1,96 @@
+//! A query whose long texts fill the memory before its first rows are there begins anew, with fewer rows at once.
+//!
+//! Operators gather as many rows as a batch may have, whatever these take, and only rows that were read say what they take.
+
+use crate::contained::contained;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::execution::Execution;
+use crate::long_values::cut;
+use crate::plans::renewed;
+use arrow_schema::DataType;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::{StreamExt, TryStreamExt};
+use nyala_core::before_long_work;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many rows a batch has if it is not known what fills the memory.
+const FEW_ROWS: usize = 32;
+/// How long to wait until the memory that was taken in vain is known to be free again.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Executes a plan, with few rows in a batch if it has to be. `task` is its task with batches of so many rows.
+pub(super) fn execute(
+    plan: Arc<dyn ExecutionPlan>,
+    execution: Arc<Execution>,
+    batch_rows: usize,
+    task: impl Fn(usize) -> Result<TaskContext> + Send + 'static,
+) -> Result<SendableRecordBatchStream> {
+    let stream = execute_stream(plan.clone(), Arc::new(task(batch_rows)?))?;
+    if !gathers_texts(&plan)? {
+        return Ok(stream);
+    }
+    execution.long_texts().watch(batch_rows);
+    let schema = stream.schema();
+    let rows = futures::stream::once(begun(stream, plan, execution, task)).try_flatten();
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+}
+
+/// The rows when the first are there, in as few tries as it takes.
+async fn begun(
+    mut stream: SendableRecordBatchStream,
+    plan: Arc<dyn ExecutionPlan>,
+    execution: Arc<Execution>,
+    task: impl Fn(usize) -> Result<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let mut was_full = false;
+    loop {
+        let error = match begin(stream).await {
+            Ok(begun) => {
+                execution.long_texts().ignore();
+                return Ok(begun);
+            }
+            Err(error) => error,
+        };
+        let batch_rows = match execution.long_texts().fitting_rows() {
+            Some(rows) => rows,
+            None if is_of_long_texts(&error) && !was_full => {
+                was_full = true;
+                before_long_work().await;
+                tokio::time::sleep(PAUSE).await;
+                FEW_ROWS
+            }
+            None => return Err(error.into()),
+        };
+        execution.long_texts().watch(batch_rows);
+        let task = task(batch_rows)?;
+        let plan = cut(renewed(&plan, task.session_config().options())?, batch_rows)?;
+        stream = execute_stream(plan, Arc::new(task))?;
+    }
+}
+
+/// Waits for the first rows.
+async fn begin(mut stream: SendableRecordBatchStream) -> SqlResult<SendableRecordBatchStream> {
+    let schema = stream.schema();
+    let first = contained(async { Ok(stream.next().await.transpose()?) }).await?;
+    let rows = futures::stream::iter(first.map(Ok)).chain(stream);
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+}
+
+/// Whether less memory at once may help.
+fn is_of_long_texts(error: &SqlError) -> bool {
+    error.code == SqlState::TOO_FEW_RESOURCES || error.is_of_long_batch()
+}
+
+/// Whether operators hold rows that have texts.
+fn gathers_texts(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|node| {
+        let schema = node.schema();
+        let is_text = |own: &DataType| matches!(own, DataType::Utf8 | DataType::Binary | DataType::List(_));
+        Ok(!node.children().is_empty() && schema.fields().iter().any(|own| is_text(own.data_type())))
+    })
+}
