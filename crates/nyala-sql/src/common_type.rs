@@ -14,12 +14,12 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Cast, Exists, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Cast, Exists, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
-    Values, cast, when,
+    Values, cast, lit, when,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
@@ -85,6 +85,9 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
                 let [expr, low, high] = [expr, low, high].map(Box::new);
                 Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
             }
+            Expr::InList(own) if own.list.iter().any(is_computed) && !own.expr.is_volatile() => {
+                Transformed::yes(among_computed(own, schema)?)
+            }
             Expr::InList(InList { expr, list, negated }) => {
                 let mut expr = *expr;
                 let mut done = Vec::with_capacity(list.len());
@@ -107,11 +110,12 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
             Expr::ScalarFunction(call) if let Some(typed) = typed_calls::typed(&call, schema)? => {
                 Transformed::yes(typed)
             }
-            Expr::InSubquery(own)
-                if own.negated
-                    && let Some(constant) = constant(&own.expr, schema)? =>
-            {
-                Transformed::yes(not_among(constant, own.subquery)?)
+            Expr::InSubquery(own) => {
+                let own = by_length(own, schema)?;
+                Transformed::yes(match constant(&own.expr, schema)?.filter(|_| own.negated) {
+                    Some(constant) => not_among(constant, own.subquery)?,
+                    None => Expr::InSubquery(own),
+                })
             }
             Expr::ScalarFunction(ScalarFunction { func, args })
                 if func.name() == "nullif" && args.len() == 2 =>
@@ -138,6 +142,44 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
             other => Transformed::no(other),
         })
     })
+}
+
+/// Whether an element of a list is computed for each row.
+fn is_computed(element: &Expr) -> bool {
+    !matches!(element, Expr::Column(_) | Expr::OuterReferenceColumn(..))
+        && (element.any_column_refs() || element.contains_outer() || element.is_volatile())
+}
+
+/// Whether a value is among others, compared one by one: DataFusion finds out which lists are constant by evaluating them for no
+/// row, and then a CASE seems to be.
+fn among_computed(own: InList, schema: &DFSchema) -> Result<Expr> {
+    let value = *own.expr;
+    let equal = |element: Expr| {
+        let [value, element] = compared("=", [value.clone(), element], schema)?;
+        Ok(value.eq(element))
+    };
+    let mut found = own.list.into_iter().map(equal).collect::<Result<Vec<_>>>()?;
+    // A tree that is not deep.
+    while found.len() > 1 {
+        let pairs = found.chunks(2);
+        found = pairs.map(|pair| pair.iter().cloned().reduce(Expr::or).expect("one or two")).collect();
+    }
+    let found = found.pop().unwrap_or_else(|| lit(false));
+    Ok(if own.negated { !found } else { found })
+}
+
+/// Looks for intervals among others by their lengths.
+fn by_length(mut own: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
+    let is_span = |data_type: &DataType| matches!(data_type, DataType::Interval(_));
+    let columns = own.subquery.subquery.schema();
+    let is_among_spans = columns.fields().len() == 1 && is_span(columns.field(0).data_type());
+    if is_among_spans && own.expr.get_type(schema).is_ok_and(|own| is_span(&own)) {
+        let column = Expr::Column(columns.columns().swap_remove(0));
+        let lengths = LogicalPlanBuilder::from(own.subquery.subquery.clone());
+        own.subquery.subquery = Arc::new(lengths.project([interval_length::of(column)])?.build()?);
+        own.expr = Box::new(interval_length::of(*own.expr));
+    }
+    Ok(own)
 }
 
 /// A cell without the cast that the planner has added.

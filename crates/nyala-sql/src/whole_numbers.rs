@@ -42,12 +42,17 @@ pub(crate) fn narrowed_expression(expression: Expr, schema: &DFSchema) -> Result
                 let own = fitting(number).map_or(ScalarValue::Int64(Some(number)), |own| own.into());
                 Transformed::new(Expr::Literal(own, None), true, TreeNodeRecursion::Jump)
             }
-            // `count(*)` is this to the planner.
-            Expr::AggregateFunction(own) if own.func.name() == "count" && is_one(&own.params.args) => {
-                Transformed::new(Expr::AggregateFunction(own), false, TreeNodeRecursion::Jump)
+            // The planner takes `count(*)` for `count(1)`.
+            Expr::AggregateFunction(mut own) if own.func.name() == "count" && is_one(&own.params.args) => {
+                narrow_all(own.params.filter.as_deref_mut(), schema)?;
+                Transformed::new(Expr::AggregateFunction(own), true, TreeNodeRecursion::Jump)
             }
-            Expr::WindowFunction(own) if own.fun.name() == "count" && is_one(&own.params.args) => {
-                Transformed::new(Expr::WindowFunction(own), false, TreeNodeRecursion::Jump)
+            Expr::WindowFunction(mut own) if own.fun.name() == "count" && is_one(&own.params.args) => {
+                let params = &mut own.params;
+                let order = params.order_by.iter_mut().map(|own| &mut own.expr);
+                let parts = params.partition_by.iter_mut().chain(order);
+                narrow_all(parts.chain(params.filter.as_deref_mut()), schema)?;
+                Transformed::new(Expr::WindowFunction(own), true, TreeNodeRecursion::Jump)
             }
             Expr::BinaryExpr(own) => beside_parameter(own)?,
             other => Transformed::no(other),
@@ -74,6 +79,13 @@ pub(crate) fn narrowed_expression(expression: Expr, schema: &DFSchema) -> Result
     })
 }
 
+fn narrow_all<'a>(expressions: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSchema) -> Result<()> {
+    for expression in expressions {
+        *expression = narrowed_expression(std::mem::take(expression), schema)?.data;
+    }
+    Ok(())
+}
+
 fn fitting(number: i64) -> Option<i32> {
     i32::try_from(number).ok()
 }
@@ -89,6 +101,11 @@ fn negated(own: &Expr) -> Option<i64> {
 /// Whether an expression is a literal that is an `integer`.
 fn is_short_literal(own: &Expr) -> bool {
     matches!(own, Expr::Literal(ScalarValue::Int64(Some(number)), _) if fitting(*number).is_some())
+}
+
+/// Whether an expression is NULL, which the planner has given the type of its column.
+fn is_null_literal(own: &Expr) -> bool {
+    matches!(own, Expr::Literal(ScalarValue::Int64(None), _))
 }
 
 fn is_one(arguments: &[Expr]) -> bool {
@@ -133,6 +150,9 @@ fn narrowed_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let is_short: Vec<bool> =
                 columns.map(|column| holds_integers(&values, column)).collect::<Result<_>>()?;
             let cell = |(own, is_short): (Expr, &bool)| match uncast(&own) {
+                inner if *is_short && is_null_literal(inner) => {
+                    Ok(Expr::Literal(ScalarValue::Int32(None), None))
+                }
                 inner if *is_short && *inner != own => Ok(cast(inner.clone(), DataType::Int32)),
                 _ => narrowed_cell(own),
             };
@@ -185,6 +205,9 @@ fn holds_integers(rows: &[Vec<Expr>], column: usize) -> Result<bool> {
         let inner = uncast(cell);
         if is_short_literal(inner) {
             has_integer = true;
+            continue;
+        }
+        if is_null_literal(inner) {
             continue;
         }
         match narrowed_cell(inner.clone())?.get_type(&none)? {

@@ -77,6 +77,7 @@ impl VisitorMut for Rewrite {
         }
         let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
         tables.for_each(|table| output_names::name_columns(&mut table.query.body));
+        output_names::name_sorted(query);
         ControlFlow::Continue(())
     }
 

@@ -3,7 +3,8 @@
 use super::projection;
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TrimWhereField,
+    Expr, Ident, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement,
+    TrimWhereField,
 };
 use std::sync::Arc;
 
@@ -38,8 +39,7 @@ pub(super) fn name_columns(body: &mut SetExpr) {
         SetExpr::Select(select) => {
             for item in &mut select.projection {
                 let SelectItem::UnnamedExpr(expression) = item else { continue };
-                let is_column = matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-                if is_column || is_row(expression) {
+                if is_column(expression) || is_row(expression) {
                     continue;
                 }
                 let name = match of(expression) {
@@ -53,6 +53,54 @@ pub(super) fn name_columns(body: &mut SetExpr) {
         SetExpr::Query(query) => name_columns(&mut query.body),
         SetExpr::SetOperation { left, .. } => name_columns(left),
         _ => {}
+    }
+}
+
+/// Gives the columns that a query is sorted by the names by which its ORDER BY asks for them: those come before the names of what is
+/// read. And casts of columns, which the planner calls as these, names that nobody writes.
+pub(super) fn name_sorted(query: &mut Query) {
+    let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &query.order_by else { return };
+    let sorted: Vec<String> = order.iter().filter_map(|own| identifier(&own.expr)).collect();
+    let SetExpr::Select(select) = &mut *query.body else { return };
+    let name_of = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        SelectItem::UnnamedExpr(expression) => match of(expression) {
+            Name::Weak(name) | Name::Strong(name) => Some(name),
+            Name::None => None,
+        },
+        _ => None,
+    };
+    let names: Vec<Option<String>> = select.projection.iter().map(name_of).collect();
+    for (place, item) in select.projection.iter_mut().enumerate() {
+        let SelectItem::UnnamedExpr(expression) = item else { continue };
+        let Some(name) = names[place].as_ref().filter(|_| !is_column(expression)) else { continue };
+        let is_alone = names.iter().filter(|own| *own == &names[place]).count() == 1;
+        let name = match sorted.contains(name) && is_alone {
+            true => name.clone(),
+            false if is_cast_column(expression) => projection::told_apart(name, place),
+            false => continue,
+        };
+        let alias = Ident::with_quote('"', name);
+        *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
+    }
+}
+
+/// The name that stands alone.
+fn identifier(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::Identifier(own) => Some(folded(own)),
+        _ => None,
+    }
+}
+
+pub(super) fn is_column(expression: &Expr) -> bool {
+    matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+fn is_cast_column(expression: &Expr) -> bool {
+    match expression {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => is_column(expr) || is_cast_column(expr),
+        _ => false,
     }
 }
 

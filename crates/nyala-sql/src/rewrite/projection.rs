@@ -1,6 +1,7 @@
 //! Columns of one name: PostgreSQL allows `SELECT NULL, NULL`, the planner wants names of their own.
 
 use super::function::renamed;
+use super::output_names::is_column;
 use super::own_name;
 use crate::call::{call, exact};
 use crate::walk::each_expression_mut;
@@ -29,7 +30,7 @@ pub(super) fn tell_apart(select: &mut Select) {
         if taken.insert(name.clone()) && !may_come_again {
             continue;
         }
-        let alias = Ident::with_quote('"', format!("\u{1}{name} {number}"));
+        let alias = Ident::with_quote('"', told_apart(&name, number));
         match item {
             SelectItem::UnnamedExpr(expression) => {
                 *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
@@ -62,18 +63,19 @@ pub(super) fn tell_aliases_apart(query: &mut Query) {
         let name = alias.value.to_lowercase();
         // Only a sort by exactly that name, which then means the alias, keeps it.
         if !order.iter().any(|own| own.trim_matches('"').contains(&*name) && !own.contains('.')) {
-            *alias = Ident::with_quote('"', format!("\u{1}{} {number}", alias.value));
+            *alias = Ident::with_quote('"', told_apart(&alias.value, number));
         }
     }
+}
+
+/// A name that nobody writes, for a column at a place.
+pub(super) fn told_apart(name: &str, place: usize) -> String {
+    format!("\u{1}{name} {place}")
 }
 
 /// The name that a column had before it was told apart; `None` if it was not.
 pub(super) fn name_told_apart(name: &str) -> Option<&str> {
     name.strip_prefix('\u{1}').and_then(|rest| rest.rsplit_once(' ')).map(|(name, _)| name)
-}
-
-fn is_column(expression: &Expr) -> bool {
-    matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
 /// What the planner calls an expression: casts do not count, functions without parentheses have them, and some have other names.
