@@ -4,8 +4,8 @@
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal128Type, DurationNanosecondType, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, TimestampMicrosecondType,
+    Date32Type, Decimal128Type, DurationNanosecondType, Float64Type, Int32Type, Int64Type,
+    IntervalMonthDayNano, IntervalMonthDayNanoType, TimestampMicrosecondType,
 };
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::arrow::compute::cast;
@@ -23,6 +23,7 @@ pub(super) const NAME: &str = "date_part";
 
 const MINUTE_NS: i64 = 60_000_000_000;
 const DAY_NS: i64 = 86_400_000_000_000;
+const DAY_S: f64 = 86_400.0;
 
 /// The function, over DataFusion's.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -158,6 +159,11 @@ impl ScalarUDFImpl for DatePart {
                 let times = cast(&times.to_array(rows)?, &unit)?;
                 let times = times.as_primitive::<TimestampMicrosecondType>();
                 Arc::new(times.unary::<_, Float64Type>(|own| own as f64 / 1e6))
+            }
+            (None, DataType::Date32) if part == "epoch" => {
+                let days = times.to_array(rows)?;
+                let days = days.as_primitive::<Date32Type>();
+                Arc::new(days.unary::<_, Float64Type>(|own| f64::from(own) * DAY_S))
             }
             (None, DataType::Interval(_)) if matches!(&*part, "quarter" | "qtr") => {
                 let months = self.part("month", &arguments, DataType::Int32)?.to_array(rows)?;

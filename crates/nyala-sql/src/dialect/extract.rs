@@ -58,7 +58,11 @@ impl ScalarUDFImpl for Extract {
     }
 
     fn return_field_from_args(&self, given: ReturnFieldArgs) -> Result<FieldRef> {
-        let data_type = type_of(given.scalar_arguments.first().copied().flatten());
+        let data_type = match given.arg_fields.get(1).map(|own| own.data_type()) {
+            // A day has whole seconds.
+            Some(DataType::Date32) => DataType::Decimal128(PRECISION, 0),
+            _ => type_of(given.scalar_arguments.first().copied().flatten()),
+        };
         let field = self.inner.return_field_from_args(given)?;
         Ok(Arc::new(field.as_ref().clone().with_name(NAME).with_data_type(data_type)))
     }

@@ -3,8 +3,8 @@
 use super::projection;
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, SelectItem, SetExpr, Statement,
-    TrimWhereField,
+    Expr, Ident, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Statement, TrimWhereField,
 };
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ pub(super) fn name_columns(body: &mut SetExpr) {
 pub(super) fn name_sorted(query: &mut Query) {
     let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &query.order_by else { return };
     let sorted: Vec<String> = order.iter().filter_map(|own| identifier(&own.expr)).collect();
-    let SetExpr::Select(select) = &mut *query.body else { return };
+    let Some(select) = first_select(&mut query.body) else { return };
     let name_of = |item: &SelectItem| match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
         SelectItem::UnnamedExpr(expression) => match of(expression) {
@@ -82,6 +82,15 @@ pub(super) fn name_sorted(query: &mut Query) {
         };
         let alias = Ident::with_quote('"', name);
         *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
+    }
+}
+
+/// The query that gives the names of all that are united.
+fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
     }
 }
 

@@ -83,7 +83,7 @@ fn planned_name(expression: &Expr) -> String {
     let mut plain = expression.clone();
     each_expression_mut(&mut plain, &mut |own| {
         let inner = match own {
-            Expr::Cast { expr, .. } | Expr::Nested(expr) => (**expr).clone(),
+            Expr::Cast { expr, .. } | Expr::Collate { expr, .. } | Expr::Nested(expr) => (**expr).clone(),
             Expr::TypedString(typed) => Expr::Value(typed.value.clone()),
             Expr::Exists { negated, .. } => Expr::Identifier(Ident::new(format!("exists {negated}"))),
             Expr::InSubquery { expr, negated, .. } => {
