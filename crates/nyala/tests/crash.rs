@@ -221,6 +221,7 @@ fn kill_in_rounds(rounds: u64, seed: u64) -> (u64, u64) {
 }
 
 #[test]
+#[allow(clippy::print_stderr, reason = "long runs show progress")]
 fn nothing_acknowledged_is_lost_and_nothing_deleted_comes_back() {
     let rounds = setting("NYALA_CRASH_ROUNDS", 24);
     let seed = setting("NYALA_CRASH_SEED", u64::from(std::process::id()));

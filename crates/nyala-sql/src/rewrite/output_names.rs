@@ -1,6 +1,6 @@
 //! The names of columns, as PostgreSQL gives them to expressions without one: clients read them.
 
-use super::projection;
+use super::projection::{self, is_column};
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
@@ -100,10 +100,6 @@ fn identifier(expression: &Expr) -> Option<String> {
         Expr::Identifier(own) => Some(folded(own)),
         _ => None,
     }
-}
-
-pub(super) fn is_column(expression: &Expr) -> bool {
-    matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
 fn is_cast_column(expression: &Expr) -> bool {

@@ -1,7 +1,6 @@
 //! Columns of one name: PostgreSQL allows `SELECT NULL, NULL`, the planner wants names of their own.
 
 use super::function::renamed;
-use super::output_names::is_column;
 use super::own_name;
 use crate::call::{call, exact};
 use crate::walk::each_expression_mut;
@@ -76,6 +75,10 @@ pub(super) fn told_apart(name: &str, place: usize) -> String {
 /// The name that a column had before it was told apart; `None` if it was not.
 pub(super) fn name_told_apart(name: &str) -> Option<&str> {
     name.strip_prefix('\u{1}').and_then(|rest| rest.rsplit_once(' ')).map(|(name, _)| name)
+}
+
+pub(super) fn is_column(expression: &Expr) -> bool {
+    matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
 /// What the planner calls an expression: casts do not count, functions without parentheses have them, and some have other names.
