@@ -3,6 +3,7 @@
 //! numbers instead, and compare them as texts.
 
 use crate::arithmetic::decimals;
+use crate::each_row;
 use crate::error::{SqlError, SqlState};
 use crate::interval_length;
 use crate::pg_type::TYPE_KEY;
@@ -19,7 +20,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
-    Values, cast, lit, when,
+    Values, cast, when,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
@@ -85,16 +86,13 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
                 let [expr, low, high] = [expr, low, high].map(Box::new);
                 Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
             }
-            Expr::InList(own) if own.list.iter().any(is_computed) && !own.expr.is_volatile() => {
-                Transformed::yes(among_computed(own, schema)?)
-            }
             Expr::InList(InList { expr, list, negated }) => {
                 let mut expr = *expr;
                 let mut done = Vec::with_capacity(list.len());
                 for own in list {
                     let [left, right] = compared("=", [expr, own], schema)?;
                     expr = left;
-                    done.push(right);
+                    done.push(if is_computed(&right) { each_row::of(right) } else { right });
                 }
                 Transformed::yes(Expr::InList(InList { expr: Box::new(expr), list: done, negated }))
             }
@@ -148,24 +146,6 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
 fn is_computed(element: &Expr) -> bool {
     !matches!(element, Expr::Column(_) | Expr::OuterReferenceColumn(..))
         && (element.any_column_refs() || element.contains_outer() || element.is_volatile())
-}
-
-/// Whether a value is among others, compared one by one: DataFusion finds out which lists are constant by evaluating them for no
-/// row, and then a CASE seems to be.
-fn among_computed(own: InList, schema: &DFSchema) -> Result<Expr> {
-    let value = *own.expr;
-    let equal = |element: Expr| {
-        let [value, element] = compared("=", [value.clone(), element], schema)?;
-        Ok(value.eq(element))
-    };
-    let mut found = own.list.into_iter().map(equal).collect::<Result<Vec<_>>>()?;
-    // A tree that is not deep.
-    while found.len() > 1 {
-        let pairs = found.chunks(2);
-        found = pairs.map(|pair| pair.iter().cloned().reduce(Expr::or).expect("one or two")).collect();
-    }
-    let found = found.pop().unwrap_or_else(|| lit(false));
-    Ok(if own.negated { !found } else { found })
 }
 
 /// Looks for intervals among others by their lengths.

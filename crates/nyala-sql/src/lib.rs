@@ -29,6 +29,7 @@ mod dialect;
 mod distinct_aggregates;
 mod distinct_from;
 mod dry_run;
+mod each_row;
 pub mod error;
 mod execution;
 mod expression;
