@@ -142,9 +142,10 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
     })
 }
 
-/// Whether an element of a list is computed for each row.
+/// Whether an element of a list is computed for each row, which DataFusion does not know yet.
 fn is_computed(element: &Expr) -> bool {
     !matches!(element, Expr::Column(_) | Expr::OuterReferenceColumn(..))
+        && !each_row::is(element)
         && (element.any_column_refs() || element.contains_outer() || element.is_volatile())
 }
 

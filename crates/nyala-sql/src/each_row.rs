@@ -7,10 +7,17 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+const NAME: &str = "each::row";
+
 /// The value, with a cell for each row.
 pub(crate) fn of(value: Expr) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::from(EachRow { signature }).call(vec![value])
+}
+
+/// Whether a value is one of these already.
+pub(crate) fn is(value: &Expr) -> bool {
+    matches!(value, Expr::ScalarFunction(call) if call.func.name() == NAME)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -20,7 +27,7 @@ struct EachRow {
 
 impl ScalarUDFImpl for EachRow {
     fn name(&self) -> &str {
-        "each::row"
+        NAME
     }
 
     fn signature(&self) -> &Signature {
