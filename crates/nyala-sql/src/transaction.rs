@@ -7,7 +7,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use nyala_core::ErrorKind;
 use nyala_core::store::{Freshness, SnapshotRef, Stage, StoreRef};
 use std::sync::Arc;
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 /// Whether a session is in a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) struct Transaction {
     /// What it shows; taken by its first statement, and again after each of its writes.
     pub(crate) snapshot: Arc<OnceCell<SnapshotRef>>,
     /// Where it writes, if the store can collect writes.
-    pub(crate) stage: Option<Box<dyn Stage>>,
+    pub(crate) stage: Option<Arc<Mutex<Box<dyn Stage>>>>,
     /// Whether it ends with its series of statements, because no BEGIN began it.
     pub(crate) is_of_series: bool,
     /// Whether it may not write.
@@ -34,14 +34,12 @@ pub(crate) struct Transaction {
     /// Whether it has written anything.
     pub(crate) has_written: bool,
     pub(crate) has_failed: bool,
-    /// How many statements have begun to change rows.
-    pub(crate) changes: u64,
-    /// Savepoints in order, each with how many changes were made before it.
-    savepoints: Vec<(String, u64)>,
+    /// The names of savepoints, by their numbers in the stage.
+    savepoints: Vec<String>,
 }
 
-/// The most savepoints of a transaction.
-const SAVEPOINTS_MAX: usize = 1024;
+/// The most savepoints of a transaction. There are drivers that make one before each statement.
+const SAVEPOINTS_MAX: usize = 1 << 16;
 
 impl Transaction {
     /// One that has not begun to read.
@@ -60,9 +58,12 @@ impl Transaction {
             return Ok(());
         }
         let snapshot = match store.stage().await {
-            Ok(stage) => {
+            Ok(mut stage) => {
+                for _ in &self.savepoints {
+                    stage.savepoint().await?;
+                }
                 let snapshot = stage.snapshot().await?;
-                self.stage = Some(stage);
+                self.stage = Some(Arc::new(Mutex::new(stage)));
                 snapshot
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => store.snapshot(freshness).await?,
@@ -75,43 +76,60 @@ impl Transaction {
     /// Shows what it has written meanwhile.
     pub(crate) async fn refresh(&mut self) -> SqlResult<()> {
         if let Some(stage) = &self.stage {
-            self.snapshot = Arc::new(OnceCell::new_with(Some(stage.snapshot().await?)));
+            let snapshot = stage.lock().await.snapshot().await?;
+            self.snapshot = Arc::new(OnceCell::new_with(Some(snapshot)));
             self.has_written = true;
         }
         Ok(())
     }
 
+    /// How many savepoints there are.
+    pub(crate) fn depth(&self) -> usize {
+        self.savepoints.len()
+    }
+
     /// Makes a savepoint.
-    pub(crate) fn save(&mut self, name: &str) -> SqlResult<()> {
+    pub(crate) async fn save(&mut self, name: &str) -> SqlResult<()> {
         if self.savepoints.len() >= SAVEPOINTS_MAX {
             let words = format!("a transaction may have {SAVEPOINTS_MAX} savepoints");
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words));
         }
-        self.savepoints.push((name.to_owned(), self.changes));
-        Ok(())
-    }
-
-    /// Forgets a savepoint and those after it.
-    pub(crate) fn release(&mut self, name: &str) -> SqlResult<()> {
-        let place = self.savepoint(name)?;
-        self.savepoints.truncate(place);
-        Ok(())
-    }
-
-    /// Goes back to a savepoint. What was written cannot be taken back in parts.
-    pub(crate) fn roll_back_to(&mut self, name: &str) -> SqlResult<()> {
-        let place = self.savepoint(name)?;
-        if self.savepoints[place].1 != self.changes {
-            let words = "ROLLBACK TO SAVEPOINT after a change of rows";
-            return Err(SqlError::unsupported(words).with_hint("Roll the whole transaction back."));
+        if let Some(stage) = &self.stage {
+            stage.lock().await.savepoint().await?;
         }
+        self.savepoints.push(name.to_owned());
+        Ok(())
+    }
+
+    /// Forgets a savepoint and those after it. Returns how many remain.
+    pub(crate) async fn release(&mut self, name: &str) -> SqlResult<usize> {
+        let place = self.savepoint(name)?;
+        if let Some(stage) = &self.stage {
+            stage.lock().await.release(place);
+        }
+        self.savepoints.truncate(place);
+        Ok(place)
+    }
+
+    /// Goes back to a savepoint. Returns how many there are before it.
+    pub(crate) async fn roll_back_to(&mut self, name: &str) -> SqlResult<usize> {
+        let place = self.savepoint(name)?;
+        if let Some(stage) = &self.stage {
+            stage.lock().await.roll_back_to(place).await.map_err(|error| match error.kind() {
+                ErrorKind::Limit => {
+                    SqlError::from(error).with_hint("Roll back to a later one, or all of it.")
+                }
+                _ => error.into(),
+            })?;
+        }
+        self.refresh().await?;
         self.savepoints.truncate(place + 1);
         self.has_failed = false;
-        Ok(())
+        Ok(place)
     }
 
     fn savepoint(&self, name: &str) -> SqlResult<usize> {
-        let place = self.savepoints.iter().rposition(|(own, _)| own == name);
+        let place = self.savepoints.iter().rposition(|own| own == name);
         place.ok_or_else(|| {
             SqlError::new(SqlState::UNKNOWN_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
         })
@@ -119,10 +137,11 @@ impl Transaction {
 
     /// Makes what it has written durable and visible.
     pub(crate) async fn commit(self) -> SqlResult<()> {
-        match self.stage.filter(|_| self.has_written) {
-            Some(stage) => stage.commit().await.map(drop).map_err(of_commit),
-            None => Ok(()),
-        }
+        let Some(stage) = self.stage.filter(|_| self.has_written) else { return Ok(()) };
+        let Some(stage) = Arc::into_inner(stage) else {
+            return Err(SqlError::new(SqlState::INTERNAL, "a statement of the transaction has not ended"));
+        };
+        stage.into_inner().commit().await.map(drop).map_err(of_commit)
     }
 }
 

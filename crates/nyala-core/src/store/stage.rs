@@ -32,6 +32,17 @@ pub trait Stage: Send + Sync {
     /// opening.
     async fn snapshot(&self) -> Result<SnapshotRef>;
 
+    /// Marks what was staged so far, to go back to it. Returns the number of the savepoint: how many there were before.
+    async fn savepoint(&mut self) -> Result<usize>;
+
+    /// Forgets a savepoint and all later ones. What was staged since stays.
+    fn release(&mut self, savepoint: usize);
+
+    /// Takes back what was staged since a savepoint, as if it had never been: its rows are in conflict with nobody's. Later
+    /// savepoints are forgotten. Snapshots that were taken stay as they are. Missing if there is no such savepoint; Limit
+    /// if too much was staged since for it to be kept, which leaves the stage as it was.
+    async fn roll_back_to(&mut self, savepoint: usize) -> Result<()>;
+
     /// Makes everything durable and visible at once, even if [`super::Atomicity`] of batches is by row. Returns the
     /// sequence of the snapshots that show it.
     async fn commit(self: Box<Self>) -> Result<Sequence>;

@@ -169,6 +169,19 @@ impl Stage for HandedStage {
         self.stage.snapshot().await
     }
 
+    async fn savepoint(&mut self) -> Result<usize> {
+        self.stage.savepoint().await
+    }
+
+    fn release(&mut self, savepoint: usize) {
+        self.stage.release(savepoint);
+    }
+
+    // What is taken back stays noted: more may be compared than has changed.
+    async fn roll_back_to(&mut self, savepoint: usize) -> Result<()> {
+        self.stage.roll_back_to(savepoint).await
+    }
+
     async fn commit(self: Box<Self>) -> Result<Sequence> {
         let Self { handover, stage, staged } = *self;
         let entered = handover.enter()?;

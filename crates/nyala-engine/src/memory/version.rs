@@ -99,6 +99,13 @@ impl PartitionVersion {
         Self { id, range, rowsets, frozen, active: Arc::default(), past: Arc::default() }
     }
 
+    /// The same without the active memtable: later rows go to a new one.
+    fn without_active(&self) -> Self {
+        let Self { id, range, rowsets, frozen, past, .. } = self;
+        let (rowsets, frozen, past) = (rowsets.clone(), frozen.clone(), past.clone());
+        Self { id: *id, range: *range, rowsets, frozen, active: Arc::default(), past }
+    }
+
     /// Whether the active memtable has no room for much more: see [`Memtable::is_full`].
     pub(crate) fn is_full(&self, sequence: u64) -> bool {
         self.active.get().is_some_and(|memtable| memtable.is_full(sequence))
@@ -238,6 +245,15 @@ impl TableVersion {
             past_tombstones: Vec::new(),
             ..self.clone()
         }
+    }
+
+    /// The table without what is in active memtables.
+    pub(crate) fn without_active(&self) -> Self {
+        let without = |partition: &Arc<PartitionVersion>| match partition.active_if_made() {
+            Some(_) => Arc::new(partition.without_active()),
+            None => partition.clone(),
+        };
+        Self { partitions: self.partitions.iter().map(without).collect(), ..self.clone() }
     }
 
     /// The partition that holds a time, by position.

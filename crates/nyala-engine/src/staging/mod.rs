@@ -9,6 +9,7 @@ mod conflict;
 mod large_commit;
 mod load;
 mod own_rows;
+mod savepoints;
 mod snapshot;
 mod sorted_load;
 mod spill;
@@ -32,6 +33,7 @@ use nyala_core::store::{
 };
 use nyala_core::{Error, ErrorKind, Result, Sequence, before_long_work};
 use parking_lot::Mutex;
+use savepoints::{Savepoints, held_bytes};
 use snapshot::StageSnapshot;
 use staged_rows::StagedRows;
 use std::sync::{Arc, Weak};
@@ -41,8 +43,6 @@ use tokio::sync::oneshot;
 const SHARE: u64 = 16;
 /// A larger stage is not committed through the log, where all that others write would wait behind it.
 const LOGGED_BYTES_MAX: u64 = 16 << 20;
-/// What an operation costs besides its cells, about: arrays of a few rows are mostly overhead.
-const OPERATION_BYTES: u64 = 1024;
 
 /// A stage of the engine.
 pub(crate) struct EngineStage {
@@ -52,8 +52,9 @@ pub(crate) struct EngineStage {
     /// Whoever asks for a snapshot may have to end a run.
     rows: Mutex<StagedRows>,
     /// What the commit writes as one batch, as long as all of it is in memory: every condition holds, and defaults are
-    /// filled in.
+    /// filled in. Later what was staged since the rows moved to the disk, if there are savepoints.
     batch: WriteBatch,
+    savepoints: Savepoints,
     charge: Charge,
     limit_bytes: u64,
     loaded_rows_min: usize,
@@ -68,10 +69,12 @@ impl EngineStage {
             let sequence = snapshot.sequence;
             (snapshot, sequence)
         });
+        let rows = StagedRows::new(opened);
         Self {
             maintenance: Arc::downgrade(maintenance),
             place,
-            rows: Mutex::new(StagedRows::new(opened)),
+            savepoints: Savepoints::new(rows.base()),
+            rows: Mutex::new(rows),
             batch: WriteBatch::default(),
             charge: writer.budget.charge(Component::Query, 0),
             limit_bytes: maintenance.options.stage_bytes_max.unwrap_or(writer.budget.limit_bytes() / SHARE),
@@ -91,7 +94,7 @@ impl EngineStage {
 
     /// Takes memory for a batch. What was staged before goes to the disk if there is not enough for both.
     async fn make_room(&mut self, maintenance: &Maintenance, batch: &WriteBatch) -> Result<()> {
-        let bytes = memory_bytes(batch) + batch.operations.len() as u64 * OPERATION_BYTES;
+        let bytes = held_bytes(batch);
         let held_bytes = self.held_bytes();
         let is_full = held_bytes + bytes > self.limit_bytes && held_bytes > 0;
         if is_full || self.charge.try_grow(bytes).is_err() {
@@ -105,10 +108,13 @@ impl EngineStage {
     }
 
     fn spill(&mut self, maintenance: &Maintenance) -> Result<()> {
+        self.spill_pieces(maintenance)?;
         let rows = self.rows.get_mut();
-        rows.spill(maintenance)?;
         self.batch.operations.clear();
         self.charge.set(rows.waiting_bytes());
+        self.savepoints.begin_with(rows.base());
+        // What is being loaded is not in the base.
+        self.savepoints.is_complete = rows.loads.is_empty();
         Ok(())
     }
 
@@ -128,6 +134,7 @@ impl EngineStage {
         if !is_begun {
             self.begin_load(maintenance, &table)?;
         }
+        self.savepoints.is_complete = false;
         let rows = self.rows.get_mut();
         if self.charge.try_grow(bytes).is_err() {
             rows.write_waiting(maintenance, 0)?;
@@ -157,7 +164,8 @@ impl EngineStage {
                 Operation::DeleteKeys { .. } => None,
             })
             .collect();
-        let Some(staged) = staged.filter(|staged| !staged.is_empty() && !rows.is_spilled()) else {
+        let is_movable = !rows.is_spilled() && self.savepoints.is_empty();
+        let Some(staged) = staged.filter(|staged| !staged.is_empty() && is_movable) else {
             return self.spill(maintenance);
         };
         rows.forget_staged(table.id)?;
@@ -193,7 +201,7 @@ impl Stage for EngineStage {
         rows.check()?;
         let sequence = Sequence(rows.opened.sequence);
         validate(&rows.opened.version, &batch)?;
-        rows.add_tables(&batch)?;
+        rows.add_tables(&batch.operations)?;
         if self.load(&maintenance, &batch).await? {
             return Ok(WriteOutcome { sequence, affected: rows_of(&batch), conflicts: Vec::new() });
         }
@@ -208,12 +216,15 @@ impl Stage for EngineStage {
         if affected > 0 {
             self.make_room(&maintenance, &batch).await?;
             let rows = self.rows.get_mut();
-            rows.add(&batch)?;
-            if rows.is_spilled() {
-                self.charge.set(rows.waiting_bytes());
-            } else {
+            rows.add(&batch.operations)?;
+            let can_return = !self.savepoints.is_empty() && self.savepoints.is_complete;
+            if !rows.is_spilled() || can_return {
                 let written = batch.operations.into_iter().filter(|operation| operation.rows() > 0);
                 self.batch.operations.extend(written);
+            } else {
+                self.savepoints.is_complete = false;
+                self.batch.operations.clear();
+                self.charge.set(rows.waiting_bytes());
             }
         }
         Ok(WriteOutcome { sequence, affected, conflicts })
@@ -231,6 +242,20 @@ impl Stage for EngineStage {
             rows.end_loads(&*self.maintenance()?, |_| true)?;
         }
         Ok(Arc::new(StageSnapshot::new(rows.opened.clone(), rows.snapshot())))
+    }
+
+    async fn savepoint(&mut self) -> Result<usize> {
+        let maintenance = self.maintenance()?;
+        self.add_savepoint(&maintenance).await
+    }
+
+    fn release(&mut self, savepoint: usize) {
+        self.forget_savepoints(savepoint);
+    }
+
+    async fn roll_back_to(&mut self, savepoint: usize) -> Result<()> {
+        self.place.check()?;
+        self.return_to(savepoint).await
     }
 
     async fn commit(mut self: Box<Self>) -> Result<Sequence> {

@@ -30,6 +30,8 @@ pub(super) struct StagedRows {
     pub(super) spilled_to: u64,
     /// The tables of its rows.
     pub(super) written: BTreeSet<TableId>,
+    /// The tables that the version has in a form of the stage's own, or had before a savepoint was gone back to.
+    added: BTreeSet<TableId>,
     /// Numbers of its own partitions, descending: they meet no others.
     next_partition: u64,
     /// Its own memtables that have rows.
@@ -40,6 +42,15 @@ pub(super) struct StagedRows {
     pub(super) has_failed: bool,
 }
 
+/// How a stage was when it had nothing in memory.
+pub(super) struct StagedBase {
+    opened: Arc<Version>,
+    version: Arc<Version>,
+    sequence: u64,
+    spilled_to: u64,
+    written: BTreeSet<TableId>,
+}
+
 impl StagedRows {
     pub(super) fn new(opened: EngineSnapshot) -> Self {
         Self {
@@ -47,6 +58,7 @@ impl StagedRows {
             sequence: opened.sequence,
             spilled_to: opened.sequence,
             written: BTreeSet::new(),
+            added: BTreeSet::new(),
             next_partition: u64::MAX,
             memtables: Mutex::default(),
             loads: Vec::new(),
@@ -60,25 +72,56 @@ impl StagedRows {
         EngineSnapshot { version: self.version.clone(), sequence: self.sequence, ..self.opened.clone() }
     }
 
-    /// Adds the tables of a batch, as they were at the opening.
-    pub(super) fn add_tables(&mut self, batch: &WriteBatch) -> Result<()> {
-        for id in batch.operations.iter().map(Operation::table) {
+    /// How it is, if it has nothing in memory.
+    pub(super) fn base(&self) -> StagedBase {
+        StagedBase {
+            opened: self.opened.version.clone(),
+            version: self.version.clone(),
+            sequence: self.sequence,
+            spilled_to: self.spilled_to,
+            written: self.written.clone(),
+        }
+    }
+
+    /// Forgets what was staged since. Snapshots that were taken still show it.
+    pub(super) fn begin_again(&mut self, base: &StagedBase) -> Result<()> {
+        let mut version = Version::clone(&base.version);
+        for id in &self.added {
+            let (opened, staged) = (base.opened.table(*id)?, base.version.table(*id)?);
+            // The memtables of other tables are the store's.
+            if !Arc::ptr_eq(opened, staged) {
+                version.put_table(staged.without_active());
+            }
+        }
+        self.version = Arc::new(version);
+        self.opened.version = base.opened.clone();
+        (self.sequence, self.spilled_to) = (base.sequence, base.spilled_to);
+        self.written = base.written.clone();
+        self.memtables.lock().clear();
+        self.loads.clear();
+        Ok(())
+    }
+
+    /// Adds the tables of operations, as they were at the opening.
+    pub(super) fn add_tables(&mut self, operations: &[Operation]) -> Result<()> {
+        for id in operations.iter().map(Operation::table) {
             let (opened, staged) = (self.opened.version.table(id)?, self.version.table(id)?);
             if Arc::ptr_eq(opened, staged) {
                 let table = opened.for_stage(self.opened.sequence, &self.opened.budget);
                 self.version = Arc::new(self.version.with_table(table));
+                self.added.insert(id);
             }
         }
         Ok(())
     }
 
-    /// Adds the rows of a batch whose tables were added.
-    pub(super) fn add(&mut self, batch: &WriteBatch) -> Result<()> {
-        for operation in &batch.operations {
+    /// Adds the rows of operations whose tables were added.
+    pub(super) fn add(&mut self, operations: &[Operation]) -> Result<()> {
+        for operation in operations {
             self.make_partitions(operation)?;
         }
         self.sequence += 1;
-        for operation in batch.operations.iter().filter(|operation| operation.rows() > 0) {
+        for operation in operations.iter().filter(|operation| operation.rows() > 0) {
             let table = self.version.table(operation.table())?;
             self.written.insert(table.id);
             match operation {

@@ -29,8 +29,8 @@ pub(crate) struct Cursor {
     pub(crate) scrolls: bool,
     /// Whether it outlives its transaction.
     pub(crate) is_holdable: bool,
-    /// Whether its transaction goes on.
-    pub(crate) is_of_transaction: bool,
+    /// How many savepoints of its transaction it was declared behind, if that goes on.
+    pub(crate) depth: Option<usize>,
     /// The text that declared it.
     pub(crate) text: Arc<str>,
     /// When it was declared, ns since 1970.
@@ -63,7 +63,7 @@ impl Cursor {
             query,
             scrolls,
             is_holdable: false,
-            is_of_transaction: false,
+            depth: None,
             text: "".into(),
             declared_ns: 0,
         }

@@ -125,15 +125,17 @@ impl Session {
                 "ROLLBACK"
             }
             Command::Savepoint(name) => {
-                self.own_transaction("SAVEPOINT")?.save(&name)?;
+                self.own_transaction("SAVEPOINT")?.save(&name).await?;
                 "SAVEPOINT"
             }
             Command::Release(name) => {
-                self.own_transaction("RELEASE SAVEPOINT")?.release(&name)?;
+                let depth = self.own_transaction("RELEASE SAVEPOINT")?.release(&name).await?;
+                self.keep_cursors(depth);
                 "RELEASE"
             }
             Command::RollbackTo(name) => {
-                self.own_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(&name)?;
+                let depth = self.own_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(&name).await?;
+                self.close_cursors_beyond(depth);
                 "ROLLBACK"
             }
             Command::ShowChanges => return self.list_changes().await,

@@ -8,6 +8,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::rows::{FETCH, Rows};
 use crate::session::Outcome;
 use crate::statement::{OfCursor, Statement};
+use crate::transaction::Transaction;
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl Session {
         let space = declared.scrolls.then(|| self.server.spill.clone());
         let mut cursor = Cursor::of(rows, query.statement.ast.clone(), space);
         cursor.is_holdable = declared.is_holdable;
-        cursor.is_of_transaction = self.transaction.is_some();
+        cursor.depth = self.transaction.as_ref().map(Transaction::depth);
         cursor.text = statement.text.clone();
         cursor.declared_ns = self.server.clock.now_ns();
         self.kept.cursors().insert(name.clone(), cursor);
@@ -139,10 +140,22 @@ impl Session {
     /// A transaction has ended, and with it its cursors; those that are held stay if it was committed.
     pub(super) fn end_cursors(&mut self, is_committed: bool) {
         self.kept.cursors().retain(|_, cursor| {
-            let stays = !cursor.is_of_transaction || (cursor.is_holdable && is_committed);
-            cursor.is_of_transaction = false;
+            let stays = cursor.depth.is_none() || (cursor.is_holdable && is_committed);
+            cursor.depth = None;
             stays
         });
+    }
+
+    /// The savepoints behind so many are forgotten: what was declared since belongs to those before.
+    pub(super) fn keep_cursors(&mut self, savepoints: usize) {
+        for cursor in self.kept.cursors().values_mut() {
+            cursor.depth = cursor.depth.map(|depth| depth.min(savepoints));
+        }
+    }
+
+    /// The transaction goes back to the savepoint behind so many others, and what was declared since is gone.
+    pub(super) fn close_cursors_beyond(&mut self, savepoints: usize) {
+        self.kept.cursors().retain(|_, cursor| cursor.depth.is_none_or(|depth| depth <= savepoints));
     }
 }
 

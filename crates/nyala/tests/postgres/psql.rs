@@ -68,6 +68,13 @@ fn the_row_of_a_cursor_is_changed_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "current_of", &[]);
 }
 
+/// Statements of `testdata/postgres/savepoints.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn transactions_go_back_to_savepoints_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "savepoints", &[]);
+}
+
 /// Statements of `testdata/postgres/prepare.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn statements_are_kept_by_name_as_in_postgresql() {

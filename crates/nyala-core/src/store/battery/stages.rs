@@ -25,6 +25,8 @@ struct OpenStage {
     opened: SnapshotRef,
     /// A copy of it, which receives what is staged.
     plain: Follower,
+    /// That copy as it was at each savepoint.
+    savepoints: Vec<MemoryStore>,
 }
 
 /// The open stages.
@@ -57,6 +59,7 @@ impl Stages {
                 return self.open.swap_remove(at).commit(generator, subject, model).await;
             }
             4..7 => self.open[at].read(generator).await?,
+            7..10 => self.open[at].change_savepoints(generator).await?,
             _ => {
                 let Some(mut batch) = generator.batch() else { return Ok(false) };
                 if generator.chance(6) {
@@ -107,7 +110,8 @@ impl OpenStage {
         let plain = MemoryStore::with_capabilities(model.capabilities());
         let tables = generator.table_ids().into_iter().map(|(_, model)| model);
         let plain = Follower::begin(plain, &*opened, tables).await?;
-        Ok(Self { subject: subject.stage().await?, model: model.stage().await?, opened, plain })
+        let (subject, model) = (subject.stage().await?, model.stage().await?);
+        Ok(Self { subject, model, opened, plain, savepoints: Vec::new() })
     }
 
     /// The batch with the tables of the model.
@@ -132,6 +136,36 @@ impl OpenStage {
             true => Ok(()),
             false => Err(format!("answered {found:?}, the model {model:?}, not {plain:?}, to {batch:?}")),
         }
+    }
+
+    /// Makes a savepoint, forgets some, or goes back to one.
+    async fn change_savepoints(&mut self, generator: &mut Generator) -> Outcome {
+        let count = self.savepoints.len();
+        if count == 0 || generator.chance(2) {
+            let (found, expected) = (self.subject.savepoint().await, self.model.savepoint().await);
+            self.savepoints.push(self.plain.copy.copied());
+            return match (found, expected) {
+                (Ok(found), Ok(expected)) if found == count && expected == count => Ok(()),
+                answers => Err(format!("savepoint {count} is {answers:?}")),
+            };
+        }
+        let at = generator.below(count as u64) as usize;
+        if generator.chance(4) {
+            self.subject.release(at);
+            self.model.release(at);
+            self.savepoints.truncate(at);
+            return Ok(());
+        }
+        for stage in [&mut self.subject, &mut self.model] {
+            stage.roll_back_to(at).await.map_err(|error| format!("to savepoint {at}: {error}"))?;
+            let beyond = stage.roll_back_to(count).await.map_err(|error| error.kind());
+            if beyond != Err(ErrorKind::Missing) {
+                return Err(format!("going back to savepoint {count} answered {beyond:?}"));
+            }
+        }
+        self.savepoints.truncate(at + 1);
+        self.plain.copy = self.savepoints[at].copied();
+        self.read(generator).await
     }
 
     async fn read(&self, generator: &mut Generator) -> Outcome {

@@ -187,6 +187,18 @@ impl Stage for EmulatedStage {
         Ok(Arc::new(EmulatedSnapshot { snapshot: self.stage.snapshot().await?, features, chunk_rows }))
     }
 
+    async fn savepoint(&mut self) -> Result<usize> {
+        self.stage.savepoint().await
+    }
+
+    fn release(&mut self, savepoint: usize) {
+        self.stage.release(savepoint);
+    }
+
+    async fn roll_back_to(&mut self, savepoint: usize) -> Result<()> {
+        self.stage.roll_back_to(savepoint).await
+    }
+
     async fn commit(self: Box<Self>) -> Result<Sequence> {
         self.stage.commit().await
     }

@@ -179,6 +179,14 @@ impl MemoryStore {
         self.snapshot_of(self.state())
     }
 
+    /// A store of its own with the current state, and no past.
+    #[cfg(feature = "battery")]
+    pub(in crate::store) fn copied(&self) -> Self {
+        let copy = Self::with_capabilities(self.capabilities);
+        *copy.shared.state.lock().unwrap_or_else(PoisonError::into_inner) = self.state();
+        copy
+    }
+
     fn snapshot_of(&self, state: Arc<State>) -> SnapshotRef {
         Arc::new(MemorySnapshot { state, capabilities: self.capabilities })
     }

@@ -15,13 +15,15 @@ pub(super) struct MemoryStage {
     opened: Arc<State>,
     staged: State,
     touched: Touched,
+    /// What was staged before each savepoint.
+    savepoints: Vec<(State, Touched)>,
 }
 
 impl MemoryStage {
     pub(super) fn open(shared: Arc<Shared>, capabilities: Capabilities) -> Self {
         let opened = shared.state();
         let staged = State::clone(&opened);
-        Self { shared, capabilities, opened, staged, touched: Touched::new() }
+        Self { shared, capabilities, opened, staged, touched: Touched::new(), savepoints: Vec::new() }
     }
 }
 
@@ -40,6 +42,24 @@ impl Stage for MemoryStage {
 
     async fn snapshot(&self) -> Result<SnapshotRef> {
         Ok(Arc::new(MemorySnapshot { state: Arc::new(self.staged.clone()), capabilities: self.capabilities }))
+    }
+
+    async fn savepoint(&mut self) -> Result<usize> {
+        self.savepoints.push((self.staged.clone(), self.touched.clone()));
+        Ok(self.savepoints.len() - 1)
+    }
+
+    fn release(&mut self, savepoint: usize) {
+        self.savepoints.truncate(savepoint);
+    }
+
+    async fn roll_back_to(&mut self, savepoint: usize) -> Result<()> {
+        let found = self.savepoints.get(savepoint);
+        let (staged, touched) =
+            found.ok_or_else(|| Error::missing(format!("the stage has no savepoint {savepoint}")))?.clone();
+        (self.staged, self.touched) = (staged, touched);
+        self.savepoints.truncate(savepoint + 1);
+        Ok(())
     }
 
     async fn commit(self: Box<Self>) -> Result<Sequence> {

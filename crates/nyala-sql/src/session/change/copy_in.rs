@@ -87,7 +87,7 @@ impl Session {
                 let run = self.run(statement, freshness, snapshot, Arc::default())?;
                 let is_in_transaction = self.transaction.is_some();
                 let sink = match is_in_transaction {
-                    true => Sink::kept(self.transaction_stage()?),
+                    true => Sink::of_transaction(self.transaction_stage()?),
                     false => Sink::Store(self.server.catalog.store().clone()),
                 };
                 let rows = self.rows_in(table, sink, is_in_transaction, around)?;
@@ -320,9 +320,8 @@ impl RowsIn {
     async fn finish(&mut self, session: &mut Session, run: &Run, copied: &CopiedRows) -> SqlResult<u64> {
         if self.is_in_transaction {
             self.write(run, copied, false).await?;
-            if let (Some(Sink::Stage(own)), Some(transaction)) = (self.sink.take(), &mut session.transaction)
-            {
-                transaction.stage = Some(own.stage);
+            self.sink = None;
+            if let Some(transaction) = &mut session.transaction {
                 transaction.refresh().await?;
             }
             return Ok(self.written);
@@ -339,8 +338,8 @@ impl RowsIn {
         if matches!(self.sink, Some(Sink::Store(_))) {
             self.write(run, copied, false).await?;
         }
-        if let Some(Sink::Stage(own)) = self.sink.take() {
-            own.stage.commit().await.map_err(of_commit)?;
+        if let Some(sink) = self.sink.take() {
+            sink.commit().await.map_err(of_commit)?;
         }
         Ok(self.written)
     }

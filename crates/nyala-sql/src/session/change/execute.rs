@@ -20,6 +20,7 @@ use nyala_db::users::Privilege;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 /// How often a statement begins anew because somebody else was first. From the second time on it is alone in its table, so
@@ -197,9 +198,8 @@ impl Session {
             false => Sink::Store(store),
         };
         let outcome = self.perform(statement, change, values, run, &mut sink).await?;
-        let Sink::Stage(own) = sink else { return Ok(Attempt::Done(outcome)) };
-        match own.stage.commit().await {
-            Ok(_) => Ok(Attempt::Done(outcome)),
+        match sink.commit().await {
+            Ok(()) => Ok(Attempt::Done(outcome)),
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(Attempt::Beaten),
             Err(error) => Err(error.into()),
         }
@@ -219,8 +219,7 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let snapshot = self.transaction_snapshot().await?;
-        // If this fails, the transaction has failed, and needs no stage.
-        let mut sink = Sink::kept(self.transaction_stage()?);
+        let mut sink = Sink::of_transaction(self.transaction_stage()?);
         let mut full = FullMemory::default();
         let outcome = loop {
             let run = self.run(statement, freshness, snapshot.clone(), values.clone())?;
@@ -230,23 +229,21 @@ impl Session {
                 outcome => break outcome?,
             }
         };
-        if let (Sink::Stage(own), Some(transaction)) = (sink, &mut self.transaction) {
-            transaction.stage = Some(own.stage);
+        drop(sink);
+        if let Some(transaction) = &mut self.transaction {
             transaction.refresh().await?;
         }
         Ok(Attempt::Done(outcome))
     }
 
-    /// Takes the stage of the transaction, which whoever writes to it gives back.
-    pub(super) fn transaction_stage(&mut self) -> SqlResult<Box<dyn Stage>> {
+    /// The stage of the transaction, for a statement that writes to it.
+    pub(super) fn transaction_stage(&self) -> SqlResult<OwnedMutexGuard<Box<dyn Stage>>> {
         if self.transaction.as_ref().is_some_and(|own| own.is_read_only) {
             let words = "cannot execute COPY FROM in a read-only transaction";
             return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
         }
-        let stage = self.transaction.as_mut().and_then(|transaction| {
-            transaction.changes += 1;
-            transaction.stage.take()
-        });
+        let stage = self.transaction.as_ref().and_then(|transaction| transaction.stage.clone());
+        let stage = stage.and_then(|stage| stage.try_lock_owned().ok());
         stage.ok_or_else(|| {
             let capabilities = self.server.catalog.store().capabilities();
             capabilities.need(Feature::StagedWrites).err().map_or_else(

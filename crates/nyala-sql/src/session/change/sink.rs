@@ -2,7 +2,9 @@
 
 use nyala_core::store::{Freshness, SnapshotRef, Stage, StoreRef, WriteBatch, WriteOutcome};
 use nyala_core::{ErrorKind, Result, before_long_work};
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 /// How long a statement waits, or begins anew, while memory is full, which a flush ends: as long as a batch of line protocol
@@ -21,7 +23,7 @@ pub(super) enum Sink {
 
 /// A stage that a statement writes to.
 pub(super) struct StageSink {
-    pub(super) stage: Box<dyn Stage>,
+    pub(super) stage: HeldStage,
     /// Whether it has more than its statement can write again: the rows before it in a transaction, or those that a client has
     /// sent. Then a batch waits for memory, and holds what the stage has.
     is_kept: bool,
@@ -29,15 +31,55 @@ pub(super) struct StageSink {
     has_written: bool,
 }
 
+/// Who has a stage besides.
+pub(super) enum HeldStage {
+    Own(Box<dyn Stage>),
+    /// A transaction, which has it again when the statement has ended in any way.
+    OfTransaction(OwnedMutexGuard<Box<dyn Stage>>),
+}
+
+impl Deref for HeldStage {
+    type Target = Box<dyn Stage>;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Own(stage) => stage,
+            Self::OfTransaction(stage) => stage,
+        }
+    }
+}
+
+impl DerefMut for HeldStage {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Own(stage) => stage,
+            Self::OfTransaction(stage) => stage,
+        }
+    }
+}
+
 impl Sink {
     /// A stage of a statement that can begin anew.
     pub(super) fn of_statement(stage: Box<dyn Stage>) -> Self {
-        Self::Stage(StageSink { stage, is_kept: false, has_written: false })
+        Self::Stage(StageSink { stage: HeldStage::Own(stage), is_kept: false, has_written: false })
     }
 
-    /// A stage that has to be kept.
+    /// A stage of a statement that cannot.
     pub(super) fn kept(stage: Box<dyn Stage>) -> Self {
-        Self::Stage(StageSink { stage, is_kept: true, has_written: false })
+        Self::Stage(StageSink { stage: HeldStage::Own(stage), is_kept: true, has_written: false })
+    }
+
+    /// The stage of a transaction.
+    pub(super) fn of_transaction(stage: OwnedMutexGuard<Box<dyn Stage>>) -> Self {
+        Self::Stage(StageSink { stage: HeldStage::OfTransaction(stage), is_kept: true, has_written: false })
+    }
+
+    /// Makes visible what a statement has written, if it is no part of a transaction.
+    pub(super) async fn commit(self) -> Result<()> {
+        match self {
+            Self::Stage(StageSink { stage: HeldStage::Own(stage), .. }) => stage.commit().await.map(drop),
+            Self::Stage(_) | Self::Store(_) => Ok(()),
+        }
     }
 
     /// Whether the statement can still begin anew.
