@@ -205,3 +205,39 @@ fn of_many_savepoints_the_newest_are_kept_when_rows_go_to_the_disk() -> Result<(
     })?;
     commit(&fs, engine, stage, &[(table, RowMap::from([(3, 3)]))])
 }
+
+#[test]
+fn a_stage_takes_tables_that_were_created_since() -> Result<()> {
+    for stage_bytes_max in [1, 1 << 20] {
+        let fs = SimulatedFs::new();
+        let engine = Engine::open(options(&fs, stage_bytes_max))?;
+        let old = table(&engine, "old")?;
+        let mut stage = block_on(engine.stage())?;
+        let expected = block_on(async {
+            stage.write(batch(old, &[(1, 1)])).await?;
+            stage.savepoint().await?;
+            let unknown = stage.add_table(TableId(1000)).await.expect_err("there is none");
+            assert_eq!(unknown.kind(), ErrorKind::Missing);
+            let new = engine
+                .create_table(TableSchema { name: "new".to_owned(), ..(*engine.schema(old)?).clone() })
+                .await?;
+            let unknown = stage.write(batch(new, &[(1, 1)])).await.expect_err("it was created since");
+            assert_eq!(unknown.kind(), ErrorKind::Missing);
+            stage.add_table(new).await?;
+            assert_eq!(rows(&stage.snapshot().await?, new).await?, RowMap::new());
+            stage.write(batch(new, &[(2, 2), (3, 3)])).await?;
+            stage.savepoint().await?;
+            stage.write(deletion(new, &[2])).await?;
+            stage.write(batch(old, &[(4, 4)])).await?;
+            assert_eq!(rows(&stage.snapshot().await?, new).await?, RowMap::from([(3, 3)]));
+            stage.roll_back_to(1).await?;
+            assert_eq!(rows(&stage.snapshot().await?, new).await?, RowMap::from([(2, 2), (3, 3)]));
+            stage.roll_back_to(0).await?;
+            assert_eq!(rows(&stage.snapshot().await?, new).await?, RowMap::new());
+            stage.write(batch(new, &[(5, 5)])).await?;
+            Result::Ok([(old, RowMap::from([(1, 1)])), (new, RowMap::from([(5, 5)]))])
+        })?;
+        commit(&fs, engine, stage, &expected)?;
+    }
+    Ok(())
+}

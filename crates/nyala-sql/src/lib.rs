@@ -78,6 +78,7 @@ mod token_reader;
 mod transaction;
 mod type_name;
 mod typed_calls;
+mod uncommitted_tables;
 mod undo;
 mod unknown_bounds;
 mod walk;

@@ -1,15 +1,16 @@
 //! Parameters of plans: their types, found by the places that they stand in, and their values.
 
 use crate::common_type::{NUMERIC, typed_by_others};
+use crate::constant::constant;
 use crate::error::SqlResult;
 use crate::placeholder::number_of;
 use crate::walk::{Walk, WalkPlan};
 use arrow_schema::{DataType, Field};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Limit, LogicalPlan};
 use std::sync::Arc;
 
 /// The plan with values instead of parameters.
@@ -17,7 +18,30 @@ pub(crate) fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> Result
     if values.is_empty() {
         return Ok(plan);
     }
-    plan.with_param_values(ParamValues::from(values))
+    let plan = plan.with_param_values(ParamValues::from(values))?;
+    plan.transform_down_with_subqueries(|node| match node {
+        LogicalPlan::Limit(Limit { skip, fetch, input }) => {
+            let (skip, fetch) = (skip.map(computed).transpose()?, fetch.map(computed).transpose()?);
+            Ok(Transformed::yes(LogicalPlan::Limit(Limit { skip, fetch, input })))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
+}
+
+/// The number of rows that an expression gives: DataFusion takes no other limits than literals.
+fn computed(expression: Box<Expr>) -> Result<Box<Expr>> {
+    let is_literal = matches!(*expression, Expr::Literal(..));
+    if is_literal || !expression.column_refs().is_empty() || expression.contains_scalar_subquery() {
+        return Ok(expression);
+    }
+    let value = constant(&expression, &[])?;
+    Ok(match value.data_type() {
+        data_type if data_type.is_integer() || data_type.is_null() => {
+            Box::new(Expr::Literal(value.cast_to(&DataType::Int64)?, None))
+        }
+        _ => expression,
+    })
 }
 
 /// What is known of the types of the parameters of a plan.

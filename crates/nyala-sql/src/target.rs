@@ -4,7 +4,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::{PUBLIC, SEARCHED};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use nyala_db::catalog::Catalog;
-use nyala_db::relations::{NAME_MAX_BYTES, Relation};
+use nyala_db::relations::{NAME_MAX_BYTES, Relation, SeenRelations};
 use nyala_db::users::{Principal, Privilege};
 use std::sync::Arc;
 
@@ -94,8 +94,8 @@ impl Place {
     }
 
     /// What it names.
-    pub(crate) fn target(&self, catalog: &Catalog) -> SqlResult<Target> {
-        if let Some(relation) = self.relation(catalog) {
+    pub(crate) fn target(&self, catalog: &Catalog, relations: SeenRelations<'_>) -> SqlResult<Target> {
+        if let Some(relation) = self.relation(relations) {
             return Ok(Target::Relation(relation));
         }
         let database = catalog.database(&self.database).ok_or_else(|| self.unknown_database())?;
@@ -116,9 +116,9 @@ impl Place {
     }
 
     /// The relation that it names.
-    pub(crate) fn relation(&self, catalog: &Catalog) -> Option<Arc<Relation>> {
+    pub(crate) fn relation(&self, relations: SeenRelations<'_>) -> Option<Arc<Relation>> {
         match self.schema.as_deref() {
-            None | Some(PUBLIC) => catalog.relations().find(&self.database, &self.name),
+            None | Some(PUBLIC) => relations.find(&self.database, &self.name),
             Some(_) => None,
         }
     }

@@ -4,8 +4,11 @@
 //! first to commit wins. In a store without stages a transaction only reads.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use nyala_core::ErrorKind;
+use crate::uncommitted_tables::UncommittedTables;
 use nyala_core::store::{Freshness, SnapshotRef, Stage, StoreRef};
+use nyala_core::{ErrorKind, TableId};
+use nyala_db::catalog::Catalog;
+use nyala_db::relations::UncommittedRelations;
 use std::sync::Arc;
 use tokio::sync::{Mutex, OnceCell};
 
@@ -34,8 +37,18 @@ pub(crate) struct Transaction {
     /// Whether it has written anything.
     pub(crate) has_written: bool,
     pub(crate) has_failed: bool,
-    /// The names of savepoints, by their numbers in the stage.
-    savepoints: Vec<String>,
+    /// What it has defined.
+    pub(crate) relations: Arc<UncommittedRelations>,
+    /// The tables of the store that it has created.
+    tables: UncommittedTables,
+    /// By their numbers in the stage.
+    savepoints: Vec<Savepoint>,
+}
+
+struct Savepoint {
+    name: String,
+    /// What the transaction had defined before it.
+    relations: Arc<UncommittedRelations>,
 }
 
 /// The most savepoints of a transaction. There are drivers that make one before each statement.
@@ -83,6 +96,15 @@ impl Transaction {
         Ok(())
     }
 
+    /// Adds a table that it has created.
+    pub(crate) async fn add_table(&mut self, catalog: &Catalog, table: TableId) -> SqlResult<()> {
+        self.tables.add(catalog.store(), table);
+        if let Some(stage) = &self.stage {
+            stage.lock().await.add_table(table).await?;
+        }
+        self.refresh().await
+    }
+
     /// How many savepoints there are.
     pub(crate) fn depth(&self) -> usize {
         self.savepoints.len()
@@ -97,7 +119,8 @@ impl Transaction {
         if let Some(stage) = &self.stage {
             stage.lock().await.savepoint().await?;
         }
-        self.savepoints.push(name.to_owned());
+        let relations = self.relations.clone();
+        self.savepoints.push(Savepoint { name: name.to_owned(), relations });
         Ok(())
     }
 
@@ -123,25 +146,38 @@ impl Transaction {
             })?;
         }
         self.refresh().await?;
+        self.relations = self.savepoints[place].relations.clone();
         self.savepoints.truncate(place + 1);
         self.has_failed = false;
         Ok(place)
     }
 
     fn savepoint(&self, name: &str) -> SqlResult<usize> {
-        let place = self.savepoints.iter().rposition(|own| own == name);
+        let place = self.savepoints.iter().rposition(|own| own.name == name);
         place.ok_or_else(|| {
             SqlError::new(SqlState::UNKNOWN_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
         })
     }
 
-    /// Makes what it has written durable and visible.
-    pub(crate) async fn commit(self) -> SqlResult<()> {
-        let Some(stage) = self.stage.filter(|_| self.has_written) else { return Ok(()) };
+    /// Makes what it has written and defined durable and visible.
+    pub(crate) async fn commit(mut self, catalog: &Catalog) -> SqlResult<()> {
+        let is_needed = self.has_written || !self.relations.is_empty();
+        let Some(stage) = self.stage.filter(|_| is_needed) else { return Ok(()) };
         let Some(stage) = Arc::into_inner(stage) else {
             return Err(SqlError::new(SqlState::INTERNAL, "a statement of the transaction has not ended"));
         };
-        stage.into_inner().commit().await.map(drop).map_err(of_commit)
+        let stage = stage.into_inner();
+        if self.relations.is_empty() {
+            return stage.commit().await.map(drop).map_err(of_commit);
+        }
+        let committed = catalog.commit_relations(&self.relations, stage).await;
+        match &committed {
+            Ok(()) => self.tables.keep_those_of(&self.relations),
+            // They may belong to somebody now, which a start finds out.
+            Err(error) if error.kind() == ErrorKind::Unknown => self.tables.forget(),
+            Err(_) => {}
+        }
+        committed.map_err(of_commit)
     }
 }
 

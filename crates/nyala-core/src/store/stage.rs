@@ -2,7 +2,7 @@
 
 use super::{SnapshotRef, WriteBatch, WriteOutcome};
 use crate::error::Result;
-use crate::ids::Sequence;
+use crate::ids::{Sequence, TableId};
 use async_trait::async_trait;
 
 /// Batches that nobody else sees until they are committed. Their conditions are checked against the store as it was
@@ -31,6 +31,10 @@ pub trait Stage: Send + Sync {
     /// The store as it was when the stage was opened, plus everything staged so far. Its sequence is that of the
     /// opening.
     async fn snapshot(&self) -> Result<SnapshotRef>;
+
+    /// Adds a table that was created since the stage was opened, so that it can be written to and read. Nobody else may know
+    /// of it yet. Missing if there is no such table.
+    async fn add_table(&mut self, table: TableId) -> Result<()>;
 
     /// Marks what was staged so far, to go back to it. Returns the number of the savepoint: how many there were before.
     async fn savepoint(&mut self) -> Result<usize>;

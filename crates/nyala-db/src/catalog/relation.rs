@@ -2,8 +2,10 @@
 
 use super::Catalog;
 use crate::records::Entry;
-use crate::relations::{Body, Definition, Relation, RelationChange, existing};
+use crate::relations::{Body, Definition, Relation, RelationChange, UncommittedRelations, existing};
+use nyala_core::store::Stage;
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Catalog {
@@ -105,6 +107,44 @@ impl Catalog {
             self.announce(Entry::Relations).await?;
         }
         Ok(dropped)
+    }
+
+    /// Creates a table for the rows of a relation that is to be committed later ([`Self::commit_relations`]). Until then
+    /// nobody sees it, and a start drops it.
+    pub async fn create_uncommitted_table(
+        &self,
+        database: &str,
+        name: &str,
+        schema: TableSchema,
+    ) -> Result<TableId> {
+        self.existing_database(database)?;
+        self.relations().check_readable()?;
+        self.relations().create_table(database, name, schema).await
+    }
+
+    /// Commits what a transaction has staged, together with the relations that it has defined.
+    ///
+    /// # Errors
+    /// Conflict if somebody else was first to change one of them, or a row of the stage.
+    pub async fn commit_relations(&self, own: &UncommittedRelations, stage: Box<dyn Stage>) -> Result<()> {
+        // Whoever is writing rows finishes first. All who wait for several do so in order of name, and for the databases
+        // after that.
+        let mut locks = Vec::new();
+        for before in own.before() {
+            locks.push(before.lock.clone().write_owned().await);
+        }
+        let _changing = self.lock_databases().await;
+        own.databases().try_for_each(|database| self.existing_database(database).map(drop))?;
+        self.relations().commit(own, stage).await?;
+        self.announce(Entry::Relations).await?;
+        drop(locks);
+        let kept: HashSet<TableId> = own.now().filter_map(|now| Some(now.table()?.table)).collect();
+        for before in own.before() {
+            if before.table().is_some_and(|table| !kept.contains(&table.table)) {
+                self.relations().drop_table(before).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Drops a relation. Returns false if there is none.

@@ -169,6 +169,10 @@ impl Stage for HandedStage {
         self.stage.snapshot().await
     }
 
+    async fn add_table(&mut self, table: TableId) -> Result<()> {
+        self.stage.add_table(table).await
+    }
+
     async fn savepoint(&mut self) -> Result<usize> {
         self.stage.savepoint().await
     }

@@ -14,8 +14,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array};
 use nyala_core::store::{
-    Alteration, Atomicity, CellColumn, DeleteMode, Freshness, Operation, RowSelection, ScanRequest, StoreRef,
-    Upsert, WriteBatch, WriteMode,
+    Alteration, Atomicity, CellColumn, DeleteMode, Freshness, Operation, RowSelection, ScanRequest, Stage,
+    StoreRef, Upsert, WriteBatch, WriteMode,
 };
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, Error, ErrorKind, Result, TableId, TableSchema, Value};
 use parking_lot::Mutex;
@@ -156,23 +156,50 @@ impl VersionedRecords {
             Atomicity::Row => 1,
         };
         for steps in steps.chunks(at_once) {
-            let mut operations = vec![self.put(steps.iter(), WriteMode::Insert)];
-            operations.extend(self.forget(steps, capabilities.is_shared));
-            match self.store.write(WriteBatch { operations }).await {
+            let batch = self.batch_of(steps, capabilities.is_shared);
+            match self.store.write(batch).await {
                 Ok(outcome) if outcome.conflicts.is_empty() => {}
                 Ok(_) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Conflict => return Ok(false),
                 Err(error) => return Err(error),
             }
-            let mut seen = self.seen.lock();
-            for step in steps {
-                match &step.after {
-                    Some(after) => drop(seen.insert(step.key.clone(), after.clone())),
-                    None => drop(seen.remove(&step.key)),
-                }
-            }
+            self.note(steps);
         }
         Ok(true)
+    }
+
+    /// Changes records together with what is staged, of a store that one server has.
+    ///
+    /// # Errors
+    /// Conflict if somebody else was first to change one of them, or a row of the stage.
+    pub(crate) async fn change_with(&self, changes: Vec<Change>, mut stage: Box<dyn Stage>) -> Result<()> {
+        let steps = self.steps(changes, false);
+        if !steps.is_empty() {
+            let outcome = stage.write(self.batch_of(&steps, false)).await?;
+            if !outcome.conflicts.is_empty() {
+                return Err(Error::conflict("a record was changed meanwhile"));
+            }
+        }
+        stage.commit().await?;
+        self.note(&steps);
+        Ok(())
+    }
+
+    fn batch_of(&self, steps: &[Step], is_shared: bool) -> WriteBatch {
+        let mut operations = vec![self.put(steps.iter(), WriteMode::Insert)];
+        operations.extend(self.forget(steps, is_shared));
+        WriteBatch { operations }
+    }
+
+    /// Notes what was written.
+    fn note(&self, steps: &[Step]) {
+        let mut seen = self.seen.lock();
+        for step in steps {
+            match &step.after {
+                Some(after) => drop(seen.insert(step.key.clone(), after.clone())),
+                None => drop(seen.remove(&step.key)),
+            }
+        }
     }
 
     /// Makes the change that `decide` returns. If another server was faster, gives the current records to `learn` and

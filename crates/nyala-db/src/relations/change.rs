@@ -51,7 +51,7 @@ impl Relations {
     }
 
     /// Notes what a relation is now.
-    fn put(
+    pub(super) fn put(
         &self,
         database: &str,
         name: &str,
@@ -147,7 +147,7 @@ pub(crate) fn existing<'a>(found: Option<&'a Arc<Relation>>, name: &str) -> Resu
     found.ok_or_else(|| Error::missing(format!("relation {name:?} does not exist")))
 }
 
-fn json(definition: &Definition) -> Vec<u8> {
+pub(super) fn json(definition: &Definition) -> Vec<u8> {
     serde_json::to_vec(definition).expect("definitions are plain data")
 }
 

@@ -11,6 +11,7 @@ mod change;
 pub mod definition;
 mod dropped;
 mod row_ids;
+mod uncommitted;
 
 pub use change::RelationChange;
 pub(crate) use change::existing;
@@ -18,6 +19,7 @@ pub use definition::{
     Body, Check, ColumnDefinition, DeclaredType, Definition, DroppedColumn, Key, Relation, TableDefinition,
     ViewDefinition,
 };
+pub use uncommitted::{SeenRelations, UncommittedRelations};
 
 use crate::records::VersionedRecords;
 use nyala_core::store::StoreRef;

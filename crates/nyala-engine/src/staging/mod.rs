@@ -31,7 +31,7 @@ use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{
     Operation, RowPosition, SnapshotRef, Stage, Upsert, WriteBatch, WriteMode, WriteOutcome,
 };
-use nyala_core::{Error, ErrorKind, Result, Sequence, before_long_work};
+use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, before_long_work};
 use parking_lot::Mutex;
 use savepoints::{Savepoints, held_bytes};
 use snapshot::StageSnapshot;
@@ -242,6 +242,13 @@ impl Stage for EngineStage {
             rows.end_loads(&*self.maintenance()?, |_| true)?;
         }
         Ok(Arc::new(StageSnapshot::new(rows.opened.clone(), rows.snapshot())))
+    }
+
+    async fn add_table(&mut self, table: TableId) -> Result<()> {
+        let maintenance = self.maintenance()?;
+        let now = maintenance.writer.applied();
+        self.rows.get_mut().add_created(now.version.table(table)?.clone());
+        Ok(())
     }
 
     async fn savepoint(&mut self) -> Result<usize> {

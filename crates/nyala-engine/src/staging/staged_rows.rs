@@ -32,6 +32,8 @@ pub(super) struct StagedRows {
     pub(super) written: BTreeSet<TableId>,
     /// The tables that the version has in a form of the stage's own, or had before a savepoint was gone back to.
     added: BTreeSet<TableId>,
+    /// Tables that were created since the opening.
+    created: Vec<Arc<TableVersion>>,
     /// Numbers of its own partitions, descending: they meet no others.
     next_partition: u64,
     /// Its own memtables that have rows.
@@ -59,6 +61,7 @@ impl StagedRows {
             spilled_to: opened.sequence,
             written: BTreeSet::new(),
             added: BTreeSet::new(),
+            created: Vec::new(),
             next_partition: u64::MAX,
             memtables: Mutex::default(),
             loads: Vec::new(),
@@ -85,21 +88,42 @@ impl StagedRows {
 
     /// Forgets what was staged since. Snapshots that were taken still show it.
     pub(super) fn begin_again(&mut self, base: &StagedBase) -> Result<()> {
-        let mut version = Version::clone(&base.version);
+        (self.opened.version, self.version) = (base.opened.clone(), base.version.clone());
+        self.put_created();
+        let mut version = Version::clone(&self.version);
         for id in &self.added {
-            let (opened, staged) = (base.opened.table(*id)?, base.version.table(*id)?);
+            let (opened, staged) = (self.opened.version.table(*id)?, self.version.table(*id)?);
             // The memtables of other tables are the store's.
             if !Arc::ptr_eq(opened, staged) {
                 version.put_table(staged.without_active());
             }
         }
         self.version = Arc::new(version);
-        self.opened.version = base.opened.clone();
         (self.sequence, self.spilled_to) = (base.sequence, base.spilled_to);
         self.written = base.written.clone();
         self.memtables.lock().clear();
         self.loads.clear();
         Ok(())
+    }
+
+    /// Adds a table that was created since the opening.
+    pub(super) fn add_created(&mut self, table: Arc<TableVersion>) {
+        self.created.push(table);
+        self.put_created();
+    }
+
+    fn put_created(&mut self) {
+        for table in &self.created {
+            if self.opened.version.table(table.id).is_ok() {
+                continue;
+            }
+            // The same in both: the stage has nothing in it yet.
+            for version in [&mut self.opened.version, &mut self.version] {
+                let mut next = Version::clone(version);
+                next.tables.insert(table.id, table.clone());
+                *version = Arc::new(next);
+            }
+        }
     }
 
     /// Adds the tables of operations, as they were at the opening.

@@ -82,8 +82,8 @@ fn independent(plan: &LogicalPlan) -> Result<Option<Independent>> {
             let number = |own: &Option<Box<Expr>>| match own.as_deref() {
                 None => Some(None),
                 Some(Expr::Literal(value, _)) if value.is_null() => Some(None),
-                Some(own @ (Expr::Literal(..) | Expr::Placeholder(_))) => Some(Some(own.clone())),
-                Some(_) => None,
+                Some(own) if depends(own) || own.contains_scalar_subquery() => None,
+                Some(own) => Some(Some(own.clone())),
             };
             match (number(&limit.skip), number(&limit.fetch)) {
                 (Some(skip), Some(fetch)) if !below.keys.is_empty() => limited(below, skip, fetch).map(Some),

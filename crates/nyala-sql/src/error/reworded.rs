@@ -29,6 +29,8 @@ const REWORDED: &[(&str, SqlState, &str)] = &[
         "invalid regular expression: ",
     ),
     ("regex parse error:", SqlState::INVALID_REGULAR_EXPRESSION, "invalid regular expression: "),
+    ("LIMIT must be >=", SqlState::INVALID_LIMIT, "LIMIT must not be negative"),
+    ("OFFSET must be >=", SqlState::INVALID_OFFSET, "OFFSET must not be negative"),
     ("requires start to be 1", SqlState::INVALID_PARAMETER, ""),
     ("Timestamp out of range", SqlState::DATETIME_OUT_OF_RANGE, "timestamp out of range"),
     ("Cannot cast to Interval", SqlState::DATETIME_OUT_OF_RANGE, "date out of range"),

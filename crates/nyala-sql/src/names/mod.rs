@@ -23,7 +23,7 @@ use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
-use nyala_db::relations::{Body, Relation, RelationChange};
+use nyala_db::relations::{Body, Relation, RelationChange, SeenRelations, UncommittedRelations};
 use nyala_db::users::{Principal, Privilege};
 use std::fmt;
 use std::sync::Arc;
@@ -62,6 +62,8 @@ pub(crate) struct DatabaseNames {
     pub(crate) depth: usize,
     /// Who looks at the system catalogue.
     pub(crate) viewer: Arc<Viewer>,
+    /// What the transaction has defined.
+    pub(crate) uncommitted: Arc<UncommittedRelations>,
     /// What relations are to become: plans show whether queries would still be right.
     pub(crate) changes: Arc<[RelationChange]>,
 }
@@ -113,8 +115,12 @@ impl DatabaseNames {
         }
         match changes.any(|change| change.before.name == name) {
             true => None,
-            false => self.catalog.relations().find(database, name),
+            false => self.relations().find(database, name),
         }
+    }
+
+    fn relations(&self) -> SeenRelations<'_> {
+        self.uncommitted.above(self.catalog.relations())
     }
 
     fn may_read(&self, database: &str) -> bool {
@@ -306,7 +312,9 @@ impl SchemaProvider for TableNames {
     fn table_names(&self) -> Vec<String> {
         let catalog = &self.databases.catalog;
         let mut names = match self.has_relations {
-            true => catalog.relations().of(&self.database).iter().map(|own| own.name.clone()).collect(),
+            true => {
+                self.databases.relations().of(&self.database).iter().map(|own| own.name.clone()).collect()
+            }
             false => Vec::new(),
         };
         if let Some(policy) = &self.policy {

@@ -106,13 +106,13 @@ impl Session {
                 }
                 "SET"
             }
-            Command::Commit => match self.transaction.take() {
+            Command::Commit => match self.end_transaction() {
                 Some(transaction) if transaction.has_failed => {
                     self.end_cursors(false);
                     "ROLLBACK"
                 }
                 Some(transaction) => {
-                    let committed = transaction.commit().await;
+                    let committed = transaction.commit(&self.server.catalog).await;
                     self.end_cursors(committed.is_ok());
                     committed?;
                     "COMMIT"
@@ -120,7 +120,7 @@ impl Session {
                 None => "COMMIT",
             },
             Command::Rollback => {
-                self.transaction = None;
+                drop(self.end_transaction());
                 self.end_cursors(false);
                 "ROLLBACK"
             }
@@ -134,8 +134,14 @@ impl Session {
                 "RELEASE"
             }
             Command::RollbackTo(name) => {
-                let depth = self.own_transaction("ROLLBACK TO SAVEPOINT")?.roll_back_to(&name).await?;
+                let transaction = self.own_transaction("ROLLBACK TO SAVEPOINT")?;
+                let defined = transaction.relations.clone();
+                let depth = transaction.roll_back_to(&name).await?;
+                let has_defined = !Arc::ptr_eq(&defined, &transaction.relations);
                 self.close_cursors_beyond(depth);
+                if has_defined {
+                    self.note_definitions();
+                }
                 "ROLLBACK"
             }
             Command::ShowChanges => return self.list_changes().await,
@@ -162,6 +168,15 @@ impl Session {
             }
         };
         Ok(Outcome::Done(CommandTag::of(done)))
+    }
+
+    /// The transaction, which ends now: what it has defined is not seen any more unless it is committed.
+    fn end_transaction(&mut self) -> Option<Transaction> {
+        let ended = self.transaction.take()?;
+        if !ended.relations.is_empty() {
+            self.note_definitions();
+        }
+        Some(ended)
     }
 
     /// The transaction that a statement is about.
@@ -214,6 +229,11 @@ impl Command {
                 _ => Self::Deallocate(Some(folded(name))),
             },
             ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Self::DiscardAll,
+            ast::Statement::CreateIndex(_) => {
+                return Err(SqlError::unsupported("CREATE INDEX").with_hint(
+                    "The primary key is the only index. pandas makes none with to_sql(…, index=False).",
+                ));
+            }
             other => return Err(SqlError::unsupported(first_words(other))),
         })
     }

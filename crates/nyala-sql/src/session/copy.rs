@@ -149,7 +149,7 @@ impl Session {
             named.push(column);
         }
         let may_read = self.principal().may(Privilege::Read, &place.database);
-        let found = may_read.then(|| place.target(&catalog)).and_then(Result::ok);
+        let found = may_read.then(|| place.target(&catalog, self.relations())).and_then(Result::ok);
         let (mut all, mut is_known) = (Vec::new(), true);
         match found {
             Some(Target::Relation(relation)) => {

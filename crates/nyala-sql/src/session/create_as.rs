@@ -1,7 +1,7 @@
 //! `CREATE TABLE … AS`: a table with the columns and the rows of a query.
 //!
 //! The table is created first, and filled by one INSERT, whose rows become visible together. If that fails, the table is
-//! dropped again; a crash in between leaves it without rows.
+//! dropped again; a crash in between leaves it without rows. In a transaction both are committed together.
 
 use super::Session;
 use crate::command_tag::CommandTag;
@@ -22,13 +22,9 @@ impl Session {
         create: &CreateTable,
     ) -> SqlResult<CommandTag> {
         let query = create.query.as_ref().ok_or_else(|| SqlError::unsupported("a table without a query"))?;
-        if self.transaction.is_some() {
-            let words = "statements that define tables and views inside a transaction";
-            return Err(SqlError::unsupported(words).with_hint("Execute them before BEGIN."));
-        }
         let place = self.writable_place(&create.name)?;
         let tag = |rows| CommandTag { rows: Some(rows), ..CommandTag::of("SELECT") };
-        if create.if_not_exists && place.relation(&self.server.catalog).is_some() {
+        if create.if_not_exists && place.relation(self.relations()).is_some() {
             return Ok(tag(0));
         }
         if !create.columns.is_empty() || !create.constraints.is_empty() {
@@ -61,6 +57,7 @@ impl Session {
         self.define(&Statement { ast: ast::Statement::CreateTable(defined_ast).into(), ..defined }).await?;
         match self.fill(&format!("INSERT INTO {name} {text}"), statement, (&types, values)).await {
             Ok(rows) => Ok(tag(rows)),
+            Err(error) if self.transaction.is_some() => Err(error),
             Err(error) => {
                 // If this fails too, an empty table is left.
                 let _ = self.define(&parsed(&format!("DROP TABLE {name}"), statement)?).await;

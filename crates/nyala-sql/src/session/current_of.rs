@@ -30,7 +30,7 @@ impl Session {
         let Some((table, cursor)) = written(&statement.ast) else { return Ok(None) };
         let (table, cursor) = (table.clone(), cursor.to_owned());
         let place = Place::of(&table, &self.database)?;
-        let relation = place.relation(&self.server.catalog).ok_or_else(|| {
+        let relation = place.relation(self.relations()).ok_or_else(|| {
             SqlError::unsupported("WHERE CURRENT OF for anything but a table with a primary key")
         })?;
         let known = self.cursor(&cursor)?;
@@ -85,7 +85,7 @@ impl Session {
         };
         let (from, items) = scanned(&cursor.query).ok_or_else(not_updatable)?;
         let is_same = Place::of(from, &self.database)?
-            .relation(&self.server.catalog)
+            .relation(self.relations())
             .is_some_and(|own| own.database == relation.database && own.name == relation.name);
         if !is_same {
             return Err(not_updatable());

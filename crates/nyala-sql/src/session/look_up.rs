@@ -55,7 +55,7 @@ impl Session {
         if !self.principal().may(Privilege::Read, &place.database) {
             return Ok(None);
         }
-        let Some(relation) = place.relation(&self.server.catalog) else { return Ok(None) };
+        let Some(relation) = place.relation(self.relations()) else { return Ok(None) };
         let Some(table) = relation.table() else { return Ok(None) };
         let columns = TableColumns::shown(table);
         let Some(shown) = shown(items, &columns, alias.as_ref().unwrap_or(&relation.name)) else {

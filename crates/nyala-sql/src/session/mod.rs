@@ -51,6 +51,7 @@ use datafusion::sql::sqlparser::ast;
 use definition::is_definition;
 use nyala_core::span;
 use nyala_core::span::Instrument;
+use nyala_db::relations::{SeenRelations, UncommittedRelations};
 use nyala_db::users::Principal;
 use nyala_exec::Zone;
 use nyala_exec::running::RunningQueries;
@@ -77,11 +78,22 @@ pub struct Session {
     pub(crate) database: String,
     pub(crate) settings: Settings,
     pub(crate) transaction: Option<Transaction>,
+    /// Grows whenever what transactions have defined comes or goes.
+    definitions: u64,
     /// Cursors and prepared statements.
     kept: Arc<KeptByName>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
+}
+
+/// What tables and views a statement was planned with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RelationsVersion {
+    /// Those of everybody.
+    committed: u64,
+    /// Those of transactions of the session.
+    own: u64,
 }
 
 /// What executing a statement gives.
@@ -135,6 +147,7 @@ impl Session {
             database,
             settings,
             transaction: None,
+            definitions: 0,
             kept: Arc::default(),
             state: None,
             running,
@@ -208,7 +221,7 @@ impl Session {
     }
 
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
-        let version = self.server.catalog.relations().version();
+        let version = self.relations_version();
         if let Some(moment) = statement.as_of.clone() {
             let prepared = self.prepare_past(statement, &moment, types).await?;
             return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
@@ -260,6 +273,11 @@ impl Session {
         types: &[Option<DataType>],
     ) -> SqlResult<Prepared> {
         let (server, context) = (self.server.clone(), self.plan_context(types));
+        let uncommitted = self.uncommitted();
+        if !uncommitted.is_empty() {
+            // Nobody else has these tables.
+            return self.prepare_alone(statement, types).await;
+        }
         if let Some(known) = reuse::find(&server, &context, &self.principal, &statement).await? {
             return Ok(known);
         }
@@ -267,7 +285,16 @@ impl Session {
         if let Some(prepared) = reuse::make(&server, &context, state, &statement, types).await? {
             return Ok(prepared);
         }
-        let prepared = Prepared::of_query(state, statement, types).await?;
+        self.prepare_alone(statement, types).await
+    }
+
+    /// Prepares a query without the plans that others have made.
+    async fn prepare_alone(
+        &mut self,
+        statement: Statement,
+        types: &[Option<DataType>],
+    ) -> SqlResult<Prepared> {
+        let prepared = Prepared::of_query(self.state(), statement, types).await?;
         if let PreparedPlan::Query { plan, .. } = &prepared.plan {
             check_only_reads(plan)?;
         }
@@ -298,8 +325,7 @@ impl Session {
         for _ in 0..TRIES {
             let current = renewed.as_ref().unwrap_or(prepared);
             let is_stale = current.depends_on_tables()
-                && (current.version != self.server.catalog.relations().version()
-                    || !self.is_still_granted(current));
+                && (current.version != self.relations_version() || !self.is_still_granted(current));
             if !is_stale {
                 let done = match &current.plan {
                     PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
@@ -421,6 +447,31 @@ impl Session {
         format!("{:?}\n{policy:?}\n{zone}\n{pushes_down}\n{version}\n{types}", self.database)
     }
 
+    /// What its transaction has defined.
+    fn uncommitted(&self) -> Arc<UncommittedRelations> {
+        self.transaction.as_ref().map(|transaction| transaction.relations.clone()).unwrap_or_default()
+    }
+
+    /// The relations that it sees.
+    pub(crate) fn relations(&self) -> SeenRelations<'_> {
+        let committed = self.server.catalog.relations();
+        match &self.transaction {
+            Some(transaction) => transaction.relations.above(committed),
+            None => SeenRelations::of_everybody(committed),
+        }
+    }
+
+    /// The version of the relations that it sees.
+    pub(crate) fn relations_version(&self) -> RelationsVersion {
+        RelationsVersion { committed: self.server.catalog.relations().version(), own: self.definitions }
+    }
+
+    /// Notes that it sees other relations than before.
+    pub(super) fn note_definitions(&mut self) {
+        self.definitions += 1;
+        self.state = None;
+    }
+
     /// What plans are made with.
     pub(crate) fn state(&mut self) -> &mut SessionState {
         if self.state.is_none() {
@@ -439,6 +490,7 @@ impl Session {
             pushes_down: self.settings.pushes_down(),
             depth: 0,
             viewer: Arc::new(self.viewer()),
+            uncommitted: self.uncommitted(),
             changes: Arc::default(),
         }
     }
@@ -448,6 +500,7 @@ impl Session {
         Viewer {
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
+            uncommitted: self.uncommitted(),
             user: self.user.clone(),
             database: self.database.clone(),
             settings: self.settings.all().map(|(name, value)| (name, value.to_owned())).collect(),

@@ -112,6 +112,7 @@ impl Session {
             database: self.database.clone(),
             settings: self.settings.clone(),
             transaction: None,
+            definitions: self.definitions,
             kept: self.kept.clone(),
             state: None,
             running: self.running.clone(),

@@ -14,6 +14,7 @@ use crate::plan_parameters::{parameter_types, with_types};
 use crate::plans::{KnownPlan, calls_stable_function};
 use crate::rewrite::{named, rewritten};
 use crate::server::SqlServer;
+use crate::session::RelationsVersion;
 use crate::statement::{OfPrepare, Statement};
 use crate::whole_numbers::narrowed;
 use arrow_schema::{DataType, SchemaRef};
@@ -38,7 +39,7 @@ pub struct Prepared {
     /// The columns of its answer; `None` if it gives no rows.
     pub columns: Option<SchemaRef>,
     /// The version of the definitions of tables that it was planned with.
-    pub(crate) version: u64,
+    pub(crate) version: RelationsVersion,
     pub(crate) plan: PreparedPlan,
     /// Who it was planned for.
     pub(crate) principal: Option<Principal>,
@@ -152,7 +153,7 @@ impl Prepared {
             statement,
             parameters: Vec::new(),
             columns,
-            version: 0,
+            version: RelationsVersion::default(),
             plan: PreparedPlan::Session,
             principal: None,
         }
@@ -172,14 +173,21 @@ impl Prepared {
     pub(super) fn of_change(statement: Statement, prepared: PreparedChange) -> Self {
         let PreparedChange { plan, parameters, answer } = prepared;
         let plan = PreparedPlan::Change(plan);
-        Self { statement, parameters, columns: answer, version: 0, plan, principal: None }
+        Self {
+            statement,
+            parameters,
+            columns: answer,
+            version: RelationsVersion::default(),
+            plan,
+            principal: None,
+        }
     }
 
     /// A look-up of a row, whose parameters have some types.
     pub(super) fn of_look_up(statement: Statement, look_up: LookUp, parameters: Vec<DataType>) -> Self {
         let columns = Some(look_up.schema.clone());
         let plan = PreparedPlan::LookUp(Arc::new(look_up));
-        Self { statement, parameters, columns, version: 0, plan, principal: None }
+        Self { statement, parameters, columns, version: RelationsVersion::default(), plan, principal: None }
     }
 
     /// Whether its plan may no longer be right when a table was altered.
@@ -223,7 +231,14 @@ impl Prepared {
         };
         let columns = Some(named(&columns, &statement.ast));
         let plan = PreparedPlan::Query { plan, is_optimized };
-        Ok(Self { statement, parameters, columns, version: 0, plan, principal: None })
+        Ok(Self {
+            statement,
+            parameters,
+            columns,
+            version: RelationsVersion::default(),
+            plan,
+            principal: None,
+        })
     }
 
     /// A statement whose plan is known, with the values of its literals.
@@ -232,7 +247,7 @@ impl Prepared {
             statement,
             parameters: plan.parameters.clone(),
             columns: Some(plan.columns.clone()),
-            version: 0,
+            version: RelationsVersion::default(),
             plan: PreparedPlan::Known { plan, literals: literals.into() },
             principal: None,
         }

@@ -59,7 +59,9 @@ impl Session {
     pub fn end_series(&mut self) -> Awaited<'_, SqlResult<()>> {
         Box::pin(async move {
             match self.transaction.take_if(|transaction| transaction.is_of_series) {
-                Some(transaction) if !transaction.has_failed => transaction.commit().await,
+                Some(transaction) if !transaction.has_failed => {
+                    transaction.commit(&self.server.catalog).await
+                }
                 _ => Ok(()),
             }
         })

@@ -95,7 +95,7 @@ impl Objects {
         let Some(known) = known else { return all };
         all.default_policy.clone_from(&known.default_policy);
         all.schemas.push(schema(PUBLIC_SCHEMA, PUBLIC, DATABASE_OWNER));
-        let relations = viewer.catalog.relations().of(database);
+        let relations = viewer.uncommitted.above(viewer.catalog.relations()).of(database);
         for relation in &relations {
             let oid = taken.take("relation", &[database, &relation.name]);
             match relation.table() {

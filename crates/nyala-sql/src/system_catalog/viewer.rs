@@ -3,6 +3,7 @@
 use super::oid::{self, DATABASE_OWNER, DATABASE_OWNER_NAME, OWNER};
 use arrow_schema::DataType;
 use nyala_db::catalog::Catalog;
+use nyala_db::relations::UncommittedRelations;
 use nyala_db::users::{Principal, Privilege};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,6 +18,8 @@ pub(crate) const MAINTENANCE_DATABASE: &str = "postgres";
 pub(crate) struct Viewer {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) principal: Principal,
+    /// What the transaction has defined.
+    pub(crate) uncommitted: Arc<UncommittedRelations>,
     /// The name that the client gave.
     pub(crate) user: String,
     /// The database of the session.

@@ -31,3 +31,4 @@ mod psql;
 mod server;
 mod sqllogictest;
 mod statements;
+mod transactions;

@@ -7,7 +7,7 @@ fn text(name: &str) -> Vec<u8> {
     [name.as_bytes(), b"\0"].concat()
 }
 
-fn query(raw: &mut Raw, statement: &str) -> String {
+pub(crate) fn query(raw: &mut Raw, statement: &str) -> String {
     raw.send(&message(b'Q', &text(statement)));
     String::from_utf8_lossy(&raw.until_ready()).into_owned()
 }

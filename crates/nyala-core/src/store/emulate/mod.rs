@@ -187,6 +187,10 @@ impl Stage for EmulatedStage {
         Ok(Arc::new(EmulatedSnapshot { snapshot: self.stage.snapshot().await?, features, chunk_rows }))
     }
 
+    async fn add_table(&mut self, table: TableId) -> Result<()> {
+        self.stage.add_table(table).await
+    }
+
     async fn savepoint(&mut self) -> Result<usize> {
         self.stage.savepoint().await
     }

@@ -71,6 +71,13 @@ impl State {
         Ok(id)
     }
 
+    /// Has a table as another state has it, unless it is there.
+    fn adopt(&mut self, id: TableId, other: &Self) -> Result<()> {
+        other.table(id)?;
+        self.tables.entry(id).or_insert_with(|| other.tables[&id].clone());
+        Ok(())
+    }
+
     /// Alters a table, or only its schema.
     fn alter(
         &mut self,

@@ -44,6 +44,19 @@ impl Stage for MemoryStage {
         Ok(Arc::new(MemorySnapshot { state: Arc::new(self.staged.clone()), capabilities: self.capabilities }))
     }
 
+    async fn add_table(&mut self, table: TableId) -> Result<()> {
+        let now = self.shared.state();
+        let mut opened = State::clone(&self.opened);
+        for state in [&mut opened, &mut self.staged]
+            .into_iter()
+            .chain(self.savepoints.iter_mut().map(|own| &mut own.0))
+        {
+            state.adopt(table, &now)?;
+        }
+        self.opened = Arc::new(opened);
+        Ok(())
+    }
+
     async fn savepoint(&mut self) -> Result<usize> {
         self.savepoints.push((self.staged.clone(), self.touched.clone()));
         Ok(self.savepoints.len() - 1)

@@ -85,7 +85,7 @@ impl Session {
     ) -> SqlResult<CopyTarget> {
         let place = Place::of(name, self.database())?;
         place.check_writable(&self.server.catalog, self.principal())?;
-        let relation = match place.target(&self.server.catalog)? {
+        let relation = match place.target(&self.server.catalog, self.relations())? {
             Target::Relation(relation) if relation.view().is_some() => {
                 let message = format!("cannot copy to view \"{}\"", relation.name);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT, message));

@@ -133,7 +133,7 @@ impl Session {
 
     /// Whether a table is as it was.
     fn is_unchanged(&self, relation: &Relation) -> bool {
-        let found = self.server.catalog.relations().find(&relation.database, &relation.name);
+        let found = self.relations().find(&relation.database, &relation.name);
         found.is_some_and(|found| found.definition == relation.definition)
     }
 }

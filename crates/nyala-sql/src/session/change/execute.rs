@@ -256,7 +256,7 @@ impl Session {
     /// Whether the table is as it was when the change was planned.
     fn is_current(&self, change: &Change) -> bool {
         let relation = &change.relation;
-        let found = self.server.catalog.relations().find(&relation.database, &relation.name);
+        let found = self.relations().find(&relation.database, &relation.name);
         found.is_some_and(|found| found.definition == relation.definition)
     }
 

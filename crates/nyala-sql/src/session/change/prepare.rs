@@ -33,7 +33,7 @@ impl Session {
         let (name, alias) = target_of(own.statement)?;
         let place = Place::of(name, self.database())?;
         place.check_writable(&self.server.catalog, self.principal())?;
-        let relation = match place.target(&self.server.catalog)? {
+        let relation = match place.target(&self.server.catalog, self.relations())? {
             Target::Relation(relation) if relation.view().is_some() => {
                 let message = format!("cannot change rows of view \"{}\"", relation.name);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT, message));

@@ -40,9 +40,8 @@ impl Session {
             other => return Err(SqlError::unsupported(format!("COMMENT ON {other}"))),
         };
         let place = self.writable_place(&relation_name)?;
-        let catalog = &self.server.catalog;
         let tag = CommandTag::of("COMMENT");
-        let relation = match place.relation(catalog) {
+        let relation = match place.relation(self.relations()) {
             Some(relation) => relation,
             None if if_exists => return Ok(tag),
             None => return Err(place.unknown()),
@@ -71,8 +70,13 @@ impl Session {
             }
             Ok(changed)
         };
+        if self.transaction.is_some() {
+            let changed = change(&relation.definition)?;
+            self.put_uncommitted(&relation.database, &relation.name, Some(changed));
+            return Ok(tag);
+        }
         let change = |relation: &nyala_db::relations::Relation| change(&relation.definition);
-        catalog.alter_relation(&relation.database, &relation.name, change).await?;
+        self.server.catalog.alter_relation(&relation.database, &relation.name, change).await?;
         Ok(tag)
     }
 }

@@ -49,11 +49,11 @@ impl Session {
         let place = self.writable_place(&create.name)?;
         place.check_new()?;
         let tag = CommandTag::of("CREATE TABLE");
-        if place.relation(&self.server.catalog).is_some() {
+        if place.relation(self.relations()).is_some() {
             return if create.if_not_exists { Ok(tag) } else { Err(taken(&place.name)) };
         }
         let mut table = NewTable::of(&place.name, create)?;
-        table.name_key(&self.server.catalog.relations().of(&place.database));
+        table.name_key(&self.relations().of(&place.database));
         let capabilities = self.server.catalog.store().capabilities();
         // Expressions are read again as they are stored.
         let checked = table.check(self.names(), self.surroundings(), capabilities);
@@ -64,8 +64,13 @@ impl Session {
         }
     }
 
-    pub(super) async fn create_new(&self, database: &str, table: NewTable) -> SqlResult<()> {
+    pub(super) async fn create_new(&mut self, database: &str, table: NewTable) -> SqlResult<()> {
         let (name, schema) = (table.name.clone(), table.schema()?);
+        if self.transaction.is_some() {
+            let id = self.create_uncommitted(database, &name, schema).await?;
+            self.put_uncommitted(database, &name, Some(table.define(id)));
+            return Ok(());
+        }
         let catalog = &self.server.catalog;
         let created = catalog.create_relation_table(database, &name, schema, |id| table.define(id)).await;
         created.map(drop).map_err(|error| of_creation(error, &name))

@@ -5,6 +5,8 @@ use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ObjectName, Truncate};
+use nyala_core::TableSchema;
+use nyala_db::relations::{Body, Relation};
 use std::sync::Arc;
 
 impl Session {
@@ -18,7 +20,7 @@ impl Session {
         for name in names {
             let place = self.writable_place(name)?;
             let kind = if views { "view" } else { "table" };
-            match place.relation(&self.server.catalog) {
+            match place.relation(self.relations()) {
                 Some(relation) if relation.view().is_some() == views => found.push(relation),
                 Some(_) => {
                     let message = format!("\"{}\" is not a {kind}", place.name);
@@ -35,6 +37,10 @@ impl Session {
             }
         }
         for relation in found {
+            if self.transaction.is_some() {
+                self.put_uncommitted(&relation.database, &relation.name, None);
+                continue;
+            }
             // Whoever is writing rows finishes first.
             let _changing = relation.lock.write().await;
             let dropped = self.server.catalog.drop_relation(&relation.database, &relation.name).await?;
@@ -55,15 +61,38 @@ impl Session {
             return Err(SqlError::unsupported("TRUNCATE of parts of a table"));
         }
         for (place, relation) in found {
+            if self.transaction.is_some() {
+                self.truncate_uncommitted(&relation).await?;
+                continue;
+            }
             let _changing = relation.lock.write().await;
             let catalog = Arc::clone(&self.server.catalog);
             // It may have been altered before the lock was there.
-            let relation = place.relation(&catalog).ok_or_else(|| place.unknown())?;
-            let table = table_of(&relation)?;
-            let mut schema = (*catalog.store().schema(table.table)?).clone();
-            schema.columns.retain(|column| table.has(column.id));
+            let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
+            let schema = self.schema_without_rows(&relation)?;
             catalog.truncate_relation(&relation, schema).await?;
         }
         Ok(CommandTag::of("TRUNCATE TABLE"))
+    }
+
+    /// Replaces the rows of a table by none, when the transaction is committed.
+    async fn truncate_uncommitted(&mut self, relation: &Relation) -> SqlResult<()> {
+        let schema = self.schema_without_rows(relation)?;
+        let table = self.create_uncommitted(&relation.database, &relation.name, schema).await?;
+        let mut definition = relation.definition.clone();
+        if let Body::Table(own) = &mut definition.body {
+            own.table = table;
+            own.dropped.clear();
+        }
+        self.put_uncommitted(&relation.database, &relation.name, Some(definition));
+        Ok(())
+    }
+
+    /// The schema of the store for a new table in the place of an old one.
+    fn schema_without_rows(&self, relation: &Relation) -> SqlResult<TableSchema> {
+        let table = table_of(relation)?;
+        let mut schema = (*self.server.catalog.store().schema(table.table)?).clone();
+        schema.columns.retain(|column| table.has(column.id));
+        Ok(schema)
     }
 }

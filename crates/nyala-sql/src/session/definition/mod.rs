@@ -1,4 +1,5 @@
-//! Statements that define tables and views. They are executed at once and cannot be undone by a transaction.
+//! Statements that define tables and views. They are executed at once; in a transaction they wait for its commit
+//! ([`uncommitted`]).
 //!
 //! [`create_table`] collects what a statement says of a new table, [`new_column`] what it says of a column, [`view`]
 //! keeps queries, [`alter`] changes definitions, [`drop`] removes them.
@@ -9,6 +10,7 @@ mod create_table;
 mod drop;
 mod new_column;
 mod storage;
+mod uncommitted;
 mod view;
 
 use crate::command_tag::CommandTag;
@@ -38,11 +40,10 @@ pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
 impl Session {
     /// Executes a statement that defines something.
     pub(crate) async fn define(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
-        if self.transaction.is_some() {
-            let words = "statements that define tables and views inside a transaction";
-            return Err(SqlError::unsupported(words).with_hint("Execute them before BEGIN."));
-        }
         self.server.catalog.follow().await?;
+        if self.transaction.is_some() {
+            self.begin_defining(statement).await?;
+        }
         let tag = self.define_one(statement).await?;
         match *statement.ast {
             ast::Statement::CreateTable(_) | ast::Statement::CreateView(_) => {
@@ -80,7 +81,7 @@ impl Session {
     /// A table that exists, and that this session may change.
     pub(crate) fn existing_table(&self, name: &ObjectName) -> SqlResult<(Place, Arc<Relation>)> {
         let place = self.writable_place(name)?;
-        let relation = place.relation(&self.server.catalog).ok_or_else(|| place.unknown())?;
+        let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
         table_of(&relation)?;
         Ok((place, relation))
     }

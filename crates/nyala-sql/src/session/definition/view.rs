@@ -26,7 +26,7 @@ impl Session {
         let place = self.writable_place(&create.name)?;
         place.check_new()?;
         let tag = CommandTag::of("CREATE VIEW");
-        match place.relation(&self.server.catalog) {
+        match place.relation(self.relations()) {
             Some(_) if create.if_not_exists => return Ok(tag),
             Some(existing) if create.or_replace && existing.view().is_none() => {
                 let message = format!("\"{}\" is not a view", place.name);
@@ -59,8 +59,12 @@ impl Session {
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
         let definition = Definition { comment: create.comment.clone(), body: Body::View(view) };
-        let catalog = &self.server.catalog;
         let (database, name) = (&place.database, &place.name);
+        if self.transaction.is_some() {
+            self.put_uncommitted(database, name, Some(definition));
+            return Ok(tag);
+        }
+        let catalog = &self.server.catalog;
         let created = catalog.create_relation_view(database, name, definition, create.or_replace).await;
         created.map_err(|error| of_creation(error, name))?;
         Ok(tag)

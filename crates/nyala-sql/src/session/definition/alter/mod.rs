@@ -38,9 +38,9 @@ impl Session {
         }
         let tag = CommandTag::of(if statement.is_view { "ALTER VIEW" } else { "ALTER TABLE" });
         let place = self.writable_place(&alter.name)?;
-        let Some(relation) = place.relation(&self.server.catalog) else {
+        let Some(relation) = place.relation(self.relations()) else {
             if let (false, Ok(Target::Measurement { policy })) =
-                (statement.is_view, place.target(&self.server.catalog))
+                (statement.is_view, place.target(&self.server.catalog, self.relations()))
             {
                 self.alter_measurement(statement, &place, &policy, &alter.operations).await?;
                 return Ok(tag);
@@ -54,7 +54,7 @@ impl Session {
         // Whoever writes rows finishes first.
         let _alone = relation.lock.write().await;
         self.server.catalog.follow().await?;
-        let relation = place.relation(&self.server.catalog).ok_or_else(|| place.unknown())?;
+        let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
         match &alter.operations[..] {
             [AlterTableOperation::RenameTable { table_name }] => {
                 self.rename_relation(&relation, table_name).await?;

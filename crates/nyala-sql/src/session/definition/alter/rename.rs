@@ -22,7 +22,7 @@ impl Session {
     ) -> SqlResult<()> {
         let place = Place { database: relation.database.clone(), schema: None, name: new_name(name)? };
         place.check_new()?;
-        if place.relation(&self.server.catalog).is_some() {
+        if place.relation(self.relations()).is_some() {
             return Err(taken(&place.name));
         }
         let mut definition = relation.definition.clone();

@@ -1,0 +1,147 @@
+//! What a transaction has defined and not committed yet.
+//!
+//! Its tables are there in the store, without a record that names them: nobody else sees them, and a start drops them. The
+//! commit writes the records together with the rows of the transaction.
+
+use super::change::json;
+use super::{Definition, Relation, Relations, key_of};
+use crate::records::Change;
+use nyala_core::store::Stage;
+use nyala_core::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The relations that a transaction has created, changed or dropped.
+#[derive(Debug, Clone, Default)]
+pub struct UncommittedRelations {
+    /// By database and name.
+    changed: BTreeMap<(String, String), Uncommitted>,
+}
+
+#[derive(Debug, Clone)]
+struct Uncommitted {
+    /// The relation before the transaction.
+    before: Option<Arc<Relation>>,
+    now: Option<Arc<Relation>>,
+}
+
+/// Relations as somebody sees them who has not committed some.
+#[derive(Clone, Copy)]
+pub struct SeenRelations<'a> {
+    committed: &'a Relations,
+    own: Option<&'a UncommittedRelations>,
+}
+
+impl UncommittedRelations {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.changed.is_empty()
+    }
+
+    /// These above the committed ones.
+    pub fn above<'a>(&'a self, committed: &'a Relations) -> SeenRelations<'a> {
+        SeenRelations { committed, own: Some(self).filter(|own| !own.is_empty()) }
+    }
+
+    /// Notes what a relation is to become; `None`: it is to be dropped.
+    pub fn put(&mut self, committed: &Relations, database: &str, name: &str, definition: Option<Definition>) {
+        let seen = self.above(committed);
+        let known = seen.find(database, name);
+        let place = (database.to_owned(), name.to_owned());
+        let now = definition.map(|definition| {
+            let created = known.as_ref().map_or_else(|| seen.next_place(), |known| known.created);
+            let lock = known.as_ref().map_or_else(Arc::default, |known| known.lock.clone());
+            let (database, name) = place.clone();
+            Arc::new(Relation { database, name, created, definition, lock })
+        });
+        let before = match self.changed.get(&place) {
+            Some(own) => own.before.clone(),
+            None => known,
+        };
+        match (&before, &now) {
+            (None, None) => drop(self.changed.remove(&place)),
+            _ => drop(self.changed.insert(place, Uncommitted { before, now })),
+        }
+    }
+
+    /// The databases that they belong to.
+    pub(crate) fn databases(&self) -> impl Iterator<Item = &str> {
+        self.changed.keys().map(|(database, _)| database.as_str())
+    }
+
+    /// What they were before, in order of name.
+    pub(crate) fn before(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.changed.values().filter_map(|own| own.before.as_ref())
+    }
+
+    /// What they become.
+    pub fn now(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.changed.values().filter_map(|own| own.now.as_ref())
+    }
+}
+
+impl<'a> SeenRelations<'a> {
+    /// Those that everybody sees.
+    pub fn of_everybody(committed: &'a Relations) -> Self {
+        Self { committed, own: None }
+    }
+
+    /// A relation by name.
+    pub fn find(&self, database: &str, name: &str) -> Option<Arc<Relation>> {
+        let place =
+            |own: &UncommittedRelations| own.changed.get(&(database.to_owned(), name.to_owned())).cloned();
+        match self.own.and_then(place) {
+            Some(own) => own.now,
+            None => self.committed.find(database, name),
+        }
+    }
+
+    /// The relations of a database in order of name.
+    pub fn of(&self, database: &str) -> Vec<Arc<Relation>> {
+        let mut all = self.committed.of(database);
+        if let Some(own) = self.own {
+            all.retain(|known| !own.changed.contains_key(&(database.to_owned(), known.name.clone())));
+            all.extend(own.now().filter(|own| own.database == database).cloned());
+            all.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        all
+    }
+
+    /// The next place in the order of creation.
+    fn next_place(&self) -> u64 {
+        let all = self.committed.all();
+        let own = self.own.into_iter().flat_map(UncommittedRelations::now);
+        all.iter().chain(own).map(|own| own.created + 1).max().unwrap_or(0)
+    }
+}
+
+impl Relations {
+    /// Makes the relations of a transaction what they are to become, together with what it has staged.
+    ///
+    /// # Errors
+    /// Conflict if somebody else was first to change one of them, or a row of the stage.
+    pub(crate) async fn commit(&self, own: &UncommittedRelations, stage: Box<dyn Stage>) -> Result<()> {
+        let records = self.records()?;
+        let _changing = self.changing.lock().await;
+        let mut changes: Vec<Change> = Vec::with_capacity(own.changed.len());
+        for ((database, name), change) in &own.changed {
+            let now = self.find(database, name);
+            let is_same = match (&change.before, &now) {
+                (None, None) => true,
+                (Some(before), Some(now)) => before.definition == now.definition,
+                _ => false,
+            };
+            if !is_same {
+                return Err(Error::conflict(format!("relation {name:?} was changed meanwhile")));
+            }
+            let definition = change.now.as_ref().map(|now| json(&now.definition));
+            changes.push((key_of(database, name), definition));
+        }
+        records.change_with(changes, stage).await?;
+        for ((database, name), change) in &own.changed {
+            let definition = change.now.as_ref().map(|now| now.definition.clone());
+            self.put(database, name, change.now.as_ref().or(change.before.as_ref()), definition);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Definitions in a transaction: nobody else sees them before its commit, which makes all of them and its rows visible
+//! at once.
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::session::Session;
+use crate::statement::Statement;
+use datafusion::sql::sqlparser::ast;
+use nyala_core::store::Feature;
+use nyala_core::{TableId, TableSchema};
+use nyala_db::relations::Definition;
+use std::sync::Arc;
+
+impl Session {
+    /// Fails if a statement cannot be a part of the transaction.
+    pub(super) async fn begin_defining(&mut self, statement: &Statement) -> SqlResult<()> {
+        if matches!(*statement.ast, ast::Statement::AlterTable(_)) {
+            return Err(SqlError::unsupported("ALTER TABLE inside a transaction")
+                .with_hint("Execute it before BEGIN."));
+        }
+        if self.transaction.as_ref().is_some_and(|transaction| transaction.is_read_only) {
+            let words = "cannot define tables and views in a read-only transaction";
+            return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
+        }
+        let capabilities = self.server.catalog.store().capabilities();
+        capabilities.need(Feature::StagedWrites).map_err(|error| {
+            SqlError::from(error)
+                .with_hint("Transactions can only read in this store: execute it before BEGIN.")
+        })?;
+        self.transaction_snapshot().await.map(drop)
+    }
+
+    /// Creates a table of the store for rows of the transaction.
+    pub(super) async fn create_uncommitted(
+        &mut self,
+        database: &str,
+        name: &str,
+        schema: TableSchema,
+    ) -> SqlResult<TableId> {
+        let catalog = self.server.catalog.clone();
+        let table = catalog.create_uncommitted_table(database, name, schema).await?;
+        if let Some(transaction) = &mut self.transaction {
+            transaction.add_table(&catalog, table).await?;
+        }
+        Ok(table)
+    }
+
+    /// Notes what the transaction makes of a relation; `None`: it drops it.
+    pub(super) fn put_uncommitted(&mut self, database: &str, name: &str, definition: Option<Definition>) {
+        let committed = self.server.catalog.relations();
+        if let Some(transaction) = &mut self.transaction {
+            Arc::make_mut(&mut transaction.relations).put(committed, database, name, definition);
+        }
+        self.note_definitions();
+    }
+}

@@ -1,0 +1,97 @@
+//! What transactions define: who sees it, who was first, and what a crash leaves of it. What single statements answer is
+//! compared with a real PostgreSQL in `psql.rs`.
+
+use super::client;
+use super::hostile::Raw;
+use super::process::Process;
+use super::server::Server;
+use super::statements::query;
+
+fn does(raw: &mut Raw, statements: &[&str]) {
+    for statement in statements {
+        let answer = query(raw, statement);
+        assert!(!answer.contains("SERROR"), "{statement}: {answer}");
+    }
+}
+
+fn fails(raw: &mut Raw, statement: &str, code: &str) {
+    let answer = query(raw, statement);
+    assert!(answer.contains(&format!("C{code}\0")), "{statement}: {answer}");
+}
+
+#[test]
+fn nobody_else_sees_what_is_not_committed() {
+    let server = Server::start(&[]);
+    let (mut own, mut other) = (Raw::open(server.address), Raw::open(server.address));
+    does(&mut own, &["BEGIN", "CREATE TABLE t (a int PRIMARY KEY)", "INSERT INTO t VALUES (123456)"]);
+    does(&mut own, &["CREATE VIEW v AS SELECT a + 1 AS b FROM t"]);
+    assert!(query(&mut own, "SELECT * FROM v").contains("123457"));
+    fails(&mut other, "SELECT * FROM t", "42P01");
+    fails(&mut other, "SELECT * FROM v", "42P01");
+    assert!(!query(&mut other, "SELECT relname || '.' FROM pg_class WHERE relname = 't'").contains("t."));
+    assert!(query(&mut own, "SELECT relname || '.' FROM pg_class WHERE relname = 't'").contains("t."));
+    does(&mut own, &["COMMIT"]);
+    assert!(query(&mut other, "SELECT * FROM v").contains("123457"));
+    // Until it is committed, others use what is to be dropped.
+    does(&mut own, &["BEGIN", "DROP VIEW v", "DROP TABLE t"]);
+    fails(&mut own, "SELECT * FROM t", "42P01");
+    does(&mut own, &["ROLLBACK", "BEGIN", "DROP VIEW v", "TRUNCATE t"]);
+    assert!(query(&mut other, "SELECT * FROM v").contains("123457"));
+    does(&mut own, &["COMMIT"]);
+    fails(&mut other, "SELECT * FROM v", "42P01");
+    assert!(query(&mut other, "SELECT 'rows: ' || count(*) FROM t").contains("rows: 0"));
+    // A session that ends takes its transaction with it.
+    does(&mut own, &["BEGIN", "CREATE TABLE gone (a int)", "INSERT INTO gone VALUES (1)"]);
+    drop(own);
+    does(&mut other, &["CREATE TABLE gone (b text)", "INSERT INTO gone VALUES ('x')"]);
+}
+
+#[test]
+fn the_first_to_define_a_table_wins() {
+    let server = Server::start(&[]);
+    let (mut first, mut second) = (Raw::open(server.address), Raw::open(server.address));
+    does(
+        &mut first,
+        &["BEGIN", "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)", "CREATE TABLE u (a int)"],
+    );
+    does(&mut second, &["CREATE TABLE t (b text)", "INSERT INTO t VALUES ('second')"]);
+    fails(&mut first, "COMMIT", "40001");
+    assert!(query(&mut first, "SELECT * FROM t").contains("second"));
+    fails(&mut first, "SELECT * FROM u", "42P01");
+    // Rows of other tables go with it.
+    does(&mut first, &["BEGIN", "DROP TABLE t", "CREATE TABLE other (a int)"]);
+    does(&mut second, &["COMMENT ON TABLE t IS 'changed'", "INSERT INTO t VALUES ('more')"]);
+    fails(&mut first, "COMMIT", "40001");
+    assert!(query(&mut first, "SELECT 'rows: ' || count(*) FROM t").contains("rows: 2"));
+    fails(&mut first, "SELECT * FROM other", "42P01");
+    does(&mut first, &["BEGIN", "CREATE TABLE w (a int)", "UPDATE t SET b = 'first'"]);
+    does(&mut second, &["UPDATE t SET b = 'second'"]);
+    fails(&mut first, "COMMIT", "40001");
+    fails(&mut first, "SELECT * FROM w", "42P01");
+}
+
+#[test]
+fn a_crash_leaves_definitions_and_rows_or_neither() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = client::free_address();
+    let bind = ["--postgres-bind", &address.to_string()];
+    let mut server = Process::start(directory.path(), &bind);
+    server.query("CREATE DATABASE d");
+    let mut raw = Raw::open(address);
+    does(&mut raw, &["CREATE TABLE kept (a int PRIMARY KEY)", "INSERT INTO kept VALUES (1)"]);
+    does(
+        &mut raw,
+        &["BEGIN", "CREATE TABLE done (a int)", "INSERT INTO done VALUES (7)", "DELETE FROM kept"],
+    );
+    does(&mut raw, &["INSERT INTO kept VALUES (2)", "COMMIT"]);
+    does(&mut raw, &["BEGIN", "CREATE TABLE lost (a int)", "INSERT INTO lost VALUES (8)", "DROP TABLE done"]);
+    does(&mut raw, &["TRUNCATE kept", "INSERT INTO kept VALUES (3)"]);
+    server.kill();
+    server = Process::start(directory.path(), &bind);
+    let mut raw = Raw::open(address);
+    assert!(query(&mut raw, "SELECT 'done: ' || a FROM done").contains("done: 7"));
+    assert!(query(&mut raw, "SELECT 'kept: ' || sum(a) FROM kept").contains("kept: 2"));
+    fails(&mut raw, "SELECT * FROM lost", "42P01");
+    does(&mut raw, &["CREATE TABLE lost (b text)", "DROP TABLE lost"]);
+    assert!(server.stop().success());
+}
