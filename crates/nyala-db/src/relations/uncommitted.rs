@@ -4,7 +4,7 @@
 //! commit writes the records together with the rows of the transaction.
 
 use super::change::json;
-use super::{Definition, Relation, Relations, key_of};
+use super::{Definition, Relation, RelationChange, Relations, key_of};
 use crate::records::Change;
 use nyala_core::store::Stage;
 use nyala_core::{Error, Result};
@@ -45,18 +45,38 @@ impl UncommittedRelations {
 
     /// Notes what a relation is to become; `None`: it is to be dropped.
     pub fn put(&mut self, committed: &Relations, database: &str, name: &str, definition: Option<Definition>) {
+        let known = self.above(committed).find(database, name);
+        self.put_as(committed, (database, name), known.as_ref(), definition);
+    }
+
+    /// Notes a change.
+    pub fn change(&mut self, committed: &Relations, change: &RelationChange) {
+        let RelationChange { before, name, after } = change;
+        if *name != before.name {
+            self.put(committed, &before.database, &before.name, None);
+        }
+        self.put_as(committed, (&before.database, name), Some(before), after.clone());
+    }
+
+    /// Notes what stands under a name. It is created now unless it is another relation's future.
+    fn put_as(
+        &mut self,
+        committed: &Relations,
+        (database, name): (&str, &str),
+        known: Option<&Arc<Relation>>,
+        definition: Option<Definition>,
+    ) {
         let seen = self.above(committed);
-        let known = seen.find(database, name);
         let place = (database.to_owned(), name.to_owned());
         let now = definition.map(|definition| {
-            let created = known.as_ref().map_or_else(|| seen.next_place(), |known| known.created);
-            let lock = known.as_ref().map_or_else(Arc::default, |known| known.lock.clone());
+            let created = known.map_or_else(|| seen.next_place(), |known| known.created);
+            let lock = known.map_or_else(Arc::default, |known| known.lock.clone());
             let (database, name) = place.clone();
             Arc::new(Relation { database, name, created, definition, lock })
         });
         let before = match self.changed.get(&place) {
             Some(own) => own.before.clone(),
-            None => known,
+            None => committed.find(database, name),
         };
         match (&before, &now) {
             (None, None) => drop(self.changed.remove(&place)),

@@ -42,7 +42,7 @@ impl Session {
     pub(crate) async fn define(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
         self.server.catalog.follow().await?;
         if self.transaction.is_some() {
-            self.begin_defining(statement).await?;
+            self.begin_defining().await?;
         }
         let tag = self.define_one(statement).await?;
         match *statement.ast {

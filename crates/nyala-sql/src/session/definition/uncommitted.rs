@@ -3,20 +3,14 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
-use crate::statement::Statement;
-use datafusion::sql::sqlparser::ast;
 use nyala_core::store::Feature;
 use nyala_core::{TableId, TableSchema};
-use nyala_db::relations::Definition;
+use nyala_db::relations::{Definition, RelationChange};
 use std::sync::Arc;
 
 impl Session {
     /// Fails if a statement cannot be a part of the transaction.
-    pub(super) async fn begin_defining(&mut self, statement: &Statement) -> SqlResult<()> {
-        if matches!(*statement.ast, ast::Statement::AlterTable(_)) {
-            return Err(SqlError::unsupported("ALTER TABLE inside a transaction")
-                .with_hint("Execute it before BEGIN."));
-        }
+    pub(super) async fn begin_defining(&mut self) -> SqlResult<()> {
         if self.transaction.as_ref().is_some_and(|transaction| transaction.is_read_only) {
             let words = "cannot define tables and views in a read-only transaction";
             return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
@@ -49,6 +43,16 @@ impl Session {
         let committed = self.server.catalog.relations();
         if let Some(transaction) = &mut self.transaction {
             Arc::make_mut(&mut transaction.relations).put(committed, database, name, definition);
+        }
+        self.note_definitions();
+    }
+
+    /// Notes changes that the transaction makes.
+    pub(super) fn put_uncommitted_changes(&mut self, changes: &[RelationChange]) {
+        let committed = self.server.catalog.relations();
+        if let Some(transaction) = &mut self.transaction {
+            let own = Arc::make_mut(&mut transaction.relations);
+            changes.iter().for_each(|change| own.change(committed, change));
         }
         self.note_definitions();
     }

@@ -134,7 +134,7 @@ impl Session {
     fn naming(&self, relation: &Relation) -> Vec<Arc<Relation>> {
         let catalog = &self.server.catalog;
         let databases = catalog.databases();
-        let all = databases.iter().flat_map(|database| catalog.relations().of(&database.name));
+        let all = databases.iter().flat_map(|database| self.relations().of(&database.name));
         all.filter(|own| own.view().is_some_and(|view| names(view, relation))).collect()
     }
 

@@ -42,6 +42,9 @@ impl Session {
             if let (false, Ok(Target::Measurement { policy })) =
                 (statement.is_view, place.target(&self.server.catalog, self.relations()))
             {
+                if self.transaction.is_some() {
+                    return Err(inside_transaction("ALTER of a measurement"));
+                }
                 self.alter_measurement(statement, &place, &policy, &alter.operations).await?;
                 return Ok(tag);
             }
@@ -104,6 +107,11 @@ impl Session {
         if altered.table == *before && altered.retyped.is_empty() {
             return Ok(());
         }
+        let is_definition_alone =
+            altered.new.is_empty() && altered.nullable.is_empty() && !altered.concerns_rows();
+        if self.transaction.is_some() && !is_definition_alone {
+            return Err(inside_transaction("ALTER TABLE that concerns rows"));
+        }
         let dependents = self.dependents(relation).await?;
         let mut changes = self.changes_of_views(relation, &altered, &dependents)?;
         let definition =
@@ -162,7 +170,11 @@ impl Session {
     }
 
     /// Makes changes of relations visible.
-    async fn publish(&self, changes: &[RelationChange]) -> SqlResult<()> {
+    async fn publish(&mut self, changes: &[RelationChange]) -> SqlResult<()> {
+        if self.transaction.is_some() {
+            self.put_uncommitted_changes(changes);
+            return Ok(());
+        }
         self.server.catalog.change_relations(changes).await.map_err(|error| match error.kind() {
             ErrorKind::Conflict => {
                 super::taken(changes.last().map(|change| &*change.name).unwrap_or_default())
@@ -171,6 +183,10 @@ impl Session {
             _ => error.into(),
         })
     }
+}
+
+fn inside_transaction(what: &str) -> SqlError {
+    SqlError::unsupported(format!("{what} inside a transaction")).with_hint("Execute it before BEGIN.")
 }
 
 /// Refuses what is not certain where other servers write rows meanwhile, or needs more than the store can do.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 impl Session {
     pub(super) async fn rename_relation(
-        &self,
+        &mut self,
         relation: &Arc<Relation>,
         name: &RenameTableNameKind,
     ) -> SqlResult<()> {
@@ -43,7 +43,7 @@ impl Session {
     }
 
     pub(super) async fn rename_column(
-        &self,
+        &mut self,
         relation: &Arc<Relation>,
         old: &Ident,
         new: &Ident,
@@ -91,7 +91,7 @@ impl Session {
     }
 
     pub(super) async fn rename_constraint(
-        &self,
+        &mut self,
         relation: &Arc<Relation>,
         old: &Ident,
         new: &Ident,
@@ -121,7 +121,7 @@ impl Session {
         self.change_names(&[], &[changed(relation, table)]).await
     }
 
-    async fn change_names(&self, dependents: &[Dependent], changes: &[RelationChange]) -> SqlResult<()> {
+    async fn change_names(&mut self, dependents: &[Dependent], changes: &[RelationChange]) -> SqlResult<()> {
         self.check_views(dependents, changes).await?;
         self.publish(changes).await
     }
