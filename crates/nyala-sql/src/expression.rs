@@ -4,6 +4,7 @@ use crate::arithmetic::checked as with_checks;
 use crate::common_type::unified;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::floats::compared_as_floats;
+use crate::rewrite::rewritten_expression;
 use crate::walk::Walk;
 use crate::whole_numbers::narrowed_expression;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -23,6 +24,11 @@ use std::sync::Arc;
 pub(crate) fn parsed(text: &str) -> SqlResult<ast::Expr> {
     let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text)?;
     Ok(parser.parse_expr()?)
+}
+
+/// The same in forms that the planner knows.
+pub(crate) fn parsed_for_plan(text: &str) -> SqlResult<ast::Expr> {
+    Ok(rewritten_expression(parsed(text)?))
 }
 
 /// An expression over rows of a schema.

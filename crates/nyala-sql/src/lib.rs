@@ -69,6 +69,7 @@ mod server;
 mod session;
 mod settings;
 mod shape;
+mod similar;
 pub mod spill;
 mod statement;
 mod system_catalog;

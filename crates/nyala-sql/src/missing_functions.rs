@@ -1,28 +1,21 @@
 //! Functions of PostgreSQL that programs ask for, and that there are not: they are refused by name, where any other function does not
 //! exist.
 
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 15] = [
     "array_fill",
-    "array_to_json",
-    "json_agg",
     "json_array_elements",
     "json_array_elements_text",
     "json_each",
     "json_each_text",
-    "json_object_agg",
     "json_object_keys",
     "json_populate_record",
-    "jsonb_agg",
     "jsonb_array_elements",
     "jsonb_array_elements_text",
     "jsonb_each",
-    "jsonb_object_agg",
     "jsonb_object_keys",
     "jsonb_set",
     "row_to_json",
     "sha224",
-    "to_json",
-    "to_jsonb",
     "trim_array",
 ];
 

@@ -125,6 +125,8 @@ impl SqlState {
     pub const INVALID_LIMIT: Self = Self("2201W");
     /// invalid_row_count_in_result_offset_clause
     pub const INVALID_OFFSET: Self = Self("2201X");
+    /// invalid_escape_sequence
+    pub const INVALID_ESCAPE: Self = Self("22025");
     /// insufficient_resources
     pub const TOO_FEW_RESOURCES: Self = Self("53000");
     /// disk_full

@@ -9,6 +9,7 @@
 
 use super::columns::{Columns, Source};
 use crate::placeholder::number_of;
+use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::{InList, Like};
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, Operator, TryCast};
@@ -192,7 +193,7 @@ fn operand_of(expression: &Expr, scope: &Scope<'_>) -> Option<Operand> {
             Some(values) => {
                 let value = values.get(number_of(&parameter.id).ok()? - 1)?.clone();
                 let known = match &parameter.field {
-                    Some(field) => value.cast_to(field.data_type()).ok()?,
+                    Some(field) => known_as(value, field.data_type())?,
                     None => value,
                 };
                 Some(Operand::Known(known))
@@ -200,10 +201,22 @@ fn operand_of(expression: &Expr, scope: &Scope<'_>) -> Option<Operand> {
             None => Some(Operand::Unknown),
         },
         Expr::Cast(Cast { expr, field }) => match operand_of(expr, scope)? {
-            Operand::Known(value) => value.cast_to(field.data_type()).ok().map(Operand::Known),
+            Operand::Known(value) => known_as(value, field.data_type()).map(Operand::Known),
             Operand::Unknown => Some(Operand::Unknown),
         },
         _ => None,
+    }
+}
+
+/// A value as one of another type. The general way is by arrays of one row, which is most of a light query that names a few
+/// tags.
+fn known_as(value: ScalarValue, data_type: &DataType) -> Option<ScalarValue> {
+    match data_type {
+        same if value.data_type() == *same => Some(value),
+        DataType::Dictionary(keys, values) => {
+            Some(ScalarValue::Dictionary(keys.clone(), Box::new(known_as(value, values)?)))
+        }
+        other => value.cast_to(other).ok(),
     }
 }
 

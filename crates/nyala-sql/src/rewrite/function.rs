@@ -1,6 +1,6 @@
 //! Functions with the prefix `pg_catalog`, those that are called without parentheses, and `ARRAY(SELECT …)`.
 
-use super::{own_name, series};
+use super::{cast, own_name, series};
 use crate::call::{call, exact, list};
 use crate::dialect::{at_zone, numeric};
 use crate::gaps::positional;
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query,
-    SelectItem, SetExpr, UnaryOperator, Value,
+    SelectItem, SetExpr, TimezoneInfo, UnaryOperator, Value,
 };
 
 /// Words that are functions without parentheses, and that the parser takes for names.
@@ -28,8 +28,17 @@ pub(super) fn rewrite(expression: &mut Expr) {
             {
                 own.name = exact(&name);
             }
+            if let Some(mut cut) = cut_now(own) {
+                cast::rewrite(&mut cut);
+                *expression = cut;
+                return;
+            }
             if let Some(other) = own_name(&own.name).and_then(|name| renamed(&name)) {
                 own.name = exact(other);
+            }
+            if let Some(aggregated) = aggregated_json(own) {
+                *expression = aggregated;
+                return;
             }
             respelled(own);
             if let Some(rest) = spelled_out(own) {
@@ -122,6 +131,55 @@ fn spelled_out(own: &Function) -> Option<Expr> {
         ("gen_random_uuid", []) => Some(call(exact("as::uuid"), vec![call(exact("uuid"), Vec::new())])),
         _ => None,
     }
+}
+
+/// The time of the transaction without its zone (`localtimestamp`), or with fewer digits (`current_timestamp(0)`).
+fn cut_now(own: &Function) -> Option<Expr> {
+    let name = own_name(&own.name)?;
+    let zone = match &*name {
+        "localtimestamp" => TimezoneInfo::WithoutTimeZone,
+        "current_timestamp" => TimezoneInfo::WithTimeZone,
+        _ => return None,
+    };
+    let digits = match &own.args {
+        FunctionArguments::None => None,
+        FunctionArguments::List(list) => match &list.args[..] {
+            [] => None,
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(digits)))] => match &digits.value {
+                Value::Number(digits, _) => Some(digits.parse().ok()?),
+                _ => return None,
+            },
+            _ => return None,
+        },
+        FunctionArguments::Subquery(_) => return None,
+    };
+    if zone == TimezoneInfo::WithTimeZone && digits.is_none() {
+        return None;
+    }
+    let expr = Box::new(call(exact("now"), Vec::new()));
+    let data_type = DataType::Timestamp(digits, zone);
+    Some(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
+}
+
+/// An aggregate of JSON as an array of texts of JSON, which are put together then.
+fn aggregated_json(own: &Function) -> Option<Expr> {
+    let (element, whole) = match &*own_name(&own.name)? {
+        "json_agg" => ("json::element", "json::of_elements"),
+        "jsonb_agg" => ("json::element", "jsonb::of_elements"),
+        "json_object_agg" => ("json::pair", "json::of_pairs"),
+        "jsonb_object_agg" => ("json::pair", "jsonb::of_pairs"),
+        _ => return None,
+    };
+    let mut collected = own.clone();
+    collected.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    let FunctionArguments::List(arguments) = &mut collected.args else { return None };
+    let given = arguments.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(given)) => Some(given.clone()),
+        _ => None,
+    });
+    let text = call(exact(element), given.collect::<Option<Vec<_>>>()?);
+    arguments.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(text))];
+    Some(call(exact(whole), vec![Expr::Function(collected)]))
 }
 
 /// Words of arguments that the planner spells otherwise: units in the plural, and the whole match in what replaces it.

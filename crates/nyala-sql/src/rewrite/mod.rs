@@ -45,6 +45,13 @@ pub(crate) fn rewritten(mut statement: Statement) -> Statement {
     statement
 }
 
+/// The same for an expression alone, as definitions have it.
+pub(crate) fn rewritten_expression(mut expression: Expr) -> Expr {
+    // It never breaks.
+    let _ = visit_mut(&mut expression, &mut Rewrite);
+    expression
+}
+
 /// The columns that a client sees: a number of an object that was cast to a name is shown as one.
 fn shown(body: &mut SetExpr) {
     match body {
@@ -115,6 +122,17 @@ impl VisitorMut for Rewrite {
                     // The planner knows the backslash only.
                     **pattern = call(exact("like::pattern"), vec![(**pattern).clone(), Expr::Value(escape)]);
                 }
+            }
+            Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+                let op = match negated {
+                    true => BinaryOperator::PGRegexNotMatch,
+                    false => BinaryOperator::PGRegexMatch,
+                };
+                let arguments =
+                    std::iter::once((**pattern).clone()).chain(escape_char.take().map(Expr::Value));
+                let right = Box::new(call(exact("similar::pattern"), arguments.collect()));
+                let matched = Expr::BinaryOp { left: expr.clone(), op, right };
+                *expression = Expr::Nested(Box::new(matched));
             }
             Expr::Value(own) => {
                 if let Value::UnicodeStringLiteral(text) = &own.value {

@@ -93,6 +93,12 @@ fn planned_name(expression: &Expr) -> String {
                 Expr::Identifier(Ident::new(format!("{expr} in {negated}")))
             }
             Expr::Position { expr, r#in } => call(exact("strpos"), vec![(**r#in).clone(), (**expr).clone()]),
+            Expr::Function(function)
+                if ["current_timestamp", "localtimestamp"]
+                    .contains(&own_name(&function.name).unwrap_or_default().as_str()) =>
+            {
+                call(exact("now"), Vec::new())
+            }
             Expr::Function(function) => {
                 if let Some(name) = own_name(&function.name).and_then(|name| renamed(&name)) {
                     function.name = exact(name);

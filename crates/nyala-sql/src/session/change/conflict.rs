@@ -12,6 +12,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::Schema;
 use datafusion::arrow::compute::{cast, take};
 use datafusion::error::DataFusionError;
+use nyala_core::arrays::concat;
 use nyala_core::store::{WriteBatch, WriteMode};
 use nyala_core::{ErrorKind, Value};
 use std::collections::BTreeSet;
@@ -41,7 +42,13 @@ pub(super) async fn update_existing(
     }
     let (before, excluded) = (some_rows(&found.rows, &there), some_rows(&rows, &met));
     let (after, assigned) = match update {
-        Some(update) => updated(work, &before, &excluded, update)?,
+        Some(update) => {
+            let Updated { rows, places, kept } = updated(work, &before, &excluded, update)?;
+            if let Some(kept) = kept {
+                met = kept.iter().map(|row| met[*row as usize]).collect();
+            }
+            (rows, places)
+        }
         None => {
             let key = work.key();
             let assigned: Vec<usize> = named.iter().copied().filter(|place| !key.contains(place)).collect();
@@ -70,8 +77,17 @@ pub(super) async fn update_existing(
             written => drop(written?),
         }
     }
-    work.note(&new_rows)?;
-    work.note(&after)
+    if new.is_empty() || met.is_empty() {
+        work.note(&new_rows)?;
+        return work.note(&after);
+    }
+    // In the order in which they were given.
+    let rows: Vec<u32> = new.into_iter().chain(met).collect();
+    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+    order.sort_unstable_by_key(|place| rows[*place as usize]);
+    let all: Vec<ArrayRef> =
+        new_rows.into_iter().zip(after).map(|(new, after)| concat(&[new, after])).collect();
+    work.note(&some_rows(&all, &order))
 }
 
 /// Fails if two of the new rows have one key: PostgreSQL refuses to change a row twice.
@@ -90,16 +106,24 @@ pub(super) fn check_once(keys: &[ArrayRef], is_update: bool) -> SqlResult<()> {
     ))
 }
 
-/// Rows as they are after the update, and the columns that it assigns.
+/// Rows after an update.
+struct Updated {
+    rows: Vec<ArrayRef>,
+    /// The columns that it assigns.
+    places: Vec<usize>,
+    /// Which of the rows it changes, unless it changes all.
+    kept: Option<Vec<u32>>,
+}
+
 fn updated(
     work: &Work<'_>,
     before: &[ArrayRef],
     excluded: &[ArrayRef],
     update: &CompiledUpdate,
-) -> SqlResult<(Vec<ArrayRef>, Vec<usize>)> {
+) -> SqlResult<Updated> {
     let columns = work.rules.columns();
     let mut both = joined(&batch_of(columns, before)?, &batch_of(columns, excluded)?)?;
-    let mut before = before.to_vec();
+    let (mut before, mut changed) = (before.to_vec(), None);
     if let Some(selection) = &update.selection {
         let holds = evaluated(selection, &both)?;
         let holds = cast(&holds, &arrow_schema::DataType::Boolean).map_err(DataFusionError::from)?;
@@ -114,6 +138,7 @@ fn updated(
         both = RecordBatch::try_new_with_options(both.schema(), columns, &options)
             .map_err(DataFusionError::from)?;
         before = some_rows(&before, &kept);
+        changed = Some(kept);
     }
     let mut places = Vec::with_capacity(update.assignments.len());
     let mut after = before;
@@ -124,7 +149,7 @@ fn updated(
         after[*position] = assigned(&values, *is_unknown, name, column.declared_type, work.rules.around())?;
         places.push(*position);
     }
-    Ok((after, places))
+    Ok(Updated { rows: after, places, kept: changed })
 }
 
 fn joined(left: &RecordBatch, right: &RecordBatch) -> SqlResult<RecordBatch> {

@@ -5,7 +5,7 @@ use super::storage::Storage;
 use super::{of_creation, taken};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::expression::{compiled, planned, type_of};
+use crate::expression::{compiled, parsed_for_plan, planned, type_of};
 use crate::names::DatabaseNames;
 use crate::relation::columns::{ROW_ID, TableColumns};
 use crate::relation::input::Surroundings;
@@ -240,7 +240,7 @@ pub(super) fn check_expressions(
         state.mark_start_execution();
         let schema = DFSchema::try_from_qualified_schema(name, &columns.schema)?;
         for check in &table.checks {
-            let planned = planned(state, &crate::expression::parsed(&check.expression)?, &schema)?;
+            let planned = planned(state, &parsed_for_plan(&check.expression)?, &schema)?;
             let (data_type, _) = type_of(&planned, &schema)?;
             if !matches!(data_type, DataType::Boolean | DataType::Null) {
                 let message = format!("argument of CHECK must be type boolean, not {data_type}");

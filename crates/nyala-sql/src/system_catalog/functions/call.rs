@@ -3,6 +3,7 @@
 use crate::error::{SqlError, SqlState};
 use crate::system_catalog::objects::{Object, Objects};
 use crate::system_catalog::viewer::Viewer;
+use arrow_schema::FieldRef;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use std::cell::OnceCell;
@@ -11,6 +12,8 @@ use std::cell::OnceCell;
 pub(super) struct Call<'a> {
     pub(super) viewer: &'a Viewer,
     pub(super) values: &'a [ScalarValue],
+    /// What the arguments are.
+    pub(super) fields: &'a [FieldRef],
     /// The objects of the session's database, as soon as one of the rows needs them.
     pub(super) objects: &'a OnceCell<Objects>,
 }

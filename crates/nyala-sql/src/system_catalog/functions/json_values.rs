@@ -10,8 +10,8 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use std::collections::BTreeMap;
 
-const JSON: Gives = Gives::Typed("json", &DataType::Utf8);
-const JSONB: Gives = Gives::Typed("jsonb", &DataType::Utf8);
+pub(super) const JSON: Gives = Gives::Typed("json", &DataType::Utf8);
+pub(super) const JSONB: Gives = Gives::Typed("jsonb", &DataType::Utf8);
 
 pub(super) static FUNCTIONS: &[Function] = &[
     strict("as::json", JSON, |call| written(call).map(text)),
@@ -45,7 +45,7 @@ fn written(call: &Call<'_>) -> Result<String> {
 }
 
 /// A value as `jsonb` writes it.
-fn normal(value: &str) -> String {
+pub(super) fn normal(value: &str) -> String {
     match parts_of(value) {
         Parts::Object(members) => {
             let mut known: BTreeMap<(usize, String), String> = BTreeMap::new();
@@ -65,7 +65,7 @@ fn normal(value: &str) -> String {
 }
 
 /// A text in quotes.
-fn quoted(words: &str) -> String {
+pub(super) fn quoted(words: &str) -> String {
     let mut quoted = String::with_capacity(words.len() + 2);
     quoted.push('"');
     for letter in words.chars() {

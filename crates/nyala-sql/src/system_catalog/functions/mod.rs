@@ -5,6 +5,7 @@
 mod call;
 mod formatting;
 mod json;
+mod json_building;
 mod json_values;
 mod names;
 mod objects;
@@ -94,6 +95,7 @@ fn all() -> impl Iterator<Item = &'static Function> {
         texts::FUNCTIONS,
         formatting::FUNCTIONS,
         json_values::FUNCTIONS,
+        json_building::FUNCTIONS,
     ];
     all.into_iter().flatten()
 }
@@ -181,7 +183,12 @@ impl ScalarUDFImpl for CatalogFunction {
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let objects: OnceCell<Objects> = OnceCell::new();
         computed(self.name(), &arguments, self.of.is_strict, &|values| {
-            (self.of.compute)(&Call { viewer: &self.viewer, values, objects: &objects })
+            (self.of.compute)(&Call {
+                viewer: &self.viewer,
+                values,
+                fields: &arguments.arg_fields,
+                objects: &objects,
+            })
         })
     }
 }

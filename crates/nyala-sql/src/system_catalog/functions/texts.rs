@@ -4,6 +4,7 @@ use super::call::{Call, bool, text};
 use super::{Function, Gives, strict, tolerant};
 use crate::error::{SqlError, SqlState};
 use crate::row_wise::{BATCH_BYTES_MAX, too_long};
+use crate::similar::regular_expression;
 use arrow_array::{Array, ArrayRef, Int32Array, ListArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
@@ -24,9 +25,15 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(list(positions.collect(), &DataType::Int32))
     }),
     strict("array::numbered", Gives::Numbered, numbered),
-    tolerant("json_build_object", Gives::Typed("json", &DataType::Utf8), json_object),
     strict("like::pattern", Gives::Text, |call| {
         Ok(text(with_backslashes(&call.text(0).unwrap_or_default(), &call.text(1).unwrap_or_default())))
+    }),
+    strict("similar::pattern", Gives::Text, |call| {
+        let escape = match call.values.len() {
+            1 => Some('\\'),
+            _ => call.text(1).unwrap_or_default().chars().next(),
+        };
+        Ok(text(regular_expression(&call.text(0).unwrap_or_default(), escape)?))
     }),
     strict("array_lower", Gives::Int, |call| Ok(bound(call, false))),
     strict("array_upper", Gives::Int, |call| Ok(bound(call, true))),
@@ -75,35 +82,6 @@ fn numbered(call: &Call<'_>) -> Result<ScalarValue> {
     let offsets = OffsetBuffer::from_lengths([pairs.len()]);
     let field = Arc::new(Field::new_list_field(of, true));
     Ok(ScalarValue::List(Arc::new(ListArray::try_new(field, offsets, Arc::new(pairs), None)?)))
-}
-
-/// `{"a" : 1, "b" : null}`
-fn json_object(call: &Call<'_>) -> Result<ScalarValue> {
-    let mut parts = Vec::with_capacity(call.values.len() / 2);
-    for place in (0..call.values.len() / 2).map(|pair| 2 * pair) {
-        let value = match call.value(place + 1) {
-            value if value.is_null() => "null".to_owned(),
-            ScalarValue::Boolean(_) => if call.is_true(place + 1) { "true" } else { "false" }.to_owned(),
-            value if value.data_type().is_numeric() => call.text(place + 1).unwrap_or_default(),
-            _ => json_text(&call.text(place + 1).unwrap_or_default()),
-        };
-        parts.push(format!("{} : {value}", json_text(&call.text(place).unwrap_or_default())));
-    }
-    Ok(text(format!("{{{}}}", parts.join(", "))))
-}
-
-fn json_text(words: &str) -> String {
-    let mut quoted = String::with_capacity(words.len() + 2);
-    quoted.push('"');
-    for letter in words.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            letter => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// A pattern of LIKE with another letter in front of what means itself.
