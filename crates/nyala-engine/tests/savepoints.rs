@@ -241,3 +241,32 @@ fn a_stage_takes_tables_that_were_created_since() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn rows_of_a_table_that_comes_when_others_go_to_the_disk_stay_the_stages_own() -> Result<()> {
+    for rows_written in [1, 3000] {
+        let fs = SimulatedFs::new();
+        let engine = Engine::open(options(&fs, 1))?;
+        let (first, second) = (table(&engine, "first")?, table(&engine, "second")?);
+        block_on(engine.write(batch(second, &[(-1, 1)])))?;
+        let mut stage = block_on(engine.stage())?;
+        let written: Vec<(i64, i64)> = (0..rows_written).map(|key| (key, key)).collect();
+        block_on(async {
+            stage.write(batch(first, &[(1, 1)])).await?;
+            stage.savepoint().await?;
+            stage.write(batch(second, &written)).await?;
+            // Others write, until sequences of the store are beyond those of the stage.
+            for number in 2..6 {
+                engine.write(batch(second, &[(-number, number)])).await?;
+            }
+            let others: RowMap = (1..6).map(|number| (-number, number)).collect();
+            assert_eq!(rows(&engine.latest(), second).await?, others, "the stage is not committed");
+            assert_eq!(rows(&engine.latest(), first).await?, RowMap::new());
+            Result::Ok(())
+        })?;
+        let mut expected: RowMap = (1..6).map(|number| (-number, number)).collect();
+        expected.extend(written);
+        commit(&fs, engine, stage, &[(first, RowMap::from([(1, 1)])), (second, expected)])?;
+    }
+    Ok(())
+}

@@ -146,7 +146,17 @@ impl From<Error> for SqlError {
             ErrorKind::Corrupt => SqlState::DATA_CORRUPTED,
         };
         let retry_after_seconds = error.retry_after_seconds();
-        Self { retry_after_seconds, ..Self::new(code, error.to_string()) }
+        let message = match (error.kind(), error.message()) {
+            // As clients know it.
+            (ErrorKind::Cancelled, "query interrupted") => {
+                "canceling statement due to user request".to_owned()
+            }
+            (ErrorKind::Cancelled, "statement_timeout limit exceeded") => {
+                "canceling statement due to statement timeout".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        Self { retry_after_seconds, ..Self::new(code, message) }
     }
 }
 

@@ -4,7 +4,6 @@ use crate::arithmetic::checked as with_checks;
 use crate::common_type::unified;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::floats::compared_as_floats;
-use crate::rewrite::rewritten_expression;
 use crate::walk::Walk;
 use crate::whole_numbers::narrowed_expression;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -26,9 +25,17 @@ pub(crate) fn parsed(text: &str) -> SqlResult<ast::Expr> {
     Ok(parser.parse_expr()?)
 }
 
-/// The same in forms that the planner knows.
-pub(crate) fn parsed_for_plan(text: &str) -> SqlResult<ast::Expr> {
-    Ok(rewritten_expression(parsed(text)?))
+/// How expressions get forms that the planner knows: an extension of its configuration.
+pub(crate) struct KnownForms(pub(crate) fn(ast::Expr) -> ast::Expr);
+
+/// Reads the text of an expression that was stored, in forms that the planner knows.
+pub(crate) fn parsed_for_plan(state: &SessionState, text: &str) -> SqlResult<ast::Expr> {
+    let forms = state.config().get_extension::<KnownForms>();
+    let written = parsed(text)?;
+    Ok(match forms {
+        Some(forms) => (forms.0)(written),
+        None => written,
+    })
 }
 
 /// An expression over rows of a schema.

@@ -153,10 +153,7 @@ impl EngineStage {
 impl StagedRows {
     /// Stages operations whose conditions hold.
     fn stage_again(&mut self, operations: &[Operation]) -> Result<()> {
-        operations.iter().map(std::slice::from_ref).try_for_each(|operation| {
-            self.add_tables(operation)?;
-            self.add(operation)
-        })
+        operations.iter().map(std::slice::from_ref).try_for_each(|operation| self.add(operation))
     }
 }
 

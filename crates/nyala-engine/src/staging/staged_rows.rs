@@ -139,7 +139,7 @@ impl StagedRows {
         Ok(())
     }
 
-    /// Adds the rows of operations whose tables were added.
+    /// Adds the rows of operations.
     pub(super) fn add(&mut self, operations: &[Operation]) -> Result<()> {
         for operation in operations {
             self.make_partitions(operation)?;
@@ -169,6 +169,8 @@ impl StagedRows {
     /// Makes the partitions of the keys of an operation: also where they are deleted, because somebody else may write
     /// them.
     pub(super) fn make_partitions(&mut self, operation: &Operation) -> Result<()> {
+        // The stage may have gone back to a base without the table since it was added.
+        self.add_tables(std::slice::from_ref(operation))?;
         let table = self.version.table(operation.table())?;
         let mut missing = Vec::new();
         for_each_partition_time(table, &keys_of(table, operation), |time_ns| {

@@ -8,10 +8,12 @@ pub(crate) mod view;
 
 use crate::awaited::{Awaited, at_once};
 use crate::error::{SqlError, SqlState, outside};
+use crate::expression::KnownForms;
 use crate::influxql::{self, InfluxqlQuery, InfluxqlTable};
 use crate::long_values::BATCH_ROWS;
 use crate::measurement::MeasurementTable;
 use crate::relation::RelationTable;
+use crate::rewrite::rewritten_expression;
 use crate::server::SqlServer;
 use crate::system_catalog::{
     self, INFORMATION_SCHEMA, MAINTENANCE_DATABASE, PG_CATALOG, SystemSchema, Viewer,
@@ -84,7 +86,8 @@ impl DatabaseNames {
         let mut config = SessionConfig::new()
             .with_default_catalog_and_schema(database, SEARCHED)
             .with_create_default_catalog_and_schema(false)
-            .with_batch_size(BATCH_ROWS);
+            .with_batch_size(BATCH_ROWS)
+            .with_extension(Arc::new(KnownForms(rewritten_expression)));
         let options = config.options_mut();
         options.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
         options.sql_parser.collect_spans = true;

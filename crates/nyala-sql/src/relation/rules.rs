@@ -71,7 +71,7 @@ impl Rules {
                 let (state, empty) = (state.ok_or_else(no_state)?, DFSchema::empty());
                 DefaultValue::Computed(compiled(
                     state,
-                    planned(state, &parsed_for_plan(text)?, &empty)?,
+                    planned(state, &parsed_for_plan(state, text)?, &empty)?,
                     &empty,
                     &[],
                 )?)
@@ -82,7 +82,7 @@ impl Rules {
             let state = state.ok_or_else(no_state)?;
             let schema = DFSchema::try_from_qualified_schema(name, &columns.schema)?;
             for check in &table.checks {
-                let planned = planned(state, &parsed_for_plan(&check.expression)?, &schema)?;
+                let planned = planned(state, &parsed_for_plan(state, &check.expression)?, &schema)?;
                 checks.push((check.name.clone(), compiled(state, planned, &schema, &[])?));
             }
         }

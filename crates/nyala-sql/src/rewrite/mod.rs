@@ -9,6 +9,7 @@ mod interval;
 mod output_names;
 mod projection;
 mod quantified;
+mod row_sets;
 mod row_values;
 mod series;
 mod table;
@@ -99,6 +100,9 @@ impl VisitorMut for Rewrite {
         // Columns are told apart before they are changed.
         projection::tell_apart(select);
         select.from.iter_mut().for_each(asof_join::rewrite);
+        if let Some(condition) = &mut select.selection {
+            row_sets::rewrite(condition);
+        }
         ControlFlow::Continue(())
     }
 
@@ -154,6 +158,17 @@ impl VisitorMut for Rewrite {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let arguments = vec![(**timestamp).clone(), (**time_zone).clone()];
                 *expression = call(exact(at_zone::NAME), arguments);
+            }
+            Expr::UnaryOp {
+                op: op @ (UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::PGAbs),
+                expr,
+            } => {
+                let name = match op {
+                    UnaryOperator::PGSquareRoot => "sqrt",
+                    UnaryOperator::PGCubeRoot => "cbrt",
+                    _ => "abs",
+                };
+                *expression = call(exact(name), vec![(**expr).clone()]);
             }
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
                 // Every bit is another one.

@@ -1,6 +1,7 @@
 //! The names of columns, as PostgreSQL gives them to expressions without one: clients read them.
 
 use super::projection::{self, is_column};
+use crate::walk::each_expression;
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
@@ -57,10 +58,12 @@ pub(super) fn name_columns(body: &mut SetExpr) {
 }
 
 /// Gives the columns that a query is sorted by the names by which its ORDER BY asks for them: those come before the names of what is
-/// read. And casts of columns, which the planner calls as these, names that nobody writes.
+/// read. And casts of columns, which the planner calls as these, and window functions that it is asked to sort by their places, names
+/// that nobody writes.
 pub(super) fn name_sorted(query: &mut Query) {
     let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &query.order_by else { return };
     let sorted: Vec<String> = order.iter().filter_map(|own| identifier(&own.expr)).collect();
+    let places: Vec<String> = order.iter().map(|own| own.expr.to_string()).collect();
     let Some(select) = first_select(&mut query.body) else { return };
     let name_of = |item: &SelectItem| match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
@@ -78,6 +81,9 @@ pub(super) fn name_sorted(query: &mut Query) {
         let name = match sorted.contains(name) && is_alone {
             true => name.clone(),
             false if is_cast_column(expression) => projection::told_apart(name, place),
+            false if places.contains(&(place + 1).to_string()) && has_window(expression) => {
+                projection::told_apart(name, place)
+            }
             false => continue,
         };
         let alias = Ident::with_quote('"', name);
@@ -107,6 +113,14 @@ fn is_cast_column(expression: &Expr) -> bool {
         Expr::Cast { expr, .. } | Expr::Nested(expr) => is_column(expr) || is_cast_column(expr),
         _ => false,
     }
+}
+
+fn has_window(expression: &Expr) -> bool {
+    let mut has_window = false;
+    each_expression(expression, &mut |own| {
+        has_window |= matches!(own, Expr::Function(function) if function.over.is_some());
+    });
+    has_window
 }
 
 /// The schema of computed rows, whose columns have the names and types of PostgreSQL that were announced.

@@ -354,7 +354,7 @@ fn ctrl_c_cancels_the_statement() {
     assert!(sent.expect("kill runs").success());
     let output = child.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(text.contains("ERROR:  query interrupted"), "{text}");
+    assert!(text.contains("ERROR:  canceling statement due to user request"), "{text}");
     assert!(!server.process.query("SHOW QUERIES").to_string().contains("generate_series"));
 }
 

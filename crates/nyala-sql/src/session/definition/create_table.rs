@@ -240,7 +240,7 @@ pub(super) fn check_expressions(
         state.mark_start_execution();
         let schema = DFSchema::try_from_qualified_schema(name, &columns.schema)?;
         for check in &table.checks {
-            let planned = planned(state, &parsed_for_plan(&check.expression)?, &schema)?;
+            let planned = planned(state, &parsed_for_plan(state, &check.expression)?, &schema)?;
             let (data_type, _) = type_of(&planned, &schema)?;
             if !matches!(data_type, DataType::Boolean | DataType::Null) {
                 let message = format!("argument of CHECK must be type boolean, not {data_type}");

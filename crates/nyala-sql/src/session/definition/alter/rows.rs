@@ -83,7 +83,7 @@ impl Session {
         }
         let mut checks = Vec::with_capacity(altered.checks.len());
         for check in altered.table.checks.iter().filter(|check| altered.checks.contains(&check.name)) {
-            let expression = compiled_over(state, &parsed_for_plan(&check.expression)?, &new_schema)?;
+            let expression = compiled_over(state, &parsed_for_plan(state, &check.expression)?, &new_schema)?;
             checks.push((check.name.clone(), expression));
         }
         let rules = Rules::of(name, &first, new.clone(), Some(state), around, capabilities)?;
