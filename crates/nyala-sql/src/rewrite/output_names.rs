@@ -76,14 +76,20 @@ pub(super) fn name_sorted(query: &mut Query) {
     let names: Vec<Option<String>> = select.projection.iter().map(name_of).collect();
     for (place, item) in select.projection.iter_mut().enumerate() {
         let SelectItem::UnnamedExpr(expression) = item else { continue };
-        let Some(name) = names[place].as_ref().filter(|_| !is_column(expression)) else { continue };
+        if is_column(expression) {
+            continue;
+        }
+        let is_sorted_window = places.contains(&(place + 1).to_string()) && has_window(expression);
+        let name = match &names[place] {
+            Some(name) => name.clone(),
+            None if is_sorted_window => NONE.to_owned(),
+            None => continue,
+        };
         let is_alone = names.iter().filter(|own| *own == &names[place]).count() == 1;
-        let name = match sorted.contains(name) && is_alone {
-            true => name.clone(),
-            false if is_cast_column(expression) => projection::told_apart(name, place),
-            false if places.contains(&(place + 1).to_string()) && has_window(expression) => {
-                projection::told_apart(name, place)
-            }
+        let name = match sorted.contains(&name) && is_alone {
+            true => name,
+            false if is_cast_column(expression) => projection::told_apart(&name, place),
+            false if is_sorted_window => projection::told_apart(&name, place),
             false => continue,
         };
         let alias = Ident::with_quote('"', name);

@@ -9,7 +9,7 @@ use crate::error::{SqlError, SqlState};
 use crate::relation::input::{Surroundings, read};
 use crate::system_catalog::builtin_type::{BuiltinType, shown_type};
 use arrow_array::Array;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
@@ -113,11 +113,9 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(if is_known { text(name) } else { ScalarValue::Null })
     }),
     tolerant("pg_typeof", Gives::Typed("regtype", &DataType::Utf8), |call| {
-        Ok(text(match call.fields.first() {
-            Some(own) if !own.data_type().is_null() => {
-                shown_type(own).split('(').next().unwrap_or_default().to_owned()
-            }
-            _ => "unknown".to_owned(),
+        Ok(text(match call.value(0).data_type() {
+            DataType::Null => "unknown".to_owned(),
+            own => shown_type(&Field::new("", own, true)).split('(').next().unwrap_or_default().to_owned(),
         }))
     }),
     tolerant("format_type", Gives::Text, |call| Ok(format_type(call))),
