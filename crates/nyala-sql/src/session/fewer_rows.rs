@@ -30,11 +30,15 @@ pub(super) fn execute(
     batch_rows: usize,
     task: impl Fn(usize) -> Result<TaskContext> + Send + 'static,
 ) -> Result<SendableRecordBatchStream> {
+    let gathers_texts = gathers_texts(&plan)?;
+    if gathers_texts {
+        // Some operators begin to read as soon as they are executed.
+        execution.long_texts().watch(batch_rows);
+    }
     let stream = execute_stream(plan.clone(), Arc::new(task(batch_rows)?))?;
-    if !gathers_texts(&plan)? {
+    if !gathers_texts {
         return Ok(stream);
     }
-    execution.long_texts().watch(batch_rows);
     let schema = stream.schema();
     let rows = futures::stream::once(begun(stream, plan, execution, task)).try_flatten();
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
