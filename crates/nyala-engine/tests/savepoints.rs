@@ -1,22 +1,16 @@
 //! Savepoints of stages whose rows are on the disk, or are loaded. What a stage must answer is tested by the battery.
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array};
+#[path = "support/keyed_table.rs"]
+mod keyed_table;
+
+use keyed_table::{rows, staged_files, table, upsert};
 use nyala_core::memory::MemoryBudget;
-use nyala_core::store::{
-    CellColumn, DeleteMode, Operation, RowSelection, ScanRequest, SnapshotRef, Stage, Store, Upsert,
-    WriteBatch, WriteMode,
-};
-use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema};
-use nyala_engine::fs::{FileSystem, SimulatedFs};
+use nyala_core::store::{Stage, Store, WriteBatch};
+use nyala_core::{ErrorKind, Result, TableId, TableSchema};
+use nyala_engine::fs::SimulatedFs;
 use nyala_engine::{Engine, EngineOptions, block_on};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
-
-const KEY: ColumnId = ColumnId(0);
-const VALUE: ColumnId = ColumnId(1);
 
 type RowMap = BTreeMap<i64, i64>;
 
@@ -30,42 +24,12 @@ fn options(fs: &SimulatedFs, stage_bytes_max: u64) -> EngineOptions {
     }
 }
 
-fn table(engine: &Engine, name: &str) -> Result<TableId> {
-    let key = ColumnSchema::new(KEY, "k", ColumnType::Int64).required();
-    let value = ColumnSchema::new(VALUE, "v", ColumnType::Int64);
-    block_on(engine.create_table(TableSchema::keyed(name, vec![key, value], vec![KEY])))
-}
-
-fn integers(values: &[i64]) -> ArrayRef {
-    Arc::new(Int64Array::from(values.to_vec()))
-}
-
 fn batch(table: TableId, rows: &[(i64, i64)]) -> WriteBatch {
-    let (keys, values): (Vec<_>, Vec<_>) = rows.iter().copied().unzip();
-    let cells = |column, values: &[i64]| CellColumn { column, values: integers(values), null_cells: None };
-    let columns = vec![cells(KEY, &keys), cells(VALUE, &values)];
-    WriteBatch { operations: vec![Operation::Upsert(Upsert { table, mode: WriteMode::Upsert, columns })] }
+    keyed_table::batch(vec![upsert(table, rows)])
 }
 
 fn deletion(table: TableId, keys: &[i64]) -> WriteBatch {
-    let operation = Operation::DeleteKeys { table, mode: DeleteMode::Blind, keys: vec![integers(keys)] };
-    WriteBatch { operations: vec![operation] }
-}
-
-async fn rows(snapshot: &SnapshotRef, table: TableId) -> Result<RowMap> {
-    let mut stream = snapshot.scan(ScanRequest::by_key(table, RowSelection::All, vec![KEY, VALUE])).await?;
-    let mut rows = RowMap::new();
-    while let Some(batch) = stream.next().await? {
-        let columns = batch.columns.iter().map(|column| column.as_primitive::<Int64Type>());
-        let [keys, values] = columns.collect::<Vec<_>>()[..] else { panic!("two columns were asked for") };
-        rows.extend(keys.values().iter().copied().zip(values.values().iter().copied()));
-    }
-    Ok(rows)
-}
-
-fn staged_files(fs: &SimulatedFs) -> Result<usize> {
-    let names = fs.list(Path::new("/data/rowsets"))?;
-    Ok(names.iter().filter(|entry| entry.name.ends_with(".staged")).count())
+    keyed_table::batch(vec![keyed_table::deletion(table, keys)])
 }
 
 /// Commits a stage, and checks what is there then, also after a restart.

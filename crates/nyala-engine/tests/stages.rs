@@ -1,24 +1,19 @@
 //! Stages of the engine: transactions of many threads, crashes in the middle of a commit, and what is larger than memory.
 //! What a stage must answer is tested by the battery.
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array};
+#[path = "support/keyed_table.rs"]
+mod keyed_table;
+
+use keyed_table::*;
 use nyala_core::memory::MemoryBudget;
-use nyala_core::store::{
-    CellColumn, Delete, DeleteMode, Freshness, Operation, RowSelection, ScanRequest, SnapshotRef, Stage,
-    Store, Upsert, WriteBatch, WriteMode,
-};
-use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema};
-use nyala_engine::fs::{Fault, FileSystem, FsRef, SimulatedFs};
+use nyala_core::store::{Delete, Freshness, RowSelection, Stage, Store};
+use nyala_core::{ErrorKind, Result, TableId};
+use nyala_engine::fs::{Fault, FsRef, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on, check};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-const KEY: ColumnId = ColumnId(0);
-const VALUE: ColumnId = ColumnId(1);
 
 fn options(fs: &SimulatedFs, memory_bytes: u64) -> EngineOptions {
     EngineOptions {
@@ -33,42 +28,6 @@ fn options(fs: &SimulatedFs, memory_bytes: u64) -> EngineOptions {
 /// The same; rows of stages are moved to the disk with every batch.
 fn spilling(fs: &SimulatedFs) -> EngineOptions {
     EngineOptions { stage_bytes_max: Some(1), ..options(fs, 256 << 20) }
-}
-
-fn table(engine: &Engine, name: &str) -> Result<TableId> {
-    let key = ColumnSchema::new(KEY, "k", ColumnType::Int64).required();
-    let value = ColumnSchema::new(VALUE, "v", ColumnType::Int64);
-    block_on(engine.create_table(TableSchema::keyed(name, vec![key, value], vec![KEY])))
-}
-
-fn integers(values: &[i64]) -> ArrayRef {
-    Arc::new(Int64Array::from(values.to_vec()))
-}
-
-fn upsert(table: TableId, rows: &[(i64, i64)]) -> Operation {
-    let (keys, values): (Vec<_>, Vec<_>) = rows.iter().copied().unzip();
-    let cells = |column, values: &[i64]| CellColumn { column, values: integers(values), null_cells: None };
-    let columns = vec![cells(KEY, &keys), cells(VALUE, &values)];
-    Operation::Upsert(Upsert { table, mode: WriteMode::Upsert, columns })
-}
-
-fn deletion(table: TableId, keys: &[i64]) -> Operation {
-    Operation::DeleteKeys { table, mode: DeleteMode::Blind, keys: vec![integers(keys)] }
-}
-
-fn batch(operations: Vec<Operation>) -> WriteBatch {
-    WriteBatch { operations }
-}
-
-async fn rows(snapshot: &SnapshotRef, table: TableId) -> Result<BTreeMap<i64, i64>> {
-    let mut stream = snapshot.scan(ScanRequest::by_key(table, RowSelection::All, vec![KEY, VALUE])).await?;
-    let mut rows = BTreeMap::new();
-    while let Some(batch) = stream.next().await? {
-        let columns = batch.columns.iter().map(|column| column.as_primitive::<Int64Type>());
-        let [keys, values] = columns.collect::<Vec<_>>()[..] else { panic!("two columns were asked for") };
-        rows.extend(keys.values().iter().copied().zip(values.values().iter().copied()));
-    }
-    Ok(rows)
 }
 
 /// Moves an amount between two accounts. False if somebody else was first.
@@ -148,12 +107,6 @@ fn undamaged(fs: &SimulatedFs) -> Result<()> {
     let report = check(&disk, Path::new("/data"), &mut |_| {})?;
     assert_eq!(report.damage_count, 0, "{:?}", report.damage);
     Ok(())
-}
-
-/// The files that have rows of stages.
-fn staged_files(fs: &SimulatedFs) -> Result<usize> {
-    let names = fs.list(Path::new("/data/rowsets"))?.into_iter().map(|entry| entry.name);
-    Ok(names.filter(|name| name.ends_with(".staged")).count())
 }
 
 /// What a stage changes, in two tables: it overwrites, deletes and adds rows.

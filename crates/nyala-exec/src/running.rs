@@ -47,6 +47,11 @@ impl fmt::Debug for Ended {
 }
 
 /// Writes the text of a query, without passwords.
+/// Why a query ends that somebody has stopped.
+pub const INTERRUPTED: &str = "query interrupted";
+/// The limit of time that a client of PostgreSQL sets.
+pub const STATEMENT_TIMEOUT: &str = "statement_timeout";
+
 type Text = dyn Fn() -> String + Send + Sync;
 
 /// A running query: the statements of one request. `write_text` is stored in place, so that a query that nobody lists
@@ -110,7 +115,7 @@ impl RunningQueries {
         database: &str,
         principal: &Principal,
     ) -> Result<QueryGuard> {
-        let timeouts = [(timeout, "statement_timeout"), (self.limits.timeout, "query-timeout")];
+        let timeouts = [(timeout, STATEMENT_TIMEOUT), (self.limits.timeout, "query-timeout")];
         let timeouts = timeouts.into_iter().filter(|(timeout, _)| !timeout.is_zero());
         let (timeout, timeout_name) = timeouts.min().unwrap_or_default();
         let slot = match principal {
@@ -237,7 +242,7 @@ impl Query {
 }
 
 fn interrupted() -> Error {
-    Error::new(ErrorKind::Cancelled, "query interrupted")
+    Error::new(ErrorKind::Cancelled, INTERRUPTED)
 }
 
 impl QueryGuard {

@@ -3,6 +3,7 @@
 mod reworded;
 mod state;
 
+use reworded::LONG_BATCH;
 pub use state::SqlState;
 
 use crate::missing_functions;
@@ -12,6 +13,7 @@ use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use nyala_core::{Error, ErrorKind};
+use nyala_exec::running::{INTERRUPTED, STATEMENT_TIMEOUT};
 use std::fmt;
 use std::io;
 
@@ -146,15 +148,14 @@ impl From<Error> for SqlError {
             ErrorKind::Corrupt => SqlState::DATA_CORRUPTED,
         };
         let retry_after_seconds = error.retry_after_seconds();
-        let message = match (error.kind(), error.message()) {
-            // As clients know it.
-            (ErrorKind::Cancelled, "query interrupted") => {
-                "canceling statement due to user request".to_owned()
-            }
-            (ErrorKind::Cancelled, "statement_timeout limit exceeded") => {
+        // As clients know it.
+        let message = match error.message() {
+            _ if error.kind() != ErrorKind::Cancelled => error.to_string(),
+            INTERRUPTED => "canceling statement due to user request".to_owned(),
+            limit if limit.starts_with(STATEMENT_TIMEOUT) => {
                 "canceling statement due to statement timeout".to_owned()
             }
-            _ => error.to_string(),
+            other => other.to_owned(),
         };
         Self { retry_after_seconds, ..Self::new(code, message) }
     }
@@ -272,6 +273,9 @@ fn diagnosed(error: &DataFusionError) -> Option<(u64, u64)> {
 
 fn of_arrow(error: ArrowError) -> SqlError {
     let code = match &error {
+        ArrowError::OffsetOverflowError(_) => {
+            return SqlError::new(SqlState::LIMIT_EXCEEDED, LONG_BATCH);
+        }
         ArrowError::DivideByZero => return SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"),
         ArrowError::CastError(words) if let Some(error) = of_cast(words) => return error,
         ArrowError::CastError(words) | ArrowError::ComputeError(words)
@@ -352,6 +356,12 @@ fn of_exhausted(words: &str) -> SqlError {
 
 fn of_schema(error: &SchemaError) -> SqlError {
     match error {
+        // The planner's own name for a subquery: it has not found what that depends on.
+        SchemaError::FieldNotFound { field, .. }
+            if field.relation.as_ref().is_some_and(|own| own.table().starts_with("__correlated_sq_")) =>
+        {
+            SqlError::unsupported("a query of this kind that depends on the row around it")
+        }
         SchemaError::FieldNotFound { field, valid_fields } => {
             let message = format!("column {} does not exist", quoted_where_needed(&field.flat_name()));
             let error = SqlError::new(SqlState::UNKNOWN_COLUMN, message);

@@ -6,7 +6,7 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::uncommitted_tables::UncommittedTables;
 use nyala_core::store::{Freshness, SnapshotRef, Stage, StoreRef};
-use nyala_core::{ErrorKind, TableId};
+use nyala_core::{Error, ErrorKind, TableId};
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::UncommittedRelations;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ impl Transaction {
     }
 
     /// Makes what it has written and defined durable and visible.
-    pub(crate) async fn commit(mut self, catalog: &Catalog) -> SqlResult<()> {
+    pub(crate) async fn commit(self, catalog: &Arc<Catalog>) -> SqlResult<()> {
         let is_needed = self.has_written || !self.relations.is_empty();
         let Some(stage) = self.stage.filter(|_| is_needed) else { return Ok(()) };
         let Some(stage) = Arc::into_inner(stage) else {
@@ -170,18 +170,35 @@ impl Transaction {
         if self.relations.is_empty() {
             return stage.commit().await.map(drop).map_err(of_commit);
         }
-        let committed = catalog.commit_relations(&self.relations, stage).await;
-        match &committed {
-            Ok(()) => self.tables.keep_those_of(&self.relations),
-            // They may belong to somebody now, which a start finds out.
-            Err(error) if error.kind() == ErrorKind::Unknown => self.tables.forget(),
-            Err(_) => {}
-        }
-        committed.map_err(of_commit)
+        // In a task of its own: what was begun is ended, although the client may go away, so that it is known what became of
+        // the tables.
+        let committing = tokio::spawn(committed(catalog.clone(), self.relations, self.tables, stage));
+        let ended = committing.await;
+        ended
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Unknown, "the commit panicked")))
+            .map_err(of_commit)
     }
 }
 
-fn of_commit(error: nyala_core::Error) -> SqlError {
+/// Commits definitions and rows. Tables that belong to nobody then are dropped.
+async fn committed(
+    catalog: Arc<Catalog>,
+    relations: Arc<UncommittedRelations>,
+    mut tables: UncommittedTables,
+    stage: Box<dyn Stage>,
+) -> Result<(), Error> {
+    // Until it is known that nothing was committed, each of them may belong to somebody, which otherwise a start finds out.
+    let created = tables.forget();
+    let committed = catalog.commit_relations(&relations, stage).await;
+    match &committed {
+        Ok(()) => tables.put_back(created.into_iter().filter(|table| !relations.has_table(*table))),
+        Err(error) if matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Io | ErrorKind::Corrupt) => {}
+        Err(_) => tables.put_back(created),
+    }
+    committed
+}
+
+fn of_commit(error: Error) -> SqlError {
     match error.kind() {
         ErrorKind::Conflict => {
             let words = "could not serialize access due to concurrent update";

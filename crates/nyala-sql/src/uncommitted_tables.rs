@@ -2,11 +2,9 @@
 
 use nyala_core::TableId;
 use nyala_core::store::StoreRef;
-use nyala_db::relations::UncommittedRelations;
-use std::collections::HashSet;
 use tokio::runtime::Handle;
 
-/// Tables that belong to nobody yet. When this is dropped, so are those that nobody keeps.
+/// Tables that belong to nobody yet. When this is dropped, so are they.
 #[derive(Default)]
 pub(crate) struct UncommittedTables {
     store: Option<StoreRef>,
@@ -20,15 +18,14 @@ impl UncommittedTables {
         self.tables.push(table);
     }
 
-    /// Keeps the tables of relations that were committed.
-    pub(crate) fn keep_those_of(&mut self, relations: &UncommittedRelations) {
-        let kept: HashSet<TableId> = relations.now().filter_map(|now| Some(now.table()?.table)).collect();
-        self.tables.retain(|table| !kept.contains(table));
+    /// Keeps all of them from being dropped, and says which they are.
+    pub(crate) fn forget(&mut self) -> Vec<TableId> {
+        std::mem::take(&mut self.tables)
     }
 
-    /// Keeps all of them: they may belong to somebody now, which the next start finds out.
-    pub(crate) fn forget(&mut self) {
-        self.tables.clear();
+    /// Tables that belong to nobody after all.
+    pub(crate) fn put_back(&mut self, tables: impl IntoIterator<Item = TableId>) {
+        self.tables.extend(tables);
     }
 }
 

@@ -2,10 +2,9 @@
 
 use super::Catalog;
 use crate::records::Entry;
-use crate::relations::{Body, Definition, Relation, RelationChange, UncommittedRelations, existing};
+use crate::relations::{Definition, Relation, RelationChange, UncommittedRelations, existing};
 use nyala_core::store::Stage;
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Catalog {
@@ -138,10 +137,10 @@ impl Catalog {
         self.relations().commit(own, stage).await?;
         self.announce(Entry::Relations).await?;
         drop(locks);
-        let kept: HashSet<TableId> = own.now().filter_map(|now| Some(now.table()?.table)).collect();
         for before in own.before() {
-            if before.table().is_some_and(|table| !kept.contains(&table.table)) {
-                self.relations().drop_table(before).await?;
+            if before.table().is_some_and(|table| !own.has_table(table.table)) {
+                // It is committed. What is left over the next start drops.
+                let _ = self.relations().drop_table(before).await;
             }
         }
         Ok(())
@@ -166,12 +165,7 @@ impl Catalog {
             if before.definition != relation.definition {
                 return Err(Error::retry(format!("relation {name:?} was changed meanwhile")));
             }
-            let mut definition = before.definition.clone();
-            if let Body::Table(own) = &mut definition.body {
-                own.table = table;
-                own.dropped.clear();
-            }
-            Ok(Some(definition))
+            Ok(Some(before.definition.with_rows_in(table)))
         };
         match self.relations().change(database, name, decide).await {
             Ok((before, _)) => {

@@ -38,6 +38,19 @@ pub struct Definition {
     pub body: Body,
 }
 
+impl Definition {
+    /// The same of a table whose rows are in another, new table of the store.
+    #[must_use]
+    pub fn with_rows_in(&self, table: TableId) -> Self {
+        let mut definition = self.clone();
+        if let Body::Table(own) = &mut definition.body {
+            own.table = table;
+            own.dropped.clear();
+        }
+        definition
+    }
+}
+
 /// A table or a view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

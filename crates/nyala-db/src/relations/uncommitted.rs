@@ -7,7 +7,7 @@ use super::change::json;
 use super::{Definition, Relation, RelationChange, Relations, key_of};
 use crate::records::Change;
 use nyala_core::store::Stage;
-use nyala_core::{Error, Result};
+use nyala_core::{Error, Result, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -94,8 +94,13 @@ impl UncommittedRelations {
         self.changed.values().filter_map(|own| own.before.as_ref())
     }
 
+    /// Whether one of them has its rows in a table of the store.
+    pub fn has_table(&self, table: TableId) -> bool {
+        self.now().any(|now| now.table().is_some_and(|own| own.table == table))
+    }
+
     /// What they become.
-    pub fn now(&self) -> impl Iterator<Item = &Arc<Relation>> {
+    pub(crate) fn now(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.changed.values().filter_map(|own| own.now.as_ref())
     }
 }

@@ -114,9 +114,9 @@ impl EngineStage {
         }
         let rows = self.rows.get_mut();
         self.batch.operations.truncate(operations);
-        rows.begin_again(&base)?;
         // Until it has succeeded.
         rows.has_failed = true;
+        rows.begin_again(&base)?;
         rows.stage_again(&self.batch.operations)?;
         rows.has_failed = false;
         self.savepoints.all.truncate(savepoint + 1);
@@ -133,9 +133,9 @@ impl EngineStage {
             return rows.spill(maintenance);
         }
         let operations = std::mem::take(&mut self.batch.operations);
-        rows.begin_again(&self.savepoints.base)?;
         // Until it has succeeded.
         rows.has_failed = true;
+        rows.begin_again(&self.savepoints.base)?;
         let mut begin = 0;
         for place in places {
             rows.stage_again(&operations[begin..place])?;

@@ -12,7 +12,7 @@ const GENERAL: [SqlState; 5] = [
 ];
 
 /// What is said of texts that one column cannot hold.
-const LONG_BATCH: &str = "the texts of a batch of rows are longer than 2 GiB together";
+pub(super) const LONG_BATCH: &str = "the texts of a batch of rows are longer than 2 GiB together";
 
 /// What libraries say, with the code that it has in PostgreSQL, and the words: theirs if there are none, and what follows in
 /// theirs behind a colon.

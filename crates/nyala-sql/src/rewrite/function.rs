@@ -6,9 +6,9 @@ use crate::dialect::{at_zone, numeric};
 use crate::gaps::positional;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind, Query,
-    SelectItem, SetExpr, TimezoneInfo, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName,
+    OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, TimezoneInfo, UnaryOperator, Value,
 };
 
 /// Words that are functions without parentheses, and that the parser takes for names.
@@ -178,6 +178,13 @@ fn aggregated_json(own: &Function) -> Option<Expr> {
         _ => None,
     });
     let text = call(exact(element), given.collect::<Option<Vec<_>>>()?);
+    let is_sorted = arguments.clauses.iter().any(|own| matches!(own, FunctionArgumentClause::OrderBy(_)));
+    if arguments.duplicate_treatment == Some(DuplicateTreatment::Distinct) && !is_sorted {
+        // Otherwise their order would be another one each time.
+        let options = OrderByOptions { asc: None, nulls_first: None };
+        let order = OrderByExpr { expr: text.clone(), options, with_fill: None };
+        arguments.clauses.push(FunctionArgumentClause::OrderBy(vec![order]));
+    }
     arguments.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(text))];
     Some(call(exact(whole), vec![Expr::Function(collected)]))
 }

@@ -5,7 +5,7 @@ use crate::walk::each_expression;
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement, TrimWhereField,
+    Statement, TrimWhereField, Value,
 };
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub(super) fn name_columns(body: &mut SetExpr) {
 pub(super) fn name_sorted(query: &mut Query) {
     let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &query.order_by else { return };
     let sorted: Vec<String> = order.iter().filter_map(|own| identifier(&own.expr)).collect();
-    let places: Vec<String> = order.iter().map(|own| own.expr.to_string()).collect();
+    let places: Vec<usize> = order.iter().filter_map(|own| place_of(&own.expr)).collect();
     let Some(select) = first_select(&mut query.body) else { return };
     let name_of = |item: &SelectItem| match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
@@ -79,7 +79,7 @@ pub(super) fn name_sorted(query: &mut Query) {
         if is_column(expression) {
             continue;
         }
-        let is_sorted_window = places.contains(&(place + 1).to_string()) && has_window(expression);
+        let is_sorted_window = places.contains(&(place + 1)) && has_window(expression);
         let name = match &names[place] {
             Some(name) => name.clone(),
             None if is_sorted_window => NONE.to_owned(),
@@ -104,6 +104,13 @@ fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
         SetExpr::SetOperation { left, .. } => first_select(left),
         _ => None,
     }
+}
+
+/// The number of a column, from 1 on.
+fn place_of(expression: &Expr) -> Option<usize> {
+    let Expr::Value(own) = expression else { return None };
+    let Value::Number(digits, _) = &own.value else { return None };
+    digits.parse().ok()
 }
 
 /// The name that stands alone.

@@ -85,7 +85,7 @@ fn compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> 
     }
 }
 
-fn pair(left: &Expr, op: BinaryOperator, right: &Expr) -> Expr {
+pub(super) fn pair(left: &Expr, op: BinaryOperator, right: &Expr) -> Expr {
     let nested = |own: &Expr| match own {
         Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) => own.clone(),
         other => Expr::Nested(Box::new(other.clone())),
@@ -93,7 +93,7 @@ fn pair(left: &Expr, op: BinaryOperator, right: &Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(nested(left)), op, right: Box::new(nested(right)) }
 }
 
-fn joined(all: Vec<Expr>, op: BinaryOperator) -> Option<Expr> {
+pub(super) fn joined(all: Vec<Expr>, op: BinaryOperator) -> Option<Expr> {
     all.into_iter().reduce(|left, right| {
         let nested = Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) };
         Expr::Nested(Box::new(nested))

@@ -273,8 +273,7 @@ impl Session {
         types: &[Option<DataType>],
     ) -> SqlResult<Prepared> {
         let (server, context) = (self.server.clone(), self.plan_context(types));
-        let uncommitted = self.uncommitted();
-        if !uncommitted.is_empty() {
+        if self.transaction.as_ref().is_some_and(|transaction| !transaction.relations.is_empty()) {
             // Nobody else has these tables.
             return self.prepare_alone(statement, types).await;
         }

@@ -2,7 +2,7 @@
 //! compared with a real PostgreSQL in `psql.rs`.
 
 use super::client;
-use super::hostile::Raw;
+use super::hostile::{Raw, message};
 use super::process::Process;
 use super::server::Server;
 use super::statements::query;
@@ -94,4 +94,38 @@ fn a_crash_leaves_definitions_and_rows_or_neither() {
     fails(&mut raw, "SELECT * FROM lost", "42P01");
     does(&mut raw, &["CREATE TABLE lost (b text)", "DROP TABLE lost"]);
     assert!(server.stop().success());
+}
+
+/// Whoever goes away in the middle of a COMMIT finds all of the transaction later, or nothing.
+#[test]
+fn a_client_that_leaves_while_it_commits_loses_nothing_that_was_committed() {
+    const ROUNDS: usize = 30;
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = client::free_address();
+    let bind = ["--postgres-bind", &address.to_string()];
+    let server = Process::start(directory.path(), &bind);
+    server.query("CREATE DATABASE d");
+    for round in 0..ROUNDS {
+        let mut raw = Raw::open(address);
+        does(&mut raw, &["BEGIN", &format!("CREATE TABLE t{round} (a int)")]);
+        does(&mut raw, &[&format!("INSERT INTO t{round} VALUES (7)")]);
+        raw.send(&message(b'Q', b"COMMIT\0"));
+        std::thread::sleep(std::time::Duration::from_micros(200 * round as u64));
+    }
+    let found = |address| {
+        let mut raw = Raw::open(address);
+        let mut found = Vec::new();
+        for round in 0..ROUNDS {
+            let answer = query(&mut raw, &format!("SELECT 'rows: ' || count(*) FROM t{round}"));
+            assert!(answer.contains("rows: 1") || answer.contains("C42P01\0"), "{round}: {answer}");
+            found.push(answer.contains("rows: 1"));
+        }
+        found
+    };
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let before = found(address);
+    assert!(before.iter().any(|is_there| *is_there), "some were committed");
+    assert!(server.stop().success());
+    let _server = Process::start(directory.path(), &bind);
+    assert_eq!(found(address), before, "after a restart");
 }

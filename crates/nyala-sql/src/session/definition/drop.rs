@@ -6,7 +6,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
 use datafusion::sql::sqlparser::ast::{ObjectName, Truncate};
 use nyala_core::TableSchema;
-use nyala_db::relations::{Body, Relation};
+use nyala_db::relations::Relation;
 use std::sync::Arc;
 
 impl Session {
@@ -79,11 +79,7 @@ impl Session {
     async fn truncate_uncommitted(&mut self, relation: &Relation) -> SqlResult<()> {
         let schema = self.schema_without_rows(relation)?;
         let table = self.create_uncommitted(&relation.database, &relation.name, schema).await?;
-        let mut definition = relation.definition.clone();
-        if let Body::Table(own) = &mut definition.body {
-            own.table = table;
-            own.dropped.clear();
-        }
+        let definition = relation.definition.with_rows_in(table);
         self.put_uncommitted(&relation.database, &relation.name, Some(definition));
         Ok(())
     }
