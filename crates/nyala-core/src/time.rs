@@ -41,6 +41,12 @@ impl TimeRange {
         Self { start_ns: self.start_ns.max(other.start_ns), end_ns: self.end_ns.min(other.end_ns) }
     }
 
+    /// The shortest range that covers both, neither of which is empty.
+    #[must_use]
+    pub fn around(self, other: Self) -> Self {
+        Self { start_ns: self.start_ns.min(other.start_ns), end_ns: self.end_ns.max(other.end_ns) }
+    }
+
     /// Whether both ranges have a time in common.
     pub fn overlaps(self, other: Self) -> bool {
         !self.intersect(other).is_empty()

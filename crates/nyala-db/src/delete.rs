@@ -2,11 +2,12 @@
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
 use crate::changes::{Changed, ChangedPart};
+use crate::correct::{Others, is_to_be_repeated};
 use crate::records::{ChangeLog, Entry};
 use crate::selection::PointSelection;
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Delete, Operation, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::store::{Delete, Operation, PartitionInfo, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{ErrorKind, Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
@@ -43,6 +44,16 @@ impl Catalog {
             true => table.reload_cut(*time, self).await?,
             false => self.reload_series(measurement, *time, tags).await?,
         };
+        if !predicates.is_empty() && self.can_stage_corrections() {
+            let mut outcome = self.delete_staged(measurement, selection, Others::Write).await;
+            if outcome.as_ref().is_err_and(|error| is_to_be_repeated(error, Others::Write)) {
+                outcome = self.delete_staged(measurement, selection, Others::Wait).await;
+            }
+            return match outcome {
+                Err(_) if measurement.was_dropped() => Ok(Changed::default()),
+                outcome => outcome,
+            };
+        }
         let _lock = table.table_lock().lock_exclusive().await;
         if table.table_lock().was_dropped() {
             return Ok(Changed::default());
@@ -226,6 +237,33 @@ impl Catalog {
         }
         table.forget_member_types(member.name(), |start_ns| empty.contains(&start_ns));
         Ok(())
+    }
+
+    /// Whether, after points at times within a range were deleted, one of their series or of the shards may have no points
+    /// left. Others may write meanwhile.
+    pub(crate) async fn may_have_emptied(
+        &self,
+        measurement: &Measurement,
+        series: &RoaringBitmap,
+        deleted: TimeRange,
+    ) -> Result<bool> {
+        let table = measurement.stored();
+        if measurement.is_member() || self.with_rows(table, series.clone(), TimeRange::ALL).await? != *series
+        {
+            return Ok(true);
+        }
+        let partitions = self.store().partitions(table.table()).await?;
+        let starts_ns = table.shard_starts_ns();
+        let is_touched = |partition: &&PartitionInfo| {
+            partition.range.overlaps(deleted)
+                && starts_ns.iter().any(|start_ns| partition.range.contains(*start_ns))
+        };
+        for partition in partitions.iter().filter(is_touched) {
+            if self.first_series(table, partition.range, &RoaringBitmap::new()).await?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// A series that has rows in a time range and is not among the removed ones.

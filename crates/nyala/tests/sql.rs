@@ -366,3 +366,39 @@ fn a_statement_is_bounded_in_memory() {
     assert_eq!(rows(&server, count), json!([{"c": 200_000}]));
     assert!(server.peak_resident_bytes() < 320 << 20);
 }
+
+#[test]
+fn changes_that_others_make_at_the_same_time_are_all_kept() {
+    const ROUNDS: usize = 25;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), &[]);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    rows(&server, "UPDATE m SET n = n + 1 WHERE n > 0");
+                }
+            });
+        }
+        scope.spawn(|| {
+            for round in 0..ROUNDS {
+                // New points, and another field of the one that is counted.
+                let lines = format!("m,host=d v=9 {round}\nm,host=b v={round} 3000000000");
+                assert_eq!(server.write(&lines).status, 204);
+            }
+        });
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                rows(&server, "DELETE FROM m WHERE v = 9 AND host = 'd'");
+            }
+        });
+    });
+    rows(&server, "DELETE FROM m WHERE v = 9 AND host = 'd'");
+    let counted = rows(&server, "SELECT host, n, v FROM m WHERE n > 0 ORDER BY host");
+    let (all, last) = (3 * ROUNDS, ROUNDS - 1);
+    assert_eq!(
+        counted,
+        json!([{"host": "a", "n": 1 + all, "v": 1.5}, {"host": "b", "n": 7 + all, "v": last as f64}])
+    );
+    assert_eq!(rows(&server, "SELECT count(*) AS c FROM m WHERE host = 'd'"), json!([{"c": 0}]));
+}

@@ -24,8 +24,8 @@ pub trait Stage: Send + Sync {
     /// Stages a batch, as [`super::Store::write`] would write it to the state that [`Stage::snapshot`] shows.
     /// Conditions, defaults and the outcome are determined at once; later writes of others do not change them. If
     /// batches are atomic, an error leaves the stage as it was, and it can be used further. Limit if there is no room
-    /// for the batch, or if the store has given up a stage that was open for too long. After an error of the disk a store
-    /// may give the stage up, too: every further call fails.
+    /// for the batch. Retry if the store has given up a stage that was open for too long, so that nobody can tell any more who
+    /// was first: every further call fails. After an error of the disk a store may give the stage up, too.
     async fn write(&mut self, batch: WriteBatch) -> Result<WriteOutcome>;
 
     /// The store as it was when the stage was opened, plus everything staged so far. Its sequence is that of the

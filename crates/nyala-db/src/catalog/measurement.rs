@@ -15,7 +15,7 @@ use super::series_table::SeriesTable;
 use super::series_view::{MEMBER_KEY, METRIC_KEY, SeriesView};
 use crate::series::TagFilter;
 use nyala_core::store::{PartitionInfo, RowStream, ScanRequest, SnapshotRef};
-use nyala_core::{ColumnId, Result, TableId, TimeRange};
+use nyala_core::{ColumnId, Error, Result, TableId, TimeRange};
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -82,6 +82,14 @@ impl Measurement {
     /// held shared.
     pub fn was_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire) || self.stored.table_lock().was_dropped()
+    }
+
+    /// Missing if it was dropped.
+    pub(crate) fn check_not_dropped(&self) -> Result<()> {
+        match self.was_dropped() {
+            true => Err(Error::missing(format!("measurement {:?} was dropped", self.name))),
+            false => Ok(()),
+        }
     }
 
     /// Marks it as dropped. The caller holds the table lock exclusively.

@@ -246,9 +246,7 @@ impl<'a> PartUndo<'a> {
         self.outcome.points += 1;
         self.outcome.cells += cells.len() as u64;
         let own = TimeRange::new(time_ns, time_ns.saturating_add(1));
-        self.outcome.time = Some(self.outcome.time.map_or(own, |known| {
-            TimeRange::new(known.start_ns.min(own.start_ns), known.end_ns.max(own.end_ns))
-        }));
+        self.outcome.time = Some(self.outcome.time.map_or(own, |known| known.around(own)));
     }
 }
 

@@ -105,8 +105,8 @@ impl WholeWrite {
         if !catalog.is_shared() {
             for (measurement, series) in std::mem::take(&mut self.series).into_values() {
                 if !series.is_empty() && !measurement.was_dropped() {
-                    let lock = catalog.lock_for_correction(&measurement).await?;
-                    lock.remove_empty(&series, TimeRange::ALL).await?;
+                    let _excluded = catalog.exclude_writers(&measurement).await?;
+                    catalog.remove_empty(&measurement, &series, TimeRange::ALL).await?;
                 }
             }
         }

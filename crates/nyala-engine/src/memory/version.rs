@@ -219,9 +219,7 @@ impl PartitionVersion {
         let rowsets =
             self.rowsets.iter().filter(|rowset| rowset.meta.rows > 0).map(|rowset| rowset.meta.time());
         let memtables = self.memtables().filter_map(|memtable| memtable.time_bounds());
-        rowsets
-            .chain(memtables)
-            .reduce(|a, b| TimeRange::new(a.start_ns.min(b.start_ns), a.end_ns.max(b.end_ns)))
+        rowsets.chain(memtables).reduce(TimeRange::around)
     }
 }
 

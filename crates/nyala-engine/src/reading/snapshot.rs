@@ -155,7 +155,7 @@ impl Snapshot for EngineSnapshot {
         let table = self.version.table(table)?;
         let bounds = table.partitions_in(within).filter_map(|partition| partition.time_bounds());
         let bounds = bounds.map(|bounds| bounds.intersect(within)).filter(|bounds| !bounds.is_empty());
-        Ok(bounds.reduce(|a, b| TimeRange::new(a.start_ns.min(b.start_ns), a.end_ns.max(b.end_ns))))
+        Ok(bounds.reduce(TimeRange::around))
     }
 
     async fn split_keys(

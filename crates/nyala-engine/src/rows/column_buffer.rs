@@ -148,10 +148,12 @@ impl Column {
         }
     }
 
-    /// Makes room, if it is a column of words.
-    pub(crate) fn reserve_words(&mut self, rows: usize) {
-        if let Values::Word(words) = &mut self.values {
-            words.reserve(rows);
+    /// Makes room for rows, except for the bytes of strings.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::Word(words) => words.reserve(rows),
+            Values::Wide(wides) => wides.reserve(rows),
+            Values::Bytes(bytes) => bytes.ends.reserve(rows),
         }
     }
 

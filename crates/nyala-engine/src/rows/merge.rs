@@ -25,6 +25,8 @@ pub(crate) trait Keys: Sized {
     fn count(&self) -> usize;
     fn compare(&self, row: usize, other: &Self, other_row: usize) -> Ordering;
     fn append(&mut self, other: &Self, rows: Range<usize>);
+    /// Makes room for so many more, as far as their size is known.
+    fn reserve(&mut self, rows: usize);
     fn memory_bytes(&self) -> usize;
 }
 
@@ -43,6 +45,10 @@ impl Keys for Vec<i64> {
 
     fn append(&mut self, other: &Self, rows: Range<usize>) {
         self.extend_from_slice(&other[rows]);
+    }
+
+    fn reserve(&mut self, rows: usize) {
+        Vec::reserve(self, rows);
     }
 
     fn memory_bytes(&self) -> usize {
@@ -65,6 +71,10 @@ impl Keys for ByteVec {
 
     fn append(&mut self, other: &Self, rows: Range<usize>) {
         self.extend(other, rows);
+    }
+
+    fn reserve(&mut self, rows: usize) {
+        self.ends.reserve(rows);
     }
 
     fn memory_bytes(&self) -> usize {
@@ -115,7 +125,8 @@ impl<K: Keys> RowBatch<K> {
 
     /// Makes room for so many more rows, as far as their size is known.
     pub(crate) fn reserve(&mut self, rows: usize) {
-        self.columns.iter_mut().for_each(|column| column.reserve_words(rows));
+        self.keys.reserve(rows);
+        self.columns.iter_mut().for_each(|column| column.reserve(rows));
     }
 
     /// Appends rows of another batch with the same columns.
@@ -175,18 +186,28 @@ pub(crate) struct Part<'a, K> {
     pub(crate) rows: Range<usize>,
 }
 
-/// Merges batches ordered from oldest to newest.
-pub(crate) fn merge<K: Keys>(mut batches: Vec<RowBatch<K>>, kinds: &[Kind]) -> RowBatch<K> {
-    batches.retain(|batch| batch.rows() > 0);
-    if batches.len() <= 1 {
-        return batches.pop().unwrap_or_else(|| RowBatch::empty(kinds));
-    }
-    let parts: Vec<_> = batches.iter().map(|batch| Part { batch, rows: 0..batch.rows() }).collect();
-    merge_parts(&parts, kinds)
+/// What a merge does with rows that were deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deletes {
+    /// They stay, as older sources that are not merged here may have their keys.
+    Keep,
+    /// They are left out, as nothing older is left.
+    Drop,
 }
 
-/// Merges parts of batches ordered from oldest to newest.
-pub(crate) fn merge_parts<K: Keys>(parts: &[Part<'_, K>], kinds: &[Kind]) -> RowBatch<K> {
+/// Merges batches. Those that have keys in common are ordered from oldest to newest.
+pub(crate) fn merge<K: Keys>(mut batches: Vec<RowBatch<K>>, kinds: &[Kind], deletes: Deletes) -> RowBatch<K> {
+    batches.retain(|batch| batch.rows() > 0);
+    if batches.len() <= 1 {
+        let batch = batches.pop().unwrap_or_else(|| RowBatch::empty(kinds));
+        return if deletes == Deletes::Drop { finish(batch, kinds) } else { batch };
+    }
+    let parts: Vec<_> = batches.iter().map(|batch| Part { batch, rows: 0..batch.rows() }).collect();
+    merge_parts(&parts, kinds, deletes)
+}
+
+/// Merges parts of batches, ordered as for [`merge`].
+pub(crate) fn merge_parts<K: Keys>(parts: &[Part<'_, K>], kinds: &[Kind], deletes: Deletes) -> RowBatch<K> {
     let batches: Vec<&RowBatch<K>> = parts.iter().map(|part| part.batch).collect();
     let mut positions: Vec<usize> = parts.iter().map(|part| part.rows.start).collect();
     let is_live = |positions: &[usize], source: usize| positions[source] < parts[source].rows.end;
@@ -225,15 +246,25 @@ pub(crate) fn merge_parts<K: Keys>(parts: &[Part<'_, K>], kinds: &[Kind]) -> Row
                 }),
             };
             positions[least] = end;
-            steps.push(Step::Copy { source: least, rows: begin..end });
+            match deletes {
+                Deletes::Drop if batches[least].markers.is_some() => {
+                    let runs = runs_of(begin..end, |row| batches[least].marker(row) != DELETED);
+                    steps.extend(runs.map(|rows| Step::Copy { source: least, rows }));
+                }
+                _ => steps.push(Step::Copy { source: least, rows: begin..end }),
+            }
             put_back(&mut waiting, &positions, least);
             continue;
         }
         entries[begin..].iter().for_each(|(source, _)| positions[*source] += 1);
         entries[begin..].iter().for_each(|(source, _)| put_back(&mut waiting, &positions, *source));
+        if deletes == Deletes::Drop && group_marker(&batches, &entries[begin..]) == DELETED {
+            entries.truncate(begin);
+            continue;
+        }
         steps.push(Step::Cells(begin..entries.len()));
     }
-    assemble(&batches, &steps, &entries, kinds)
+    assemble(&batches, &steps, &entries, kinds, deletes)
 }
 
 /// The first row in `begin..end` that does not satisfy `inside`, looked for near `begin` first.
@@ -286,7 +317,7 @@ pub(crate) fn collapse<K: Keys>(batch: RowBatch<K>, kinds: &[Kind]) -> RowBatch<
         }
         begin = end;
     }
-    assemble(&[&batch], &steps, &entries, kinds)
+    assemble(&[&batch], &steps, &entries, kinds, Deletes::Keep)
 }
 
 fn assemble<K: Keys>(
@@ -294,10 +325,16 @@ fn assemble<K: Keys>(
     steps: &[Step],
     entries: &[(usize, usize)],
     kinds: &[Kind],
+    deletes: Deletes,
 ) -> RowBatch<K> {
     let mut merged: RowBatch<K> = RowBatch::empty(kinds);
-    let any_marker = batches.iter().any(|batch| batch.markers.is_some());
+    let any_marker = deletes == Deletes::Keep && batches.iter().any(|batch| batch.markers.is_some());
     let mut markers = Vec::new();
+    let rows = |step: &Step| match step {
+        Step::Copy { rows, .. } => rows.len(),
+        Step::Cells(_) => 1,
+    };
+    merged.reserve(steps.iter().map(rows).sum());
     for step in steps {
         match step {
             Step::Copy { source, rows } => {
@@ -379,22 +416,22 @@ pub(crate) fn keep_rows<K: Keys>(
     keep: impl Fn(usize) -> bool,
     kinds: &[Kind],
 ) -> RowBatch<K> {
+    let runs: Vec<Range<usize>> = runs_of(0..batch.rows(), keep).collect();
     let mut kept = RowBatch::empty(kinds);
-    let mut begin = 0;
-    let rows = batch.rows();
-    while begin < rows {
-        if !keep(begin) {
-            begin += 1;
-            continue;
-        }
-        let mut end = begin + 1;
-        while end < rows && keep(end) {
-            end += 1;
-        }
-        kept.append(batch, begin..end);
-        begin = end;
-    }
+    kept.reserve(runs.iter().map(Range::len).sum());
+    runs.into_iter().for_each(|rows| kept.append(batch, rows));
     kept
+}
+
+/// The runs of rows that satisfy a condition.
+fn runs_of(rows: Range<usize>, keep: impl Fn(usize) -> bool) -> impl Iterator<Item = Range<usize>> {
+    let Range { start: mut next, end: all } = rows;
+    std::iter::from_fn(move || {
+        let begin = (next..all).find(|row| keep(*row))?;
+        let end = (begin + 1..all).find(|row| !keep(*row)).unwrap_or(all);
+        next = end;
+        Some(begin..end)
+    })
 }
 
 #[cfg(test)]
@@ -434,10 +471,26 @@ mod tests {
         let old = batch(&[(1, UPSERTED, Some(10)), (2, UPSERTED, Some(20)), (3, UPSERTED, Some(30))]);
         let new = batch(&[(2, UPSERTED, None), (3, DELETED, None), (4, UPSERTED, Some(40))]);
         let newest = batch(&[(3, UPSERTED, None), (4, REPLACED, None)]);
-        let merged = merge(vec![old, new, newest], &[Kind::Word]);
+        let sources = vec![old, new, newest];
+        let finished = merge(sources.clone(), &[Kind::Word], Deletes::Drop);
+        let merged = merge(sources, &[Kind::Word], Deletes::Keep);
         let expected =
             [(1, UPSERTED, Some(10)), (2, UPSERTED, Some(20)), (3, REPLACED, None), (4, REPLACED, None)];
         assert_eq!(rows(&merged), expected);
+        assert_eq!(rows(&finished), expected.map(|(key, _, cell)| (key, UPSERTED, cell)));
+    }
+
+    #[test]
+    fn deleted_rows_stay_or_go() {
+        let old = batch(&[(1, UPSERTED, Some(10)), (2, UPSERTED, Some(20)), (3, UPSERTED, Some(30))]);
+        let new =
+            batch(&[(0, DELETED, None), (2, DELETED, None), (5, DELETED, None), (6, UPSERTED, Some(60))]);
+        let kept = merge(vec![old.clone(), new.clone()], &[Kind::Word], Deletes::Keep);
+        assert_eq!(rows(&kept).len(), 6);
+        let finished = merge(vec![old, new], &[Kind::Word], Deletes::Drop);
+        let expected = [(1, UPSERTED, Some(10)), (3, UPSERTED, Some(30)), (6, UPSERTED, Some(60))];
+        assert_eq!(rows(&finished), expected);
+        assert!(finished.columns[0].all_values(), "what was deleted leaves no trace");
     }
 
     #[test]

@@ -61,6 +61,9 @@ impl<'a> ConflictCheck<'a> {
                 check.any_touch = untouched_since.is_some_and(|sequence| change.sequence > sequence);
                 match &change.rows {
                     ChangedRows::Keys(keys) => check.keys(keys)?,
+                    ChangedRows::Points(points) => {
+                        points.for_each(|series, time_ns| check.key(&RowKey::Point { series, time_ns }))?;
+                    }
                     ChangedRows::Rowsets(rowsets) => check.rowsets(rowsets)?,
                     ChangedRows::Range(range) => {
                         check.range(&Tombstone { sequence: change.sequence, range: range.clone() })?;

@@ -129,7 +129,7 @@ fn column_of(cells: &PreparedCells<'_>, rows: usize) -> Column {
         });
     }
     let mut column = Column::new(kind);
-    column.reserve_words(rows);
+    column.reserve(rows);
     for row in 0..rows {
         match (cells.state(row), kind) {
             (VALUE, Kind::Word) => column.push_word(source.word(row)),

@@ -25,7 +25,13 @@ pub(super) struct OwnRows<'a> {
     /// The sequence of the opening, and that of the last batch of the stage.
     sequences: (u64, u64),
     /// Readers of the partitions that were looked into, by position.
-    readers: HashMap<usize, PartitionReader>,
+    readers: HashMap<usize, OwnReader>,
+}
+
+struct OwnReader {
+    reader: PartitionReader,
+    /// The times that it finds keys at: nearly all that others write lies beyond.
+    times: TimeRange,
 }
 
 impl<'a> OwnRows<'a> {
@@ -50,7 +56,10 @@ impl<'a> OwnRows<'a> {
             RowKey::Encoded { key, .. } => self.has_encoded(partition, key),
             RowKey::Point { series, time_ns } => {
                 let time = TimeRange::new(*time_ns, time_ns.saturating_add(1));
-                let reader = self.reader(position)?;
+                let OwnReader { reader, times } = self.reader(position)?;
+                if !times.contains(*time_ns) {
+                    return Ok(false);
+                }
                 for segment in reader.segments(*series, time)? {
                     if reader.read_with_deletes(*series, segment)?.rows() > 0 {
                         return Ok(true);
@@ -85,7 +94,7 @@ impl<'a> OwnRows<'a> {
     }
 
     /// A reader of the stage's own rows in a partition.
-    fn reader(&mut self, position: usize) -> Result<&mut PartitionReader> {
+    fn reader(&mut self, position: usize) -> Result<&mut OwnReader> {
         use hashbrown::hash_map::Entry;
         Ok(match self.readers.entry(position) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -95,7 +104,11 @@ impl<'a> OwnRows<'a> {
                 let rowsets = own_rowsets(partition, self.sequences.0);
                 let projection = Projection::keys_only();
                 let (last, all) = (self.sequences.1, TimeRange::ALL);
-                entry.insert(PartitionReader::of(rowsets, memtables, &[], last, all, projection)?)
+                let of_memtables = memtables.clone().filter_map(|memtable| memtable.time_bounds());
+                let times = rowsets.iter().map(|rowset| rowset.meta.time()).chain(of_memtables);
+                let times = times.reduce(TimeRange::around).unwrap_or(TimeRange::new(0, 0));
+                let reader = PartitionReader::of(rowsets, memtables, &[], last, all, projection)?;
+                entry.insert(OwnReader { reader, times })
             }
         })
     }

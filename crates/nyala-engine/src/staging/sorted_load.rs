@@ -9,7 +9,7 @@ use crate::maintenance::loaded_run::LoadedRun;
 use crate::maintenance::output::RowsetOutput;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::Kind;
-use crate::rows::merge::{Part, RowBatch, gallop, merge, merge_parts};
+use crate::rows::merge::{Deletes, Part, RowBatch, gallop, merge, merge_parts};
 use nyala_core::Result;
 
 /// A run and the rows that are to follow in it.
@@ -50,7 +50,7 @@ impl SortedLoad {
         let rows = match self.waiting.pop_if(is_short) {
             Some(last) => {
                 self.waiting_bytes -= last.memory_bytes() as u64;
-                merge(vec![last, rows], &self.kinds)
+                merge(vec![last, rows], &self.kinds, Deletes::Keep)
             }
             None => rows,
         };
@@ -111,7 +111,7 @@ impl SortedLoad {
                 })
                 .collect();
             begins = parts.iter().map(|part| part.rows.end).collect();
-            let merged = merge_parts(&parts, &self.kinds);
+            let merged = merge_parts(&parts, &self.kinds, Deletes::Keep);
             self.run.push(output, &merged, self.bytes_max)?;
             if cut.is_none() {
                 return Ok(());

@@ -5,8 +5,9 @@
 //! they came in, for as long as a stage is open that does not see the batch. Without stages only batches that no reader
 //! sees yet are kept: a stage that is opened now would not see them either.
 //!
-//! What is kept has a bound. Beyond it the oldest stage is given up.
+//! What is kept has a bound. When much of that is taken, keys of points are encoded. Beyond it the oldest stage is given up.
 
+use super::encoded_points::EncodedPoints;
 use super::write::Work;
 use crate::files::rowset::Rowset;
 use crate::memory::version::Version;
@@ -24,6 +25,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SHARE: u64 = 8;
 /// What a change costs besides its keys, about.
 const CHANGE_BYTES: u64 = 128;
+/// From this part of the bound on, keys are encoded.
+const ENCODED_FROM: u64 = 4;
+/// Fewer rows are not worth it.
+const ENCODED_ROWS_MIN: usize = 128;
 
 /// What one operation wrote or deleted.
 pub(crate) struct Change {
@@ -35,6 +40,7 @@ pub(crate) struct Change {
 pub(crate) enum ChangedRows {
     /// An array for each key column.
     Keys(Vec<ArrayRef>),
+    Points(EncodedPoints),
     Range(DeletedRange),
     /// What was adopted of a stage.
     Rowsets(Vec<Arc<Rowset>>),
@@ -90,7 +96,10 @@ impl ChangeJournal {
 
     /// Notes what a batch is about to change in memory, before any reader sees it.
     pub(crate) fn note(&self, work: &Work, sequence: u64, version: &Version) {
-        let changes = changes_of(work, sequence, version);
+        let mut changes = changes_of(work, sequence, version);
+        if self.is_filling_up() {
+            changes.iter_mut().for_each(|change| change.encode(version));
+        }
         let mut state = self.state.lock();
         for change in changes {
             state.charge.grow(change.bytes());
@@ -102,6 +111,11 @@ impl ChangeJournal {
             stage.is_given_up.store(true, Ordering::Release);
             state.forget();
         }
+    }
+
+    fn is_filling_up(&self) -> bool {
+        let state = self.state.lock();
+        !state.stages.is_empty() && state.charge.bytes() > self.bytes_max / ENCODED_FROM
     }
 
     /// Readers see everything up to a sequence: what no stage needs is forgotten.
@@ -147,7 +161,9 @@ impl State {
             let number = self.first;
             let is_seen = |change: &mut Arc<Change>| match change.rows {
                 ChangedRows::Rowsets(_) => number < oldest,
-                ChangedRows::Keys(_) | ChangedRows::Range(_) => change.sequence <= seen,
+                ChangedRows::Keys(_) | ChangedRows::Points(_) | ChangedRows::Range(_) => {
+                    change.sequence <= seen
+                }
             };
             let Some(change) = self.changes.pop_front_if(is_seen) else { return };
             self.first += 1;
@@ -161,7 +177,7 @@ impl JournalPlace {
     pub(crate) fn check(&self) -> Result<()> {
         match self.is_given_up.load(Ordering::Acquire) {
             false => Ok(()),
-            true => Err(Error::limit(format!(
+            true => Err(Error::retry(format!(
                 "the stage was open for too long and is given up: the keys that others wrote since it was opened take \
                  more than {} MiB of memory",
                 self.journal.bytes_max >> 20
@@ -176,7 +192,9 @@ impl JournalPlace {
         let known = number.saturating_sub(state.first) as usize;
         let is_unseen = |(number, change): &(u64, &Arc<Change>)| match change.rows {
             ChangedRows::Rowsets(_) => *number >= self.first,
-            ChangedRows::Keys(_) | ChangedRows::Range(_) => change.sequence > self.opened_at,
+            ChangedRows::Keys(_) | ChangedRows::Points(_) | ChangedRows::Range(_) => {
+                change.sequence > self.opened_at
+            }
         };
         let changes = (state.first..).zip(&state.changes).skip(known).filter(is_unseen);
         let changes = changes.map(|(_, change)| change.clone()).collect();
@@ -196,9 +214,19 @@ impl Change {
     fn bytes(&self) -> u64 {
         let arrays: u64 = match &self.rows {
             ChangedRows::Keys(keys) => keys.iter().map(|keys| keys.get_buffer_memory_size() as u64).sum(),
+            ChangedRows::Points(points) => points.bytes(),
             ChangedRows::Range(_) | ChangedRows::Rowsets(_) => 0,
         };
         CHANGE_BYTES + arrays
+    }
+
+    /// Encodes its keys, if they are of many points.
+    fn encode(&mut self, version: &Version) {
+        let ChangedRows::Keys(keys) = &self.rows else { return };
+        let is_of_points = version.table(self.table).is_ok_and(|table| table.schema.is_series_keyed());
+        if is_of_points && keys[0].len() >= ENCODED_ROWS_MIN {
+            self.rows = ChangedRows::Points(EncodedPoints::of(keys));
+        }
     }
 }
 

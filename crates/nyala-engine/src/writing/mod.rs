@@ -3,12 +3,13 @@
 //! `write.rs` takes a batch from admission to its answer. `admission.rs` slows writers when memory or the log is full.
 //! `conditional_write.rs` decides what depends on the rows there are, `table_locks.rs` and `claims.rs` keep other
 //! writers away meanwhile. `modify.rs` deletes and updates rows by predicates. `change_journal.rs` remembers what was
-//! written since a stage was opened.
+//! written since a stage was opened (`encoded_points.rs`: when that is very much).
 
 pub(crate) mod admission;
 pub(crate) mod change_journal;
 pub(crate) mod claims;
 pub(crate) mod conditional_write;
+pub(crate) mod encoded_points;
 pub(crate) mod log_state;
 pub(crate) mod modify;
 pub(crate) mod table_locks;

@@ -15,7 +15,7 @@ pub async fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>>
         if let Some(here) = input.time_bounds().await? {
             bounds = Some(match bounds {
                 None => here,
-                Some(all) => TimeRange::new(all.start_ns.min(here.start_ns), all.end_ns.max(here.end_ns)),
+                Some(all) => all.around(here),
             });
         }
     }

@@ -30,9 +30,7 @@ impl Known {
             let span = |range: TimeRange| (range.end_ns as f64) - (range.start_ns as f64);
             let share = span(within) / span(partition.range).max(1.0);
             rows = rows.saturating_add((partition.rows.unwrap_or(0) as f64 * share) as u64);
-            time = Some(time.map_or(within, |known| {
-                TimeRange::new(known.start_ns.min(within.start_ns), known.end_ns.max(within.end_ns))
-            }));
+            time = Some(time.map_or(within, |known| known.around(within)));
         }
         let all = (measurement.count_series() as u64).max(series).max(1);
         let rows = (rows as f64 * series as f64 / all as f64) as u64;

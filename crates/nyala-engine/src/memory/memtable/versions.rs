@@ -6,7 +6,7 @@ use super::{Memtable, Visibility};
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, VALUE, Values};
 use crate::rows::key;
-use crate::rows::merge::{self, RowBatch, UPSERTED};
+use crate::rows::merge::{self, Deletes, RowBatch, UPSERTED};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::{ColumnType, Result, SeriesId, TimeRange};
@@ -111,7 +111,7 @@ fn for_each_replaced_key(
         }
         batches.push(merge::collapse(batch, kinds));
     }
-    let merged = merge::merge(batches, kinds);
+    let merged = merge::merge(batches, kinds, Deletes::Keep);
     for begin in (0..merged.rows()).step_by(BATCH_ROWS) {
         let mut part = RowBatch::empty(kinds);
         part.append(&merged, begin..merged.rows().min(begin + BATCH_ROWS));

@@ -12,7 +12,7 @@ use crate::memory::memtable::Memtable;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::Kind;
 use crate::rows::key::KeyRange;
-use crate::rows::merge::{self, Part, RowBatch, gallop, keep_rows};
+use crate::rows::merge::{self, Deletes, Part, RowBatch, gallop, keep_rows};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::{Result, TableSchema};
@@ -228,7 +228,7 @@ impl KeyMerge {
                 copy.append(part.batch, part.rows.clone());
                 Some(copy)
             }
-            parts => Some(merge::merge_parts(parts, kinds)),
+            parts => Some(merge::merge_parts(parts, kinds, Deletes::Keep)),
         };
         let mut whole = None;
         for (source, rows) in self.sources.iter_mut().zip(taken) {

@@ -10,7 +10,7 @@ use crate::memory::memtable::shard::newest::CellLocations;
 use crate::memory::memtable::unresolved_rows::UnresolvedRows;
 use crate::memory::version::PartitionVersion;
 use crate::rows::column_buffer::Kind;
-use crate::rows::merge::{self, RowBatch, keep_rows};
+use crate::rows::merge::{self, Deletes, RowBatch, keep_rows};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -513,6 +513,9 @@ impl PartitionReader {
 
     /// The rows of a segment, without hidden or duplicate rows.
     pub(crate) fn read(&mut self, series: SeriesId, segment: Segment) -> Result<RowBatch<Vec<i64>>> {
+        if let Segment::Merged(time) = segment {
+            return self.merged(series, time, Deletes::Drop);
+        }
         let batch = self.read_with_deletes(series, segment)?;
         Ok(merge::finish(batch, &self.projection.kinds))
     }
@@ -541,32 +544,30 @@ impl PartitionReader {
                 let read = |rows: &SeriesMemtable| rows.read(series, at, &self.projection, &visibility);
                 Ok(rows.map_or_else(|| RowBatch::empty(&self.projection.kinds), read))
             }
-            Segment::Merged(time) => self.merged(series, time),
+            Segment::Merged(time) => self.merged(series, time, Deletes::Keep),
         }
     }
 
-    /// The rows of all sources in a range of times, merged, deletes still in.
-    fn merged(&mut self, series: SeriesId, time: TimeRange) -> Result<RowBatch<Vec<i64>>> {
+    /// The rows of all sources in a range of times, merged.
+    fn merged(&mut self, series: SeriesId, time: TimeRange, deletes: Deletes) -> Result<RowBatch<Vec<i64>>> {
         let mut batches = Vec::new();
         let mut parts = Vec::new();
         for cursor in 0..self.cursors.len() {
+            let hidden = self.hidden(cursor, series, time);
             let reader = &mut self.cursors[cursor];
             reader.parts(series, time, &mut parts)?;
-            let mut all: RowBatch<Vec<i64>> = RowBatch::empty(&self.projection.kinds);
             for part in parts.drain(..) {
                 let rows = reader.rows_at(&part, time)?;
                 let batch = reader.batch(&part, rows)?;
-                all.append(&batch, 0..batch.rows());
+                batches.push(without(batch, &hidden, &self.projection.kinds));
             }
-            let hidden = self.hidden(cursor, series, time);
-            batches.push(without(all, &hidden, &self.projection.kinds));
         }
         for memtable in &self.memtables {
             let visibility = memtable.visibility(self.sequence, &self.tombstones);
             let rows = memtable.series().map(|rows| rows.read(series, time, &self.projection, &visibility));
             batches.extend(rows);
         }
-        Ok(merge::merge(batches, &self.projection.kinds))
+        Ok(merge::merge(batches, &self.projection.kinds, deletes))
     }
 }
 

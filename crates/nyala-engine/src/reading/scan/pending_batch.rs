@@ -45,7 +45,7 @@ impl<'a> KeyColumns<'a> {
     }
 
     fn reserve(&mut self, rows: usize) {
-        self.columns.iter_mut().flatten().for_each(|column| column.reserve_words(rows));
+        self.columns.iter_mut().flatten().for_each(|column| column.reserve(rows));
     }
 }
 
@@ -65,7 +65,7 @@ impl<'a> PendingBatch<'a> {
         let mut columns = spec.projection.empty_columns(spec.projection.kinds.len());
         if is_long {
             keys.reserve(BATCH_ROWS);
-            columns.iter_mut().for_each(|column| column.reserve_words(BATCH_ROWS));
+            columns.iter_mut().for_each(|column| column.reserve(BATCH_ROWS));
         }
         Self { rows: 0, keys, columns }
     }

@@ -48,7 +48,7 @@ impl Slices {
             .table
             .partitions_in(request.time)
             .filter_map(|partition| partition.time_bounds())
-            .reduce(|a, b| TimeRange::new(a.start_ns.min(b.start_ns), a.end_ns.max(b.end_ns)));
+            .reduce(TimeRange::around);
         let left = bounds.map_or(TimeRange::new(0, 0), |bounds| bounds.intersect(request.time));
         let rows_left = request.limit.unwrap_or(usize::MAX);
         let filters = request.spec.filters();
@@ -98,7 +98,6 @@ impl Slices {
             let roomy = (self.rows_expected + self.rows_expected / 8) as usize;
             if self.rows_expected >= MANY_ROWS && buffer.batch.keys.capacity() < roomy {
                 buffer.batch = RowBatch::empty(kinds);
-                buffer.batch.keys.reserve(roomy);
                 buffer.batch.reserve(roomy);
             }
             let amount = scan.gather(&mut buffer, rows_max, self.slice_bytes).await?;

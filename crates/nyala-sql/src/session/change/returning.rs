@@ -151,6 +151,12 @@ impl ReturnedRows {
         Ok(())
     }
 
+    /// Forgets the rows: the statement begins anew.
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+        self.held.shrink_to(0);
+    }
+
     /// The answer of a statement that is done.
     pub(super) fn answer(self, tag: CommandTag) -> Outcome {
         Outcome::Rows(Rows::returned(self.schema, self.rows, tag, self.held))

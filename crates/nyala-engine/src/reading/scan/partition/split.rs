@@ -26,9 +26,7 @@ impl PartitionReader {
             }
             let all = i128::from(rows.row_count(series) * row_cells);
             cells += u64::try_from(all * width(inside) / width(bounds).max(1)).unwrap_or(u64::MAX);
-            span = Some(span.map_or(inside, |span| {
-                TimeRange::new(span.start_ns.min(inside.start_ns), span.end_ns.max(inside.end_ns))
-            }));
+            span = Some(span.map_or(inside, |span| span.around(inside)));
         }
         // A range that was split before is not split again.
         let Some(span) = span.filter(|_| cells > 2 * CELLS_AT_ONCE) else { return };

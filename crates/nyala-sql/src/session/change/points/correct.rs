@@ -1,8 +1,8 @@
 //! Executing UPDATE and DELETE of points.
 //!
-//! If the index of series and the store judge the whole condition, and fields are assigned constants, the store does the
-//! work. Otherwise the query finds the points, whose changes are collected in a stage and become visible together. Writers
-//! of the measurement wait meanwhile, so that no write is lost between reading a point and writing it again.
+//! If the index of series and the store judge the whole condition, and fields are assigned constants, the catalog finds the
+//! points. Otherwise the query does. Either way others write meanwhile, and the changes become visible together. If somebody
+//! else was first to change one of the points, the statement is executed once more while writers wait.
 
 use super::value::FieldRules;
 use super::{AssignedField, PointChange, PointChangeKind};
@@ -27,21 +27,19 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use nyala_core::arrays::value_at;
-use nyala_core::store::{Operation, WriteBatch};
 use nyala_core::{ErrorKind, TimeRange, Value};
 use nyala_db::catalog::{Field, Measurement};
 use nyala_db::changes::Changed;
-use nyala_db::correct::{CorrectedField, CorrectionLock};
+use nyala_db::correct::{CorrectedField, Correction, Others, is_to_be_repeated};
 use nyala_db::selection::PointSelection;
 use nyala_db::series::TagFilter;
 use nyala_db::users::Privilege;
 use nyala_exec::memory::MemoryCharge;
-use roaring::RoaringBitmap;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What happens to points that a query has found.
-enum Correction<'a> {
+enum CorrectionKind<'a> {
     /// The query has their new values behind their keys.
     Update {
         fields: &'a [AssignedField],
@@ -53,7 +51,7 @@ enum Correction<'a> {
 /// A correction that is made.
 struct Correcting<'a> {
     change: &'a PointChange,
-    correction: Correction<'a>,
+    kind: CorrectionKind<'a>,
     returned: &'a mut Option<ReturnedRows>,
 }
 
@@ -123,8 +121,8 @@ impl Session {
                         run.running.unless_stopped(corrected).await?
                     }
                     _ => {
-                        let correction = Correction::Update { fields, rules: &rules };
-                        let mut correcting = Correcting { change, correction, returned: &mut returned };
+                        let kind = CorrectionKind::Update { fields, rules: &rules };
+                        let mut correcting = Correcting { change, kind, returned: &mut returned };
                         self.correct(&run, &measurement, &plan, *may_repeat, &mut correcting).await?
                     }
                 };
@@ -138,8 +136,8 @@ impl Session {
                         run.running.unless_stopped(deleted).await?
                     }
                     None => {
-                        let correction = Correction::Delete;
-                        let mut correcting = Correcting { change, correction, returned: &mut returned };
+                        let kind = CorrectionKind::Delete;
+                        let mut correcting = Correcting { change, kind, returned: &mut returned };
                         self.correct(&run, &measurement, &plan, *may_repeat, &mut correcting).await?
                     }
                 };
@@ -213,67 +211,51 @@ impl Session {
         correcting: &mut Correcting<'_>,
     ) -> SqlResult<Changed> {
         let catalog = self.server.catalog.clone();
-        // Nobody can bring series back while the lock is held, so all of them have to be in memory before.
+        // A series whose points are deleted may have to be removed.
         let _pin = catalog.reload_series(measurement, TimeRange::ALL, &TagFilter::All).await?;
-        let lock = run.running.unless_stopped(catalog.lock_for_correction(measurement)).await?;
-        let mut stage = catalog.store().stage().await.map_err(unstaged)?;
-        let execution = run.over(stage.snapshot().await?);
-        let planning = Planning::Needed(ToPlan { plan, is_optimized: true });
-        let mut chunks = Chunks::of(self.stream(run, execution, planning, Arc::default()).await?, run, false);
-        let mut seen = may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
-        let (mut count, mut series, mut times) = (0, RoaringBitmap::new(), None::<TimeRange>);
-        while let Some(mut rows) = whole(&chunks.next().await?)? {
-            if let Some(seen) = &mut seen {
-                rows = seen.first_ones(&rows)?;
+        let mut others = Others::Write;
+        loop {
+            let begun = async { catalog.begin_correction(measurement, others).await.map_err(unstaged) };
+            let mut correction = run.running.unless_stopped(begun).await?;
+            let execution = run.over(correction.snapshot().await?);
+            let planning = Planning::Needed(ToPlan { plan, is_optimized: true });
+            let stream = self.stream(run, execution, planning, Arc::default()).await?;
+            let mut chunks = Chunks::of(stream, run, false);
+            let mut seen = may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
+            while let Some(mut rows) = whole(&chunks.next().await?)? {
+                if let Some(seen) = &mut seen {
+                    rows = seen.first_ones(&rows)?;
+                }
+                if rows.num_rows() > 0 {
+                    correcting.stage(&mut correction, &rows).await?;
+                }
             }
-            let points = FoundPoints::of(&rows);
-            series.extend(points.series.values());
-            times = points.times(times);
-            count += rows.num_rows() as u64;
-            if rows.num_rows() > 0 {
-                let operation = correcting.operation(&lock, points, &rows).await?;
-                stage.write(WriteBatch { operations: vec![operation] }).await?;
+            match correction.commit().await {
+                Err(error) if is_to_be_repeated(&error, others) => {
+                    others = Others::Wait;
+                    if let Some(returned) = correcting.returned {
+                        returned.clear();
+                    }
+                }
+                outcome => return Ok(outcome?),
             }
         }
-        let Some(times) = times else { return Ok(Changed::default()) };
-        let sequence = stage.commit().await.map_err(|error| match error.kind() {
-            ErrorKind::Conflict => {
-                let words = "could not serialize access due to concurrent update";
-                SqlError::new(SqlState::SERIALIZATION_FAILURE, words)
-            }
-            _ => error.into(),
-        })?;
-        if matches!(correcting.correction, Correction::Delete) {
-            lock.remove_empty(&series, times).await?;
-        }
-        let part = measurement.changed_part(sequence, series, times);
-        let part = match &correcting.correction {
-            Correction::Delete => part,
-            Correction::Update { fields, .. } => {
-                part.of_columns(fields.iter().map(|own| own.field.column).collect())
-            }
-        };
-        Ok(Changed { points: count, part: Some(part) })
     }
 }
 
 impl Correcting<'_> {
-    async fn operation(
-        &mut self,
-        lock: &CorrectionLock<'_>,
-        points: FoundPoints,
-        rows: &RecordBatch,
-    ) -> SqlResult<Operation> {
-        let FoundPoints { series, times } = points;
+    /// Stages the changes of points that the query has found.
+    async fn stage(&mut self, correction: &mut Correction<'_>, rows: &RecordBatch) -> SqlResult<()> {
+        let FoundPoints { series, times } = FoundPoints::of(rows);
         let behind_key = &rows.columns()[2..];
-        let (fields, rules) = match &self.correction {
-            Correction::Delete => {
+        let (fields, rules) = match &self.kind {
+            CorrectionKind::Delete => {
                 if let Some(returned) = self.returned {
                     returned.add(&self.change.found(behind_key, &[])?)?;
                 }
-                return Ok(lock.delete(series, times));
+                return Ok(correction.delete(series, times).await?);
             }
-            Correction::Update { fields, rules } => (fields, rules),
+            CorrectionKind::Update { fields, rules } => (fields, rules),
         };
         let new = fields.iter().zip(behind_key).map(|(own, values)| {
             let values = rules.stored(values, own.is_unknown, &own.name, own.field.field_type)?;
@@ -285,7 +267,7 @@ impl Correcting<'_> {
             let named: Vec<_> = names.zip(new.iter().map(|own| own.values.clone())).collect();
             returned.add(&self.change.found(&behind_key[fields.len()..], &named)?)?;
         }
-        Ok(lock.update(series, times, new).await?)
+        Ok(correction.update(series, times, new).await?)
     }
 }
 
@@ -300,16 +282,6 @@ impl FoundPoints {
         let series = rows.column(0).as_primitive::<UInt32Type>().clone();
         let times = rows.column(1).as_primitive::<Int64Type>();
         Self { series, times: TimestampNanosecondArray::new(times.values().clone(), None) }
-    }
-
-    /// The range that contains their times, and those of another.
-    fn times(&self, known: Option<TimeRange>) -> Option<TimeRange> {
-        let times = self.times.values();
-        let Some((first, last)) = times.iter().min().zip(times.iter().max()) else { return known };
-        let own = TimeRange::new(*first, last.saturating_add(1));
-        Some(known.map_or(own, |known| {
-            TimeRange::new(known.start_ns.min(own.start_ns), known.end_ns.max(own.end_ns))
-        }))
     }
 }
 

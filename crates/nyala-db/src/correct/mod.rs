@@ -1,0 +1,234 @@
+//! Correcting stored points: their fields get other values, or none, or they are deleted.
+//!
+//! Where the store has staged writes, points are looked for while others write (`staged.rs`). Elsewhere the store changes
+//! them itself, and writers of the measurement wait. Other servers of a shared store do not wait: there the store decides,
+//! row by row, which of two changes comes last. A field has one type within a shard. A value of another type is refused,
+//! before anything is changed (`types.rs`).
+
+mod found;
+mod staged;
+mod types;
+
+pub(crate) use found::FoundPoints;
+pub use staged::{Correction, Others, is_to_be_repeated};
+
+use crate::catalog::{Catalog, Field, Measurement, shard_width_ns, times_of};
+use crate::changes::Changed;
+use crate::delete::series_set;
+use crate::selection::PointSelection;
+use arrow_array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
+use nyala_core::arrays::array_of_values;
+use nyala_core::schema::TIME_COLUMN;
+use nyala_core::store::{Batch, RowSelection, RowStream, ScanRequest, SnapshotRef, Update, WriteOutcome};
+use nyala_core::{Result, TimeRange, Value};
+use roaring::RoaringBitmap;
+use tokio::sync::OwnedRwLockWriteGuard;
+use types::FieldShards;
+
+/// New values of a field, for points that are corrected one by one.
+#[derive(Debug)]
+pub struct CorrectedField {
+    /// The field.
+    pub field: Field,
+    /// The values, by point; NULL takes the value away.
+    pub values: ArrayRef,
+}
+
+impl Catalog {
+    /// How many points are selected.
+    pub async fn count_points(&self, measurement: &Measurement, selection: &PointSelection) -> Result<u64> {
+        let _pin = self.reload_series(measurement, selection.time, &selection.tags).await?;
+        Ok(self.found_points(measurement, selection).await?.points)
+    }
+
+    /// Gives fields of the selected points a value, or none.
+    ///
+    /// # Errors
+    /// Conflict if a field has another type in one of the shards. Limit if there are more points than one change may have.
+    pub async fn set_fields(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        assignments: Vec<(Field, Option<Value>)>,
+    ) -> Result<Changed> {
+        let _pin = self.reload_series(measurement, selection.time, &selection.tags).await?;
+        if !self.can_stage_corrections() {
+            return self.set_fields_in_store(measurement, selection, assignments).await;
+        }
+        match self.set_fields_staged(measurement, selection, &assignments, Others::Write).await {
+            Err(error) if is_to_be_repeated(&error, Others::Write) => {
+                self.set_fields_staged(measurement, selection, &assignments, Others::Wait).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn set_fields_staged(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        assignments: &[(Field, Option<Value>)],
+        others: Others,
+    ) -> Result<Changed> {
+        let mut correction = self.begin_correction(measurement, others).await?;
+        let Some(mut rows) = key_scan(&correction.snapshot().await?, measurement, selection).await? else {
+            return Ok(Changed::default());
+        };
+        while let Some(batch) = rows.next().await? {
+            let fields = assignments.iter().map(|(field, value)| {
+                let values = vec![value.as_ref(); batch.rows];
+                Ok(CorrectedField {
+                    field: field.clone(),
+                    values: array_of_values(field.field_type.column_type(), &values)?,
+                })
+            });
+            let fields = fields.collect::<Result<_>>()?;
+            let (series, times) = keys_of(&batch);
+            correction.update(series, times, fields).await?;
+        }
+        correction.commit().await
+    }
+
+    async fn set_fields_in_store(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        assignments: Vec<(Field, Option<Value>)>,
+    ) -> Result<Changed> {
+        let _excluded = self.exclude_writers(measurement).await?;
+        let snapshot = self.snapshot().await?;
+        let width_ns = shard_width_ns(measurement.stored(), &snapshot)?;
+        let mut types = FieldShards::default();
+        let found = found_in(&snapshot, measurement, selection, |times_ns| {
+            let with_value = assignments.iter().filter(|(_, value)| value.is_some());
+            with_value.for_each(|(field, _)| types.add(field, times_ns, width_ns));
+        });
+        let found = found.await?;
+        if found.points == 0 {
+            return Ok(Changed::default());
+        }
+        self.claim_types(measurement, &types).await?;
+        let update = Update {
+            table: measurement.table(),
+            rows: rows_of(measurement, selection),
+            predicates: selection.predicates.clone(),
+            assignments: assignments.into_iter().map(|(field, value)| (field.column, value)).collect(),
+        };
+        let columns = update.assignments.iter().map(|(column, _)| *column).collect();
+        let WriteOutcome { sequence, affected, .. } = self.store().update(update).await?;
+        let part = measurement.changed_part(sequence, found.series, found.time).of_columns(columns);
+        Ok(Changed { points: affected, part: (affected > 0).then_some(part) })
+    }
+
+    /// Deletes points that are selected by fields, and counts them. Their series are in memory.
+    pub(crate) async fn delete_staged(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        others: Others,
+    ) -> Result<Changed> {
+        let mut correction = self.begin_correction(measurement, others).await?;
+        let Some(mut rows) = key_scan(&correction.snapshot().await?, measurement, selection).await? else {
+            return Ok(Changed::default());
+        };
+        while let Some(batch) = rows.next().await? {
+            let (series, times) = keys_of(&batch);
+            correction.delete(series, times).await?;
+        }
+        correction.commit().await
+    }
+
+    /// Excludes the writers of a measurement, as long as the lock is held.
+    ///
+    /// # Errors
+    /// Missing if the measurement was dropped.
+    pub(crate) async fn exclude_writers(
+        &self,
+        measurement: &Measurement,
+    ) -> Result<OwnedRwLockWriteGuard<()>> {
+        let lock = measurement.stored().table_lock().lock_exclusive().await;
+        measurement.check_not_dropped()?;
+        Ok(lock)
+    }
+
+    /// Removes those of some series that have no points left, after points at times within a range were deleted. The caller
+    /// holds the table lock exclusively.
+    pub(crate) async fn remove_empty(
+        &self,
+        measurement: &Measurement,
+        series: &RoaringBitmap,
+        deleted: TimeRange,
+    ) -> Result<()> {
+        let table = measurement.stored();
+        table.forget_witnesses(|id| series.contains(id));
+        let empty = series - self.with_rows(table, series.clone(), TimeRange::ALL).await?;
+        self.forget_empty(measurement, deleted, &empty).await
+    }
+
+    /// The same for a caller that does not hold the lock. Writers wait only if there is something to remove.
+    pub(crate) async fn remove_if_empty(
+        &self,
+        measurement: &Measurement,
+        series: &RoaringBitmap,
+        deleted: TimeRange,
+    ) -> Result<()> {
+        if !self.may_have_emptied(measurement, series, deleted).await? {
+            return Ok(());
+        }
+        let _lock = measurement.stored().table_lock().lock_exclusive().await;
+        match measurement.was_dropped() {
+            true => Ok(()),
+            false => self.remove_empty(measurement, series, deleted).await,
+        }
+    }
+
+    /// Counts the selected points, whose series are in memory.
+    pub(crate) async fn found_points(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+    ) -> Result<FoundPoints> {
+        found_in(&self.snapshot().await?, measurement, selection, |_| ()).await
+    }
+}
+
+async fn found_in(
+    snapshot: &SnapshotRef,
+    measurement: &Measurement,
+    selection: &PointSelection,
+    mut visit: impl FnMut(&[i64]),
+) -> Result<FoundPoints> {
+    let mut found = FoundPoints::none();
+    let Some(mut rows) = key_scan(snapshot, measurement, selection).await? else { return Ok(found) };
+    while let Some(batch) = rows.next().await? {
+        let times_ns = times_of(&batch);
+        found.add(batch.series.iter().map(|run| run.series.0), times_ns);
+        visit(times_ns);
+    }
+    Ok(found)
+}
+
+/// Scans the keys of the selected points; `None` if there is nothing to scan.
+async fn key_scan(
+    snapshot: &SnapshotRef,
+    measurement: &Measurement,
+    selection: &PointSelection,
+) -> Result<Option<Box<dyn RowStream>>> {
+    let rows = rows_of(measurement, selection);
+    let request = ScanRequest {
+        predicates: selection.predicates.clone(),
+        ..ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN])
+    };
+    measurement.scan(snapshot, request).await
+}
+
+/// The keys of the rows of such a scan.
+fn keys_of(batch: &Batch) -> (UInt32Array, TimestampNanosecondArray) {
+    let runs = batch.series.iter().flat_map(|run| std::iter::repeat_n(run.series.0, run.rows as usize));
+    (UInt32Array::from_iter_values(runs), TimestampNanosecondArray::from(times_of(batch).to_vec()))
+}
+
+fn rows_of(measurement: &Measurement, selection: &PointSelection) -> RowSelection {
+    let ids = measurement.series().select(&selection.tags);
+    RowSelection::Series { series: series_set(measurement.stored(), &ids), time: selection.time }
+}
