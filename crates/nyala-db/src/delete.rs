@@ -1,11 +1,9 @@
 //! Deleting points, and the series that have no points left.
 
 use crate::catalog::{Catalog, Measurement, SeriesTable};
-use crate::changes::{Changed, ChangedPart};
-use crate::correct::{Others, is_to_be_repeated};
+use crate::changes::ChangedPart;
 use crate::records::{ChangeLog, Entry};
 use crate::selection::PointSelection;
-use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Delete, Operation, PartitionInfo, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{ErrorKind, Result, SeriesId, TimeRange};
@@ -16,67 +14,7 @@ use std::collections::BTreeSet;
 const WITNESSES_AT_ONCE: usize = 1 << 12;
 
 impl Catalog {
-    /// Deletes the points of some series of a measurement within a time range. Series that have no points left are
-    /// removed.
-    pub async fn delete_points(
-        &self,
-        measurement: &Measurement,
-        tags: &TagFilter,
-        time: TimeRange,
-    ) -> Result<()> {
-        self.delete_selected(measurement, &PointSelection::new(tags.clone(), time), false).await.map(drop)
-    }
-
-    /// Deletes points of a measurement. Series that have no points left are removed. The answer says how many points there
-    /// were, if `counted`.
-    pub async fn delete_selected(
-        &self,
-        measurement: &Measurement,
-        selection: &PointSelection,
-        counted: bool,
-    ) -> Result<Changed> {
-        let PointSelection { tags, time, predicates } = selection;
-        // Evicted series need not be reloaded if all their points are deleted.
-        let is_all =
-            matches!(tags, TagFilter::All) && predicates.is_empty() && !measurement.is_member() && !counted;
-        let table = measurement.stored();
-        let _pin = match is_all {
-            true => table.reload_cut(*time, self).await?,
-            false => self.reload_series(measurement, *time, tags).await?,
-        };
-        if !predicates.is_empty() && self.can_stage_corrections() {
-            let mut outcome = self.delete_staged(measurement, selection, Others::Write).await;
-            if outcome.as_ref().is_err_and(|error| is_to_be_repeated(error, Others::Write)) {
-                outcome = self.delete_staged(measurement, selection, Others::Wait).await;
-            }
-            return match outcome {
-                Err(_) if measurement.was_dropped() => Ok(Changed::default()),
-                outcome => outcome,
-            };
-        }
-        let _lock = table.table_lock().lock_exclusive().await;
-        if table.table_lock().was_dropped() {
-            return Ok(Changed::default());
-        }
-        let found = match counted {
-            true => Some(self.found_points(measurement, selection).await?),
-            false => None,
-        };
-        let points = found.as_ref().map_or(0, |found| found.points);
-        let mut part = self.delete_owned(measurement, selection, is_all).await?;
-        if let (Some(part), Some(found)) = (&mut part, found) {
-            (part.series, part.time) = (Some(found.series), found.time);
-        }
-        let part = part.filter(|_| points > 0 || !counted);
-        let is_whole_member =
-            matches!(tags, TagFilter::All) && selection.is_all_times() && measurement.is_member();
-        if is_whole_member && !measurement.was_dropped() && !self.is_shared() {
-            self.forget_member(measurement).await?;
-        }
-        Ok(Changed { points, part })
-    }
-
-    /// The same for series in memory. The caller holds the table lock exclusively. `is_all`: the tags select the whole
+    /// Deletes points of series in memory. The caller holds the table lock exclusively. `is_all`: the tags select the whole
     /// table. Returns what may have been deleted.
     pub(crate) async fn delete_owned(
         &self,
@@ -117,6 +55,37 @@ impl Catalog {
             self.remove_sets_within(table, time).await?;
         }
         Ok(Some(part))
+    }
+
+    /// Removes those of some series that have no points left, after points at times within a range were deleted. The caller
+    /// holds the table lock exclusively.
+    pub(crate) async fn remove_empty(
+        &self,
+        measurement: &Measurement,
+        series: &RoaringBitmap,
+        deleted: TimeRange,
+    ) -> Result<()> {
+        let table = measurement.stored();
+        table.forget_witnesses(|id| series.contains(id));
+        let empty = series - self.with_rows(table, series.clone(), TimeRange::ALL).await?;
+        self.forget_empty(measurement, deleted, &empty).await
+    }
+
+    /// The same for a caller that does not hold the lock. Writers wait only if there is something to remove.
+    pub(crate) async fn remove_if_empty(
+        &self,
+        measurement: &Measurement,
+        series: &RoaringBitmap,
+        deleted: TimeRange,
+    ) -> Result<()> {
+        if !self.may_have_emptied(measurement, series, deleted).await? {
+            return Ok(());
+        }
+        let _lock = measurement.stored().table_lock().lock_exclusive().await;
+        match measurement.was_dropped() {
+            true => Ok(()),
+            false => self.remove_empty(measurement, series, deleted).await,
+        }
     }
 
     /// Forgets series that have lost their last point, and the types of fields in shards that have, after points at times

@@ -5,13 +5,13 @@ use roaring::RoaringBitmap;
 
 /// Points that are changed, or would be.
 #[derive(Debug)]
-pub(crate) struct FoundPoints {
+pub(super) struct FoundPoints {
     /// How many points.
-    pub(crate) points: u64,
+    pub(super) points: u64,
     /// Their series.
-    pub(crate) series: RoaringBitmap,
+    pub(super) series: RoaringBitmap,
     /// The range from the first to the last of them; empty if there are none.
-    pub(crate) time: TimeRange,
+    pub(super) time: TimeRange,
 }
 
 impl FoundPoints {

@@ -5,11 +5,12 @@
 //! row by row, which of two changes comes last. A field has one type within a shard. A value of another type is refused,
 //! before anything is changed (`types.rs`).
 
+mod deletion;
 mod found;
 mod staged;
 mod types;
 
-pub(crate) use found::FoundPoints;
+use found::FoundPoints;
 pub use staged::{Correction, Others, is_to_be_repeated};
 
 use crate::catalog::{Catalog, Field, Measurement, shard_width_ns, times_of};
@@ -20,8 +21,7 @@ use arrow_array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
 use nyala_core::arrays::array_of_values;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Batch, RowSelection, RowStream, ScanRequest, SnapshotRef, Update, WriteOutcome};
-use nyala_core::{Result, TimeRange, Value};
-use roaring::RoaringBitmap;
+use nyala_core::{Result, Value};
 use tokio::sync::OwnedRwLockWriteGuard;
 use types::FieldShards;
 
@@ -120,24 +120,6 @@ impl Catalog {
         Ok(Changed { points: affected, part: (affected > 0).then_some(part) })
     }
 
-    /// Deletes points that are selected by fields, and counts them. Their series are in memory.
-    pub(crate) async fn delete_staged(
-        &self,
-        measurement: &Measurement,
-        selection: &PointSelection,
-        others: Others,
-    ) -> Result<Changed> {
-        let mut correction = self.begin_correction(measurement, others).await?;
-        let Some(mut rows) = key_scan(&correction.snapshot().await?, measurement, selection).await? else {
-            return Ok(Changed::default());
-        };
-        while let Some(batch) = rows.next().await? {
-            let (series, times) = keys_of(&batch);
-            correction.delete(series, times).await?;
-        }
-        correction.commit().await
-    }
-
     /// Excludes the writers of a measurement, as long as the lock is held.
     ///
     /// # Errors
@@ -151,39 +133,8 @@ impl Catalog {
         Ok(lock)
     }
 
-    /// Removes those of some series that have no points left, after points at times within a range were deleted. The caller
-    /// holds the table lock exclusively.
-    pub(crate) async fn remove_empty(
-        &self,
-        measurement: &Measurement,
-        series: &RoaringBitmap,
-        deleted: TimeRange,
-    ) -> Result<()> {
-        let table = measurement.stored();
-        table.forget_witnesses(|id| series.contains(id));
-        let empty = series - self.with_rows(table, series.clone(), TimeRange::ALL).await?;
-        self.forget_empty(measurement, deleted, &empty).await
-    }
-
-    /// The same for a caller that does not hold the lock. Writers wait only if there is something to remove.
-    pub(crate) async fn remove_if_empty(
-        &self,
-        measurement: &Measurement,
-        series: &RoaringBitmap,
-        deleted: TimeRange,
-    ) -> Result<()> {
-        if !self.may_have_emptied(measurement, series, deleted).await? {
-            return Ok(());
-        }
-        let _lock = measurement.stored().table_lock().lock_exclusive().await;
-        match measurement.was_dropped() {
-            true => Ok(()),
-            false => self.remove_empty(measurement, series, deleted).await,
-        }
-    }
-
     /// Counts the selected points, whose series are in memory.
-    pub(crate) async fn found_points(
+    async fn found_points(
         &self,
         measurement: &Measurement,
         selection: &PointSelection,

@@ -45,7 +45,7 @@ pub struct Correction<'a> {
 
 impl Catalog {
     /// Whether [`Self::begin_correction`] is possible.
-    pub(crate) fn can_stage_corrections(&self) -> bool {
+    pub(super) fn can_stage_corrections(&self) -> bool {
         self.store().capabilities().features.has(Feature::StagedWrites)
     }
 

@@ -1,0 +1,88 @@
+//! Deleting points: by their fields as corrections are made, by tags and times as ranges of the store.
+
+use super::{Others, is_to_be_repeated, key_scan, keys_of};
+use crate::catalog::{Catalog, Measurement};
+use crate::changes::Changed;
+use crate::selection::PointSelection;
+use crate::series::TagFilter;
+use nyala_core::{Result, TimeRange};
+
+impl Catalog {
+    /// Deletes the points of some series of a measurement within a time range. Series that have no points left are
+    /// removed.
+    pub async fn delete_points(
+        &self,
+        measurement: &Measurement,
+        tags: &TagFilter,
+        time: TimeRange,
+    ) -> Result<()> {
+        self.delete_selected(measurement, &PointSelection::new(tags.clone(), time), false).await.map(drop)
+    }
+
+    /// Deletes points of a measurement. Series that have no points left are removed. The answer says how many points there
+    /// were, if `counted`.
+    pub async fn delete_selected(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        counted: bool,
+    ) -> Result<Changed> {
+        let PointSelection { tags, time, predicates } = selection;
+        // Evicted series need not be reloaded if all their points are deleted.
+        let is_all =
+            matches!(tags, TagFilter::All) && predicates.is_empty() && !measurement.is_member() && !counted;
+        let table = measurement.stored();
+        let _pin = match is_all {
+            true => table.reload_cut(*time, self).await?,
+            false => self.reload_series(measurement, *time, tags).await?,
+        };
+        if !predicates.is_empty() && self.can_stage_corrections() {
+            let mut outcome = self.delete_staged(measurement, selection, Others::Write).await;
+            if outcome.as_ref().is_err_and(|error| is_to_be_repeated(error, Others::Write)) {
+                outcome = self.delete_staged(measurement, selection, Others::Wait).await;
+            }
+            return match outcome {
+                Err(_) if measurement.was_dropped() => Ok(Changed::default()),
+                outcome => outcome,
+            };
+        }
+        let _lock = table.table_lock().lock_exclusive().await;
+        if table.table_lock().was_dropped() {
+            return Ok(Changed::default());
+        }
+        let found = match counted {
+            true => Some(self.found_points(measurement, selection).await?),
+            false => None,
+        };
+        let points = found.as_ref().map_or(0, |found| found.points);
+        let mut part = self.delete_owned(measurement, selection, is_all).await?;
+        if let (Some(part), Some(found)) = (&mut part, found) {
+            (part.series, part.time) = (Some(found.series), found.time);
+        }
+        let part = part.filter(|_| points > 0 || !counted);
+        let is_whole_member =
+            matches!(tags, TagFilter::All) && selection.is_all_times() && measurement.is_member();
+        if is_whole_member && !measurement.was_dropped() && !self.is_shared() {
+            self.forget_member(measurement).await?;
+        }
+        Ok(Changed { points, part })
+    }
+
+    /// Deletes points that are selected by fields, and counts them. Their series are in memory.
+    async fn delete_staged(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        others: Others,
+    ) -> Result<Changed> {
+        let mut correction = self.begin_correction(measurement, others).await?;
+        let Some(mut rows) = key_scan(&correction.snapshot().await?, measurement, selection).await? else {
+            return Ok(Changed::default());
+        };
+        while let Some(batch) = rows.next().await? {
+            let (series, times) = keys_of(&batch);
+            correction.delete(series, times).await?;
+        }
+        correction.commit().await
+    }
+}
