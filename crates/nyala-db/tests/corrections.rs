@@ -6,7 +6,7 @@ use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{Comparison, Predicate};
 use nyala_core::{ErrorKind, TimeRange, Value};
 use nyala_db::catalog::{Catalog, Field, Measurement};
-use nyala_db::correct::{CorrectedField, Correction, Others, is_to_be_repeated};
+use nyala_db::correct::{CorrectedField, Correction, Others};
 use nyala_db::ingest::ParseOptions;
 use nyala_db::selection::PointSelection;
 use nyala_db::series::TagFilter;
@@ -81,7 +81,6 @@ async fn a_point_that_somebody_else_changed_is_no_ones_to_correct() {
     bed.write("m,host=a f=7 1").await;
     let error = correction.commit().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(is_to_be_repeated(&error, Others::Write) && !is_to_be_repeated(&error, Others::Wait));
     assert_eq!((bed.having(&measurement, 5.0).await, bed.having(&measurement, 7.0).await), (0, 1));
 }
 

@@ -28,9 +28,11 @@ enum Accepts {
 }
 
 /// The settings, their values at first, and what they accept.
-const KNOWN: [(&str, &str, Accepts); 25] = [
+const KNOWN: [(&str, &str, Accepts); 30] = [
     ("application_name", "", Accepts::Any),
     ("bytea_output", "hex", Accepts::One(&["hex"])),
+    // There are no functions to check.
+    ("check_function_bodies", "on", Accepts::OneOf(&["on", "off", "true", "false"])),
     ("client_encoding", "UTF8", Accepts::One(&["UTF8", "UTF-8", "UNICODE"])),
     ("client_min_messages", "notice", Accepts::Any),
     ("DateStyle", "ISO, MDY", Accepts::One(&["ISO, MDY", "ISO", "ISO, YMD", "ISO,MDY"])),
@@ -43,6 +45,8 @@ const KNOWN: [(&str, &str, Accepts); 25] = [
     ),
     ("default_transaction_read_only", "off", Accepts::One(&["off", "false", "0"])),
     ("extra_float_digits", "1", Accepts::Number(1, 3)),
+    ("idle_in_transaction_session_timeout", "0", Accepts::One(&["0"])),
+    ("idle_session_timeout", "0", Accepts::One(&["0"])),
     ("integer_datetimes", "on", Accepts::One(&["on"])),
     ("IntervalStyle", "postgres", Accepts::One(&["postgres"])),
     ("is_superuser", "off", Accepts::One(&[])),
@@ -50,6 +54,8 @@ const KNOWN: [(&str, &str, Accepts); 25] = [
     ("max_identifier_length", "63", Accepts::One(&[])),
     ("max_index_keys", "32", Accepts::One(&[])),
     ("nyala.push_down", "on", Accepts::OneOf(&["on", "off"])),
+    // There are no policies that could hide rows.
+    ("row_security", "on", Accepts::OneOf(&["on", "off", "true", "false"])),
     ("search_path", "\"$user\", public", Accepts::Any),
     ("server_encoding", "UTF8", Accepts::One(&[])),
     ("server_version", SERVER_VERSION, Accepts::One(&[])),
@@ -58,6 +64,7 @@ const KNOWN: [(&str, &str, Accepts); 25] = [
     ("statement_timeout", "0", Accepts::Duration),
     ("TimeZone", "UTC", Accepts::Zone),
     ("transaction_isolation", "repeatable read", Accepts::One(&["repeatable read", "read committed"])),
+    ("xmloption", "content", Accepts::One(&["content"])),
 ];
 
 /// The settings of a session.

@@ -10,7 +10,7 @@ use nyala_core::{Error, ErrorKind, TableId};
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::UncommittedRelations;
 use std::sync::Arc;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, OnceCell, OwnedRwLockWriteGuard};
 
 /// Whether a session is in a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,35 +170,40 @@ impl Transaction {
         if self.relations.is_empty() {
             return stage.commit().await.map(drop).map_err(of_commit);
         }
-        // In a task of its own: what was begun is ended, although the client may go away, so that it is known what became of
-        // the tables.
-        let committing = tokio::spawn(committed(catalog.clone(), self.relations, self.tables, stage));
-        let ended = committing.await;
-        ended
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Unknown, "the commit panicked")))
-            .map_err(of_commit)
+        committed(catalog.clone(), self.relations, self.tables, stage, None).await.map_err(of_commit)
     }
 }
 
-/// Commits definitions and rows. Tables that belong to nobody then are dropped.
-async fn committed(
+/// Commits definitions and rows, in a task of its own: what was begun is ended, although the client may go away, so that it
+/// is known what became of the tables. Those that belong to nobody then are dropped. `alone` is the lock of the only
+/// relation that there was, if the caller has it.
+pub(crate) async fn committed(
     catalog: Arc<Catalog>,
     relations: Arc<UncommittedRelations>,
     mut tables: UncommittedTables,
     stage: Box<dyn Stage>,
+    alone: Option<OwnedRwLockWriteGuard<()>>,
 ) -> Result<(), Error> {
-    // Until it is known that nothing was committed, each of them may belong to somebody, which otherwise a start finds out.
-    let created = tables.forget();
-    let committed = catalog.commit_relations(&relations, stage).await;
-    match &committed {
-        Ok(()) => tables.put_back(created.into_iter().filter(|table| !relations.has_table(*table))),
-        Err(error) if matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Io | ErrorKind::Corrupt) => {}
-        Err(_) => tables.put_back(created),
-    }
-    committed
+    let committing = tokio::spawn(async move {
+        // Until it is known that nothing was committed, each of them may belong to somebody, which otherwise a start finds
+        // out.
+        let created = tables.forget();
+        let committed = match alone {
+            None => catalog.commit_relations(&relations, stage).await,
+            Some(_) => catalog.commit_locked_relations(&relations, stage).await,
+        };
+        match &committed {
+            Ok(()) => tables.put_back(created.into_iter().filter(|table| !relations.has_table(*table))),
+            Err(error) if matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Io | ErrorKind::Corrupt) => {
+            }
+            Err(_) => tables.put_back(created),
+        }
+        committed
+    });
+    committing.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unknown, "the commit panicked")))
 }
 
-fn of_commit(error: Error) -> SqlError {
+pub(crate) fn of_commit(error: Error) -> SqlError {
     match error.kind() {
         ErrorKind::Conflict => {
             let words = "could not serialize access due to concurrent update";

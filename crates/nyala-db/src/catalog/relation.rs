@@ -132,11 +132,19 @@ impl Catalog {
         for before in own.before() {
             locks.push(before.lock.clone().write_owned().await);
         }
+        self.commit_locked_relations(own, stage).await
+    }
+
+    /// The same for a caller that has the locks of the relations that there were.
+    pub async fn commit_locked_relations(
+        &self,
+        own: &UncommittedRelations,
+        stage: Box<dyn Stage>,
+    ) -> Result<()> {
         let _changing = self.lock_databases().await;
         own.databases().try_for_each(|database| self.existing_database(database).map(drop))?;
         self.relations().commit(own, stage).await?;
         self.announce(Entry::Relations).await?;
-        drop(locks);
         for before in own.before() {
             if before.table().is_some_and(|table| !own.has_table(table.table)) {
                 // It is committed. What is left over the next start drops.

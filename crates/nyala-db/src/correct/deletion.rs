@@ -38,7 +38,7 @@ impl Catalog {
         };
         if !predicates.is_empty() && self.can_stage_corrections() {
             let mut outcome = self.delete_staged(measurement, selection, Others::Write).await;
-            if outcome.as_ref().is_err_and(|error| is_to_be_repeated(error, Others::Write)) {
+            if outcome.as_ref().is_err_and(is_to_be_repeated) {
                 outcome = self.delete_staged(measurement, selection, Others::Wait).await;
             }
             return match outcome {

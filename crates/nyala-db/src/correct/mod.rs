@@ -11,7 +11,8 @@ mod staged;
 mod types;
 
 use found::FoundPoints;
-pub use staged::{Correction, Others, is_to_be_repeated};
+use staged::is_to_be_repeated;
+pub use staged::{Correction, Others};
 
 use crate::catalog::{Catalog, Field, Measurement, shard_width_ns, times_of};
 use crate::changes::Changed;
@@ -56,7 +57,7 @@ impl Catalog {
             return self.set_fields_in_store(measurement, selection, assignments).await;
         }
         match self.set_fields_staged(measurement, selection, &assignments, Others::Write).await {
-            Err(error) if is_to_be_repeated(&error, Others::Write) => {
+            Err(error) if is_to_be_repeated(&error) => {
                 self.set_fields_staged(measurement, selection, &assignments, Others::Wait).await
             }
             outcome => outcome,

@@ -78,10 +78,10 @@ impl Catalog {
     }
 }
 
-/// Whether a correction that failed is to be made once more, with [`Others::Wait`]: somebody else was first, or has written
-/// so much that the store cannot tell.
-pub fn is_to_be_repeated(error: &Error, others: Others) -> bool {
-    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Retry) && others == Others::Write
+/// Whether a correction that failed while others wrote is to be made once more while they wait: somebody else was first, or
+/// has written so much that the store cannot tell.
+pub(super) fn is_to_be_repeated(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Retry)
 }
 
 impl Correction<'_> {
@@ -140,7 +140,7 @@ impl Correction<'_> {
     /// Makes everything durable and visible at once. Series that have no points left are removed.
     ///
     /// # Errors
-    /// Conflict if somebody else has changed one of the points ([`is_to_be_repeated`]), or if a field has another type in one
+    /// Conflict if somebody else has changed one of the points, or if a field has another type in one
     /// of the shards. Missing if the measurement was dropped.
     pub async fn commit(self) -> Result<Changed> {
         let Self { catalog, measurement, stage, excluded, types, changed, columns, deletes, .. } = self;

@@ -82,6 +82,13 @@ fn transactions_define_tables_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "definitions", &[]);
 }
 
+/// Statements of `testdata/postgres/primary_keys.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn tables_get_keys_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "primary_keys", &[]);
+}
+
 /// Statements of `testdata/postgres/prepare.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn statements_are_kept_by_name_as_in_postgresql() {

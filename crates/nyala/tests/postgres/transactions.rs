@@ -129,3 +129,41 @@ fn a_client_that_leaves_while_it_commits_loses_nothing_that_was_committed() {
     let _server = Process::start(directory.path(), &bind);
     assert_eq!(found(address), before, "after a restart");
 }
+
+/// Rows that are written while a table gets its key are there, each once.
+#[test]
+fn a_table_gets_its_key_while_rows_are_written() {
+    const ROWS: usize = 300;
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = client::free_address();
+    let bind = ["--postgres-bind", &address.to_string()];
+    let mut server = Process::start(directory.path(), &bind);
+    server.query("CREATE DATABASE d");
+    let mut raw = Raw::open(address);
+    does(&mut raw, &["CREATE TABLE t (a int, b text)", "INSERT INTO t VALUES (-1, 'first')"]);
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            scope.spawn(move || {
+                let mut raw = Raw::open(address);
+                for row in (0..ROWS).filter(|row| row % 2 == writer) {
+                    does(&mut raw, &[&format!("INSERT INTO t VALUES ({row}, 'written')")]);
+                }
+            });
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        does(&mut raw, &["ALTER TABLE t ADD PRIMARY KEY (a)"]);
+    });
+    server.kill();
+    let server = Process::start(directory.path(), &bind);
+    let mut raw = Raw::open(address);
+    let counted = "SELECT 'rows: ' || count(*) || ' of ' || count(DISTINCT a) FROM t";
+    assert!(query(&mut raw, counted).contains(&format!("rows: {0} of {0}", ROWS + 1)));
+    fails(&mut raw, "INSERT INTO t VALUES (7, 'again')", "23505");
+    // A transaction that wrote to the table as it was cannot commit that.
+    does(&mut raw, &["CREATE TABLE u (a int)", "BEGIN", "INSERT INTO u VALUES (1)"]);
+    let mut other = Raw::open(address);
+    does(&mut other, &["ALTER TABLE u ADD PRIMARY KEY (a)"]);
+    fails(&mut raw, "COMMIT", "40001");
+    fails(&mut other, "BEGIN; ALTER TABLE u ADD PRIMARY KEY (a)", "0A000");
+    drop(server);
+}

@@ -15,7 +15,9 @@ use crate::target::{check_name, folded};
 use crate::walk::each_expression;
 use arrow_schema::DataType;
 use datafusion::common::DFSchema;
-use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr, Ident, TableConstraint};
+use datafusion::sql::sqlparser::ast::{
+    self, CreateTable, Expr, Ident, PrimaryKeyConstraint, TableConstraint,
+};
 use nyala_core::store::Capabilities;
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
 use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Key, Relation, TableDefinition};
@@ -101,14 +103,7 @@ impl NewTable {
         for constraint in &create.constraints {
             match constraint {
                 TableConstraint::PrimaryKey(own) => {
-                    let name = |column: &ast::IndexColumn| match &column.column.expr {
-                        Expr::Identifier(identifier) => Ok(folded(identifier)),
-                        other => {
-                            Err(SqlError::unsupported(format!("the expression {other} in a primary key")))
-                        }
-                    };
-                    let columns = own.columns.iter().map(name).collect::<SqlResult<_>>()?;
-                    if key.replace((own.name.clone(), columns)).is_some() {
+                    if key.replace((own.name.clone(), names_of_key(own)?)).is_some() {
                         return Err(again());
                     }
                 }
@@ -224,6 +219,35 @@ impl NewTable {
         let body = Body::Table(TableDefinition { table, columns, key, checks, dropped });
         Definition { comment: None, body }
     }
+}
+
+/// The names of the columns of a key.
+fn names_of_key(constraint: &PrimaryKeyConstraint) -> SqlResult<Vec<String>> {
+    let name = |column: &ast::IndexColumn| match &column.column.expr {
+        Expr::Identifier(identifier) => Ok(folded(identifier)),
+        other => Err(SqlError::unsupported(format!("the expression {other} in a primary key"))),
+    };
+    constraint.columns.iter().map(name).collect()
+}
+
+/// The definition of a table with a key that it has not had.
+pub(super) fn with_key(
+    name: &str,
+    table: &TableDefinition,
+    constraint: &PrimaryKeyConstraint,
+    relations: &[Arc<Relation>],
+) -> SqlResult<TableDefinition> {
+    let columns = table.columns.clone();
+    let mut new = NewTable { columns, ..NewTable::empty(name, Storage::default()) };
+    new.set_key(constraint.name.as_ref(), &names_of_key(constraint)?)?;
+    new.name_key(relations);
+    let key = new.key.map(|(name, columns)| Key::Declared { name, columns });
+    Ok(TableDefinition {
+        columns: new.columns,
+        key: key.unwrap_or_else(|| table.key.clone()),
+        dropped: Vec::new(),
+        ..table.clone()
+    })
 }
 
 /// Checks that the expressions of a table can be computed, and give what they must.

@@ -30,7 +30,7 @@ use nyala_core::arrays::value_at;
 use nyala_core::{ErrorKind, TimeRange, Value};
 use nyala_db::catalog::{Field, Measurement};
 use nyala_db::changes::Changed;
-use nyala_db::correct::{CorrectedField, Correction, Others, is_to_be_repeated};
+use nyala_db::correct::{CorrectedField, Correction, Others};
 use nyala_db::selection::PointSelection;
 use nyala_db::series::TagFilter;
 use nyala_db::users::Privilege;
@@ -46,6 +46,12 @@ enum CorrectionKind<'a> {
         rules: &'a FieldRules,
     },
     Delete,
+}
+
+/// A query that finds points; a join may find one several times.
+struct FoundBy<'a> {
+    plan: &'a LogicalPlan,
+    may_repeat: bool,
 }
 
 /// A correction that is made.
@@ -123,7 +129,8 @@ impl Session {
                     _ => {
                         let kind = CorrectionKind::Update { fields, rules: &rules };
                         let mut correcting = Correcting { change, kind, returned: &mut returned };
-                        self.correct(&run, &measurement, &plan, *may_repeat, &mut correcting).await?
+                        let found_by = FoundBy { plan: &plan, may_repeat: *may_repeat };
+                        self.correct(&run, &measurement, &found_by, &mut correcting).await?
                     }
                 };
                 ("UPDATE", changed)
@@ -138,7 +145,8 @@ impl Session {
                     None => {
                         let kind = CorrectionKind::Delete;
                         let mut correcting = Correcting { change, kind, returned: &mut returned };
-                        self.correct(&run, &measurement, &plan, *may_repeat, &mut correcting).await?
+                        let found_by = FoundBy { plan: &plan, may_repeat: *may_repeat };
+                        self.correct(&run, &measurement, &found_by, &mut correcting).await?
                     }
                 };
                 ("DELETE", changed)
@@ -206,40 +214,50 @@ impl Session {
         &mut self,
         run: &Run,
         measurement: &Measurement,
-        plan: &LogicalPlan,
-        may_repeat: bool,
+        found_by: &FoundBy<'_>,
+        correcting: &mut Correcting<'_>,
+    ) -> SqlResult<Changed> {
+        // A series whose points are deleted may have to be removed.
+        let catalog = self.server.catalog.clone();
+        let _pin = catalog.reload_series(measurement, TimeRange::ALL, &TagFilter::All).await?;
+        let done = self.correct_beside(Others::Write, run, measurement, found_by, correcting).await;
+        match done {
+            // Somebody else was first, or it is not known any more who was.
+            Err(SqlError { code: SqlState::SERIALIZATION_FAILURE | SqlState::TOO_FEW_RESOURCES, .. }) => {
+                if let Some(returned) = correcting.returned {
+                    returned.clear();
+                }
+                self.correct_beside(Others::Wait, run, measurement, found_by, correcting).await
+            }
+            done => done,
+        }
+    }
+
+    async fn correct_beside(
+        &mut self,
+        others: Others,
+        run: &Run,
+        measurement: &Measurement,
+        found_by: &FoundBy<'_>,
         correcting: &mut Correcting<'_>,
     ) -> SqlResult<Changed> {
         let catalog = self.server.catalog.clone();
-        // A series whose points are deleted may have to be removed.
-        let _pin = catalog.reload_series(measurement, TimeRange::ALL, &TagFilter::All).await?;
-        let mut others = Others::Write;
-        loop {
-            let begun = async { catalog.begin_correction(measurement, others).await.map_err(unstaged) };
-            let mut correction = run.running.unless_stopped(begun).await?;
-            let execution = run.over(correction.snapshot().await?);
-            let planning = Planning::Needed(ToPlan { plan, is_optimized: true });
-            let stream = self.stream(run, execution, planning, Arc::default()).await?;
-            let mut chunks = Chunks::of(stream, run, false);
-            let mut seen = may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
-            while let Some(mut rows) = whole(&chunks.next().await?)? {
-                if let Some(seen) = &mut seen {
-                    rows = seen.first_ones(&rows)?;
-                }
-                if rows.num_rows() > 0 {
-                    correcting.stage(&mut correction, &rows).await?;
-                }
+        let begun = async { catalog.begin_correction(measurement, others).await.map_err(unstaged) };
+        let mut correction = run.running.unless_stopped(begun).await?;
+        let execution = run.over(correction.snapshot().await?);
+        let planning = Planning::Needed(ToPlan { plan: found_by.plan, is_optimized: true });
+        let mut chunks = Chunks::of(self.stream(run, execution, planning, Arc::default()).await?, run, false);
+        let mut seen =
+            found_by.may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
+        while let Some(mut rows) = whole(&chunks.next().await?)? {
+            if let Some(seen) = &mut seen {
+                rows = seen.first_ones(&rows)?;
             }
-            match correction.commit().await {
-                Err(error) if is_to_be_repeated(&error, others) => {
-                    others = Others::Wait;
-                    if let Some(returned) = correcting.returned {
-                        returned.clear();
-                    }
-                }
-                outcome => return Ok(outcome?),
+            if rows.num_rows() > 0 {
+                correcting.stage(&mut correction, &rows).await?;
             }
         }
+        Ok(correction.commit().await?)
     }
 }
 

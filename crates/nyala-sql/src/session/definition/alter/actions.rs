@@ -361,12 +361,9 @@ impl<'a> Actions<'a> {
 
     fn refused_key(&self) -> SqlError {
         match &self.altered.table.key {
-            Key::Declared { .. } => {
-                let message = format!("multiple primary keys for table \"{}\" are not allowed", self.name);
-                SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message)
-            }
-            Key::Hidden { .. } => SqlError::unsupported("a primary key for a table that there is")
-                .with_hint("Create a table that has it, and copy the rows: INSERT … SELECT."),
+            Key::Declared { .. } => second_key(self.name),
+            Key::Hidden { .. } => SqlError::unsupported("a primary key beside other actions of ALTER TABLE")
+                .with_hint("ADD PRIMARY KEY (…) stands alone in a statement, after the columns are there."),
         }
     }
 
@@ -378,6 +375,12 @@ impl<'a> Actions<'a> {
     fn duplicate(&self, column: &str) -> SqlError {
         duplicate_column(column, self.name)
     }
+}
+
+/// The error of a table that has a key.
+pub(super) fn second_key(table: &str) -> SqlError {
+    let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+    SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message)
 }
 
 pub(super) fn duplicate_column(column: &str, table: &str) -> SqlError {

@@ -4,11 +4,12 @@
 //! that are there are compared with what is new and get their new values ([`rows`]), and then one change of records
 //! publishes the definition. Until then nobody sees anything, and what was done can be forgotten. Whoever alters a table is
 //! alone in it: a statement that writes rows finishes first, and a transaction that has written some cannot commit them.
-//! [`rename`] gives other names, [`measurement`] those of measurements, [`dependents`] finds the views that a change concerns, [`view_text`] keeps them right.
+//! [`primary_key`] copies the rows of a table to one with a key. [`rename`] gives other names, [`measurement`] those of measurements, [`dependents`] finds the views that a change concerns, [`view_text`] keeps them right.
 
 mod actions;
 mod dependents;
 mod measurement;
+mod primary_key;
 mod rename;
 mod rows;
 mod view_text;
@@ -21,7 +22,7 @@ use crate::session::definition::table_of;
 use crate::statement::Statement;
 use crate::target::{Place, Target};
 use actions::{Actions, Altered, NewValues};
-use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
+use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation, TableConstraint};
 use nyala_core::store::{Alteration, Capabilities, Feature};
 use nyala_core::{ColumnId, ColumnSchema, ErrorKind};
 use nyala_db::relations::{Body, Definition, Relation, RelationChange};
@@ -53,6 +54,13 @@ impl Session {
         if statement.is_view && relation.view().is_none() {
             let message = format!("\"{}\" is not a view", relation.name);
             return Err(SqlError::new(SqlState::WRONG_OBJECT, message));
+        }
+        if let ([AlterTableOperation::AddConstraint { constraint, .. }], Some(_)) =
+            (&alter.operations[..], relation.table())
+            && let TableConstraint::PrimaryKey(constraint) = constraint
+        {
+            self.add_primary_key(statement, &place, relation, constraint).await?;
+            return Ok(tag);
         }
         // Whoever writes rows finishes first.
         let _alone = relation.lock.write().await;

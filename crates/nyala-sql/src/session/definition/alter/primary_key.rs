@@ -1,0 +1,168 @@
+//! `ALTER TABLE … ADD PRIMARY KEY`: rows are stored by their key, so they are copied to a table that has it, which takes the
+//! place of the old one with the same commit.
+//!
+//! Nobody writes rows meanwhile. Without a commit nothing has changed.
+
+use super::actions::second_key;
+use super::inside_transaction;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::relation::assign::check_sizes;
+use crate::relation::output;
+use crate::session::Session;
+use crate::session::definition::create_table::with_key;
+use crate::session::definition::table_of;
+use crate::statement::Statement;
+use crate::target::Place;
+use crate::transaction::{committed, of_commit};
+use crate::uncommitted_tables::UncommittedTables;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::BooleanBuffer;
+use datafusion::sql::sqlparser::ast::PrimaryKeyConstraint;
+use nyala_core::arrays::value_at;
+use nyala_core::store::{
+    CellColumn, Feature, Operation, RowSelection, ScanRequest, Stage, Upsert, WriteBatch, WriteMode,
+};
+use nyala_core::{ColumnId, TableSchema};
+use nyala_db::relations::{
+    Body, Definition, Key, Relation, RelationChange, TableDefinition, UncommittedRelations,
+};
+use std::sync::Arc;
+
+/// The rows of a table, and the table that they are copied to.
+struct Copying<'a> {
+    name: &'a str,
+    from: &'a TableDefinition,
+    to: &'a TableDefinition,
+}
+
+impl Session {
+    pub(super) async fn add_primary_key(
+        &mut self,
+        statement: &Statement,
+        place: &Place,
+        found: Arc<Relation>,
+        constraint: &PrimaryKeyConstraint,
+    ) -> SqlResult<()> {
+        if self.transaction.is_some() {
+            return Err(inside_transaction("ADD PRIMARY KEY"));
+        }
+        let catalog = self.server.catalog.clone();
+        let store = catalog.store().clone();
+        store.capabilities().need(Feature::StagedWrites)?;
+        // Whoever writes rows finishes first, and goes on after the commit, even if the client goes away.
+        let alone = found.lock.clone().write_owned().await;
+        catalog.follow().await?;
+        let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
+        let before = table_of(&relation)?;
+        if !Arc::ptr_eq(&relation.lock, &found.lock) {
+            let words = "the table was made anew by another session: try again";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words));
+        }
+        if matches!(before.key, Key::Declared { .. }) {
+            return Err(second_key(&relation.name));
+        }
+        let mut after = with_key(&relation.name, before, constraint, &self.relations().of(&place.database))?;
+        let schema = keyed(&*store.schema(before.table)?, &after);
+        after.table = catalog.create_uncommitted_table(&place.database, &place.name, schema).await?;
+        let mut tables = UncommittedTables::default();
+        tables.add(&store, after.table);
+        let mut stage = store.stage().await?;
+        let copying = Copying { name: &relation.name, from: before, to: &after };
+        self.copy_rows(statement, &copying, &mut stage).await?;
+        let mut relations = UncommittedRelations::default();
+        let name = relation.name.clone();
+        let after = Some(Definition { body: Body::Table(after), ..relation.definition.clone() });
+        relations.change(catalog.relations(), &RelationChange { before: relation.clone(), name, after });
+        let done = committed(catalog, Arc::new(relations), tables, stage, Some(alone)).await;
+        self.note_definitions();
+        done.map_err(of_commit)
+    }
+
+    async fn copy_rows(
+        &mut self,
+        statement: &Statement,
+        copying: &Copying<'_>,
+        stage: &mut Box<dyn Stage>,
+    ) -> SqlResult<()> {
+        let freshness = self.server.catalog.follow().await?;
+        let run = self.run(statement, freshness, Arc::default(), Arc::default())?;
+        let columns = copying.to.columns.iter().map(|column| column.id).collect();
+        let request = ScanRequest::by_key(copying.from.table, RowSelection::All, columns);
+        let snapshot = stage.snapshot().await?;
+        let mut rows = run.running.unless_stopped(snapshot.scan(request)).await?;
+        let mut held = run.memory().hold();
+        while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
+            held.shrink_to(0);
+            held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
+            self.check_key(copying, &batch.columns)?;
+            let operations = vec![copying.operation(&batch.columns)];
+            let written = run.running.unless_stopped(stage.write(WriteBatch { operations })).await?;
+            if let Some(taken) = written.conflicts.first() {
+                return Err(self.duplicated(copying, &batch.columns, taken.row));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_key(&self, copying: &Copying<'_>, rows: &[ArrayRef]) -> SqlResult<()> {
+        let capabilities = self.server.catalog.store().capabilities();
+        for (column, values) in copying.to.columns.iter().zip(rows) {
+            if !copying.to.is_key(column.id) {
+                continue;
+            }
+            if values.null_count() > 0 {
+                let (column, table) = (&column.name, copying.name);
+                let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
+                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message));
+            }
+            check_sizes(values, &column.name, true, &capabilities)?;
+        }
+        Ok(())
+    }
+
+    /// The error of a row whose key another one has.
+    fn duplicated(&self, copying: &Copying<'_>, rows: &[ArrayRef], row: usize) -> SqlError {
+        let Key::Declared { name, columns: key } = &copying.to.key else {
+            unreachable!("it is being declared")
+        };
+        let zone = self.surroundings().zone;
+        let (mut names, mut shown) = (Vec::new(), Vec::new());
+        for id in key {
+            let mut columns = copying.to.columns.iter().zip(rows);
+            let Some((column, values)) = columns.find(|(column, _)| column.id == *id) else { continue };
+            names.push(&*column.name);
+            shown.push(output::value(value_at(values, row).as_ref(), column.declared_type, zone));
+        }
+        let message = format!("could not create unique index \"{name}\"");
+        let detail = format!("Key ({})=({}) is duplicated.", names.join(", "), shown.join(", "));
+        SqlError::new(SqlState::UNIQUE_VIOLATION, message).with_detail(detail)
+    }
+}
+
+impl Copying<'_> {
+    fn operation(&self, rows: &[ArrayRef]) -> Operation {
+        let cells = |(id, values): (ColumnId, &ArrayRef)| {
+            let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+            let null_cells: Option<BooleanBuffer> = nulls.map(|nulls| !nulls.inner());
+            CellColumn { column: id, values: values.clone(), null_cells }
+        };
+        let ids = self.to.columns.iter().map(|column| column.id);
+        let mut columns: Vec<CellColumn> = ids.zip(rows).map(cells).collect();
+        columns.sort_by_key(|cells| cells.column);
+        // Of a key that is there twice the second row is left out, and said.
+        Operation::Upsert(Upsert { table: self.to.table, mode: WriteMode::InsertIgnore, columns })
+    }
+}
+
+/// The schema of the store for a table with a key in the place of one without.
+fn keyed(before: &TableSchema, table: &TableDefinition) -> TableSchema {
+    let mut schema = before.clone();
+    schema.columns.retain(|column| table.columns.iter().any(|own| own.id == column.id));
+    schema
+        .columns
+        .iter_mut()
+        .filter(|column| table.is_key(column.id))
+        .for_each(|column| column.nullable = false);
+    schema.key = table.key.columns().to_vec();
+    schema
+}

@@ -1,0 +1,37 @@
+-- A dump of pg_dump adds keys when the rows are there.
+SET idle_in_transaction_session_timeout = 0;
+SET check_function_bodies = false;
+SET xmloption = content;
+SET row_security = off;
+CREATE TABLE items (id integer NOT NULL, name text, price numeric(10,2) DEFAULT 0.5, CHECK (price >= 0));
+INSERT INTO items VALUES (3, 'c', 3), (1, 'a', 1), (2, NULL, 2);
+CREATE VIEW cheap AS SELECT id, price FROM items WHERE price < 3;
+COMMENT ON TABLE items IS 'what is sold';
+ALTER TABLE ONLY items ADD CONSTRAINT items_pkey PRIMARY KEY (id);
+INSERT INTO items VALUES (2, 'again', 0);
+INSERT INTO items VALUES (NULL, 'none', 0);
+INSERT INTO items VALUES (4, 'd') ON CONFLICT (id) DO UPDATE SET name = excluded.name;
+INSERT INTO items VALUES (4, 'e') ON CONFLICT (id) DO UPDATE SET name = excluded.name RETURNING *;
+INSERT INTO items VALUES (5, 'f', -1);
+SELECT * FROM items ORDER BY id;
+SELECT * FROM cheap ORDER BY id;
+SELECT obj_description('items'::regclass);
+SELECT conname, contype FROM pg_constraint WHERE conrelid = 'items'::regclass ORDER BY conname;
+SELECT a.attname, a.attnotnull FROM pg_attribute a WHERE attrelid = 'items'::regclass AND attnum > 0 ORDER BY attnum;
+ALTER TABLE items ADD PRIMARY KEY (name);
+-- Rows that cannot have it.
+CREATE TABLE twice (a integer, b text);
+INSERT INTO twice VALUES (1, 'x'), (2, 'y'), (2, 'z'), (NULL, 'z');
+ALTER TABLE twice ADD PRIMARY KEY (a, b);
+ALTER TABLE twice ADD PRIMARY KEY (c);
+ALTER TABLE twice ADD PRIMARY KEY (a, a);
+DELETE FROM twice WHERE a IS NULL;
+ALTER TABLE twice ADD CONSTRAINT only_one PRIMARY KEY (a);
+ALTER TABLE twice ADD CONSTRAINT both_of_them PRIMARY KEY (b, a);
+SELECT * FROM twice ORDER BY a, b;
+INSERT INTO twice VALUES (2, 'z');
+UPDATE twice SET a = 7 WHERE b = 'x';
+DELETE FROM twice WHERE b = 'y';
+SELECT * FROM twice ORDER BY a, b;
+DROP VIEW cheap;
+DROP TABLE items, twice;
