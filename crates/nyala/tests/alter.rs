@@ -185,7 +185,7 @@ fn what_is_not_there_is_refused_by_its_name() {
         ("ALTER TABLE t DROP COLUMN id", "primary key"),
         ("ALTER TABLE t ALTER id TYPE bigint", "primary key"),
         ("ALTER TABLE t DROP CONSTRAINT t_pkey", "primary key"),
-        ("ALTER TABLE plain ADD PRIMARY KEY (n)", "primary key"),
+        ("ALTER TABLE plain ADD PRIMARY KEY (n), ADD c int", "primary key"),
         ("ALTER TABLE t ADD CONSTRAINT c CHECK (n > 0) NOT VALID", "NOT VALID"),
         ("ALTER TABLE t OWNER TO me", "OWNER"),
         ("ALTER TABLE t ENABLE ROW LEVEL SECURITY", "ROW LEVEL SECURITY"),
