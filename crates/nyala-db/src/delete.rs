@@ -210,7 +210,7 @@ impl Catalog {
 
     /// Whether, after points at times within a range were deleted, one of their series or of the shards may have no points
     /// left. Others may write meanwhile.
-    pub(crate) async fn may_have_emptied(
+    async fn may_have_emptied(
         &self,
         measurement: &Measurement,
         series: &RoaringBitmap,

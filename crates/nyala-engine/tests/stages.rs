@@ -216,6 +216,7 @@ fn a_stage_that_is_open_for_too_long_is_given_up() -> Result<()> {
         }
         let error = stage.write(batch(vec![upsert(table, &[(2, 2)])])).await.expect_err("it was given up");
         assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+        assert!(stage.check().is_err(), "nobody need try again");
         assert_eq!(stage.commit().await.expect_err("it was given up").kind(), ErrorKind::Retry);
         let mut young = engine.stage().await?;
         young.write(batch(vec![upsert(table, &[(3, 3)])])).await?;

@@ -17,6 +17,8 @@ enum Accepts {
     Any,
     /// One of these, in any case. The first is the only one with an effect, the others mean the same.
     One(&'static [&'static str]),
+    /// On or off.
+    Switch,
     /// One of these, in any case.
     OneOf(&'static [&'static str]),
     /// A duration in milliseconds, or with a unit.
@@ -32,7 +34,7 @@ const KNOWN: [(&str, &str, Accepts); 30] = [
     ("application_name", "", Accepts::Any),
     ("bytea_output", "hex", Accepts::One(&["hex"])),
     // There are no functions to check.
-    ("check_function_bodies", "on", Accepts::OneOf(&["on", "off", "true", "false"])),
+    ("check_function_bodies", "on", Accepts::Switch),
     ("client_encoding", "UTF8", Accepts::One(&["UTF8", "UTF-8", "UNICODE"])),
     ("client_min_messages", "notice", Accepts::Any),
     ("DateStyle", "ISO, MDY", Accepts::One(&["ISO, MDY", "ISO", "ISO, YMD", "ISO,MDY"])),
@@ -55,7 +57,7 @@ const KNOWN: [(&str, &str, Accepts); 30] = [
     ("max_index_keys", "32", Accepts::One(&[])),
     ("nyala.push_down", "on", Accepts::OneOf(&["on", "off"])),
     // There are no policies that could hide rows.
-    ("row_security", "on", Accepts::OneOf(&["on", "off", "true", "false"])),
+    ("row_security", "on", Accepts::Switch),
     ("search_path", "\"$user\", public", Accepts::Any),
     ("server_encoding", "UTF8", Accepts::One(&[])),
     ("server_version", SERVER_VERSION, Accepts::One(&[])),
@@ -122,6 +124,11 @@ impl Settings {
                         values[0]
                     ));
                 }
+            },
+            Accepts::Switch => match &*value.to_ascii_lowercase() {
+                "on" | "true" | "yes" | "1" => "on".to_owned(),
+                "off" | "false" | "no" | "0" => "off".to_owned(),
+                _ => return refused(format!("parameter \"{name}\" requires a Boolean value")),
             },
             Accepts::OneOf(values) => match values.iter().find(|own| own.eq_ignore_ascii_case(value)) {
                 Some(value) => (*value).to_owned(),

@@ -1,7 +1,7 @@
 //! `corrections`: points are changed in SQL. First fields of whole series, one series after the other; then points are deleted by
 //! the values of a field, from all series, while rows are written.
 //!
-//! A delete finds its points among all that were loaded, and writers of the measurement wait for it. So the rows that are
+//! A delete finds its points among all that were loaded, and shares processor and disk with the writers. So the rows that are
 //! acknowledged during deletes are compared with those of the pauses between them.
 
 use super::load::load;

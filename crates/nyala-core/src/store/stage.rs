@@ -28,6 +28,9 @@ pub trait Stage: Send + Sync {
     /// was first: every further call fails. After an error of the disk a store may give the stage up, too.
     async fn write(&mut self, batch: WriteBatch) -> Result<WriteOutcome>;
 
+    /// The error of every further call, if the store has given the stage up.
+    fn check(&self) -> Result<()>;
+
     /// The store as it was when the stage was opened, plus everything staged so far. Its sequence is that of the
     /// opening.
     async fn snapshot(&self) -> Result<SnapshotRef>;

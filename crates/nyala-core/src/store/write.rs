@@ -213,6 +213,15 @@ pub struct CellColumn {
     pub null_cells: Option<BooleanBuffer>,
 }
 
+impl CellColumn {
+    /// A column in which every row has a cell: NULL where there is no value.
+    pub fn whole(column: ColumnId, values: ArrayRef) -> Self {
+        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+        let null_cells = nulls.map(|valid| !valid.inner());
+        Self { column, values, null_cells }
+    }
+}
+
 /// Deletes rows by selection and predicates. Both are checked as in a scan.
 #[derive(Debug, Clone)]
 pub struct Delete {

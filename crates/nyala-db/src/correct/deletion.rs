@@ -1,6 +1,6 @@
 //! Deleting points: by their fields as corrections are made, by tags and times as ranges of the store.
 
-use super::{Others, is_to_be_repeated, key_scan, keys_of};
+use super::staged::SelectedChange;
 use crate::catalog::{Catalog, Measurement};
 use crate::changes::Changed;
 use crate::selection::PointSelection;
@@ -37,11 +37,7 @@ impl Catalog {
             false => self.reload_series(measurement, *time, tags).await?,
         };
         if !predicates.is_empty() && self.can_stage_corrections() {
-            let mut outcome = self.delete_staged(measurement, selection, Others::Write).await;
-            if outcome.as_ref().is_err_and(is_to_be_repeated) {
-                outcome = self.delete_staged(measurement, selection, Others::Wait).await;
-            }
-            return match outcome {
+            return match self.correct_selected(measurement, selection, &SelectedChange::Delete).await {
                 Err(_) if measurement.was_dropped() => Ok(Changed::default()),
                 outcome => outcome,
             };
@@ -66,23 +62,5 @@ impl Catalog {
             self.forget_member(measurement).await?;
         }
         Ok(Changed { points, part })
-    }
-
-    /// Deletes points that are selected by fields, and counts them. Their series are in memory.
-    async fn delete_staged(
-        &self,
-        measurement: &Measurement,
-        selection: &PointSelection,
-        others: Others,
-    ) -> Result<Changed> {
-        let mut correction = self.begin_correction(measurement, others).await?;
-        let Some(mut rows) = key_scan(&correction.snapshot().await?, measurement, selection).await? else {
-            return Ok(Changed::default());
-        };
-        while let Some(batch) = rows.next().await? {
-            let (series, times) = keys_of(&batch);
-            correction.delete(series, times).await?;
-        }
-        correction.commit().await
     }
 }

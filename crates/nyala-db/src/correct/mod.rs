@@ -11,7 +11,7 @@ mod staged;
 mod types;
 
 use found::FoundPoints;
-use staged::is_to_be_repeated;
+use staged::SelectedChange;
 pub use staged::{Correction, Others};
 
 use crate::catalog::{Catalog, Field, Measurement, shard_width_ns, times_of};
@@ -19,7 +19,6 @@ use crate::changes::Changed;
 use crate::delete::series_set;
 use crate::selection::PointSelection;
 use arrow_array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
-use nyala_core::arrays::array_of_values;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{Batch, RowSelection, RowStream, ScanRequest, SnapshotRef, Update, WriteOutcome};
 use nyala_core::{Result, Value};
@@ -45,7 +44,8 @@ impl Catalog {
     /// Gives fields of the selected points a value, or none.
     ///
     /// # Errors
-    /// Conflict if a field has another type in one of the shards. Limit if there are more points than one change may have.
+    /// Conflict if a field has another type in one of the shards. Limit if the store changes them itself, and there are more
+    /// points than one change may have.
     pub async fn set_fields(
         &self,
         measurement: &Measurement,
@@ -56,38 +56,7 @@ impl Catalog {
         if !self.can_stage_corrections() {
             return self.set_fields_in_store(measurement, selection, assignments).await;
         }
-        match self.set_fields_staged(measurement, selection, &assignments, Others::Write).await {
-            Err(error) if is_to_be_repeated(&error) => {
-                self.set_fields_staged(measurement, selection, &assignments, Others::Wait).await
-            }
-            outcome => outcome,
-        }
-    }
-
-    async fn set_fields_staged(
-        &self,
-        measurement: &Measurement,
-        selection: &PointSelection,
-        assignments: &[(Field, Option<Value>)],
-        others: Others,
-    ) -> Result<Changed> {
-        let mut correction = self.begin_correction(measurement, others).await?;
-        let Some(mut rows) = key_scan(&correction.snapshot().await?, measurement, selection).await? else {
-            return Ok(Changed::default());
-        };
-        while let Some(batch) = rows.next().await? {
-            let fields = assignments.iter().map(|(field, value)| {
-                let values = vec![value.as_ref(); batch.rows];
-                Ok(CorrectedField {
-                    field: field.clone(),
-                    values: array_of_values(field.field_type.column_type(), &values)?,
-                })
-            });
-            let fields = fields.collect::<Result<_>>()?;
-            let (series, times) = keys_of(&batch);
-            correction.update(series, times, fields).await?;
-        }
-        correction.commit().await
+        self.correct_selected(measurement, selection, &SelectedChange::Set(&assignments)).await
     }
 
     async fn set_fields_in_store(

@@ -4,18 +4,19 @@
 //! commit, and the correction is made once more while writers wait: then nobody can be first again. Points that others
 //! write meanwhile are not looked at, as if they had been written after the correction.
 
-use super::CorrectedField;
 use super::found::FoundPoints;
 use super::types::FieldShards;
+use super::{CorrectedField, key_scan, keys_of};
 use crate::catalog::{Catalog, Field, Measurement, shard_width_ns};
 use crate::changes::Changed;
+use crate::selection::PointSelection;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
-use arrow_buffer::BooleanBuffer;
+use nyala_core::arrays::array_of_values;
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{
     CellColumn, DeleteMode, Feature, Operation, SnapshotRef, Stage, Upsert, WriteBatch, WriteMode,
 };
-use nyala_core::{ColumnId, Error, ErrorKind, Result};
+use nyala_core::{ColumnId, Error, ErrorKind, Result, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::OwnedRwLockWriteGuard;
@@ -78,9 +79,61 @@ impl Catalog {
     }
 }
 
+/// What becomes of selected points.
+pub(super) enum SelectedChange<'a> {
+    /// Fields get a value, or none.
+    Set(&'a [(Field, Option<Value>)]),
+    Delete,
+}
+
+impl Catalog {
+    /// Corrects the selected points, whose series are in memory, while others write if that is possible.
+    pub(super) async fn correct_selected(
+        &self,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        change: &SelectedChange<'_>,
+    ) -> Result<Changed> {
+        match self.correct_beside(Others::Write, measurement, selection, change).await {
+            Err(error) if is_to_be_repeated(&error) => {
+                self.correct_beside(Others::Wait, measurement, selection, change).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn correct_beside(
+        &self,
+        others: Others,
+        measurement: &Measurement,
+        selection: &PointSelection,
+        change: &SelectedChange<'_>,
+    ) -> Result<Changed> {
+        let mut correction = self.begin_correction(measurement, others).await?;
+        let Some(mut rows) = key_scan(&correction.snapshot().await?, measurement, selection).await? else {
+            return Ok(Changed::default());
+        };
+        while let Some(batch) = rows.next().await? {
+            let (series, times) = keys_of(&batch);
+            match change {
+                SelectedChange::Set(assignments) => {
+                    let fields = assignments.iter().map(|(field, value)| {
+                        let values = vec![value.as_ref(); batch.rows];
+                        let values = array_of_values(field.field_type.column_type(), &values)?;
+                        Ok(CorrectedField { field: field.clone(), values })
+                    });
+                    correction.update(series, times, fields.collect::<Result<_>>()?).await?;
+                }
+                SelectedChange::Delete => correction.delete(series, times).await?,
+            }
+        }
+        correction.commit().await
+    }
+}
+
 /// Whether a correction that failed while others wrote is to be made once more while they wait: somebody else was first, or
 /// has written so much that the store cannot tell.
-pub(super) fn is_to_be_repeated(error: &Error) -> bool {
+fn is_to_be_repeated(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Retry)
 }
 
@@ -104,15 +157,9 @@ impl Correction<'_> {
             self.note(field, &times_ns);
         }
         let keys = [(SERIES_COLUMN, Arc::new(series) as ArrayRef), (TIME_COLUMN, Arc::new(times))];
-        let keys = keys.into_iter().map(|(column, values)| CellColumn { column, values, null_cells: None });
-        let fields = fields.into_iter().map(|CorrectedField { field, values }| CellColumn {
-            column: field.column,
-            null_cells: values
-                .nulls()
-                .map(|nulls| BooleanBuffer::collect_bool(nulls.len(), |row| nulls.is_null(row))),
-            values,
-        });
-        let mut columns: Vec<CellColumn> = keys.chain(fields).collect();
+        let fields = fields.into_iter().map(|CorrectedField { field, values }| (field.column, values));
+        let cells = keys.into_iter().chain(fields);
+        let mut columns: Vec<CellColumn> = cells.map(|(id, values)| CellColumn::whole(id, values)).collect();
         columns.sort_by_key(|cells| cells.column);
         // The points are there, so no condition need be checked.
         let upsert = Upsert { table: self.measurement.table(), mode: WriteMode::Upsert, columns };

@@ -165,6 +165,10 @@ impl Stage for HandedStage {
         self.stage.write(batch).await
     }
 
+    fn check(&self) -> Result<()> {
+        self.stage.check()
+    }
+
     async fn snapshot(&self) -> Result<SnapshotRef> {
         self.stage.snapshot().await
     }

@@ -230,6 +230,10 @@ impl Stage for EngineStage {
         Ok(WriteOutcome { sequence, affected, conflicts })
     }
 
+    fn check(&self) -> Result<()> {
+        self.place.check()
+    }
+
     async fn snapshot(&self) -> Result<SnapshotRef> {
         self.place.check()?;
         let is_loading = !self.rows.lock().loads.is_empty();

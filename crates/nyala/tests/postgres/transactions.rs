@@ -19,6 +19,26 @@ fn fails(raw: &mut Raw, statement: &str, code: &str) {
     assert!(answer.contains(&format!("C{code}\0")), "{statement}: {answer}");
 }
 
+/// A database `d` whose server is started again and again.
+struct Kept {
+    directory: tempfile::TempDir,
+    address: std::net::SocketAddr,
+}
+
+impl Kept {
+    fn new() -> (Self, Process) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let kept = Self { directory, address: client::free_address() };
+        let server = kept.start();
+        server.query("CREATE DATABASE d");
+        (kept, server)
+    }
+
+    fn start(&self) -> Process {
+        Process::start(self.directory.path(), &["--postgres-bind", &self.address.to_string()])
+    }
+}
+
 #[test]
 fn nobody_else_sees_what_is_not_committed() {
     let server = Server::start(&[]);
@@ -72,11 +92,8 @@ fn the_first_to_define_a_table_wins() {
 
 #[test]
 fn a_crash_leaves_definitions_and_rows_or_neither() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let address = client::free_address();
-    let bind = ["--postgres-bind", &address.to_string()];
-    let mut server = Process::start(directory.path(), &bind);
-    server.query("CREATE DATABASE d");
+    let (kept, mut server) = Kept::new();
+    let address = kept.address;
     let mut raw = Raw::open(address);
     does(&mut raw, &["CREATE TABLE kept (a int PRIMARY KEY)", "INSERT INTO kept VALUES (1)"]);
     does(
@@ -87,7 +104,7 @@ fn a_crash_leaves_definitions_and_rows_or_neither() {
     does(&mut raw, &["BEGIN", "CREATE TABLE lost (a int)", "INSERT INTO lost VALUES (8)", "DROP TABLE done"]);
     does(&mut raw, &["TRUNCATE kept", "INSERT INTO kept VALUES (3)"]);
     server.kill();
-    server = Process::start(directory.path(), &bind);
+    server = kept.start();
     let mut raw = Raw::open(address);
     assert!(query(&mut raw, "SELECT 'done: ' || a FROM done").contains("done: 7"));
     assert!(query(&mut raw, "SELECT 'kept: ' || sum(a) FROM kept").contains("kept: 2"));
@@ -100,11 +117,8 @@ fn a_crash_leaves_definitions_and_rows_or_neither() {
 #[test]
 fn a_client_that_leaves_while_it_commits_loses_nothing_that_was_committed() {
     const ROUNDS: usize = 30;
-    let directory = tempfile::tempdir().expect("a directory");
-    let address = client::free_address();
-    let bind = ["--postgres-bind", &address.to_string()];
-    let server = Process::start(directory.path(), &bind);
-    server.query("CREATE DATABASE d");
+    let (kept, server) = Kept::new();
+    let address = kept.address;
     for round in 0..ROUNDS {
         let mut raw = Raw::open(address);
         does(&mut raw, &["BEGIN", &format!("CREATE TABLE t{round} (a int)")]);
@@ -126,7 +140,7 @@ fn a_client_that_leaves_while_it_commits_loses_nothing_that_was_committed() {
     let before = found(address);
     assert!(before.iter().any(|is_there| *is_there), "some were committed");
     assert!(server.stop().success());
-    let _server = Process::start(directory.path(), &bind);
+    let _server = kept.start();
     assert_eq!(found(address), before, "after a restart");
 }
 
@@ -134,11 +148,8 @@ fn a_client_that_leaves_while_it_commits_loses_nothing_that_was_committed() {
 #[test]
 fn a_table_gets_its_key_while_rows_are_written() {
     const ROWS: usize = 300;
-    let directory = tempfile::tempdir().expect("a directory");
-    let address = client::free_address();
-    let bind = ["--postgres-bind", &address.to_string()];
-    let mut server = Process::start(directory.path(), &bind);
-    server.query("CREATE DATABASE d");
+    let (kept, mut server) = Kept::new();
+    let address = kept.address;
     let mut raw = Raw::open(address);
     does(&mut raw, &["CREATE TABLE t (a int, b text)", "INSERT INTO t VALUES (-1, 'first')"]);
     std::thread::scope(|scope| {
@@ -154,7 +165,7 @@ fn a_table_gets_its_key_while_rows_are_written() {
         does(&mut raw, &["ALTER TABLE t ADD PRIMARY KEY (a)"]);
     });
     server.kill();
-    let server = Process::start(directory.path(), &bind);
+    let server = kept.start();
     let mut raw = Raw::open(address);
     let counted = "SELECT 'rows: ' || count(*) || ' of ' || count(DISTINCT a) FROM t";
     assert!(query(&mut raw, counted).contains(&format!("rows: {0} of {0}", ROWS + 1)));

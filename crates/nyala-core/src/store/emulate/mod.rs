@@ -182,6 +182,10 @@ impl Stage for EmulatedStage {
         self.stage.write(batch).await
     }
 
+    fn check(&self) -> Result<()> {
+        self.stage.check()
+    }
+
     async fn snapshot(&self) -> Result<SnapshotRef> {
         let (features, chunk_rows) = (self.features, self.chunk_rows);
         Ok(Arc::new(EmulatedSnapshot { snapshot: self.stage.snapshot().await?, features, chunk_rows }))

@@ -40,6 +40,10 @@ impl Stage for MemoryStage {
         Ok(WriteOutcome { sequence: Sequence(self.opened.sequence), ..outcome })
     }
 
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     async fn snapshot(&self) -> Result<SnapshotRef> {
         Ok(Arc::new(MemorySnapshot { state: Arc::new(self.staged.clone()), capabilities: self.capabilities }))
     }

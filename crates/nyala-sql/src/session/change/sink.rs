@@ -116,8 +116,13 @@ impl StageSink {
         let until = Instant::now() + FULL_MAX;
         loop {
             match self.stage.write(batch.clone()).await {
-                // The stage is as it was.
-                Err(error) if self.is_kept && error.kind() == ErrorKind::Retry && Instant::now() < until => {
+                // The stage is as it was, unless it was given up.
+                Err(error)
+                    if self.is_kept
+                        && error.kind() == ErrorKind::Retry
+                        && Instant::now() < until
+                        && self.stage.check().is_ok() =>
+                {
                     before_long_work().await;
                     tokio::time::sleep(PAUSE).await;
                 }

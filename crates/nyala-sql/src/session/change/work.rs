@@ -7,7 +7,6 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::rules::{Rules, batch_of};
 use crate::session::Run;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_buffer::BooleanBuffer;
 use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
@@ -73,9 +72,7 @@ impl Work<'_> {
     /// The operation that writes cells of rows: columns by their positions.
     pub(super) fn upsert(&self, mode: WriteMode, cells: Vec<(usize, ArrayRef)>) -> Operation {
         let cell = |(position, values): (usize, ArrayRef)| {
-            let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
-            let null_cells: Option<BooleanBuffer> = nulls.map(|nulls| !nulls.inner());
-            CellColumn { column: self.rules.columns().columns[position].id, values, null_cells }
+            CellColumn::whole(self.rules.columns().columns[position].id, values)
         };
         let mut columns: Vec<CellColumn> = cells.into_iter().map(cell).collect();
         columns.sort_by_key(|cells| cells.column);

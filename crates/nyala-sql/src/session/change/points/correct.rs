@@ -48,15 +48,14 @@ enum CorrectionKind<'a> {
     Delete,
 }
 
-/// A query that finds points; a join may find one several times.
-struct FoundBy<'a> {
-    plan: &'a LogicalPlan,
-    may_repeat: bool,
-}
-
 /// A correction that is made.
 struct Correcting<'a> {
     change: &'a PointChange,
+    measurement: &'a Measurement,
+    /// Finds the points.
+    plan: &'a LogicalPlan,
+    /// Whether it may find one several times.
+    may_repeat: bool,
     kind: CorrectionKind<'a>,
     returned: &'a mut Option<ReturnedRows>,
 }
@@ -128,9 +127,10 @@ impl Session {
                     }
                     _ => {
                         let kind = CorrectionKind::Update { fields, rules: &rules };
-                        let mut correcting = Correcting { change, kind, returned: &mut returned };
-                        let found_by = FoundBy { plan: &plan, may_repeat: *may_repeat };
-                        self.correct(&run, &measurement, &found_by, &mut correcting).await?
+                        let (may_repeat, returned) = (*may_repeat, &mut returned);
+                        let (plan, measurement) = (&plan, &*measurement);
+                        let correcting = Correcting { change, measurement, plan, may_repeat, kind, returned };
+                        self.correct(&run, correcting).await?
                     }
                 };
                 ("UPDATE", changed)
@@ -144,9 +144,10 @@ impl Session {
                     }
                     None => {
                         let kind = CorrectionKind::Delete;
-                        let mut correcting = Correcting { change, kind, returned: &mut returned };
-                        let found_by = FoundBy { plan: &plan, may_repeat: *may_repeat };
-                        self.correct(&run, &measurement, &found_by, &mut correcting).await?
+                        let (may_repeat, returned) = (*may_repeat, &mut returned);
+                        let (plan, measurement) = (&plan, &*measurement);
+                        let correcting = Correcting { change, measurement, plan, may_repeat, kind, returned };
+                        self.correct(&run, correcting).await?
                     }
                 };
                 ("DELETE", changed)
@@ -209,25 +210,18 @@ impl Session {
         Ok(state.optimize(&with_values(selection.plan().clone(), values.to_vec())?)?)
     }
 
-    /// Corrects the points that a plan finds, all at once.
-    async fn correct(
-        &mut self,
-        run: &Run,
-        measurement: &Measurement,
-        found_by: &FoundBy<'_>,
-        correcting: &mut Correcting<'_>,
-    ) -> SqlResult<Changed> {
+    /// Corrects the points that a query finds, all at once.
+    async fn correct(&mut self, run: &Run, mut correcting: Correcting<'_>) -> SqlResult<Changed> {
         // A series whose points are deleted may have to be removed.
         let catalog = self.server.catalog.clone();
-        let _pin = catalog.reload_series(measurement, TimeRange::ALL, &TagFilter::All).await?;
-        let done = self.correct_beside(Others::Write, run, measurement, found_by, correcting).await;
-        match done {
+        let _pin = catalog.reload_series(correcting.measurement, TimeRange::ALL, &TagFilter::All).await?;
+        match self.correct_beside(Others::Write, run, &mut correcting).await {
             // Somebody else was first, or it is not known any more who was.
             Err(SqlError { code: SqlState::SERIALIZATION_FAILURE | SqlState::TOO_FEW_RESOURCES, .. }) => {
                 if let Some(returned) = correcting.returned {
                     returned.clear();
                 }
-                self.correct_beside(Others::Wait, run, measurement, found_by, correcting).await
+                self.correct_beside(Others::Wait, run, &mut correcting).await
             }
             done => done,
         }
@@ -237,18 +231,16 @@ impl Session {
         &mut self,
         others: Others,
         run: &Run,
-        measurement: &Measurement,
-        found_by: &FoundBy<'_>,
         correcting: &mut Correcting<'_>,
     ) -> SqlResult<Changed> {
         let catalog = self.server.catalog.clone();
+        let Correcting { measurement, plan, may_repeat, .. } = *correcting;
         let begun = async { catalog.begin_correction(measurement, others).await.map_err(unstaged) };
         let mut correction = run.running.unless_stopped(begun).await?;
         let execution = run.over(correction.snapshot().await?);
-        let planning = Planning::Needed(ToPlan { plan: found_by.plan, is_optimized: true });
+        let planning = Planning::Needed(ToPlan { plan, is_optimized: true });
         let mut chunks = Chunks::of(self.stream(run, execution, planning, Arc::default()).await?, run, false);
-        let mut seen =
-            found_by.may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
+        let mut seen = may_repeat.then(|| Seen { points: HashSet::new(), held: run.memory().hold() });
         while let Some(mut rows) = whole(&chunks.next().await?)? {
             if let Some(seen) = &mut seen {
                 rows = seen.first_ones(&rows)?;

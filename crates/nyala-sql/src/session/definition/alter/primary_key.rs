@@ -16,13 +16,12 @@ use crate::target::Place;
 use crate::transaction::{committed, of_commit};
 use crate::uncommitted_tables::UncommittedTables;
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::BooleanBuffer;
 use datafusion::sql::sqlparser::ast::PrimaryKeyConstraint;
+use nyala_core::TableSchema;
 use nyala_core::arrays::value_at;
 use nyala_core::store::{
     CellColumn, Feature, Operation, RowSelection, ScanRequest, Stage, Upsert, WriteBatch, WriteMode,
 };
-use nyala_core::{ColumnId, TableSchema};
 use nyala_db::relations::{
     Body, Definition, Key, Relation, RelationChange, TableDefinition, UncommittedRelations,
 };
@@ -141,13 +140,9 @@ impl Session {
 
 impl Copying<'_> {
     fn operation(&self, rows: &[ArrayRef]) -> Operation {
-        let cells = |(id, values): (ColumnId, &ArrayRef)| {
-            let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
-            let null_cells: Option<BooleanBuffer> = nulls.map(|nulls| !nulls.inner());
-            CellColumn { column: id, values: values.clone(), null_cells }
-        };
-        let ids = self.to.columns.iter().map(|column| column.id);
-        let mut columns: Vec<CellColumn> = ids.zip(rows).map(cells).collect();
+        let cells = self.to.columns.iter().zip(rows);
+        let cells = cells.map(|(column, values)| CellColumn::whole(column.id, values.clone()));
+        let mut columns: Vec<CellColumn> = cells.collect();
         columns.sort_by_key(|cells| cells.column);
         // Of a key that is there twice the second row is left out, and said.
         Operation::Upsert(Upsert { table: self.to.table, mode: WriteMode::InsertIgnore, columns })

@@ -13,7 +13,6 @@ use crate::session::{Run, Session};
 use crate::statement::Statement;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, new_null_array};
-use arrow_buffer::BooleanBuffer;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionState;
 use datafusion::physical_expr::PhysicalExpr;
@@ -198,12 +197,8 @@ impl Pass {
     fn operation(&self, rows: &[ArrayRef]) -> Operation {
         let key = self.new.key_positions().expect("all columns are there");
         let written = key.into_iter().chain(self.computed.iter().map(|own| own.position));
-        let cells = |position: usize| {
-            let values = rows[position].clone();
-            let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
-            let null_cells: Option<BooleanBuffer> = nulls.map(|nulls| !nulls.inner());
-            CellColumn { column: self.new.columns[position].id, values, null_cells }
-        };
+        let cells =
+            |position: usize| CellColumn::whole(self.new.columns[position].id, rows[position].clone());
         let mut columns: Vec<CellColumn> = written.map(cells).collect();
         columns.sort_by_key(|cells| cells.column);
         Operation::Upsert(Upsert { table: self.table.table, mode: WriteMode::Update, columns })
