@@ -72,7 +72,7 @@ pub(super) fn compare_outcomes<T: PartialEq>(
 }
 
 /// Compares a scan of both stores. `request` names the subject's table.
-pub(super) async fn compare_scan(
+pub async fn compare_scan(
     subject: &dyn Snapshot,
     model: &dyn Snapshot,
     model_table: TableId,
@@ -119,7 +119,7 @@ fn describe(states: PartialAggregates, request: &AggregateRequest) -> Vec<String
 }
 
 /// Compares an aggregate of both stores. `request` names the subject's table.
-pub(super) async fn compare_aggregate(
+pub async fn compare_aggregate(
     subject: &dyn Snapshot,
     model: &dyn Snapshot,
     model_table: TableId,

@@ -20,7 +20,7 @@ mod request;
 mod stages;
 mod step;
 
-pub use compare::{compare_snapshots, compare_stores};
+pub use compare::{compare_aggregate, compare_scan, compare_snapshots, compare_stores};
 pub use generate::Generator;
 pub use step::{Outcome, Step};
 
@@ -30,7 +30,7 @@ use crate::error::{ErrorKind, Result};
 use crate::ids::{Sequence, TableId};
 use around::Changes;
 use async_trait::async_trait;
-use compare::{compare_aggregate, compare_bounds, compare_partitions, compare_scan, compare_sliding};
+use compare::{compare_bounds, compare_partitions, compare_sliding};
 use following::Followers;
 use hints::{compare_parts, compare_prefiltered};
 use stages::Stages;

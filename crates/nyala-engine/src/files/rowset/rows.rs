@@ -35,6 +35,20 @@ impl RowsetCursor {
         Ok(start..end.max(start))
     }
 
+    /// Where the rows at these ascending times are in a part's group: one row for each, or none.
+    pub(crate) fn places_of(&mut self, part: &Part, times_ns: &[i64]) -> Result<Vec<Range<u32>>> {
+        let loaded = self.time_block(part)?;
+        let edges: Vec<i64> = times_ns.iter().flat_map(|time| [*time, time.saturating_add(1)]).collect();
+        let mut bounds = Vec::with_capacity(edges.len());
+        let found = loaded.integers().and_then(|block| {
+            block.lower_bounds(part.rows.clone(), &edges, &mut bounds)?;
+            let rise = bounds.is_sorted() && bounds.len() == edges.len();
+            if rise { Ok(()) } else { Err(BlockError("times are not in order")) }
+        });
+        found.map_err(|error| self.rowset.corrupt_block(loaded.place, error))?;
+        Ok(bounds.chunks_exact(2).map(|bound| bound[0]..bound[1]).collect())
+    }
+
     /// The first and last time of a part.
     pub(crate) fn time_ends(&mut self, part: &Part) -> Result<(i64, i64)> {
         let loaded = self.time_block(part)?;

@@ -16,10 +16,10 @@ use std::ops::Range;
 #[derive(Default)]
 pub(super) struct EncodedScratch {
     edges: Vec<i64>,
-    bounds: Vec<u32>,
-    dense: Vec<u32>,
-    extremes: Vec<(i64, i64)>,
-    floats: Vec<f64>,
+    pub(super) bounds: Vec<u32>,
+    pub(super) dense: Vec<u32>,
+    pub(super) extremes: Vec<(i64, i64)>,
+    pub(super) floats: Vec<f64>,
     matches: Bitmap,
     known: VecDeque<KnownBounds>,
 }
@@ -36,19 +36,19 @@ struct KnownBounds {
 }
 
 /// A part's rows in windows.
-struct PartWindows<'a> {
-    first: usize,
+pub(super) struct PartWindows<'a> {
+    pub(super) first: usize,
     /// Window `first + i` has the group's rows from `bounds[i]` to `bounds[i + 1]`.
-    bounds: &'a [u32],
-    group_rows: u32,
+    pub(super) bounds: &'a [u32],
+    pub(super) group_rows: u32,
 }
 
 impl PartWindows<'_> {
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.bounds.len() - 1
     }
 
-    fn rows(&self) -> Range<u32> {
+    pub(super) fn rows(&self) -> Range<u32> {
         self.bounds[0]..self.bounds[self.count()]
     }
 
@@ -59,11 +59,11 @@ impl PartWindows<'_> {
 }
 
 /// Rows from bound to bound.
-fn widths(bounds: &[u32]) -> impl Iterator<Item = u64> + '_ {
+pub(super) fn widths(bounds: &[u32]) -> impl Iterator<Item = u64> + '_ {
     bounds.windows(2).map(|pair| u64::from(pair[1] - pair[0]))
 }
 
-type BlockResult<T> = std::result::Result<T, BlockError>;
+pub(super) type BlockResult<T> = std::result::Result<T, BlockError>;
 
 impl Accumulator<'_> {
     /// Adds the rows of a part in a range of times that lies in the windows.
@@ -84,6 +84,16 @@ impl Accumulator<'_> {
         added
     }
 
+    /// The windows of a range of times that lies in them.
+    pub(super) fn windows_in(&self, inside: TimeRange) -> Range<usize> {
+        let windows = &self.request.windows;
+        let index = |time_ns| windows.index_of(time_ns).expect("the range lies in the windows");
+        match windows.count() {
+            1 => 0..1,
+            _ => index(inside.start_ns)..index(inside.end_ns - 1) + 1,
+        }
+    }
+
     fn add_windows(
         &mut self,
         cursor: &mut RowsetCursor,
@@ -92,13 +102,9 @@ impl Accumulator<'_> {
         bounds: &mut Vec<u32>,
         scratch: &mut EncodedScratch,
     ) -> Result<()> {
-        let windows = &self.request.windows;
-        let index = |time_ns| windows.index_of(time_ns).expect("the range lies in the windows");
-        let (first, last) = match windows.count() {
-            1 => (0, 0),
-            _ => (index(inside.start_ns), index(inside.end_ns - 1)),
-        };
-        if self.prunes && self.is_beaten(cursor, part, first..last + 1)? {
+        let those = self.windows_in(inside);
+        let first = those.start;
+        if self.prunes && self.is_beaten(cursor, part, those.clone())? {
             return Ok(());
         }
         // With many series, the next one is prefetched while one is read.
@@ -106,36 +112,9 @@ impl Accumulator<'_> {
         if !cursor.reads_ahead() {
             cursor.prefetch_blocks(part, cells.clone())?;
         }
-        bounds.clear();
-        if first == last && inside.covers(part.time()) {
-            bounds.extend([part.rows.start, part.rows.end]);
-        } else {
-            let times = cursor.time_block(part)?;
-            let same = |known: &&KnownBounds| {
-                (&known.rows, known.inside) == (&part.rows, inside) && known.times.is_same(&times)
-            };
-            if let Some(known) = scratch.known.iter().find(same) {
-                bounds.extend_from_slice(&known.bounds);
-            } else {
-                scratch.edges.clear();
-                scratch.edges.push(inside.start_ns);
-                windows.push_starts(first + 1..last + 1, &mut scratch.edges);
-                scratch.edges.push(inside.end_ns);
-                let found = times.integers().and_then(|times| {
-                    times.lower_bounds(part.rows.clone(), &scratch.edges, bounds)?;
-                    let rise = bounds.is_sorted() && bounds.len() == scratch.edges.len();
-                    if rise { Ok(()) } else { Err(BlockError("times are not in order")) }
-                });
-                found.map_err(|error| cursor.rowset.corrupt_block(times.place, error))?;
-                let last = if scratch.known.len() < KNOWN_MAX { None } else { scratch.known.pop_back() };
-                let mut known = last.map_or(Vec::new(), |last| last.bounds);
-                known.clone_from(bounds);
-                let known = KnownBounds { times, rows: part.rows.clone(), inside, bounds: known };
-                scratch.known.push_front(known);
-            }
-            if bounds.first() == bounds.last() {
-                return Ok(());
-            }
+        self.find_bounds(cursor, part, inside, those, (bounds, scratch))?;
+        if bounds.first() == bounds.last() {
+            return Ok(());
         }
         let windows = PartWindows { first, bounds, group_rows: cursor.group_rows(part)? };
         if !cursor.reads_ahead() {
@@ -169,9 +148,54 @@ impl Accumulator<'_> {
         Ok(())
     }
 
+    /// Sets `bounds` to where windows begin and end among the rows of a part that are in a range of times.
+    pub(super) fn find_bounds(
+        &self,
+        cursor: &mut RowsetCursor,
+        part: &Part,
+        inside: TimeRange,
+        those: Range<usize>,
+        (bounds, scratch): (&mut Vec<u32>, &mut EncodedScratch),
+    ) -> Result<()> {
+        bounds.clear();
+        if those.len() == 1 && inside.covers(part.time()) {
+            bounds.extend([part.rows.start, part.rows.end]);
+        } else {
+            let times = cursor.time_block(part)?;
+            let same = |known: &&KnownBounds| {
+                (&known.rows, known.inside) == (&part.rows, inside) && known.times.is_same(&times)
+            };
+            if let Some(known) = scratch.known.iter().find(same) {
+                bounds.extend_from_slice(&known.bounds);
+            } else {
+                scratch.edges.clear();
+                scratch.edges.push(inside.start_ns);
+                self.request.windows.push_starts(those.start + 1..those.end, &mut scratch.edges);
+                scratch.edges.push(inside.end_ns);
+                let found = times.integers().and_then(|times| {
+                    times.lower_bounds(part.rows.clone(), &scratch.edges, bounds)?;
+                    let rise = bounds.is_sorted() && bounds.len() == scratch.edges.len();
+                    if rise { Ok(()) } else { Err(BlockError("times are not in order")) }
+                });
+                found.map_err(|error| cursor.rowset.corrupt_block(times.place, error))?;
+                let last = if scratch.known.len() < KNOWN_MAX { None } else { scratch.known.pop_back() };
+                let mut known = last.map_or(Vec::new(), |last| last.bounds);
+                known.clone_from(bounds);
+                let known = KnownBounds { times, rows: part.rows.clone(), inside, bounds: known };
+                scratch.known.push_front(known);
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the index says that no value of a part's group can replace an extreme in some windows. Few of many
     /// series hold extremes, and the others need not be read.
-    fn is_beaten(&self, cursor: &mut RowsetCursor, part: &Part, windows: Range<usize>) -> Result<bool> {
+    pub(super) fn is_beaten(
+        &self,
+        cursor: &mut RowsetCursor,
+        part: &Part,
+        windows: Range<usize>,
+    ) -> Result<bool> {
         for (measure, source) in self.sources.iter().enumerate() {
             let MeasureSource::Cell(position, column_type) = *source else { return Ok(false) };
             let Some(found) = self.weakest_extreme(measure, windows.clone()) else { return Ok(false) };
@@ -208,7 +232,7 @@ impl Accumulator<'_> {
         Ok(())
     }
 
-    fn add_encoded_column(
+    pub(super) fn add_encoded_column(
         &mut self,
         cursor: &mut RowsetCursor,
         part: &Part,
@@ -434,7 +458,7 @@ impl Accumulator<'_> {
     }
 }
 
-fn is_integer(column_type: ColumnType) -> bool {
+pub(super) fn is_integer(column_type: ColumnType) -> bool {
     matches!(column_type, ColumnType::Int64 | ColumnType::UInt64)
 }
 

@@ -8,6 +8,7 @@
 mod accumulator;
 mod encoded;
 mod last_rows;
+mod overlaid;
 mod parallel;
 mod rows;
 
@@ -132,6 +133,9 @@ async fn aggregate_series(
                         let cursor = &mut reader.cursors[cursor];
                         accumulator.add_encoded(cursor, &part, time, &mut scratch)?;
                     }
+                    Segment::Overlaid { cursor, part, time }
+                        if request.predicates.is_empty()
+                            && accumulator.add_overlaid(reader, (cursor, &part, time), &mut scratch)? => {}
                     segment => {
                         let mut batch = reader.read(*series, segment)?;
                         let keep = test(&spec, batch.rows(), &batch.columns, |key| {

@@ -43,7 +43,13 @@ impl Accumulator<'_> {
     }
 
     /// Adds times or series ids, which every row has.
-    fn add_keys(&mut self, measure: usize, source: MeasureSource, windows: &WindowRows, times: &[i64]) {
+    pub(super) fn add_keys(
+        &mut self,
+        measure: usize,
+        source: MeasureSource,
+        windows: &WindowRows,
+        times: &[i64],
+    ) {
         if self.function(measure) == AggregateFunction::Count {
             for (index, pair) in windows.bounds.windows(2).enumerate() {
                 self.add_count(measure, windows.first + index, u64::from(pair[1] - pair[0]));

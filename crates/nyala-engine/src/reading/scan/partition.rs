@@ -1,5 +1,6 @@
 //! Reads one partition of a series-keyed table, series by series: memtables and rowsets appear as one source.
 
+pub(crate) mod overlapping;
 mod split;
 
 use crate::files::rowset::Rowset;
@@ -17,10 +18,6 @@ use nyala_core::{Result, SeriesId, TimeRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// About how many rows are merged at once: a step of a scan holds them in memory.
-const MERGE_ROWS: u64 = 16_384;
-/// The same for strings, in bytes.
-const MERGE_BYTES: u64 = 32 << 20;
 /// The most bytes of strings of one column in a group of a rowset, unless one string alone is longer.
 const PART_BYTES: u64 = crate::files::rowset::writer::GROUP_STRING_BYTES_MAX as u64;
 /// About how many bytes of strings of a memtable are read at once.
@@ -62,6 +59,8 @@ pub(crate) enum Segment {
     Unresolved { memtable: usize, rows: UnresolvedRows },
     /// The row of a memtable at a time, which no other source has.
     Newest { memtable: usize, time_ns: i64 },
+    /// Rows of one rowset with few newer ones above them, which add to them or hide them.
+    Overlaid { cursor: usize, part: Part, time: TimeRange },
     /// Rows of several sources.
     Merged(TimeRange),
 }
@@ -397,92 +396,17 @@ impl PartitionReader {
         Ok(true)
     }
 
-    /// Looks up the exact time bounds of parts that only have those of their group, where groups seem to overlap.
-    fn sharpen(&mut self, items: &mut [Bounded]) -> Result<()> {
-        for index in 0..items.len() {
-            let (first_ns, last_ns) = (items[index].first_ns, items[index].last_ns);
-            let overlaps = |other: &Bounded| other.first_ns <= last_ns && first_ns <= other.last_ns;
-            let alone = items.iter().enumerate().all(|(at, other)| at == index || !overlaps(other));
-            let item = &mut items[index];
-            if alone || item.exact {
-                continue;
-            }
-            if let Item::Part { cursor, part } = &mut item.item {
-                let times = self.cursors[*cursor].time_ends(part)?;
-                (item.first_ns, item.last_ns, item.exact) = (times.0, times.1, true);
-                (part.min_time_ns, part.max_time_ns) = times;
-            }
-        }
-        Ok(())
-    }
-
     fn single(&mut self, series: SeriesId, time: TimeRange, cursor: usize, part: Part) -> Result<Segment> {
-        let touched = !self.tombstones.is_empty() && !self.hidden(cursor, series, part.time()).is_empty()
-            || self.cursors[cursor].has_markers(&part)?;
-        Ok(match touched {
+        Ok(match self.is_touched(series, cursor, &part)? {
             true => Segment::Merged(time.intersect(part.time())),
             false => Segment::Single { cursor, part, time },
         })
     }
 
-    /// Cuts overlapping rows where one of their sources begins or ends: times that only one source has need no merging.
-    /// What is merged is cut so that a step holds a bounded number of rows.
-    fn add_overlapping(
-        &mut self,
-        series: SeriesId,
-        time: TimeRange,
-        items: &[Bounded],
-        segments: &mut VecDeque<Segment>,
-    ) -> Result<()> {
-        let ends = items.iter().flat_map(|item| [item.first_ns, item.last_ns.saturating_add(1)]);
-        let mut cuts: Vec<i64> = ends.map(|cut_ns| cut_ns.clamp(time.start_ns, time.end_ns)).collect();
-        cuts.sort_unstable();
-        cuts.dedup();
-        // The range being merged that is not a segment yet, and about how many rows and string bytes end in it.
-        let mut merged: Option<(TimeRange, u64, u64)> = None;
-        for cut in cuts.windows(2) {
-            let range = TimeRange::new(cut[0], cut[1]);
-            let mut sources = items.iter().filter(|item| item.first_ns <= cut[0] && cut[0] <= item.last_ns);
-            let (first, second) = (sources.next(), sources.next());
-            let (Some(item), None) = (first, second) else {
-                if first.is_some() {
-                    let ended = items.iter().filter(|item| item.last_ns < cut[1] && cut[0] <= item.last_ns);
-                    let (rows, bytes) =
-                        ended.fold((0, 0), |(rows, bytes), item| (rows + item.rows, bytes + item.bytes));
-                    merged = match merged {
-                        Some((before, gathered, strings))
-                            if gathered < MERGE_ROWS / 2 && strings < MERGE_BYTES / 2 =>
-                        {
-                            let range = TimeRange::new(before.start_ns, range.end_ns);
-                            Some((range, gathered + rows, strings + bytes))
-                        }
-                        full => {
-                            segments.extend(full.map(|(range, ..)| Segment::Merged(range)));
-                            Some((range, rows, bytes))
-                        }
-                    };
-                }
-                continue;
-            };
-            segments.extend(merged.take().map(|(range, ..)| Segment::Merged(range)));
-            segments.push_back(match &item.item {
-                Item::Rows(batch) => {
-                    let row = |time_ns| batch.keys.partition_point(|key| *key < time_ns);
-                    let mut inside = RowBatch::empty(&self.projection.kinds);
-                    inside.append(batch, row(range.start_ns)..row(range.end_ns));
-                    Segment::Rows(inside)
-                }
-                Item::Unresolved { memtable, rows } => {
-                    let row = |time_ns| rows.times().partition_point(|key| *key < time_ns);
-                    let rows = rows.part(row(range.start_ns)..row(range.end_ns));
-                    Segment::Unresolved { memtable: *memtable, rows }
-                }
-                Item::Part { cursor, part } => self.single(series, range, *cursor, part.clone())?,
-                Item::Taken => unreachable!("items are taken once"),
-            });
-        }
-        segments.extend(merged.map(|(range, ..)| Segment::Merged(range)));
-        Ok(())
+    /// Whether tombstones hide rows of a part, or its rows hide others.
+    fn is_touched(&mut self, series: SeriesId, cursor: usize, part: &Part) -> Result<bool> {
+        let hidden = !self.tombstones.is_empty() && !self.hidden(cursor, series, part.time()).is_empty();
+        Ok(hidden || self.cursors[cursor].has_markers(part)?)
     }
 
     /// The time ranges that backward reads of a few rows visit, newest first. Each has one more source than the one
@@ -513,8 +437,8 @@ impl PartitionReader {
 
     /// The rows of a segment, without hidden or duplicate rows.
     pub(crate) fn read(&mut self, series: SeriesId, segment: Segment) -> Result<RowBatch<Vec<i64>>> {
-        if let Segment::Merged(time) = segment {
-            return self.merged(series, time, Deletes::Drop);
+        if let Segment::Merged(time) | Segment::Overlaid { time, .. } = segment {
+            return self.merged(series, time, 0, Deletes::Drop);
         }
         let batch = self.read_with_deletes(series, segment)?;
         Ok(merge::finish(batch, &self.projection.kinds))
@@ -544,15 +468,33 @@ impl PartitionReader {
                 let read = |rows: &SeriesMemtable| rows.read(series, at, &self.projection, &visibility);
                 Ok(rows.map_or_else(|| RowBatch::empty(&self.projection.kinds), read))
             }
-            Segment::Merged(time) => self.merged(series, time, Deletes::Keep),
+            Segment::Merged(time) | Segment::Overlaid { time, .. } => {
+                self.merged(series, time, 0, Deletes::Keep)
+            }
         }
     }
 
-    /// The rows of all sources in a range of times, merged.
-    fn merged(&mut self, series: SeriesId, time: TimeRange, deletes: Deletes) -> Result<RowBatch<Vec<i64>>> {
+    /// What sources that are newer than a rowset have in a range of times, with deletes.
+    pub(crate) fn newer(
+        &mut self,
+        series: SeriesId,
+        cursor: usize,
+        time: TimeRange,
+    ) -> Result<RowBatch<Vec<i64>>> {
+        self.merged(series, time, cursor + 1, Deletes::Keep)
+    }
+
+    /// The rows of sources in a range of times, merged: of the rowsets from the `oldest` cursor on, and of memtables.
+    fn merged(
+        &mut self,
+        series: SeriesId,
+        time: TimeRange,
+        oldest: usize,
+        deletes: Deletes,
+    ) -> Result<RowBatch<Vec<i64>>> {
         let mut batches = Vec::new();
         let mut parts = Vec::new();
-        for cursor in 0..self.cursors.len() {
+        for cursor in oldest..self.cursors.len() {
             let hidden = self.hidden(cursor, series, time);
             let reader = &mut self.cursors[cursor];
             reader.parts(series, time, &mut parts)?;

@@ -1,5 +1,6 @@
 //! Scans of series-keyed tables in key order: series ascending, times up or down.
 
+mod block_filter;
 mod last_rows;
 
 use super::BATCH_ROWS;
@@ -7,21 +8,19 @@ use super::filter::{test, test_empty};
 use super::partition::{Newest, PartitionReader, Segment};
 use super::scan_buffer::{BATCH_BYTES, ScanBuffer};
 use super::scan_spec::ScanSpec;
-use crate::files::rowset::gather::BlockTest;
-use crate::files::rowset::series::{Part, RowsetCursor, WholeGroups};
+use crate::files::rowset::series::{Part, WholeGroups};
 use crate::memory::version::{PartitionVersion, TableVersion};
 use crate::rows::column_buffer::{Column, VALUE};
 use crate::rows::key::SeriesKeys;
 use crate::rows::merge::{RowBatch, keep_rows};
 use crate::rows::tombstone::Tombstone;
 use async_trait::async_trait;
+use block_filter::BlockFilter;
 use last_rows::LastRowRun;
-use nyala_column::Bitmap;
 use nyala_core::memory::{Charge, MemoryBudget};
 use nyala_core::store::{Batch, Direction, RowStream, SeriesRun, SeriesSet};
 use nyala_core::{Result, SeriesId, TimeRange, before_long_work};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A validated request of a series-keyed table.
@@ -96,14 +95,6 @@ pub(crate) struct SeriesScan {
     spare: (Vec<TimeRange>, VecDeque<Segment>),
 }
 
-/// Predicates that encoded blocks evaluate, with buffers for the results.
-struct BlockFilter {
-    tests: Vec<(usize, BlockTest)>,
-    bits: Bitmap,
-    next: Bitmap,
-    rows: Vec<u32>,
-}
-
 /// A partition whose reader is made when it is needed.
 pub(crate) enum PartitionSlot {
     Closed(Arc<PartitionVersion>),
@@ -158,8 +149,6 @@ impl SeriesScan {
         };
         let rows_left = request.limit.unwrap_or(usize::MAX);
         let tests = request.spec.block_tests().filter(|tests| !tests.is_empty());
-        let filter =
-            |tests| BlockFilter { tests, bits: Bitmap::new(), next: Bitmap::new(), rows: Vec::new() };
         Self {
             request,
             partitions,
@@ -168,7 +157,7 @@ impl SeriesScan {
             rows_left,
             has_gaps: false,
             waiting: None,
-            tests: tests.map(filter),
+            tests: tests.map(BlockFilter::new),
             held: None,
             spare: Default::default(),
         }
@@ -439,6 +428,9 @@ impl SeriesScan {
     ) -> Result<RowBatch<Vec<i64>>> {
         let spec = self.request.spec.clone();
         let backward = self.request.direction == Direction::Backward;
+        if let Some(batch) = self.read_overlaid(partition, series, &segment)? {
+            return Ok(if backward { reversed(&batch) } else { batch });
+        }
         let reader = self.reader(partition)?;
         let kinds = spec.projection.kinds.clone();
         let batch = match reader.rows_of_one(&segment) {
@@ -469,21 +461,27 @@ impl SeriesScan {
                 }
                 filtered(&spec, RowBatch { keys, markers: None, columns }, keep)
             }
-            None => {
-                let batch = reader.read(series, segment)?;
-                let keep =
-                    test(&spec, batch.rows(), &batch.columns, |key| key_column(key, series, &batch.keys));
-                filtered(&spec, batch, keep)
-            }
+            None => tested(&spec, series, reader.read(series, segment)?),
         };
-        if !backward {
-            return Ok(batch);
-        }
-        Ok(RowBatch {
-            keys: batch.keys.iter().rev().copied().collect(),
-            markers: None,
-            columns: batch.columns.iter().map(Column::reversed).collect(),
-        })
+        Ok(if backward { reversed(&batch) } else { batch })
+    }
+
+    /// The rows of a part with few newer ones above it that satisfy the request, if blocks can evaluate its predicates.
+    fn read_overlaid(
+        &mut self,
+        partition: usize,
+        series: SeriesId,
+        segment: &Segment,
+    ) -> Result<Option<RowBatch<Vec<i64>>>> {
+        let Segment::Overlaid { cursor, part, time } = segment else { return Ok(None) };
+        // Taken out because the reader borrows the scan.
+        let Some(mut filter) = self.tests.take() else { return Ok(None) };
+        let spec = self.request.spec.clone();
+        let found = self
+            .reader(partition)
+            .and_then(|reader| filter.read_overlaid(reader, series, (*cursor, part, *time), &spec));
+        self.tests = Some(filter);
+        found
     }
 
     /// Gathers the next rows, until there are `rows_max` of them, or `bytes_max` bytes, about.
@@ -512,35 +510,19 @@ impl SeriesScan {
     }
 }
 
-impl BlockFilter {
-    /// Appends the rows that satisfy all predicates. False, and nothing is appended, if a block cannot evaluate one.
-    fn append(
-        &mut self,
-        cursor: &mut RowsetCursor,
-        part: &Part,
-        rows: Range<u32>,
-        batch: &mut RowBatch<Vec<i64>>,
-    ) -> Result<bool> {
-        if cursor.reads_whole(part)? {
-            return Ok(false);
-        }
-        for (number, (column, test)) in self.tests.iter().enumerate() {
-            let bits = if number == 0 { &mut self.bits } else { &mut self.next };
-            bits.clear();
-            if !cursor.compare(part, *column, rows.clone(), *test, bits)? {
-                return Ok(false);
-            }
-            if number > 0 {
-                self.bits.and(&self.next);
-            }
-        }
-        self.rows.clear();
-        self.rows.extend(self.bits.ones().map(|row| rows.start + row as u32));
-        if !self.rows.is_empty() {
-            cursor.append_rows(part, &self.rows, batch)?;
-        }
-        Ok(true)
+/// The rows in the opposite order.
+fn reversed(batch: &RowBatch<Vec<i64>>) -> RowBatch<Vec<i64>> {
+    RowBatch {
+        keys: batch.keys.iter().rev().copied().collect(),
+        markers: None,
+        columns: batch.columns.iter().map(Column::reversed).collect(),
     }
+}
+
+/// Those rows of a series that satisfy the request.
+fn tested(spec: &ScanSpec, series: SeriesId, batch: RowBatch<Vec<i64>>) -> RowBatch<Vec<i64>> {
+    let keep = test(spec, batch.rows(), &batch.columns, |key| key_column(key, series, &batch.keys));
+    filtered(spec, batch, keep)
 }
 
 fn filtered(
