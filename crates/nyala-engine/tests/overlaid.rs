@@ -28,7 +28,7 @@ const FIRST: u32 = 2;
 fn create(store: &dyn Store) -> Result<TableId> {
     block_on(async {
         let table = store.create_table(TableSchema::measurement("cpu", 1_000_000)).await?;
-        let fields = TYPES.iter().map(|kind| Alteration::add_column(&format!("{kind:?}"), *kind));
+        let fields = TYPES.iter().map(|kind| Alteration::add_column(format!("{kind:?}"), *kind));
         store.alter_table(table, fields.collect()).await?;
         Ok(table)
     })
@@ -180,7 +180,6 @@ fn changed_rows_count_as_they_are_now() -> Result<()> {
                 Operation::DeleteKeys { mode, keys, .. } => {
                     Operation::DeleteKeys { table: model_table, mode, keys }
                 }
-                other => other,
             };
             block_on(engine.write(WriteBatch { operations: vec![operation] }))?;
             block_on(model.write(WriteBatch { operations: vec![model_operation] }))?;

@@ -14,8 +14,30 @@ pub(crate) fn too_long(function: &str) -> DataFusionError {
     SqlError::new(SqlState::LIMIT_EXCEEDED, words).into()
 }
 
-/// The values of a function. NULL for any argument is NULL if the function is strict.
+/// The values of a function whose value depends on its arguments alone. NULL for any argument is NULL if the function is
+/// strict.
 pub(crate) fn computed(
+    name: &str,
+    arguments: &ScalarFunctionArgs,
+    is_strict: bool,
+    compute: &dyn Fn(&[ScalarValue]) -> Result<ScalarValue>,
+) -> Result<ColumnarValue> {
+    let is_constant = arguments.args.iter().all(|own| matches!(own, ColumnarValue::Scalar(_)));
+    computed_as(is_constant, name, arguments, is_strict, compute)
+}
+
+/// The same for a function that is computed for each row, whatever its arguments are.
+pub(crate) fn computed_each(
+    name: &str,
+    arguments: &ScalarFunctionArgs,
+    is_strict: bool,
+    compute: &dyn Fn(&[ScalarValue]) -> Result<ScalarValue>,
+) -> Result<ColumnarValue> {
+    computed_as(false, name, arguments, is_strict, compute)
+}
+
+fn computed_as(
+    is_constant: bool,
     name: &str,
     arguments: &ScalarFunctionArgs,
     is_strict: bool,
@@ -29,7 +51,6 @@ pub(crate) fn computed(
         let value = compute(&values)?;
         if value.is_null() { ScalarValue::try_from(data_type) } else { Ok(value) }
     };
-    let is_constant = arguments.args.iter().all(|own| matches!(own, ColumnarValue::Scalar(_)));
     let row = |row: usize| -> Result<ScalarValue> {
         let value = |own: &ColumnarValue| match own {
             ColumnarValue::Scalar(own) => Ok(own.clone()),

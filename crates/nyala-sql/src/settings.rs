@@ -30,7 +30,7 @@ enum Accepts {
 }
 
 /// The settings, their values at first, and what they accept.
-const KNOWN: [(&str, &str, Accepts); 30] = [
+const KNOWN: [(&str, &str, Accepts); 31] = [
     ("application_name", "", Accepts::Any),
     ("bytea_output", "hex", Accepts::One(&["hex"])),
     // There are no functions to check.
@@ -64,6 +64,7 @@ const KNOWN: [(&str, &str, Accepts); 30] = [
     ("server_version_num", "150018", Accepts::One(&[])),
     ("standard_conforming_strings", "on", Accepts::One(&["on", "true", "1"])),
     ("statement_timeout", "0", Accepts::Duration),
+    ("synchronize_seqscans", "off", Accepts::One(&["off"])),
     ("TimeZone", "UTC", Accepts::Zone),
     ("transaction_isolation", "repeatable read", Accepts::One(&["repeatable read", "read committed"])),
     ("xmloption", "content", Accepts::One(&["content"])),

@@ -13,7 +13,9 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::latest_on;
 use crate::merge_nothing;
 use crate::numbers;
+use crate::overriding;
 use crate::prepare_statement::{PrepareStatement, begins_prepare};
+use crate::sequence_statement::{SequenceStatement, begins_sequence_statement, in_order};
 use crate::shape::Shape;
 use crate::target::folded;
 use crate::undo::{self, Undo};
@@ -27,7 +29,8 @@ use std::sync::Arc;
 /// The longest text of a request, bytes.
 pub const TEXT_MAX_BYTES: usize = 16 << 20;
 /// Words that may begin a statement that the parser does not know, or knows otherwise.
-const UNKNOWN: [&str; 7] = ["copy", "alter", "declare", "fetch", "move", "close", "prepare"];
+const UNKNOWN: [&str; 9] =
+    ["copy", "alter", "declare", "fetch", "move", "close", "prepare", "sequence", "overriding"];
 /// How deeply expressions and queries may be nested.
 const DEPTH_MAX: usize = 100;
 
@@ -54,6 +57,18 @@ pub struct Statement {
     pub(crate) cursor: Option<Arc<OfCursor>>,
     /// The PREPARE that it is; `ast` says nothing then.
     pub(crate) prepare: Option<Arc<OfPrepare>>,
+    /// What it does with a sequence; `ast` says nothing then.
+    pub(crate) sequence: Option<Arc<OfSequence>>,
+    /// Whether it is an INSERT that may name values for columns that are always generated.
+    pub(crate) is_overriding: bool,
+}
+
+/// A statement about a sequence.
+#[derive(Debug)]
+pub(crate) struct OfSequence {
+    pub(crate) written: SequenceStatement,
+    /// Its text.
+    text: String,
 }
 
 /// A COPY, and the statement whose rows it copies.
@@ -109,6 +124,7 @@ impl Statement {
         let is_repaired = tokens.iter().any(is_distinct);
         let tokens = current_of::rewritten(latest_on::rewritten(asof_join::rewritten(tokens)));
         let tokens = create_as_execute::rewritten(tokens);
+        let tokens = if tokens.iter().any(is_identity) { in_order(tokens) } else { tokens };
         let mut parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens))).map_err(placed)?;
         if is_repaired {
             parsed.iter_mut().for_each(Parsed::repair_distinct);
@@ -143,6 +159,9 @@ impl Statement {
         if let Some(prepare) = &self.prepare {
             return prepare.text.clone();
         }
+        if let Some(sequence) = &self.sequence {
+            return sequence.text.clone();
+        }
         if let Some(undo) = Undo::of(&self.ast) {
             return undo.to_string();
         }
@@ -156,6 +175,9 @@ impl Statement {
         }
         if matches!(*self.ast, ast::Statement::CreateTable(_)) {
             return create_as_execute::shown(&text);
+        }
+        if self.is_overriding {
+            return overriding::shown(&text);
         }
         match (self.is_upsert, &self.as_of) {
             (true, _) => text.replacen("INSERT", "UPSERT", 1),
@@ -175,6 +197,8 @@ struct Parsed {
     copy: Option<ParsedCopy>,
     cursor: Option<ParsedCursor>,
     prepare: Option<ParsedPrepare>,
+    sequence: Option<OfSequence>,
+    is_overriding: bool,
 }
 
 /// A COPY, and the statement whose rows it copies.
@@ -199,7 +223,12 @@ struct ParsedPrepare {
 
 impl Parsed {
     fn is_more_than_its_tree(&self) -> bool {
-        self.as_of.is_some() || self.copy.is_some() || self.cursor.is_some() || self.prepare.is_some()
+        self.as_of.is_some()
+            || self.copy.is_some()
+            || self.cursor.is_some()
+            || self.prepare.is_some()
+            || self.sequence.is_some()
+            || self.is_overriding
     }
 
     fn repair_distinct(&mut self) {
@@ -216,7 +245,8 @@ impl Parsed {
     }
 
     fn statement(self, text: &Arc<str>, shape: Option<Arc<Shape>>) -> Statement {
-        let Self { ast, is_upsert, is_dry_run, is_view, as_of, copy, cursor, prepare } = self;
+        let Self { ast, is_upsert, is_dry_run, is_view, is_overriding, .. } = self;
+        let Self { as_of, copy, cursor, prepare, sequence, .. } = self;
         let copy = copy.map(|ParsedCopy { written, query }| {
             Arc::new(Copy { written, query: query.map(|query| query.statement(text, None)) })
         });
@@ -228,14 +258,42 @@ impl Parsed {
             let statement = prepare.statement.statement(text, None);
             Arc::new(OfPrepare { written: prepare.written, statement, text: prepare.text })
         });
-        let (ast, as_of) = (Arc::new(ast), as_of.map(Arc::new));
-        let text = text.clone();
-        Statement { ast, text, is_upsert, is_dry_run, is_view, as_of, shape, copy, cursor, prepare }
+        let (ast, as_of, sequence) = (Arc::new(ast), as_of.map(Arc::new), sequence.map(Arc::new));
+        Statement {
+            ast,
+            text: text.clone(),
+            is_upsert,
+            is_dry_run,
+            is_view,
+            as_of,
+            shape,
+            copy,
+            cursor,
+            prepare,
+            sequence,
+            is_overriding,
+        }
     }
 
     fn plain(ast: ast::Statement) -> Self {
-        let (as_of, copy, cursor, prepare) = (None, None, None, None);
-        Self { ast, is_upsert: false, is_dry_run: false, is_view: false, as_of, copy, cursor, prepare }
+        Self {
+            ast,
+            is_upsert: false,
+            is_dry_run: false,
+            is_view: false,
+            as_of: None,
+            copy: None,
+            cursor: None,
+            prepare: None,
+            sequence: None,
+            is_overriding: false,
+        }
+    }
+
+    fn of_sequence(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
+        let written = SequenceStatement::parse(part)?;
+        let sequence = Some(OfSequence { written, text: text_of(part) });
+        Ok(Self { sequence, ..Self::plain(nothing()) })
     }
 
     fn of_copy(part: &[TokenWithSpan]) -> Result<Self, ParserError> {
@@ -331,7 +389,12 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
             statements.push(Parsed::of_prepare(part)?);
             continue;
         }
+        if begins_sequence_statement(part) {
+            statements.push(Parsed::of_sequence(part)?);
+            continue;
+        }
         let mut part = part.to_vec();
+        let is_overriding = overriding::taken(&mut part)?;
         undo::rewrite(&mut part)?;
         let is_dry_run = dry_run::taken(&mut part)?;
         let first = part.iter_mut().find(|token| !matches!(token.token, Token::Whitespace(_)));
@@ -347,7 +410,8 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
         let mut parser = parser().with_tokens_with_locations(part);
         for ast in parser.parse_statements()? {
             let as_of = as_of.clone();
-            statements.push(Parsed { is_upsert, is_dry_run, is_view, as_of, ..Parsed::plain(ast) });
+            let plain = Parsed::plain(ast);
+            statements.push(Parsed { is_upsert, is_dry_run, is_view, is_overriding, as_of, ..plain });
         }
     }
     Ok(statements)
@@ -368,6 +432,10 @@ fn renames_view(tokens: &mut [TokenWithSpan]) -> bool {
 
 fn is_distinct(token: &TokenWithSpan) -> bool {
     matches!(&token.token, Token::Word(word) if word.keyword == Keyword::DISTINCT)
+}
+
+fn is_identity(token: &TokenWithSpan) -> bool {
+    latest_on::is_word(token, "identity")
 }
 
 fn is_upsert(token: &TokenWithSpan) -> bool {

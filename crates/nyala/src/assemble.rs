@@ -317,6 +317,11 @@ impl Running {
         self.inputs.stop(left());
         self.lead_kept.abort();
         self.work.block_on(self.lead.leave());
+        if let Some(databases) = self.context.databases.get()
+            && let Err(error) = self.work.block_on(databases.catalog.relations().give_numbers_back())
+        {
+            tracing::warn!(%error, "numbers of sequences that nobody was given are left out");
+        }
         self.work.shutdown_timeout(left());
         self.storage.stop()
     }

@@ -47,11 +47,11 @@ impl Catalog {
         }
     }
 
-    /// Creates a view, or replaces one by another if `replace`.
+    /// Creates a view or a sequence, or replaces a view by another if `replace`.
     ///
     /// # Errors
     /// Conflict if there is a relation of this name that is not replaced. Missing if there is no such database.
-    pub async fn create_relation_view(
+    pub async fn create_relation(
         &self,
         database: &str,
         name: &str,

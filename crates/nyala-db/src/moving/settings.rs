@@ -12,7 +12,7 @@ use crate::catalog::{
     split_name_key, tag_set_range,
 };
 use crate::records::{Records, record_schema, table_named};
-use crate::relations::{Body, Definition, RELATIONS_TABLE, read_key};
+use crate::relations::{Body, Definition, RELATIONS_TABLE, SequenceState, read_key};
 use crate::users::USERS_TABLE;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -35,7 +35,8 @@ pub(super) async fn move_records(
     skipped: &BTreeSet<(String, String)>,
 ) -> Result<()> {
     let as_it_is = |_: &[u8], value: &[u8]| Ok(Some(value.to_vec()));
-    let relation = |key: &[u8], value: &[u8]| relation_in_target(key, value, ids, skipped);
+    let counters = crate::sequences::counters(catalog.store(), snapshot).await?;
+    let relation = |key: &[u8], value: &[u8]| relation_in_target(key, value, ids, skipped, &counters);
     let versioned: [(&str, &ToTarget<'_>); 3] =
         [(DATABASES_TABLE, &as_it_is), (USERS_TABLE, &as_it_is), (RELATIONS_TABLE, &relation)];
     for (name, to_target) in versioned {
@@ -47,12 +48,13 @@ pub(super) async fn move_records(
 /// What becomes of a record; `None`: it stays behind.
 type ToTarget<'a> = dyn Fn(&[u8], &[u8]) -> Result<Option<Vec<u8>>> + Sync + 'a;
 
-/// A record of a relation names the table of its rows.
+/// A record of a relation names the table of its rows. Where a sequence is becomes where it begins.
 fn relation_in_target(
     key: &[u8],
     value: &[u8],
     ids: &Ids,
     skipped: &BTreeSet<(String, String)>,
+    counters: &BTreeMap<u64, SequenceState>,
 ) -> Result<Option<Vec<u8>>> {
     let (database, name) = read_key(key)?;
     let shown = format!("{database}.{name}");
@@ -66,6 +68,11 @@ fn relation_in_target(
             Error::new(ErrorKind::Corrupt, format!("the rows of {shown} are missing: its table is not there"))
         })?;
         table.dropped.clear();
+    }
+    if let Body::Sequence(sequence) = &mut definition.body
+        && let Some(state) = counters.get(&sequence.id)
+    {
+        sequence.beginning = *state;
     }
     Ok(Some(serde_json::to_vec(&definition).expect("definitions are plain data")))
 }

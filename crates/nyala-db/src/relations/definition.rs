@@ -1,4 +1,4 @@
-//! What a relation is: a table of rows under a primary key, or a view.
+//! What a relation is: a table of rows under a primary key, a view, or a sequence of numbers.
 //!
 //! The store knows the columns and the key of a table. A definition adds what the store does not know: the names, the types
 //! as they were declared, defaults, checks and comments. A column of the store that the definition does not list is not
@@ -33,7 +33,7 @@ pub struct Definition {
     /// What somebody wrote about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// A table or a view.
+    /// A table, a view or a sequence.
     #[serde(flatten)]
     pub body: Body,
 }
@@ -51,7 +51,7 @@ impl Definition {
     }
 }
 
-/// A table or a view.
+/// A table, a view or a sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Body {
@@ -59,6 +59,8 @@ pub enum Body {
     Table(TableDefinition),
     /// A view.
     View(ViewDefinition),
+    /// A sequence of numbers.
+    Sequence(SequenceDefinition),
 }
 
 /// A table.
@@ -128,6 +130,29 @@ pub struct ColumnDefinition {
     /// What somebody wrote about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// The sequence that belongs to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<OwnedSequence>,
+}
+
+/// A sequence that belongs to a column: it is dropped with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedSequence {
+    /// Its name, in the database of the table.
+    pub name: String,
+    /// If it is the identity of the column: whether rows may name a value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+}
+
+/// Whether rows may name a value for a column that gets its numbers from a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Identity {
+    /// They may not, unless they say that they override it.
+    Always,
+    /// They may.
+    ByDefault,
 }
 
 /// A condition that every row satisfies: it is not false.
@@ -149,6 +174,39 @@ pub struct ViewDefinition {
     pub columns: Vec<String>,
     /// The database that names in the query belong to.
     pub database: String,
+}
+
+/// A sequence of numbers, each of which is given once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceDefinition {
+    /// The number of its counter: another one when it is restarted, so that a restart is a change of the definition.
+    pub id: u64,
+    /// Where that counter begins.
+    pub beginning: SequenceState,
+    /// The type of its numbers: one of whole numbers.
+    #[serde(rename = "type")]
+    pub declared_type: DeclaredType,
+    /// Where it begins, and begins again when it is restarted.
+    pub start: i64,
+    /// From one number to the next; not zero.
+    pub increment: i64,
+    /// The least number.
+    pub minimum: i64,
+    /// The greatest number.
+    pub maximum: i64,
+    /// How many numbers a session is said to take together.
+    pub cache: i64,
+    /// Whether it begins again at the other bound when it has come to one.
+    pub cycles: bool,
+}
+
+/// Where a sequence is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceState {
+    /// The last number that was given, or the first one that will be.
+    pub last: i64,
+    /// Whether it was given.
+    pub is_called: bool,
 }
 
 /// A type as it is declared.
@@ -195,7 +253,7 @@ impl Relation {
     pub fn table(&self) -> Option<&TableDefinition> {
         match &self.definition.body {
             Body::Table(table) => Some(table),
-            Body::View(_) => None,
+            Body::View(_) | Body::Sequence(_) => None,
         }
     }
 
@@ -203,7 +261,15 @@ impl Relation {
     pub fn view(&self) -> Option<&ViewDefinition> {
         match &self.definition.body {
             Body::View(view) => Some(view),
-            Body::Table(_) => None,
+            Body::Table(_) | Body::Sequence(_) => None,
+        }
+    }
+
+    /// It as a sequence.
+    pub fn sequence(&self) -> Option<&SequenceDefinition> {
+        match &self.definition.body {
+            Body::Sequence(sequence) => Some(sequence),
+            Body::Table(_) | Body::View(_) => None,
         }
     }
 }

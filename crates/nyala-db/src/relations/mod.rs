@@ -1,4 +1,4 @@
-//! Relations: the tables and views that users of SQL declare in a database.
+//! Relations: the tables, views and sequences that users of SQL declare in a database.
 //!
 //! A relation has a record under (database, zero byte, name), which is JSON ([`Definition`]). The record decides what there
 //! is: a table of the store that no record names is not shown, and is dropped at the next start. So a table appears and
@@ -16,12 +16,13 @@ mod uncommitted;
 pub use change::RelationChange;
 pub(crate) use change::existing;
 pub use definition::{
-    Body, Check, ColumnDefinition, DeclaredType, Definition, DroppedColumn, Key, Relation, TableDefinition,
-    ViewDefinition,
+    Body, Check, ColumnDefinition, DeclaredType, Definition, DroppedColumn, Identity, Key, OwnedSequence,
+    Relation, SequenceDefinition, SequenceState, TableDefinition, ViewDefinition,
 };
 pub use uncommitted::{SeenRelations, UncommittedRelations};
 
 use crate::records::VersionedRecords;
+use crate::sequences::Sequences;
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result, TableId};
 use parking_lot::RwLock;
@@ -51,6 +52,7 @@ pub struct Relations {
     /// Grows with every change.
     version: AtomicU64,
     row_ids: RowIds,
+    sequences: Sequences,
     /// Locked while records are changed or read, so that what is known here never falls back.
     changing: tokio::sync::Mutex<()>,
 }
@@ -71,6 +73,7 @@ impl Relations {
             state: RwLock::default(),
             version: AtomicU64::new(1),
             row_ids: RowIds::default(),
+            sequences: Sequences::new(store.clone()),
             changing: tokio::sync::Mutex::default(),
         };
         match relations.read_all().await {
@@ -83,6 +86,7 @@ impl Relations {
         if relations.damage.is_none() && !store.capabilities().is_shared {
             relations.drop_orphans().await?;
             relations.drop_orphan_columns().await?;
+            relations.drop_orphan_counters().await?;
         }
         Ok(relations)
     }
@@ -109,6 +113,27 @@ impl Relations {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
             dropped => dropped,
         }
+    }
+
+    /// Forgets the counters of sequences that were dropped or restarted.
+    async fn drop_orphan_counters(&self) -> Result<()> {
+        let known = self.all().iter().filter_map(|own| Some(own.sequence()?.id)).collect();
+        match self.sequences.forget_others(&known).await {
+            // A store of the past cannot be changed.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+            forgotten => forgotten,
+        }
+    }
+
+    /// The numbers of sequences.
+    pub fn sequences(&self) -> &Sequences {
+        &self.sequences
+    }
+
+    /// Gives back the numbers that were reserved and not given: the server is about to stop.
+    pub async fn give_numbers_back(&self) -> Result<()> {
+        let all = self.all();
+        self.sequences.give_back(all.iter().filter_map(|own| own.sequence())).await
     }
 
     /// Why they cannot be read, if they cannot.

@@ -4,6 +4,7 @@
 //! A name without a schema is looked for in `pg_catalog`, in `public`, then in the default policy: a table was declared on purpose,
 //! while a measurement appears when somebody writes a point. A user sees the databases that they may read, and no others.
 
+mod sequence;
 pub(crate) mod view;
 
 use crate::awaited::{Awaited, at_once};
@@ -27,6 +28,7 @@ use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{Body, Relation, RelationChange, SeenRelations, UncommittedRelations};
 use nyala_db::users::{Principal, Privilege};
+use sequence::SequenceTable;
 use std::fmt;
 use std::sync::Arc;
 use view::view_table;
@@ -152,8 +154,10 @@ impl DatabaseNames {
         Box::pin(async move {
             let table = match &relation.definition.body {
                 Body::Table(table) => {
-                    Arc::new(RelationTable::of(self.catalog.clone(), &relation, table, with_hidden))
+                    let table = RelationTable::of(self.catalog.clone(), &relation, table, with_hidden);
+                    Arc::new(table) as Arc<dyn TableProvider>
                 }
+                Body::Sequence(sequence) => Arc::new(SequenceTable::of(self.catalog.clone(), sequence)),
                 Body::View(_) if self.depth >= VIEW_DEPTH_MAX => {
                     let words = format!("view \"{}\" stands on itself, or on too many others", relation.name);
                     return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words).into());

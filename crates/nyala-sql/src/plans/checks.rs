@@ -1,6 +1,7 @@
 //! What a plan does, besides giving rows.
 
 use crate::error::SqlResult;
+use crate::system_catalog::is_function_of_session;
 use crate::walk::{Walk, WalkPlan};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
@@ -14,7 +15,8 @@ pub(crate) fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
         node.apply_expressions(|expression| {
             expression.each(&mut |inner| {
                 if let Expr::ScalarFunction(call) = inner {
-                    found |= call.func.signature().volatility == Volatility::Stable;
+                    found |= call.func.signature().volatility == Volatility::Stable
+                        || is_function_of_session(call.func.name());
                 }
                 Ok(TreeNodeRecursion::Continue)
             })

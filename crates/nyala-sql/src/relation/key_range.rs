@@ -148,6 +148,7 @@ mod tests {
             nullable: false,
             default: None,
             comment: None,
+            sequence: None,
         };
         TableColumns::all(&TableDefinition {
             table: nyala_core::TableId(1),

@@ -7,9 +7,10 @@ use super::output;
 use super::shown_as;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, parsed, parsed_for_plan, planned};
+use crate::number_source::{NumberSource, sequence_of_column};
 use crate::relation::literal::{datum, is_literal};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::Schema;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionState;
@@ -17,7 +18,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use nyala_core::Value;
 use nyala_core::arrays::value_at;
 use nyala_core::store::Capabilities;
-use nyala_db::relations::TableDefinition;
+use nyala_db::relations::{Relation, TableDefinition};
 use std::sync::Arc;
 
 /// The most bytes of a value that a message shows.
@@ -32,18 +33,29 @@ pub(crate) struct Rules {
     checks: Vec<(String, Arc<dyn PhysicalExpr>)>,
     around: Surroundings,
     capabilities: Capabilities,
+    numbers: Option<NumberSource>,
 }
 
 enum DefaultValue {
     Constant(Option<Value>),
     /// It is computed for each row.
     Computed(Arc<dyn PhysicalExpr>),
+    /// It is the next number of a sequence.
+    Number(Arc<Relation>),
+}
+
+/// Where rows of a table get the numbers of its sequences.
+pub(crate) struct Numbering<'a> {
+    pub(crate) source: NumberSource,
+    /// The database of the table.
+    pub(crate) database: &'a str,
 }
 
 /// Whether rules of a table need plans of expressions.
 pub(crate) fn need_plans(table: &TableDefinition) -> bool {
     let is_computed = |text: &String| parsed(text).map_or(true, |expression| !is_literal(&expression));
-    !table.checks.is_empty() || table.columns.iter().filter_map(|own| own.default.as_ref()).any(is_computed)
+    let computed = table.columns.iter().filter(|own| sequence_of_column(own).is_none());
+    !table.checks.is_empty() || computed.filter_map(|own| own.default.as_ref()).any(is_computed)
 }
 
 impl Rules {
@@ -55,10 +67,18 @@ impl Rules {
         state: Option<&SessionState>,
         around: Surroundings,
         capabilities: Capabilities,
+        numbering: Option<Numbering<'_>>,
     ) -> SqlResult<Self> {
         let no_state = || SqlError::new(SqlState::INTERNAL, "an expression is planned without a planner");
         let mut defaults = Vec::with_capacity(columns.columns.len());
         for own in &table.columns {
+            if let Some(sequence) = sequence_of_column(own) {
+                defaults.push(match &numbering {
+                    Some(own) => DefaultValue::Number(own.source.find(own.database, &sequence)?),
+                    None => DefaultValue::Constant(None),
+                });
+                continue;
+            }
             let Some(text) = &own.default else {
                 defaults.push(DefaultValue::Constant(None));
                 continue;
@@ -88,7 +108,8 @@ impl Rules {
         }
         // The hidden key gets its numbers elsewhere.
         defaults.resize_with(columns.columns.len(), || DefaultValue::Constant(None));
-        Ok(Self { table: name.to_owned(), columns, defaults, checks, around, capabilities })
+        let (table, numbers) = (name.to_owned(), numbering.map(|own| own.source));
+        Ok(Self { table, columns, defaults, checks, around, capabilities, numbers })
     }
 
     /// The columns that they are about.
@@ -106,11 +127,32 @@ impl Rules {
         !matches!(self.defaults[position], DefaultValue::Constant(None))
     }
 
+    /// Waits until new rows can be given numbers of sequences, as far as that is known.
+    pub(crate) async fn reserve_numbers(&self, is_wanted: impl Fn(usize) -> bool) -> SqlResult<()> {
+        for (position, default) in self.defaults.iter().enumerate() {
+            if let (DefaultValue::Number(sequence), Some(source)) = (default, &self.numbers)
+                && is_wanted(position)
+            {
+                source.prepare(sequence).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// What new rows get for a column that they do not name.
     pub(crate) fn default(&self, position: usize, rows: usize) -> SqlResult<ArrayRef> {
         let column = self.columns.columns[position];
         match &self.defaults[position] {
             DefaultValue::Constant(value) => of_values(column.declared_type, &vec![value.clone(); rows]),
+            DefaultValue::Number(sequence) => {
+                let source = self
+                    .numbers
+                    .as_ref()
+                    .ok_or_else(|| SqlError::new(SqlState::INTERNAL, "a sequence without a source"))?;
+                let numbers = (0..rows).map(|_| source.next(sequence)).collect::<SqlResult<Vec<i64>>>()?;
+                let numbers: ArrayRef = Arc::new(Int64Array::from(numbers));
+                assigned(&numbers, false, self.columns.name(position), column.declared_type, &self.around)
+            }
             DefaultValue::Computed(expression) => {
                 let options = RecordBatchOptions::new().with_row_count(Some(rows));
                 let none = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options);
@@ -124,7 +166,7 @@ impl Rules {
     pub(crate) fn constant(&self, position: usize) -> Option<&Option<Value>> {
         match &self.defaults[position] {
             DefaultValue::Constant(value) => Some(value),
-            DefaultValue::Computed(_) => None,
+            DefaultValue::Computed(_) | DefaultValue::Number(_) => None,
         }
     }
 

@@ -93,6 +93,9 @@ impl Session {
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
             Command::Begin { is_read_only } => {
+                if is_read_only {
+                    self.state = None;
+                }
                 match &mut self.transaction {
                     // What a series has changed before belongs to the transaction.
                     Some(transaction) => transaction.is_of_series = false,
@@ -103,6 +106,7 @@ impl Session {
             Command::SetTransaction { is_read_only } => {
                 if let (Some(transaction), Some(is_read_only)) = (&mut self.transaction, is_read_only) {
                     transaction.is_read_only = is_read_only;
+                    self.state = None;
                 }
                 "SET"
             }
@@ -171,8 +175,11 @@ impl Session {
     }
 
     /// The transaction, which ends now: what it has defined is not seen any more unless it is committed.
-    fn end_transaction(&mut self) -> Option<Transaction> {
+    pub(super) fn end_transaction(&mut self) -> Option<Transaction> {
         let ended = self.transaction.take()?;
+        if ended.is_read_only {
+            self.state = None;
+        }
         if !ended.relations.is_empty() {
             self.note_definitions();
         }

@@ -35,6 +35,7 @@ use crate::contained::contained;
 use crate::copy::CopyForm;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::DatabaseNames;
+use crate::number_source::{GivenNumbers, NumberSource};
 use crate::plans::check_only_reads;
 use crate::relation::input::Surroundings;
 use crate::rows::Rows;
@@ -82,6 +83,8 @@ pub struct Session {
     definitions: u64,
     /// Cursors and prepared statements.
     kept: Arc<KeptByName>,
+    /// The numbers of sequences that it was given.
+    given_numbers: Arc<GivenNumbers>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
@@ -144,6 +147,7 @@ impl Session {
             client: None,
             user,
             number: 0,
+            given_numbers: Arc::default(),
             database,
             settings,
             transaction: None,
@@ -239,6 +243,10 @@ impl Session {
         }
         if let Some(own) = statement.prepare.clone() {
             return Ok(self.prepare_prepare(statement, &own));
+        }
+        if statement.sequence.is_some() {
+            let prepared = Prepared::of_definition(statement);
+            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
         }
         if let Some(execute) = Box::pin(self.prepare_execute(&statement)).await? {
             return Ok(execute);
@@ -500,6 +508,8 @@ impl Session {
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
             uncommitted: self.uncommitted(),
+            numbers: self.number_source(),
+            is_read_only: self.transaction.as_ref().is_some_and(|own| own.is_read_only),
             user: self.user.clone(),
             database: self.database.clone(),
             settings: self.settings.all().map(|(name, value)| (name, value.to_owned())).collect(),
@@ -510,6 +520,12 @@ impl Session {
                 Box::new(move || kept.upgrade().map(|own| own.listed()).unwrap_or_default())
             },
         }
+    }
+
+    /// Where its statements take numbers of sequences from.
+    pub(crate) fn number_source(&self) -> NumberSource {
+        let catalog = self.server.catalog.clone();
+        NumberSource { catalog, uncommitted: self.uncommitted(), given: self.given_numbers.clone() }
     }
 
     /// Says what the client calls itself, and which number its session has.

@@ -114,6 +114,7 @@ impl Session {
             transaction: None,
             definitions: self.definitions,
             kept: self.kept.clone(),
+            given_numbers: self.given_numbers.clone(),
             state: None,
             running: self.running.clone(),
         }

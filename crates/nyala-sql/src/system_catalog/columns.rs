@@ -3,7 +3,7 @@
 use super::builtin_type::{of_declared, of_field};
 use super::objects::{Object, ObjectKind, key_positions};
 use datafusion::catalog::CatalogProviderList;
-use nyala_db::relations::{ColumnDefinition, DeclaredType};
+use nyala_db::relations::{ColumnDefinition, DeclaredType, Identity};
 use std::sync::Arc;
 
 /// A column.
@@ -16,11 +16,13 @@ pub(crate) struct Column {
     pub(crate) is_not_null: bool,
     /// What a new row gets, as it is written in SQL.
     pub(crate) default: Option<String>,
+    /// How it is an identity.
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Column {
     fn new(name: &str, (type_oid, modifier): (u32, i32)) -> Self {
-        Self { name: name.to_owned(), type_oid, modifier, is_not_null: false, default: None }
+        Self { name: name.to_owned(), type_oid, modifier, is_not_null: false, default: None, identity: None }
     }
 
     fn of_definition(own: &ColumnDefinition) -> Self {
@@ -36,7 +38,9 @@ impl Column {
             _ => "",
         };
         let default = own.default.clone().map(|default| if is_text { default + cast } else { default });
-        Self { is_not_null: !own.nullable, default, ..Self::new(&own.name, of_declared(own.declared_type)) }
+        let identity = own.sequence.as_ref().and_then(|own| own.identity);
+        let of = Self::new(&own.name, of_declared(own.declared_type));
+        Self { is_not_null: !own.nullable, default, identity, ..of }
     }
 }
 
@@ -71,7 +75,7 @@ pub(crate) async fn columns_of(
             columns.iter_mut().for_each(|column| column.is_not_null = false);
             columns
         }
-        ObjectKind::Measurement => planned(object, database, names).await,
+        ObjectKind::Measurement | ObjectKind::Sequence(_) => planned(object, database, names).await,
     }
 }
 

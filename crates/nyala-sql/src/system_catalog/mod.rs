@@ -22,6 +22,7 @@ mod viewer;
 
 pub use builtin_function::function_name;
 pub(crate) use builtin_type::shown_type;
+pub(crate) use functions::{is_function_of_session, parts_of as name_parts};
 pub(crate) use keyword::is_reserved;
 pub(crate) use objects::quoted;
 pub(crate) use schema::SystemSchema;

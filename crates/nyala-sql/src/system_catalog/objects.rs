@@ -5,7 +5,7 @@ use super::oid::DATABASE_OWNER;
 use super::oid::{INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA, PUBLIC_SCHEMA, Taken};
 use super::system_table::{self, INFORMATION_SCHEMA, PG_CATALOG, SystemTable};
 use super::viewer::Viewer;
-use nyala_db::relations::{Key, Relation, TableDefinition};
+use nyala_db::relations::{Body, Key, Relation, TableDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -49,6 +49,7 @@ pub(crate) enum ObjectKind {
     System(&'static SystemTable),
     Table(Arc<Relation>),
     View(Arc<Relation>),
+    Sequence(Arc<Relation>),
     Measurement,
     /// The key of a table, whose number comes first.
     Key(u32, Arc<Relation>),
@@ -98,14 +99,15 @@ impl Objects {
         let relations = viewer.uncommitted.above(viewer.catalog.relations()).of(database);
         for relation in &relations {
             let oid = taken.take("relation", &[database, &relation.name]);
-            match relation.table() {
-                Some(table) => {
-                    all.add(oid, PUBLIC_SCHEMA, PUBLIC, &relation.name, ObjectKind::Table(relation.clone()));
-                    all.add_constraints(&mut taken, database, oid, relation, table);
-                }
-                None => {
-                    all.add(oid, PUBLIC_SCHEMA, PUBLIC, &relation.name, ObjectKind::View(relation.clone()))
-                }
+            let own = relation.clone();
+            let kind = match &relation.definition.body {
+                Body::Table(_) => ObjectKind::Table(own),
+                Body::View(_) => ObjectKind::View(own),
+                Body::Sequence(_) => ObjectKind::Sequence(own),
+            };
+            all.add(oid, PUBLIC_SCHEMA, PUBLIC, &relation.name, kind);
+            if let Some(table) = relation.table() {
+                all.add_constraints(&mut taken, database, oid, relation, table);
             }
         }
         for policy in &known.policies {
@@ -212,7 +214,10 @@ impl Object {
     /// The relation that it is, or whose key it is.
     pub(crate) fn relation(&self) -> Option<&Arc<Relation>> {
         match &self.kind {
-            ObjectKind::Table(own) | ObjectKind::View(own) | ObjectKind::Key(_, own) => Some(own),
+            ObjectKind::Table(own)
+            | ObjectKind::View(own)
+            | ObjectKind::Sequence(own)
+            | ObjectKind::Key(_, own) => Some(own),
             ObjectKind::System(_) | ObjectKind::Measurement => None,
         }
     }
@@ -223,6 +228,7 @@ impl Object {
             ObjectKind::System(table) if table.is_view => "v",
             ObjectKind::System(_) | ObjectKind::Table(_) | ObjectKind::Measurement => "r",
             ObjectKind::View(_) => "v",
+            ObjectKind::Sequence(_) => "S",
             ObjectKind::Key(..) => "i",
         }
     }

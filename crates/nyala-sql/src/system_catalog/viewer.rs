@@ -1,6 +1,7 @@
 //! Who looks at the catalogue, from where: the same for all statements of a session.
 
 use super::oid::{self, DATABASE_OWNER, DATABASE_OWNER_NAME, OWNER};
+use crate::number_source::NumberSource;
 use arrow_schema::DataType;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::UncommittedRelations;
@@ -20,6 +21,10 @@ pub(crate) struct Viewer {
     pub(crate) principal: Principal,
     /// What the transaction has defined.
     pub(crate) uncommitted: Arc<UncommittedRelations>,
+    /// Where numbers of sequences come from.
+    pub(crate) numbers: NumberSource,
+    /// Whether the transaction may not write.
+    pub(crate) is_read_only: bool,
     /// The name that the client gave.
     pub(crate) user: String,
     /// The database of the session.

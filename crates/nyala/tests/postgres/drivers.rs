@@ -51,6 +51,15 @@ fn sqlalchemy_and_pandas_find_tables() {
 }
 
 #[test]
+fn models_of_sqlalchemy_number_themselves() {
+    let Some(python) = find("SQLAlchemy", "NYALA_PYTHON", "python3", &["-c", "import psycopg, sqlalchemy"])
+    else {
+        return;
+    };
+    compare(Command::new(python).arg(programs().join("sqlalchemy_models.py")), "models.txt");
+}
+
+#[test]
 fn pgjdbc_finds_tables() {
     let jars = std::env::var("NYALA_PGJDBC").unwrap_or_default();
     let is_there = std::fs::read_dir(&jars).is_ok_and(|mut jars| jars.next().is_some());

@@ -89,6 +89,13 @@ fn tables_get_keys_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "primary_keys", &[]);
 }
 
+/// Statements of `testdata/postgres/sequences.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn sequences_number_rows_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "sequences", &[]);
+}
+
 /// Statements of `testdata/postgres/prepare.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn statements_are_kept_by_name_as_in_postgresql() {

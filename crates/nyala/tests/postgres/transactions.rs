@@ -178,3 +178,39 @@ fn a_table_gets_its_key_while_rows_are_written() {
     fails(&mut other, "BEGIN; ALTER TABLE u ADD PRIMARY KEY (a)", "0A000");
     drop(server);
 }
+
+/// No number is given twice, whoever takes it and however the server ends; one that is stopped leaves no gap.
+#[test]
+fn no_number_of_a_sequence_is_given_twice() {
+    const ROWS: usize = 60;
+    let (kept, mut server) = Kept::new();
+    let address = kept.address;
+    does(&mut Raw::open(address), &["CREATE TABLE t (id serial PRIMARY KEY, written text)"]);
+    for round in 0..3 {
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(move || {
+                    let mut raw = Raw::open(address);
+                    for _ in 0..ROWS {
+                        does(&mut raw, &["INSERT INTO t (written) VALUES ('now')"]);
+                    }
+                });
+            }
+        });
+        let counted = query(&mut Raw::open(address), "SELECT 'rows: ' || count(DISTINCT id) || '.' FROM t");
+        assert!(counted.contains(&format!("rows: {}.", 3 * ROWS * (round + 1))), "{counted}");
+        // What was reserved and not given is lost.
+        if round < 2 {
+            server.kill();
+            server = kept.start();
+        }
+    }
+    assert!(server.stop().success());
+    let server = kept.start();
+    let mut raw = Raw::open(address);
+    does(&mut raw, &["INSERT INTO t (written) VALUES ('last')"]);
+    let last =
+        "SELECT 'gap: ' || max(id) - lag(max(id)) OVER (ORDER BY written DESC) FROM t GROUP BY written";
+    assert!(query(&mut raw, last).contains("gap: 1"), "{}", query(&mut raw, last));
+    drop(server);
+}

@@ -14,7 +14,7 @@ use crate::copy::{COPY_WAIT_MAX, CopiedRows, CopyContext, CopyForm, CopyKind, Co
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::data_type;
 use crate::relation::input::Surroundings;
-use crate::relation::rules::{Rules, need_plans};
+use crate::relation::rules::{Numbering, Rules, need_plans};
 use crate::session::definition::table_of;
 use crate::session::{Run, Session};
 use crate::statement::Statement;
@@ -112,7 +112,7 @@ impl Session {
         is_in_transaction: bool,
         around: Surroundings,
     ) -> SqlResult<RowsIn> {
-        let catalog = self.server.catalog.clone();
+        let (catalog, source) = (self.server.catalog.clone(), self.number_source());
         let CopiedTable { relation, columns, named } = table;
         let definition = table_of(relation)?;
         let state = match need_plans(definition) {
@@ -125,7 +125,9 @@ impl Session {
             false => None,
         };
         let capabilities = catalog.store().capabilities();
-        let rules = Rules::of(&relation.name, definition, columns.clone(), state, around, capabilities)?;
+        let numbering = Some(Numbering { source, database: &relation.database });
+        let rules =
+            Rules::of(&relation.name, definition, columns.clone(), state, around, capabilities, numbering)?;
         let insert = Insert { named: named.clone(), source: Source::Defaults, conflict: Conflict::Fail };
         let (relation, sink) = (relation.clone(), Some(sink));
         Ok(RowsIn { catalog, relation, insert, rules, sink, is_in_transaction, written: 0 })

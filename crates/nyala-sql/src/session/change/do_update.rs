@@ -39,6 +39,12 @@ pub(super) fn assignments(
     let mut all: Vec<(usize, ast::Expr)> = Vec::new();
     for (name, value) in assigned_names(written)? {
         let position = preparing.column(&name)?;
+        if preparing.is_always_generated(position) && !is_default(value) {
+            let message = format!("column \"{name}\" can only be updated to DEFAULT");
+            return Err(
+                SqlError::new(SqlState::GENERATED_ALWAYS, message).with_detail(always_generated(&name))
+            );
+        }
         let value = match is_default(value) {
             true => preparing.default(position)?,
             false => value.clone(),
@@ -49,6 +55,11 @@ pub(super) fn assignments(
         all.push((position, value));
     }
     Ok(all)
+}
+
+/// Says that a column is always generated.
+pub(super) fn always_generated(column: &str) -> String {
+    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
 }
 
 /// The names of columns that SET assigns to, with their expressions.

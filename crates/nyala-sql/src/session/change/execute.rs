@@ -6,7 +6,7 @@ use super::work::{Chunks, Work};
 use super::{Change, ChangeKind, ChangePlan, preparing};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::relation::rules::{Rules, need_plans};
+use crate::relation::rules::{Numbering, Rules, need_plans};
 use crate::rows::Rows;
 use crate::session::Outcome;
 use crate::session::definition::table_of;
@@ -269,7 +269,7 @@ impl Session {
         run: Run,
         sink: &mut Sink,
     ) -> SqlResult<Outcome> {
-        let catalog = self.server.catalog.clone();
+        let (catalog, source) = (self.server.catalog.clone(), self.number_source());
         let table = table_of(&change.relation)?;
         let around = self.surroundings();
         let capabilities = catalog.store().capabilities();
@@ -283,7 +283,8 @@ impl Session {
             false => None,
         };
         let (name, columns) = (&*change.relation.name, change.columns.clone());
-        let rules = Rules::of(name, table, columns, state, around, capabilities)?;
+        let numbering = Some(Numbering { source, database: &change.relation.database });
+        let rules = Rules::of(name, table, columns, state, around, capabilities, numbering)?;
         let returning = match (&change.returning, state) {
             (Some(returning), Some(state)) => Some(returning.compiled(state, values, run.memory().hold())?),
             _ => None,

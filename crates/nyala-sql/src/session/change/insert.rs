@@ -90,6 +90,9 @@ pub(super) async fn prepare(
         }
         Some(query) => source(preparing, written.with, query, &mut named, is_explicit).await?,
     };
+    if !written.is_overriding {
+        check_generated(preparing, insert, &named)?;
+    }
     let conflict = match &insert.on {
         Some(on) if written.is_upsert => {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("UPSERT has no{on}")));
@@ -122,6 +125,25 @@ pub(super) async fn prepare(
         Some(other) => return Err(SqlError::unsupported(other.to_string().trim())),
     };
     Ok(Insert { named, source, conflict })
+}
+
+/// Fails if rows name values for a column that is always generated.
+fn check_generated(preparing: &Preparing<'_>, insert: &ast::Insert, named: &[usize]) -> SqlResult<()> {
+    let rows = match insert.source.as_ref().map(|query| &*query.body) {
+        Some(SetExpr::Values(values)) => Some(&values.rows),
+        _ => None,
+    };
+    for (place, position) in named.iter().enumerate() {
+        let is_given = rows.is_none_or(|rows| rows.iter().any(|cells| !is_default(&cells[place])));
+        if is_given && preparing.is_always_generated(*position) {
+            let name = preparing.columns.name(*position);
+            let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+            return Err(SqlError::new(SqlState::GENERATED_ALWAYS, message)
+                .with_detail(do_update::always_generated(name))
+                .with_hint("Use OVERRIDING SYSTEM VALUE to override."));
+        }
+    }
+    Ok(())
 }
 
 /// Fails if rows have more columns than the table, or fewer than the statement names.

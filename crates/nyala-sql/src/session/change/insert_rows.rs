@@ -32,6 +32,7 @@ impl Work<'_> {
             Some(SetExpr::Values(values)) => values,
             _ => return Err(SqlError::new(SqlState::INTERNAL, "the statement has no VALUES")),
         };
+        self.rules.reserve_numbers(|position| insert.named.contains(&position)).await?;
         let mut cells = Vec::with_capacity(insert.named.len());
         for (place, position) in insert.named.iter().enumerate() {
             cells.push(self.literal_column(place, *position, values)?);
@@ -101,6 +102,7 @@ impl Work<'_> {
         cells: Vec<ArrayRef>,
         count: usize,
     ) -> SqlResult<()> {
+        self.rules.reserve_numbers(|position| !insert.named.contains(&position)).await?;
         let rows = self.completed(&insert.named, cells, count)?;
         self.rules.check(&rows)?;
         let mode = match &insert.conflict {

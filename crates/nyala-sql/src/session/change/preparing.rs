@@ -2,6 +2,7 @@
 
 use super::parameters::ParameterTypes;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::number_source::{default_of, sequence_of_column};
 use crate::relation::columns::TableColumns;
 use crate::session::Session;
 use crate::session::definition::table_of;
@@ -13,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use nyala_db::relations::Identity;
 use nyala_db::relations::Relation;
 use nyala_db::users::Privilege;
 use std::sync::Arc;
@@ -23,6 +25,8 @@ pub(in crate::session) struct Written<'a> {
     pub(super) with: Option<&'a With>,
     pub(super) statement: &'a ast::Statement,
     pub(super) is_upsert: bool,
+    /// Whether it may name values for columns that are always generated.
+    pub(super) is_overriding: bool,
 }
 
 /// What the parts of a statement are planned with.
@@ -56,7 +60,7 @@ pub(in crate::session) fn written(statement: &Statement) -> Option<Written<'_>> 
             | ast::Statement::Delete(_)
             | ast::Statement::Merge(_)
     );
-    is_change.then_some(Written { with, statement: inner, is_upsert })
+    is_change.then_some(Written { with, statement: inner, is_upsert, is_overriding: statement.is_overriding })
 }
 
 impl Preparing<'_> {
@@ -81,10 +85,22 @@ impl Preparing<'_> {
         })
     }
 
+    /// Whether a column always gets the next number of its sequence.
+    pub(super) fn is_always_generated(&self, position: usize) -> bool {
+        let name = self.columns.name(position);
+        let column = self.relation.table().and_then(|table| table.column(name));
+        let identity = column.and_then(|own| own.sequence.as_ref()).and_then(|own| own.identity);
+        identity == Some(Identity::Always)
+    }
+
     /// The text of a column's default, NULL if it has none.
     pub(super) fn default(&self, position: usize) -> SqlResult<ast::Expr> {
         let name = self.columns.name(position);
-        let default = table_of(&self.relation)?.column(name).and_then(|own| own.default.as_deref());
+        let column = table_of(&self.relation)?.column(name);
+        if let Some(sequence) = column.and_then(sequence_of_column) {
+            return crate::expression::parsed(&default_of(&sequence));
+        }
+        let default = column.and_then(|own| own.default.as_deref());
         crate::expression::parsed(default.unwrap_or("NULL"))
     }
 }

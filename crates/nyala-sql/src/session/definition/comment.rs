@@ -27,7 +27,7 @@ impl Session {
         // An empty comment is none.
         let comment = comment.filter(|text| !text.is_empty()).map(str::to_owned);
         let (relation_name, column) = match kind {
-            CommentObject::Table | CommentObject::View => (name.clone(), None),
+            CommentObject::Table | CommentObject::View | CommentObject::Sequence => (name.clone(), None),
             CommentObject::Column => {
                 let Some((ObjectNamePart::Identifier(column), rest)) = name.0.split_last() else {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
@@ -46,9 +46,12 @@ impl Session {
             None if if_exists => return Ok(tag),
             None => return Err(place.unknown()),
         };
-        let wants_view = matches!(kind, CommentObject::View);
-        if column.is_none() && relation.view().is_some() != wants_view {
-            let kind = if wants_view { "view" } else { "table" };
+        let (is_wanted, kind) = match kind {
+            CommentObject::View => (relation.view().is_some(), "view"),
+            CommentObject::Sequence => (relation.sequence().is_some(), "sequence"),
+            _ => (relation.table().is_some(), "table"),
+        };
+        if column.is_none() && !is_wanted {
             let message = format!("\"{}\" is not a {kind}", relation.name);
             return Err(SqlError::new(SqlState::WRONG_OBJECT, message));
         }

@@ -1,6 +1,7 @@
 //! `CREATE TABLE`.
 
 use super::new_column::NewColumn;
+use super::sequence::NewSequence;
 use super::storage::Storage;
 use super::{of_creation, taken};
 use crate::command_tag::CommandTag;
@@ -11,7 +12,7 @@ use crate::relation::columns::{ROW_ID, TableColumns};
 use crate::relation::input::Surroundings;
 use crate::relation::rules::{Rules, need_plans};
 use crate::session::Session;
-use crate::target::{check_name, folded};
+use crate::target::{Place, check_name, folded};
 use crate::walk::each_expression;
 use arrow_schema::DataType;
 use datafusion::common::DFSchema;
@@ -32,6 +33,8 @@ pub(super) struct NewTable {
     key: Option<(String, Vec<ColumnId>)>,
     checks: Vec<Check>,
     storage: Storage,
+    /// The sequences that columns get their numbers from.
+    sequences: Vec<(String, NewSequence)>,
 }
 
 /// The most columns of a table, as in PostgreSQL.
@@ -70,7 +73,14 @@ impl Session {
         let (name, schema) = (table.name.clone(), table.schema()?);
         if self.transaction.is_some() {
             let id = self.create_uncommitted(database, &name, schema).await?;
-            self.put_uncommitted(database, &name, Some(table.define(id)));
+            let mut definition = table.define(id);
+            if let Body::Table(own) = &mut definition.body {
+                let place = Place { database: database.to_owned(), schema: None, name: name.clone() };
+                for (column, sequence) in table.sequences {
+                    self.number_column(&place, own, &column, sequence)?;
+                }
+            }
+            self.put_uncommitted(database, &name, Some(definition));
             return Ok(());
         }
         let catalog = &self.server.catalog;
@@ -98,6 +108,9 @@ impl NewTable {
                 }
             }
             checks.extend(column.checks);
+            if let Some(sequence) = column.sequence {
+                table.sequences.push((column.definition.name.clone(), sequence));
+            }
             table.add_column(ColumnDefinition { id: ColumnId(id), ..column.definition })?;
         }
         for constraint in &create.constraints {
@@ -124,7 +137,8 @@ impl NewTable {
 
     /// A table without columns.
     pub(super) fn empty(name: &str, storage: Storage) -> Self {
-        Self { name: name.to_owned(), columns: Vec::new(), key: None, checks: Vec::new(), storage }
+        let (columns, sequences) = (Vec::new(), Vec::new());
+        Self { name: name.to_owned(), columns, key: None, checks: Vec::new(), storage, sequences }
     }
 
     pub(super) fn add_column(&mut self, column: ColumnDefinition) -> SqlResult<()> {
@@ -273,8 +287,14 @@ pub(super) fn check_expressions(
             compiled(state, planned, &schema, &[])?;
         }
     }
-    let rules = Rules::of(name, table, columns.clone(), state.as_ref(), around, capabilities)?;
-    for position in (0..columns.columns.len()).filter(|position| rules.has_default(*position)) {
+    let rules = Rules::of(name, table, columns.clone(), state.as_ref(), around, capabilities, None)?;
+    // Numbers are not taken to try it.
+    let is_tried = |position: &usize| {
+        let default = table.columns.get(*position).and_then(|own| own.default.as_ref());
+        rules.has_default(*position)
+            && !default.is_some_and(|text| text.to_ascii_lowercase().contains("nextval"))
+    };
+    for position in (0..columns.columns.len()).filter(is_tried) {
         rules.default(position, 1)?;
     }
     Ok(())

@@ -1,33 +1,58 @@
-//! `DROP TABLE`, `DROP VIEW` and `TRUNCATE`.
+//! `DROP TABLE`, `DROP VIEW`, `DROP SEQUENCE` and `TRUNCATE`.
 
 use super::table_of;
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{ObjectName, Truncate};
+use datafusion::sql::sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
 use nyala_core::TableSchema;
-use nyala_db::relations::Relation;
+use nyala_db::relations::{Body, Relation};
 use std::sync::Arc;
+
+/// What a statement drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DroppedKind {
+    Table,
+    View,
+    Sequence { is_cascade: bool },
+}
+
+impl DroppedKind {
+    fn of(relation: &Relation) -> Self {
+        match &relation.definition.body {
+            Body::Table(_) => Self::Table,
+            Body::View(_) => Self::View,
+            Body::Sequence(_) => Self::Sequence { is_cascade: false },
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::View => "view",
+            Self::Sequence { .. } => "sequence",
+        }
+    }
+}
 
 impl Session {
     pub(super) async fn drop_relations(
         &mut self,
-        views: bool,
+        dropped: DroppedKind,
         if_exists: bool,
         names: &[ObjectName],
     ) -> SqlResult<CommandTag> {
         let mut found = Vec::with_capacity(names.len());
         for name in names {
             let place = self.writable_place(name)?;
-            let kind = if views { "view" } else { "table" };
+            let kind = dropped.word();
             match place.relation(self.relations()) {
-                Some(relation) if relation.view().is_some() == views => found.push(relation),
-                Some(_) => {
+                Some(relation) if DroppedKind::of(&relation).word() == kind => found.push(relation),
+                Some(relation) => {
                     let message = format!("\"{}\" is not a {kind}", place.name);
-                    let other = if views { "TABLE" } else { "VIEW" };
-                    let kind = other.to_lowercase();
+                    let other = DroppedKind::of(&relation).word();
                     return Err(SqlError::new(SqlState::WRONG_OBJECT, message)
-                        .with_hint(format!("Use DROP {other} to remove a {kind}.")));
+                        .with_hint(format!("Use DROP {} to remove a {other}.", other.to_uppercase())));
                 }
                 None if if_exists => {}
                 None => {
@@ -36,9 +61,17 @@ impl Session {
                 }
             }
         }
+        self.check_numbered(&found)?;
         for relation in found {
+            if let DroppedKind::Sequence { is_cascade } = dropped {
+                self.drop_sequence(&relation, is_cascade)?;
+                continue;
+            }
             if self.transaction.is_some() {
                 self.put_uncommitted(&relation.database, &relation.name, None);
+                if let Some(table) = relation.table() {
+                    self.drop_owned(&relation.database, table);
+                }
                 continue;
             }
             // Whoever is writing rows finishes first.
@@ -49,7 +82,11 @@ impl Session {
                 return Err(SqlError::new(SqlState::UNKNOWN_TABLE, message));
             }
         }
-        Ok(CommandTag::of(if views { "DROP VIEW" } else { "DROP TABLE" }))
+        Ok(CommandTag::of(match dropped {
+            DroppedKind::Table => "DROP TABLE",
+            DroppedKind::View => "DROP VIEW",
+            DroppedKind::Sequence { .. } => "DROP SEQUENCE",
+        }))
     }
 
     pub(super) async fn truncate(&mut self, truncate: &Truncate) -> SqlResult<CommandTag> {
@@ -63,6 +100,9 @@ impl Session {
         for (place, relation) in found {
             if self.transaction.is_some() {
                 self.truncate_uncommitted(&relation).await?;
+                if truncate.identity == Some(TruncateIdentityOption::Restart) {
+                    self.restart_owned(&relation.database, table_of(&relation)?)?;
+                }
                 continue;
             }
             let _changing = relation.lock.write().await;

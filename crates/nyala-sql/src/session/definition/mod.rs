@@ -9,6 +9,7 @@ mod comment;
 mod create_table;
 mod drop;
 mod new_column;
+mod sequence;
 mod storage;
 mod uncommitted;
 mod view;
@@ -18,8 +19,11 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::target::Place;
+use crate::transaction::Transaction;
 use create_table::check_expressions;
 use datafusion::sql::sqlparser::ast::{self, ObjectName};
+use drop::DroppedKind;
+use new_column::NewColumn;
 use nyala_core::{Error, ErrorKind};
 use nyala_db::relations::{Relation, TableDefinition};
 use std::sync::Arc;
@@ -31,7 +35,10 @@ pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
         ast::Statement::CreateTable(_)
             | ast::Statement::CreateView(_)
             | ast::Statement::AlterTable(_)
-            | ast::Statement::Drop { object_type: ast::ObjectType::Table | ast::ObjectType::View, .. }
+            | ast::Statement::Drop {
+                object_type: ast::ObjectType::Table | ast::ObjectType::View | ast::ObjectType::Sequence,
+                ..
+            }
             | ast::Statement::Truncate(_)
             | ast::Statement::Comment { .. }
     )
@@ -41,10 +48,18 @@ impl Session {
     /// Executes a statement that defines something.
     pub(crate) async fn define(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
         self.server.catalog.follow().await?;
-        if self.transaction.is_some() {
-            self.begin_defining().await?;
+        // Sequences change together with their tables.
+        let is_alone = self.transaction.is_none() && self.concerns_sequences(statement);
+        if is_alone {
+            self.transaction = Some(Transaction::begin(false));
         }
-        let tag = self.define_one(statement).await?;
+        if self.transaction.is_some() {
+            self.begin_defining().await.inspect_err(|_| self.forget_own(is_alone))?;
+        }
+        let tag = self.define_one(statement).await.inspect_err(|_| self.forget_own(is_alone))?;
+        if is_alone && let Some(transaction) = self.end_transaction() {
+            transaction.commit(&self.server.catalog).await?;
+        }
         match *statement.ast {
             ast::Statement::CreateTable(_) | ast::Statement::CreateView(_) => {
                 self.note_audited(statement, &self.database);
@@ -55,13 +70,42 @@ impl Session {
         Ok(tag)
     }
 
+    /// Whether a statement makes, changes or drops sequences.
+    fn concerns_sequences(&self, statement: &Statement) -> bool {
+        match &*statement.ast {
+            _ if statement.sequence.is_some() => true,
+            ast::Statement::CreateTable(create) => create.columns.iter().any(NewColumn::is_numbered),
+            ast::Statement::Drop { names, .. } => self.have_sequences(names),
+            ast::Statement::Truncate(truncate) => {
+                let names: Vec<_> = truncate.table_names.iter().map(|own| own.name.clone()).collect();
+                truncate.identity == Some(ast::TruncateIdentityOption::Restart) && self.have_sequences(&names)
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets the transaction that a statement has begun for itself.
+    fn forget_own(&mut self, is_alone: bool) {
+        if is_alone {
+            drop(self.end_transaction());
+        }
+    }
+
     async fn define_one(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
+        if let Some(sequence) = &statement.sequence {
+            return self.change_sequence(&sequence.written).await;
+        }
         match &*statement.ast {
             ast::Statement::CreateTable(create) => self.create_table(create).await,
             ast::Statement::CreateView(create) => self.create_view(create).await,
             ast::Statement::AlterTable(alter) => self.alter_table(statement, alter).await,
-            ast::Statement::Drop { object_type, if_exists, names, .. } => {
-                self.drop_relations(*object_type == ast::ObjectType::View, *if_exists, names).await
+            ast::Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+                let kind = match object_type {
+                    ast::ObjectType::View => DroppedKind::View,
+                    ast::ObjectType::Sequence => DroppedKind::Sequence { is_cascade: *cascade },
+                    _ => DroppedKind::Table,
+                };
+                self.drop_relations(kind, *if_exists, names).await
             }
             ast::Statement::Truncate(truncate) => self.truncate(truncate).await,
             ast::Statement::Comment { object_type, object_name, comment, if_exists } => {

@@ -65,7 +65,7 @@ impl Session {
             return Ok(tag);
         }
         let catalog = &self.server.catalog;
-        let created = catalog.create_relation_view(database, name, definition, create.or_replace).await;
+        let created = catalog.create_relation(database, name, definition, create.or_replace).await;
         created.map_err(|error| of_creation(error, name))?;
         Ok(tag)
     }

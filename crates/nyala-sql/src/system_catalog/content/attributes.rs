@@ -5,9 +5,10 @@ use crate::system_catalog::builtin_type::BuiltinType;
 use crate::system_catalog::cell::Row;
 use crate::system_catalog::oid;
 use crate::system_catalog::oid::{PG_CATALOG_SCHEMA, PUBLIC_SCHEMA};
+use nyala_db::relations::Identity;
 
 /// The number of `pg_class`, in which descriptions find what they describe.
-const OF_RELATIONS: u32 = 1259;
+pub(super) const OF_RELATIONS: u32 = 1259;
 /// The number of `pg_namespace`.
 const OF_SCHEMAS: u32 = 2615;
 
@@ -32,6 +33,15 @@ pub(super) async fn attributes(scope: &Scope<'_>) -> Vec<Row> {
                 ("attstorage", of.storage.into()),
                 ("attnotnull", (column.is_not_null && !is_key).into()),
                 ("atthasdef", column.default.is_some().into()),
+                (
+                    "attidentity",
+                    match column.identity {
+                        Some(Identity::Always) => "a",
+                        Some(Identity::ByDefault) => "d",
+                        None => "",
+                    }
+                    .into(),
+                ),
                 ("attislocal", true.into()),
                 ("attcollation", of.collation.into()),
             ]);

@@ -31,6 +31,7 @@ pub(super) async fn rows(name: &str, scope: &Scope<'_>) -> Vec<Row> {
         "information_schema_catalog_name" => vec![vec![("catalog_name", scope.database.into())]],
         "key_column_usage" => key_columns(scope),
         "schemata" => schemata(scope),
+        "sequences" => super::sequences::of_schema(scope),
         "tables" => tables(scope),
         "table_constraints" => table_constraints(scope),
         "table_privileges" | "role_table_grants" => privileges(scope),

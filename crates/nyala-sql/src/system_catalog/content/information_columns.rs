@@ -5,7 +5,8 @@ use super::{Scope, relations, yes_or_no};
 use crate::system_catalog::builtin_type::{BPCHAR, BuiltinType, NUMERIC, VARCHAR};
 use crate::system_catalog::cell::{Cell, Row};
 use crate::system_catalog::columns::Column;
-use crate::system_catalog::objects::ObjectKind;
+use crate::system_catalog::objects::{Object, ObjectKind};
+use nyala_db::relations::Identity;
 
 /// The most bytes of a letter in UTF-8.
 const LETTER_BYTES_MAX: i32 = 4;
@@ -32,15 +33,38 @@ pub(super) async fn columns(scope: &Scope<'_>) -> Vec<Row> {
             row.extend([
                 ("dtd_identifier", number.to_string().into()),
                 ("is_self_referencing", "NO".into()),
-                ("is_identity", "NO".into()),
-                ("identity_cycle", "NO".into()),
+                ("is_identity", yes_or_no(column.identity.is_some()).into()),
                 ("is_generated", "NEVER".into()),
                 ("is_updatable", yes_or_no(is_changed_here).into()),
             ]);
+            row.extend(identity(scope, object, &column));
             rows.push(row);
         }
     }
     rows
+}
+
+/// What the sequence of a column says that is its identity.
+fn identity(scope: &Scope<'_>, object: &Object, column: &Column) -> Row {
+    let table = object.relation().and_then(|own| own.table());
+    let owned = table.and_then(|table| table.column(&column.name)?.sequence.as_ref());
+    let sequence = owned.and_then(|own| scope.objects.find(Some(&object.schema), &own.name));
+    let sequence = sequence.and_then(|own| own.relation()?.sequence());
+    let (Some(identity), Some(sequence)) = (column.identity, sequence) else {
+        return vec![("identity_cycle", "NO".into())];
+    };
+    let generation = match identity {
+        Identity::Always => "ALWAYS",
+        Identity::ByDefault => "BY DEFAULT",
+    };
+    vec![
+        ("identity_generation", generation.into()),
+        ("identity_start", sequence.start.to_string().into()),
+        ("identity_increment", sequence.increment.to_string().into()),
+        ("identity_maximum", sequence.maximum.to_string().into()),
+        ("identity_minimum", sequence.minimum.to_string().into()),
+        ("identity_cycle", yes_or_no(sequence.cycles).into()),
+    ]
 }
 
 /// What the type of a column says.

@@ -7,6 +7,7 @@ mod databases;
 mod information;
 mod information_columns;
 mod roles;
+mod sequences;
 mod session;
 mod settings;
 mod types;
@@ -64,6 +65,7 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         "pg_constraint" => constraints::constraints(scope),
         "pg_cursors" => session::cursors(scope),
         "pg_database" => databases::databases(scope),
+        "pg_depend" => sequences::dependencies(scope),
         "pg_description" => attributes::descriptions(scope),
         "pg_get_keywords" => types::keywords(),
         "pg_index" => constraints::indexes(scope),
@@ -73,6 +75,8 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         "pg_prepared_statements" => session::prepared_statements(scope),
         "pg_proc" => types::functions(),
         "pg_roles" => roles::roles(scope),
+        "pg_sequence" => sequences::sequences(scope),
+        "pg_sequences" => sequences::shown(scope).await,
         "pg_settings" => settings::settings(scope),
         "pg_stat_activity" => databases::activity(scope),
         "pg_stat_all_tables" => classes::statistics(scope, |_| true),

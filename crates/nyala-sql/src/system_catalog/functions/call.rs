@@ -104,7 +104,7 @@ pub(super) fn bool(own: bool) -> ScalarValue {
 }
 
 /// The parts of a name: small letters unless they are in quotes. `None` if it is none.
-pub(super) fn parts_of(name: &str) -> Option<Vec<String>> {
+pub(crate) fn parts_of(name: &str) -> Option<Vec<String>> {
     let (mut parts, mut part, mut letters) = (Vec::new(), String::new(), name.trim().chars().peekable());
     while let Some(letter) = letters.next() {
         match letter {

@@ -16,6 +16,8 @@ use datafusion::error::Result;
 use nyala_exec::Zone;
 
 pub(super) static FUNCTIONS: &[Function] = &[
+    tolerant("json::kept", JSON, |call| Ok(call.value(0).clone())),
+    tolerant("jsonb::kept", JSONB, |call| Ok(call.value(0).clone())),
     strict("to_json", JSON, |call| written(call, 0).map(text)),
     strict("to_jsonb", JSONB, |call| Ok(text(normal(&written(call, 0)?)))),
     strict("array_to_json", JSON, |call| written(call, 0).map(text)),

@@ -10,15 +10,17 @@ mod json_values;
 mod names;
 mod objects;
 mod routines;
+mod sequences;
 mod session;
 mod texts;
 
 use super::objects::Objects;
 use super::viewer::Viewer;
 use crate::pg_type::TYPE_KEY;
-use crate::row_wise::computed;
+use crate::row_wise::{computed, computed_each};
 use arrow_schema::{DataType, Field, FieldRef};
 use call::Call;
+pub(crate) use call::parts_of;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -64,17 +66,23 @@ struct Function {
     compute: Compute,
     /// Whether NULL for any argument gives NULL.
     is_strict: bool,
+    /// Whether it is another value each time.
+    is_volatile: bool,
 }
 
 const OID: Gives = Gives::Typed("oid", &DataType::Int64);
 const NAME: Gives = Gives::Typed("name", &DataType::Utf8);
 
 const fn strict(name: &'static str, gives: Gives, compute: Compute) -> Function {
-    Function { name, gives, compute, is_strict: true }
+    Function { name, gives, compute, is_strict: true, is_volatile: false }
 }
 
 const fn tolerant(name: &'static str, gives: Gives, compute: Compute) -> Function {
-    Function { name, gives, compute, is_strict: false }
+    Function { name, gives, compute, is_strict: false, is_volatile: false }
+}
+
+const fn volatile(name: &'static str, gives: Gives, compute: Compute) -> Function {
+    Function { name, gives, compute, is_strict: true, is_volatile: true }
 }
 
 /// Makes the functions known to a planner.
@@ -92,12 +100,18 @@ fn all() -> impl Iterator<Item = &'static Function> {
         names::FUNCTIONS,
         objects::FUNCTIONS,
         routines::FUNCTIONS,
+        sequences::FUNCTIONS,
         texts::FUNCTIONS,
         formatting::FUNCTIONS,
         json_values::FUNCTIONS,
         json_building::FUNCTIONS,
     ];
     all.into_iter().flatten()
+}
+
+/// Whether a function is another one in each session.
+pub(crate) fn is_function_of_session(name: &str) -> bool {
+    all().any(|own| own.is_volatile && own.name == name)
 }
 
 /// The function with a name, to be called in a plan.
@@ -131,7 +145,8 @@ impl std::hash::Hash for CatalogFunction {
 impl CatalogFunction {
     fn of(of: &'static Function, viewer: Arc<Viewer>) -> Self {
         let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
-        Self { of, viewer, signature: Signature::one_of(any, Volatility::Stable) }
+        let volatility = if of.is_volatile { Volatility::Volatile } else { Volatility::Stable };
+        Self { of, viewer, signature: Signature::one_of(any, volatility) }
     }
 }
 
@@ -182,7 +197,8 @@ impl ScalarUDFImpl for CatalogFunction {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let objects: OnceCell<Objects> = OnceCell::new();
-        computed(self.name(), &arguments, self.of.is_strict, &|values| {
+        let compute = if self.of.is_volatile { computed_each } else { computed };
+        compute(self.name(), &arguments, self.of.is_strict, &|values| {
             (self.of.compute)(&Call {
                 viewer: &self.viewer,
                 values,

@@ -22,7 +22,6 @@ pub(super) static FUNCTIONS: &[Function] = &[
     strict("pg_get_triggerdef", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_functiondef", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_partkeydef", Gives::Text, |_| Ok(ScalarValue::Null)),
-    strict("pg_get_serial_sequence", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_statisticsobjdef_columns", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_relation_is_publishable", Gives::Bool, |_| Ok(bool(true))),
     tolerant("obj_description", Gives::Text, |call| {
@@ -59,7 +58,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(bool(name.is_some_and(|name| is_seen(&name))))
     }),
     strict("has_function_privilege", Gives::Bool, |_| Ok(bool(true))),
-    strict("has_sequence_privilege", Gives::Bool, |_| Ok(bool(false))),
+    strict("has_sequence_privilege", Gives::Bool, |call| Ok(bool(may(call)))),
     strict("has_type_privilege", Gives::Bool, |_| Ok(bool(true))),
     strict("pg_has_role", Gives::Bool, |call| {
         Ok(bool(

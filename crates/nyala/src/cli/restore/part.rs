@@ -227,8 +227,9 @@ fn restore_others(
         Target::Directory(directory) => {
             let mut copied = Copied::default();
             tables::copy(source, directory, &database.name, name, &mut copied);
-            let Copied { tables, rows, views, refused } = copied;
-            outcome.line(format_args!("{name}: {tables} tables of SQL with {rows} rows, {views} views"));
+            let Copied { tables, rows, views, sequences, refused } = copied;
+            let beside = format!("{views} views, {sequences} sequences");
+            outcome.line(format_args!("{name}: {tables} tables of SQL with {rows} rows, {beside}"));
             refused.iter().for_each(|words| outcome.missing(format_args!("{words}")));
         }
     }

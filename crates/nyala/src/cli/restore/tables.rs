@@ -1,4 +1,4 @@
-//! Copies tables and views of SQL to a data directory.
+//! Copies tables, views and sequences of SQL to a data directory.
 //!
 //! Rows go from store to store as they are, under the same keys, so that what was copied before is written again. A table
 //! of the same name that is another one is left as it is.
@@ -9,7 +9,7 @@ use arrow_array::Array;
 use nyala_core::schema::TableSchema;
 use nyala_core::store::{CellColumn, Operation, RowSelection, ScanRequest, Upsert, WriteBatch, WriteMode};
 use nyala_core::{Error, Result, TableId};
-use nyala_db::relations::{Body, Definition, Relation, TableDefinition};
+use nyala_db::relations::{Body, Definition, Relation, SequenceDefinition, TableDefinition};
 
 /// What was copied.
 #[derive(Debug, Default)]
@@ -17,6 +17,7 @@ pub(super) struct Copied {
     pub(super) tables: u64,
     pub(super) rows: u64,
     pub(super) views: u64,
+    pub(super) sequences: u64,
     /// What was not, and why.
     pub(super) refused: Vec<String>,
 }
@@ -34,6 +35,9 @@ pub(super) fn copy(source: &Source, target: &Destination, from: &str, to: &str, 
                 copied.rows += rows;
             }),
             Body::View(_) => copy_view(target, (from, to), relation).map(|()| copied.views += 1),
+            Body::Sequence(sequence) => {
+                copy_sequence(source, target, (to, relation), sequence).map(|()| copied.sequences += 1)
+            }
         };
         if let Err(error) = outcome {
             copied.refused.push(format!("{from}.{}: {error}", relation.name));
@@ -48,11 +52,27 @@ fn copy_view(target: &Destination, (from, to): (&str, &str), relation: &Relation
     {
         view.database = to.to_owned();
     }
+    create(target, to, relation, definition)
+}
+
+/// Copies a sequence, which begins where it is.
+fn copy_sequence(
+    source: &Source,
+    target: &Destination,
+    (to, relation): (&str, &Relation),
+    sequence: &SequenceDefinition,
+) -> Result<()> {
+    let beginning = source.block_on(source.catalog.relations().sequences().state(sequence))?;
+    let body = Body::Sequence(SequenceDefinition { beginning, ..sequence.clone() });
+    create(target, to, relation, Definition { body, ..relation.definition.clone() })
+}
+
+fn create(target: &Destination, to: &str, relation: &Relation, definition: Definition) -> Result<()> {
     match target.catalog().relations().find(to, &relation.name) {
         Some(known) if known.definition == definition => Ok(()),
         Some(_) => Err(Error::conflict("there is another relation of this name")),
         None => {
-            let created = target.catalog().create_relation_view(to, &relation.name, definition, false);
+            let created = target.catalog().create_relation(to, &relation.name, definition, false);
             target.block_on(created).map(drop)
         }
     }

@@ -5,6 +5,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::parsed;
+use crate::number_source::{default_of, sequence_of_default};
 use crate::relation::declared_type::declared_type;
 use crate::relation::input::Surroundings;
 use crate::relation::literal::{datum, is_literal};
@@ -215,6 +216,11 @@ impl<'a> Actions<'a> {
         if new.key.is_some() {
             return Err(self.refused_key());
         }
+        if new.sequence.is_some() {
+            return Err(SqlError::unsupported("a new column with a sequence of its own").with_hint(
+                "Add a column of integers, number its rows, then ALTER COLUMN … ADD GENERATED … AS IDENTITY.",
+            ));
+        }
         check_count(self.altered.table.columns.len() + 1)?;
         let source = match &new.definition.default {
             None => Source::Null,
@@ -262,14 +268,27 @@ impl<'a> Actions<'a> {
         let id = self.altered.table.columns[place].id;
         let is_key = self.altered.table.is_key(id);
         let column = &mut self.altered.table.columns[place];
+        let is_identity = column.sequence.as_ref().is_some_and(|own| own.identity.is_some());
         match operation {
+            AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault if is_identity => {
+                let message =
+                    format!("column \"{name}\" of relation \"{}\" is an identity column", self.name);
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+            AlterColumnOperation::DropNotNull if is_identity => {
+                let message =
+                    format!("column \"{name}\" of relation \"{}\" is an identity column", self.name);
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
             AlterColumnOperation::SetDefault { value } => {
                 let columns = &self.altered.table.columns;
                 if columns_in(value).iter().any(|used| columns.iter().any(|own| own.name == *used)) {
                     let words = "cannot use column reference in DEFAULT expression";
                     return Err(SqlError::new(SqlState::UNSUPPORTED, words));
                 }
-                self.altered.table.columns[place].default = Some(value.to_string());
+                let text = value.to_string();
+                let text = sequence_of_default(&text).map_or(text, |own| default_of(&own));
+                self.altered.table.columns[place].default = Some(text);
             }
             AlterColumnOperation::DropDefault => column.default = None,
             AlterColumnOperation::SetNotNull if column.nullable => {

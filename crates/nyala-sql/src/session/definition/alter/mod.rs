@@ -68,6 +68,10 @@ impl Session {
         self.server.catalog.follow().await?;
         let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
         match &alter.operations[..] {
+            [AlterTableOperation::RenameTable { .. }] if relation.sequence().is_some() => {
+                return Err(SqlError::unsupported("ALTER TABLE … RENAME of a sequence")
+                    .with_hint("Use ALTER SEQUENCE … RENAME TO."));
+            }
             [AlterTableOperation::RenameTable { table_name }] => {
                 self.rename_relation(&relation, table_name).await?;
             }
@@ -90,6 +94,10 @@ impl Session {
         relation: &Arc<Relation>,
         operations: &[AlterTableOperation],
     ) -> SqlResult<()> {
+        if relation.sequence().is_some() {
+            let message = format!("\"{}\" is not a table", relation.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT, message).with_hint("Use ALTER SEQUENCE."));
+        }
         if relation.view().is_some() {
             let action = operations.first().map_or("", actions::name_of);
             let name = &relation.name;
@@ -123,6 +131,7 @@ impl Session {
         }
         let dependents = self.dependents(relation).await?;
         let mut changes = self.changes_of_views(relation, &altered, &dependents)?;
+        changes.extend(self.changes_of_owned(&place.database, before, &altered.table));
         let definition =
             Definition { body: Body::Table(altered.table.clone()), ..relation.definition.clone() };
         let (before, name) = (relation.clone(), relation.name.clone());

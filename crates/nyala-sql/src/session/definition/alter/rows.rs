@@ -85,7 +85,7 @@ impl Session {
             let expression = compiled_over(state, &parsed_for_plan(state, &check.expression)?, &new_schema)?;
             checks.push((check.name.clone(), expression));
         }
-        let rules = Rules::of(name, &first, new.clone(), Some(state), around, capabilities)?;
+        let rules = Rules::of(name, &first, new.clone(), Some(state), around, capabilities, None)?;
         let not_null = altered.not_null.iter().filter_map(|id| new.position_of(*id)).collect();
         let table = altered.table.clone();
         Ok(Pass { name: name.to_owned(), table, old, new, rules, computed, checks, not_null })

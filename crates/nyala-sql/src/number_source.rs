@@ -1,0 +1,191 @@
+//! Numbers of sequences, for the statements of a session: what `nextval` and `setval` do, and what columns get that number
+//! their rows.
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::expression::parsed;
+use crate::system_catalog::name_parts;
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
+};
+use futures::executor::block_on;
+use nyala_db::catalog::Catalog;
+use nyala_db::relations::{
+    ColumnDefinition, Relation, SequenceDefinition, SequenceState, UncommittedRelations,
+};
+use nyala_db::sequences::Exhausted;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a session was given.
+#[derive(Debug, Default)]
+pub(crate) struct GivenNumbers(Mutex<Given>);
+
+#[derive(Debug, Default)]
+struct Given {
+    /// The sequence that was asked last.
+    last: Option<u64>,
+    /// The last number of each sequence.
+    numbers: HashMap<u64, i64>,
+}
+
+impl GivenNumbers {
+    fn lock(&self) -> MutexGuard<'_, Given> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a session takes numbers from.
+#[derive(Clone)]
+pub(crate) struct NumberSource {
+    pub(crate) catalog: Arc<Catalog>,
+    /// What the transaction has defined.
+    pub(crate) uncommitted: Arc<UncommittedRelations>,
+    pub(crate) given: Arc<GivenNumbers>,
+}
+
+impl NumberSource {
+    /// A relation by its name in a database.
+    pub(crate) fn relation(&self, database: &str, name: &str) -> Option<Arc<Relation>> {
+        self.uncommitted.above(self.catalog.relations()).find(database, name)
+    }
+
+    /// A sequence by its name in a database.
+    pub(crate) fn find(&self, database: &str, name: &str) -> SqlResult<Arc<Relation>> {
+        let relation = self.relation(database, name).ok_or_else(|| {
+            SqlError::new(SqlState::UNKNOWN_TABLE, format!("relation \"{name}\" does not exist"))
+        })?;
+        sequence_of(&relation)?;
+        Ok(relation)
+    }
+
+    /// Waits for the disk, so that the next number is there without waiting.
+    pub(crate) async fn prepare(&self, relation: &Relation) -> SqlResult<()> {
+        // That there is none is said when it is taken.
+        let _ = self.catalog.relations().sequences().reserve(sequence_of(relation)?).await?;
+        Ok(())
+    }
+
+    /// The next number of a sequence.
+    pub(crate) fn next(&self, relation: &Relation) -> SqlResult<i64> {
+        let sequence = sequence_of(relation)?;
+        let sequences = self.catalog.relations().sequences();
+        let number = match sequences.take_reserved(sequence) {
+            Some(number) => number,
+            None => block_on(sequences.next(sequence))?
+                .map_err(|Exhausted| exhausted(&relation.name, sequence))?,
+        };
+        let mut given = self.given.lock();
+        given.last = Some(sequence.id);
+        given.numbers.insert(sequence.id, number);
+        Ok(number)
+    }
+
+    /// The number that the session was given last by a sequence.
+    pub(crate) fn current(&self, relation: &Relation) -> SqlResult<i64> {
+        let id = sequence_of(relation)?.id;
+        self.given.lock().numbers.get(&id).copied().ok_or_else(|| {
+            let name = &relation.name;
+            let words = format!("currval of sequence \"{name}\" is not yet defined in this session");
+            SqlError::new(SqlState::WRONG_STATE, words)
+        })
+    }
+
+    /// The number that the session was given last.
+    pub(crate) fn last(&self) -> SqlResult<i64> {
+        let given = self.given.lock();
+        let number = given.last.and_then(|id| given.numbers.get(&id).copied());
+        number
+            .ok_or_else(|| SqlError::new(SqlState::WRONG_STATE, "lastval is not yet defined in this session"))
+    }
+
+    /// Sets where a sequence is.
+    pub(crate) fn set(&self, relation: &Relation, state: SequenceState) -> SqlResult<()> {
+        let sequence = sequence_of(relation)?;
+        if !(sequence.minimum..=sequence.maximum).contains(&state.last) {
+            let (number, name) = (state.last, &relation.name);
+            let bounds = format!("{}..{}", sequence.minimum, sequence.maximum);
+            let words = format!("setval: value {number} is out of bounds for sequence \"{name}\" ({bounds})");
+            return Err(SqlError::new(SqlState::OUT_OF_RANGE, words));
+        }
+        block_on(self.catalog.relations().sequences().set(sequence, state))?;
+        let mut given = self.given.lock();
+        if state.is_called {
+            given.numbers.insert(sequence.id, state.last);
+        }
+        Ok(())
+    }
+}
+
+/// A relation as a sequence, or the error that it is none.
+pub(crate) fn sequence_of(relation: &Relation) -> SqlResult<&SequenceDefinition> {
+    relation.sequence().ok_or_else(|| no_sequence(&relation.name))
+}
+
+/// The error that something is no sequence.
+pub(crate) fn no_sequence(name: &str) -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT, format!("\"{name}\" is not a sequence"))
+}
+
+fn exhausted(name: &str, sequence: &SequenceDefinition) -> SqlError {
+    let (which, bound) = match sequence.increment > 0 {
+        true => ("maximum", sequence.maximum),
+        false => ("minimum", sequence.minimum),
+    };
+    let message = format!("nextval: reached {which} value of sequence \"{name}\" ({bound})");
+    SqlError::new(SqlState::SEQUENCE_EXHAUSTED, message)
+}
+
+/// The sequence whose next number a new row gets in a column, if it gets that and nothing else.
+pub(crate) fn sequence_of_column(column: &ColumnDefinition) -> Option<String> {
+    match &column.sequence {
+        Some(own) if own.identity.is_some() => Some(own.name.clone()),
+        _ => sequence_of_default(column.default.as_deref()?),
+    }
+}
+
+/// The sequence whose next number a default is, if it is nothing else.
+pub(crate) fn sequence_of_default(default: &str) -> Option<String> {
+    // Most defaults are something else, and need not be parsed.
+    let begins = default.get(..7).is_some_and(|begin| begin.eq_ignore_ascii_case("nextval"));
+    let begins = begins || default.to_ascii_lowercase().contains("nextval");
+    let Expr::Function(call) = parsed(default).ok().filter(|_| begins)? else { return None };
+    let function = call.name.0.last()?.as_ident()?;
+    if !function.value.eq_ignore_ascii_case("nextval") {
+        return None;
+    }
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = &list.args[..] else { return None };
+    let literal = match argument {
+        Expr::Cast { expr, data_type: DataType::Regclass, .. } => expr,
+        other => other,
+    };
+    let Expr::Value(value) = literal else { return None };
+    let Value::SingleQuotedString(name) = &value.value else { return None };
+    match &name_parts(name)?[..] {
+        [name] => Some(name.clone()),
+        [schema, name] if schema == crate::names::PUBLIC => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// The default of a column that gets numbers of a sequence.
+pub(crate) fn default_of(sequence: &str) -> String {
+    let name = crate::system_catalog::quoted(sequence).replace('\'', "''");
+    format!("nextval('{name}'::regclass)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_name_their_sequences() {
+        let of = |text: &str| sequence_of_default(text).unwrap_or_default();
+        assert_eq!(of("nextval('public.t_id_seq'::regclass)"), "t_id_seq");
+        assert_eq!(of("pg_catalog.nextval('\"My Seq\"')"), "My Seq");
+        assert_eq!(of(&default_of("My'Seq")), "My'Seq");
+        for other in ["nextval('a.b.c')", "nextval('s') + 1", "nextval(s)", "'nextval'", "1"] {
+            assert_eq!(of(other), "", "{other}");
+        }
+    }
+}
