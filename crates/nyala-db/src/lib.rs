@@ -20,7 +20,6 @@ pub mod relations;
 pub mod retention;
 pub mod scan;
 pub mod selection;
-pub mod sequences;
 pub mod series;
 pub mod undo;
 pub mod users;

@@ -3,16 +3,15 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::parsed;
-use crate::system_catalog::name_parts;
+use crate::identifier::{PUBLIC, parts_of, quoted};
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
 };
 use futures::executor::block_on;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{
-    ColumnDefinition, Relation, SequenceDefinition, SequenceState, UncommittedRelations,
+    ColumnDefinition, Exhausted, Relation, SequenceDefinition, SequenceState, UncommittedRelations,
 };
-use nyala_db::sequences::Exhausted;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -161,16 +160,16 @@ pub(crate) fn sequence_of_default(default: &str) -> Option<String> {
     };
     let Expr::Value(value) = literal else { return None };
     let Value::SingleQuotedString(name) = &value.value else { return None };
-    match &name_parts(name)?[..] {
+    match &parts_of(name)?[..] {
         [name] => Some(name.clone()),
-        [schema, name] if schema == crate::names::PUBLIC => Some(name.clone()),
+        [schema, name] if schema == PUBLIC => Some(name.clone()),
         _ => None,
     }
 }
 
 /// The default of a column that gets numbers of a sequence.
 pub(crate) fn default_of(sequence: &str) -> String {
-    let name = crate::system_catalog::quoted(sequence).replace('\'', "''");
+    let name = quoted(sequence).replace('\'', "''");
     format!("nextval('{name}'::regclass)")
 }
 

@@ -120,8 +120,18 @@ impl Rows {
         tag: CommandTag,
         held: MemoryCharge,
     ) -> Self {
+        Self::kept(schema, rows, Some(tag), held)
+    }
+
+    /// Rows that were gathered.
+    pub(crate) fn kept(
+        schema: SchemaRef,
+        rows: Vec<RecordBatch>,
+        tag: Option<CommandTag>,
+        held: MemoryCharge,
+    ) -> Self {
         let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter(rows.into_iter().map(Ok)));
-        Self { stream: Box::pin(stream), running: None, tag: Some(tag), command: SELECT, _held: Some(held) }
+        Self { stream: Box::pin(stream), running: None, tag, command: SELECT, _held: Some(held) }
     }
 
     /// How many rows a change would change.

@@ -1,7 +1,8 @@
 //! The table that a statement names: to change its rows, or its definition.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::names::{PUBLIC, SEARCHED};
+use crate::identifier::PUBLIC;
+use crate::names::SEARCHED;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{NAME_MAX_BYTES, Relation, SeenRelations};

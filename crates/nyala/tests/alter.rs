@@ -181,7 +181,7 @@ fn what_is_not_there_is_refused_by_its_name() {
     let refused = [
         ("ALTER TABLE t ADD CONSTRAINT u UNIQUE (n)", "UNIQUE"),
         ("ALTER TABLE t ADD c int REFERENCES t", "FOREIGN KEY"),
-        ("ALTER TABLE t ADD c serial", "serial"),
+        ("ALTER TABLE t ADD c serial", "a new column with a sequence of its own"),
         ("ALTER TABLE t DROP COLUMN id", "primary key"),
         ("ALTER TABLE t ALTER id TYPE bigint", "primary key"),
         ("ALTER TABLE t DROP CONSTRAINT t_pkey", "primary key"),

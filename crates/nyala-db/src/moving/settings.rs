@@ -12,7 +12,7 @@ use crate::catalog::{
     split_name_key, tag_set_range,
 };
 use crate::records::{Records, record_schema, table_named};
-use crate::relations::{Body, Definition, RELATIONS_TABLE, SequenceState, read_key};
+use crate::relations::{Body, Definition, RELATIONS_TABLE, SequenceState, counters as counters_of, read_key};
 use crate::users::USERS_TABLE;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -35,7 +35,7 @@ pub(super) async fn move_records(
     skipped: &BTreeSet<(String, String)>,
 ) -> Result<()> {
     let as_it_is = |_: &[u8], value: &[u8]| Ok(Some(value.to_vec()));
-    let counters = crate::sequences::counters(catalog.store(), snapshot).await?;
+    let counters = counters_of(catalog.store(), snapshot).await?;
     let relation = |key: &[u8], value: &[u8]| relation_in_target(key, value, ids, skipped, &counters);
     let versioned: [(&str, &ToTarget<'_>); 3] =
         [(DATABASES_TABLE, &as_it_is), (USERS_TABLE, &as_it_is), (RELATIONS_TABLE, &relation)];

@@ -11,6 +11,7 @@ mod change;
 pub mod definition;
 mod dropped;
 mod row_ids;
+mod sequences;
 mod uncommitted;
 
 pub use change::RelationChange;
@@ -19,10 +20,11 @@ pub use definition::{
     Body, Check, ColumnDefinition, DeclaredType, Definition, DroppedColumn, Identity, Key, OwnedSequence,
     Relation, SequenceDefinition, SequenceState, TableDefinition, ViewDefinition,
 };
+pub(crate) use sequences::counters;
+pub use sequences::{Exhausted, Sequences};
 pub use uncommitted::{SeenRelations, UncommittedRelations};
 
 use crate::records::VersionedRecords;
-use crate::sequences::Sequences;
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result, TableId};
 use parking_lot::RwLock;

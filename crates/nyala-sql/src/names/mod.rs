@@ -4,12 +4,14 @@
 //! A name without a schema is looked for in `pg_catalog`, in `public`, then in the default policy: a table was declared on purpose,
 //! while a measurement appears when somebody writes a point. A user sees the databases that they may read, and no others.
 
+mod returned;
 mod sequence;
 pub(crate) mod view;
 
 use crate::awaited::{Awaited, at_once};
 use crate::error::{SqlError, SqlState, outside};
 use crate::expression::KnownForms;
+use crate::identifier::PUBLIC;
 use crate::influxql::{self, InfluxqlQuery, InfluxqlTable};
 use crate::long_values::BATCH_ROWS;
 use crate::measurement::MeasurementTable;
@@ -28,6 +30,7 @@ use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{Body, Relation, RelationChange, SeenRelations, UncommittedRelations};
 use nyala_db::users::{Principal, Privilege};
+pub(crate) use returned::{RETURNED, ReturnedTable, ReturnedTables};
 use sequence::SequenceTable;
 use std::fmt;
 use std::sync::Arc;
@@ -36,8 +39,6 @@ use view::view_table;
 /// A table, if there is one.
 type FoundTable = Awaited<'static, Result<Option<Arc<dyn TableProvider>>>>;
 
-/// The schema of tables and views that users declare.
-pub(crate) const PUBLIC: &str = "public";
 /// The schema that a name without one is looked for in. No policy has such a name.
 pub(crate) const SEARCHED: &str = "\u{0}searched";
 /// The schema in which a table shows its hidden key too: for statements that change rows. With the name of a policy behind
@@ -68,6 +69,8 @@ pub(crate) struct DatabaseNames {
     pub(crate) viewer: Arc<Viewer>,
     /// What the transaction has defined.
     pub(crate) uncommitted: Arc<UncommittedRelations>,
+    /// What changes in the same statement return.
+    pub(crate) returned: ReturnedTables,
     /// What relations are to become: plans show whether queries would still be right.
     pub(crate) changes: Arc<[RelationChange]>,
 }
@@ -221,6 +224,9 @@ impl CatalogProvider for SchemaNames {
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         if let Some(schema) = SystemSchema::of(name, &self.databases.viewer, &self.database) {
             return Some(Arc::new(schema));
+        }
+        if name == RETURNED && !self.databases.returned.is_empty() {
+            return Some(Arc::new(self.databases.returned.clone()));
         }
         if name == influxql::SCHEMA {
             let (databases, database) = (self.databases.clone(), self.database.clone());

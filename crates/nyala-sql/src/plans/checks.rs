@@ -1,12 +1,14 @@
 //! What a plan does, besides giving rows.
 
 use crate::error::SqlResult;
-use crate::system_catalog::is_function_of_session;
 use crate::walk::{Walk, WalkPlan};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+
+/// Functions of sequences: what they give depends on the session, so no other one can use their plans.
+const OF_SESSION: [&str; 4] = ["currval", "lastval", "nextval", "setval"];
 
 /// Whether a plan calls a function whose value changes from statement to statement.
 pub(crate) fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
@@ -16,7 +18,7 @@ pub(crate) fn calls_stable_function(plan: &LogicalPlan) -> Result<bool> {
             expression.each(&mut |inner| {
                 if let Expr::ScalarFunction(call) = inner {
                     found |= call.func.signature().volatility == Volatility::Stable
-                        || is_function_of_session(call.func.name());
+                        || OF_SESSION.contains(&call.func.name());
                 }
                 Ok(TreeNodeRecursion::Continue)
             })

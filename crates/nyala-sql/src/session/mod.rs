@@ -20,6 +20,7 @@ mod reuse;
 mod run;
 mod series;
 mod set_config;
+mod with_changes;
 
 pub use change::CopyIn;
 pub use files::{FileIn, FileOut};
@@ -35,6 +36,7 @@ use crate::contained::contained;
 use crate::copy::CopyForm;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::DatabaseNames;
+use crate::names::ReturnedTables;
 use crate::number_source::{GivenNumbers, NumberSource};
 use crate::plans::check_only_reads;
 use crate::relation::input::Surroundings;
@@ -83,6 +85,8 @@ pub struct Session {
     definitions: u64,
     /// Cursors and prepared statements.
     kept: Arc<KeptByName>,
+    /// What changes return that are parts of the statement being prepared.
+    returned: ReturnedTables,
     /// The numbers of sequences that it was given.
     given_numbers: Arc<GivenNumbers>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
@@ -148,6 +152,7 @@ impl Session {
             user,
             number: 0,
             given_numbers: Arc::default(),
+            returned: ReturnedTables::default(),
             database,
             settings,
             transaction: None,
@@ -254,6 +259,9 @@ impl Session {
         if let Some(change) = Box::pin(self.prepare_current_of(&statement, types)).await? {
             return Ok(Prepared { version, principal: Some(self.principal.clone()), ..change });
         }
+        if let Some(with) = Box::pin(self.prepare_with_changes(&statement, types)).await? {
+            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..with });
+        }
         let prepared = match &*statement.ast {
             _ if change::written(&statement).is_some() => {
                 self.server.catalog.follow().await?;
@@ -353,6 +361,9 @@ impl Session {
                     }
                     PreparedPlan::CurrentOf(plan) => {
                         Some(Box::pin(self.execute_current_of(plan, values.clone())).await?)
+                    }
+                    PreparedPlan::WithChanges(plan) => {
+                        Some(Box::pin(self.execute_with_changes(plan, values.clone())).await?)
                     }
                     PreparedPlan::Prepare(own) => Some(Box::pin(self.execute_prepare(own)).await?),
                     PreparedPlan::Execute(plan) => {
@@ -498,6 +509,7 @@ impl Session {
             depth: 0,
             viewer: Arc::new(self.viewer()),
             uncommitted: self.uncommitted(),
+            returned: self.returned.clone(),
             changes: Arc::default(),
         }
     }

@@ -115,6 +115,7 @@ impl Session {
             definitions: self.definitions,
             kept: self.kept.clone(),
             given_numbers: self.given_numbers.clone(),
+            returned: self.returned.clone(),
             state: None,
             running: self.running.clone(),
         }

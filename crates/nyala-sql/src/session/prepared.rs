@@ -10,6 +10,7 @@ use crate::complexity;
 use crate::copy::CopyForm;
 use crate::cursor::{CursorStatement, Declared};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::names::ReturnedTable;
 use crate::plan_parameters::{parameter_types, with_types};
 use crate::plans::{KnownPlan, calls_stable_function};
 use crate::rewrite::{named, rewritten};
@@ -72,6 +73,8 @@ pub(crate) enum PreparedPlan {
     Cursor(Arc<CursorPlan>),
     /// Changes the row that a cursor stands on.
     CurrentOf(Arc<CurrentPlan>),
+    /// Executes a statement of which parts change rows.
+    WithChanges(Arc<WithChangesPlan>),
     /// Keeps a statement by name.
     Prepare(Arc<OfPrepare>),
     /// Executes a statement that is kept by name.
@@ -114,6 +117,22 @@ pub(crate) struct ExecutePlan {
     pub(super) explained: Option<Prepared>,
     /// Whether it changes rows of a table.
     pub(super) changes_rows: bool,
+}
+
+/// A prepared statement of which parts change rows.
+#[derive(Debug)]
+pub(crate) struct WithChangesPlan {
+    pub(super) changes: Vec<ChangePart>,
+    /// What is executed at last.
+    pub(super) main: Prepared,
+}
+
+/// A change in WITH.
+#[derive(Debug)]
+pub(super) struct ChangePart {
+    pub(super) prepared: Prepared,
+    /// The table of what it returns, if it returns something.
+    pub(super) returned: Option<Arc<ReturnedTable>>,
 }
 
 /// A prepared change of the row that a cursor stands on.

@@ -22,6 +22,7 @@ impl Prepared {
             PreparedPlan::Copy(plan) => {
                 matches!(&**plan, CopyPlan::From { target: CopyTarget::Rows(_), .. })
             }
+            PreparedPlan::WithChanges(_) => true,
             PreparedPlan::Execute(plan) => plan.changes_rows,
             PreparedPlan::CurrentOf(plan) => plan.inner.changes_rows(),
             _ => false,

@@ -10,7 +10,6 @@ mod cell;
 mod columns;
 mod content;
 mod functions;
-mod keyword;
 mod objects;
 mod oid;
 mod schema;
@@ -22,9 +21,6 @@ mod viewer;
 
 pub use builtin_function::function_name;
 pub(crate) use builtin_type::shown_type;
-pub(crate) use functions::{is_function_of_session, parts_of as name_parts};
-pub(crate) use keyword::is_reserved;
-pub(crate) use objects::quoted;
 pub(crate) use schema::SystemSchema;
 use subquery::CatalogSubqueries;
 pub(crate) use subquery::MakePlanner;

@@ -1,16 +1,13 @@
 //! The objects of a database that somebody may see: schemas, relations, keys and constraints.
 
-use super::keyword::is_reserved;
 use super::oid::DATABASE_OWNER;
 use super::oid::{INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA, PUBLIC_SCHEMA, Taken};
 use super::system_table::{self, INFORMATION_SCHEMA, PG_CATALOG, SystemTable};
 use super::viewer::Viewer;
+use crate::identifier::{PUBLIC, quoted};
 use nyala_db::relations::{Body, Key, Relation, TableDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The schema of tables and views that users declare.
-const PUBLIC: &str = "public";
 
 /// The objects of a database.
 #[derive(Debug)]
@@ -256,25 +253,4 @@ pub(crate) fn key_names(table: &TableDefinition) -> String {
 /// The words in an expression that may be names of columns.
 fn names_in(expression: &str) -> impl Iterator<Item = &str> {
     expression.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
-}
-
-/// A name as it is written in SQL: in quotes where it needs them.
-pub(crate) fn quoted(name: &str) -> String {
-    let begins = |letter: char| letter.is_ascii_lowercase() || letter == '_';
-    let goes_on = |letter: char| begins(letter) || letter.is_ascii_digit() || letter == '$';
-    let is_plain = name.starts_with(begins) && name.chars().all(goes_on) && !is_reserved(name);
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn names_have_quotes_where_they_need_them() {
-        assert_eq!(
-            ["plain_1", "Upper", "order", "two words", "a\"b", "1st", ""].map(quoted),
-            ["plain_1", "\"Upper\"", "\"order\"", "\"two words\"", "\"a\"\"b\"", "\"1st\"", "\"\""]
-        );
-    }
 }

@@ -96,6 +96,13 @@ fn sequences_number_rows_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "sequences", &[]);
 }
 
+/// Statements of `testdata/postgres/with_changes.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn parts_of_a_statement_change_rows_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "with_changes", &[]);
+}
+
 /// Statements of `testdata/postgres/prepare.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn statements_are_kept_by_name_as_in_postgresql() {

@@ -28,7 +28,7 @@ struct Overlay<'a> {
 
 /// Rows of a part, cut where newer ones change them: slot `i` has the rows from `bounds[i]` to `bounds[i + 1]`.
 #[derive(Default)]
-struct Cuts {
+struct SplitRows {
     bounds: Vec<u32>,
     slots: Vec<Slot>,
 }
@@ -42,20 +42,20 @@ enum Slot {
 }
 
 impl Overlay<'_> {
-    /// Cuts the windows at those newer rows that change something.
-    fn cut(&self, windows: &PartWindows<'_>, changes: impl Fn(usize) -> bool) -> Cuts {
-        let mut cuts = Cuts::default();
+    /// SplitRows the windows at those newer rows that change something.
+    fn cut(&self, windows: &PartWindows<'_>, changes: impl Fn(usize) -> bool) -> SplitRows {
+        let mut split = SplitRows::default();
         let mut newer = (0..self.newer.rows()).filter(|row| changes(*row)).peekable();
-        cuts.bounds.push(windows.bounds[0]);
+        split.bounds.push(windows.bounds[0]);
         for window in 0..windows.count() {
             while let Some(row) = newer.next_if(|row| self.windows[*row] == window) {
-                cuts.slots.extend([Slot::Kept(window), Slot::Newer(row)]);
-                cuts.bounds.extend([self.places[row].start, self.places[row].end]);
+                split.slots.extend([Slot::Kept(window), Slot::Newer(row)]);
+                split.bounds.extend([self.places[row].start, self.places[row].end]);
             }
-            cuts.slots.push(Slot::Kept(window));
-            cuts.bounds.push(windows.bounds[window + 1]);
+            split.slots.push(Slot::Kept(window));
+            split.bounds.push(windows.bounds[window + 1]);
         }
-        cuts
+        split
     }
 
     /// Whether a newer row says what the cell of a column is.
@@ -142,8 +142,8 @@ impl Accumulator<'_> {
                 }
                 _ if function == AggregateFunction::Count => {
                     let is_new = |row: usize| overlay.places[row].is_empty();
-                    let cuts = overlay.cut(&windows, |row| is_new(row) || newer.marker(row) == DELETED);
-                    for (slot, width) in cuts.slots.iter().zip(widths(&cuts.bounds)) {
+                    let split = overlay.cut(&windows, |row| is_new(row) || newer.marker(row) == DELETED);
+                    for (slot, width) in split.slots.iter().zip(widths(&split.bounds)) {
                         match *slot {
                             Slot::Kept(window) => self.add_count(measure, first + window, width),
                             Slot::Newer(row) if newer.marker(row) == DELETED => {}
@@ -183,11 +183,11 @@ impl Accumulator<'_> {
         let Some(entry) = cursor.column_entry(part, position)?.filter(|_| has_kernel) else {
             return Ok(false);
         };
-        let cuts = overlay.cut(windows, |row| overlay.changes_cell(row, position));
+        let split = overlay.cut(windows, |row| overlay.changes_cell(row, position));
         let those = windows.first..windows.first + windows.count();
-        let cut = CutColumn { measure, position, windows: those, cuts, overlay };
+        let cut = CutColumn { measure, position, windows: those, split, overlay };
         if self.function(measure) == AggregateFunction::Count && entry.values == windows.group_rows {
-            self.add_cut_counts(&cut, &cut.cuts.bounds);
+            self.add_cut_counts(&cut, &cut.split.bounds);
             return Ok(true);
         }
         let Some(loaded) = cursor.column_block(part, position)? else { return Ok(false) };
@@ -207,20 +207,20 @@ impl Accumulator<'_> {
     ) -> BlockResult<()> {
         let mut dense = std::mem::take(&mut scratch.dense);
         dense.clear();
-        // Cuts in values instead of rows.
+        // SplitRows in values instead of rows.
         let values = match &block.validity {
-            None => cut.cuts.bounds.as_slice(),
+            None => cut.split.bounds.as_slice(),
             Some(validity) => {
-                validity.rank_bounds(&cut.cuts.bounds, &mut dense);
+                validity.rank_bounds(&cut.split.bounds, &mut dense);
                 dense.as_slice()
             }
         };
-        let slots = || cut.cuts.slots.iter().zip(values.windows(2));
+        let slots = || cut.split.slots.iter().zip(values.windows(2));
         let unsigned = matches!(block.values, ValuesBlock::Unsigned(_));
         match (self.function(cut.measure), &block.values) {
             (AggregateFunction::Count, _) => self.add_cut_counts(cut, values),
             (AggregateFunction::Sum, ValuesBlock::Integers(integers) | ValuesBlock::Unsigned(integers)) => {
-                let mut sums = vec![0; cut.cuts.slots.len()];
+                let mut sums = vec![0; cut.split.slots.len()];
                 integers.sum_windows(values, &mut sums)?;
                 for ((slot, pair), sum) in slots().zip(sums) {
                     let count = pair[1] - pair[0];
@@ -264,7 +264,7 @@ impl Accumulator<'_> {
                     Slot::Kept(window) => so_far[window],
                     Slot::Newer(_) => (i64::MIN, i64::MAX),
                 };
-                let mut extremes: Vec<_> = cut.cuts.slots.iter().map(start).collect();
+                let mut extremes: Vec<_> = cut.split.slots.iter().map(start).collect();
                 integers.min_max_windows(values, &mut extremes)?;
                 for ((slot, pair), found) in slots().zip(extremes) {
                     match *slot {
@@ -292,9 +292,9 @@ impl Accumulator<'_> {
         Ok(())
     }
 
-    /// Counts the values of a column; `values` are the bounds of its cuts in values.
+    /// Counts the values of a column; `values` are the bounds of its split in values.
     fn add_cut_counts(&mut self, cut: &CutColumn<'_>, values: &[u32]) {
-        for (slot, width) in cut.cuts.slots.iter().zip(widths(values)) {
+        for (slot, width) in cut.split.slots.iter().zip(widths(values)) {
             match *slot {
                 Slot::Kept(window) => self.add_count(cut.measure, cut.windows.start + window, width),
                 Slot::Newer(row) if cut.has_value(row) => self.add_count(cut.measure, cut.window(row), 1),
@@ -329,7 +329,7 @@ struct CutColumn<'a> {
     position: usize,
     /// The windows that the part has rows in.
     windows: Range<usize>,
-    cuts: Cuts,
+    split: SplitRows,
     overlay: &'a Overlay<'a>,
 }
 

@@ -1,9 +1,10 @@
 //! Keys and checks: `pg_constraint`, `pg_index`, `pg_indexes`.
 
 use super::Scope;
+use crate::identifier::quoted;
 use crate::system_catalog::builtin_type::{BuiltinType, of_declared};
 use crate::system_catalog::cell::Row;
-use crate::system_catalog::objects::{Constraint, Object, ObjectKind, key_names, key_positions, quoted};
+use crate::system_catalog::objects::{Constraint, Object, ObjectKind, key_names, key_positions};
 use crate::system_catalog::oid::PUBLIC_SCHEMA;
 
 /// PostgreSQL's number of the way in which a B-tree compares values of a type.

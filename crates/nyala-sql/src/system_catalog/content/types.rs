@@ -1,9 +1,9 @@
 //! What is the same in every database: types, collations, access methods, languages.
 
+use crate::keyword::{KEYWORDS, Keyword};
 use crate::system_catalog::builtin_function::{BuiltinFunction, FUNCTIONS};
 use crate::system_catalog::builtin_type::{BuiltinType, TYPES};
 use crate::system_catalog::cell::{Cell, Row};
-use crate::system_catalog::keyword::{KEYWORDS, Keyword};
 use crate::system_catalog::oid::{
     BTREE, DEFAULT_COLLATION, HEAP, INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA,
 };

@@ -1,6 +1,7 @@
 //! A call of a function for one row.
 
 use crate::error::{SqlError, SqlState};
+use crate::identifier::parts_of;
 use crate::system_catalog::objects::{Object, Objects};
 use crate::system_catalog::viewer::Viewer;
 use arrow_schema::FieldRef;
@@ -101,37 +102,4 @@ pub(super) fn oid(own: u32) -> ScalarValue {
 
 pub(super) fn bool(own: bool) -> ScalarValue {
     ScalarValue::Boolean(Some(own))
-}
-
-/// The parts of a name: small letters unless they are in quotes. `None` if it is none.
-pub(crate) fn parts_of(name: &str) -> Option<Vec<String>> {
-    let (mut parts, mut part, mut letters) = (Vec::new(), String::new(), name.trim().chars().peekable());
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => loop {
-                match letters.next()? {
-                    '"' if letters.peek() == Some(&'"') => part.extend(letters.next()),
-                    '"' => break,
-                    other => part.push(other),
-                }
-            },
-            '.' => parts.push(std::mem::take(&mut part)),
-            blank if blank.is_whitespace() => {}
-            other => part.extend(other.to_lowercase()),
-        }
-    }
-    parts.push(part);
-    parts.iter().all(|part| !part.is_empty()).then_some(parts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parts_of;
-
-    #[test]
-    fn names_have_parts() {
-        let parts = |name| parts_of(name).map(|parts| parts.join("|"));
-        assert_eq!(parts("Public . \"A \"\"b\"\".c\"").as_deref(), Some("public|A \"b\".c"));
-        assert_eq!([parts(""), parts("a."), parts("\"a")], [None, None, None]);
-    }
 }

@@ -3,7 +3,7 @@
 use super::call::{Call, text};
 use super::{Function, Gives, strict, tolerant};
 use crate::error::{SqlError, SqlState};
-use crate::system_catalog::objects::quoted;
+use crate::identifier::quoted;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 

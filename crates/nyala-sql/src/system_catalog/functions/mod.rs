@@ -20,7 +20,6 @@ use crate::pg_type::TYPE_KEY;
 use crate::row_wise::{computed, computed_each};
 use arrow_schema::{DataType, Field, FieldRef};
 use call::Call;
-pub(crate) use call::parts_of;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -107,11 +106,6 @@ fn all() -> impl Iterator<Item = &'static Function> {
         json_building::FUNCTIONS,
     ];
     all.into_iter().flatten()
-}
-
-/// Whether a function is another one in each session.
-pub(crate) fn is_function_of_session(name: &str) -> bool {
-    all().any(|own| own.is_volatile && own.name == name)
 }
 
 /// The function with a name, to be called in a plan.

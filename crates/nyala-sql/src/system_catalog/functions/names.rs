@@ -3,9 +3,10 @@
 //! A cast such as `'t'::regclass` is rewritten to a call of one of these: PostgreSQL shows a `regclass` as a name and
 //! compares it as a number. No user can write such a name of a function without quotes.
 
-use super::call::{Call, bool, oid, parts_of, text};
+use super::call::{Call, bool, oid, text};
 use super::{Function, Gives, NAME, OID, strict, tolerant};
 use crate::error::{SqlError, SqlState};
+use crate::identifier::parts_of;
 use crate::relation::input::{Surroundings, read};
 use crate::system_catalog::builtin_type::{BuiltinType, shown_type};
 use arrow_array::Array;

@@ -2,9 +2,10 @@
 
 use super::call::{Call, bool, text};
 use super::{Function, Gives, strict, tolerant};
+use crate::identifier::quoted;
 use crate::pg_type::TYPE_KEY;
 use crate::system_catalog::content::{index_definition, view_text};
-use crate::system_catalog::objects::{ObjectKind, quoted};
+use crate::system_catalog::objects::ObjectKind;
 use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;

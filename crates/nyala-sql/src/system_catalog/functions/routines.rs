@@ -50,7 +50,7 @@ fn number(call: &Call<'_>) -> Result<ScalarValue> {
         return Ok(oid(number));
     }
     let written = call.text(0).unwrap_or_default();
-    let parts = super::call::parts_of(&written).unwrap_or_default();
+    let parts = crate::identifier::parts_of(&written).unwrap_or_default();
     let name = match &parts[..] {
         [name] => Some(name),
         [schema, name] if schema == "pg_catalog" => Some(name),

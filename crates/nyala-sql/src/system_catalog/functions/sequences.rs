@@ -1,9 +1,9 @@
 //! Numbers of sequences.
 
-use super::call::{Call, parts_of, text};
+use super::call::{Call, text};
 use super::{Function, Gives, strict, tolerant, volatile};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::system_catalog::objects::quoted;
+use crate::identifier::{PUBLIC, parts_of, quoted};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use nyala_db::relations::{Relation, SequenceState};
@@ -38,7 +38,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
         };
         let table = object.relation().and_then(|own| own.table());
         let Some(own) = table.and_then(|table| table.column(&column)) else {
-            return Err(crate::target::unknown_column(&column, &object.name).into());
+            let message = format!("column \"{column}\" of relation \"{}\" does not exist", object.name);
+            return Err(SqlError::new(SqlState::UNKNOWN_COLUMN, message).into());
         };
         let name =
             own.sequence.as_ref().map(|own| format!("{}.{}", quoted(&object.schema), quoted(&own.name)));
@@ -66,10 +67,8 @@ fn sequence(call: &Call<'_>) -> SqlResult<Arc<Relation>> {
     let written = call.text(0).unwrap_or_default();
     let name = match &parts_of(&written).unwrap_or_default()[..] {
         [name] => Some(name.clone()),
-        [schema, name] if schema == crate::names::PUBLIC => Some(name.clone()),
-        [database, schema, name] if schema == crate::names::PUBLIC && *database == viewer.database => {
-            Some(name.clone())
-        }
+        [schema, name] if schema == PUBLIC => Some(name.clone()),
+        [database, schema, name] if schema == PUBLIC && *database == viewer.database => Some(name.clone()),
         _ => None,
     };
     if let Some(name) = &name

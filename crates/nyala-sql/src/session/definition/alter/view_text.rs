@@ -5,7 +5,7 @@
 //! query that gives its columns the names which the view knows.
 
 use crate::error::{SqlError, SqlResult};
-use crate::system_catalog::is_reserved;
+use crate::keyword::is_reserved;
 use crate::target::{Place, folded};
 use crate::walk::{visit, visit_mut};
 use datafusion::sql::sqlparser::ast::{
@@ -76,7 +76,7 @@ fn means(name: &ObjectName, database: &str, relation: &Relation) -> bool {
     let Ok(place) = Place::of(name, database) else { return false };
     place.database == relation.database
         && place.name == relation.name
-        && place.schema.as_deref().is_none_or(|schema| schema == crate::names::PUBLIC)
+        && place.schema.as_deref().is_none_or(|schema| schema == crate::identifier::PUBLIC)
 }
 
 struct Naming<'a> {

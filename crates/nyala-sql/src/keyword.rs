@@ -1,4 +1,4 @@
-//! The words that PostgreSQL knows, and which of them are reserved (`definitions/keywords.txt`).
+//! The words that PostgreSQL knows, and which of them are reserved (`system_catalog/definitions/keywords.txt`).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ pub(crate) static KEYWORDS: LazyLock<BTreeMap<&'static str, Keyword>> = LazyLock
         let (word, category, is_bare_label) = (part(), part(), part() == "t");
         (word, Keyword { category, is_bare_label })
     };
-    include_str!("definitions/keywords.txt").lines().map(word).collect()
+    include_str!("system_catalog/definitions/keywords.txt").lines().map(word).collect()
 });
 
 impl Keyword {

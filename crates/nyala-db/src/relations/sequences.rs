@@ -5,8 +5,8 @@
 //! second, about: who takes many waits for the disk seldom. What is not given yet is given back when the server stops.
 //! Numbers belong to no transaction: what is rolled back leaves a gap, as everywhere.
 
+use super::definition::{SequenceDefinition, SequenceState};
 use crate::records::Records;
-use crate::relations::{SequenceDefinition, SequenceState};
 use arrow_array::cast::AsArray;
 use hashbrown::{HashMap, HashSet};
 use nyala_core::store::{SnapshotRef, StoreRef};

@@ -1,0 +1,55 @@
+//! Names as they are written in SQL.
+
+use crate::keyword::is_reserved;
+
+/// The schema of tables, views and sequences that users declare.
+pub(crate) const PUBLIC: &str = "public";
+
+/// The parts of a name: small letters unless they are in quotes. `None` if it is none.
+pub(crate) fn parts_of(name: &str) -> Option<Vec<String>> {
+    let (mut parts, mut part, mut letters) = (Vec::new(), String::new(), name.trim().chars().peekable());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => loop {
+                match letters.next()? {
+                    '"' if letters.peek() == Some(&'"') => part.extend(letters.next()),
+                    '"' => break,
+                    other => part.push(other),
+                }
+            },
+            '.' => parts.push(std::mem::take(&mut part)),
+            blank if blank.is_whitespace() => {}
+            other => part.extend(other.to_lowercase()),
+        }
+    }
+    parts.push(part);
+    parts.iter().all(|part| !part.is_empty()).then_some(parts)
+}
+
+/// A name as it is written in SQL: in quotes where it needs them.
+pub(crate) fn quoted(name: &str) -> String {
+    let begins = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let goes_on = |letter: char| begins(letter) || letter.is_ascii_digit() || letter == '$';
+    let is_plain = name.starts_with(begins) && name.chars().all(goes_on) && !is_reserved(name);
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parts_of, quoted};
+
+    #[test]
+    fn names_have_parts() {
+        let parts = |name| parts_of(name).map(|parts| parts.join("|"));
+        assert_eq!(parts("Public . \"A \"\"b\"\".c\"").as_deref(), Some("public|A \"b\".c"));
+        assert_eq!([parts(""), parts("a."), parts("\"a")], [None, None, None]);
+    }
+
+    #[test]
+    fn names_have_quotes_where_they_need_them() {
+        assert_eq!(
+            ["plain_1", "Upper", "order", "two words", "a\"b", "1st", ""].map(quoted),
+            ["plain_1", "\"Upper\"", "\"order\"", "\"two words\"", "\"a\"\"b\"", "\"1st\"", "\"\""]
+        );
+    }
+}
