@@ -156,3 +156,20 @@ CREATE TABLE mapped (id bigint GENERATED ALWAYS AS IDENTITY (START WITH 10) PRIM
 SELECT a.attname, CASE WHEN a.attidentity IN ('a', 'd') THEN (SELECT json_build_object('always', a.attidentity = 'a', 'start', s.seqstart, 'cycle', s.seqcycle) FROM pg_catalog.pg_sequence s WHERE s.seqrelid = pg_get_serial_sequence('mapped', a.attname)::regclass::oid) END AS identity FROM pg_attribute a WHERE attrelid = 'mapped'::regclass AND attnum > 0 ORDER BY attnum;
 SELECT CASE WHEN true THEN json_build_object('a', 1) END AS a, coalesce(NULL, jsonb_build_object('b', 2)) AS b, CASE WHEN false THEN json_build_object('a', 1) ELSE NULL END AS c, CASE WHEN true THEN 'x' END AS d \gdesc
 DROP TABLE mapped;
+-- Bounds, and other ways to insert.
+CREATE SEQUENCE low INCREMENT -1 MINVALUE -9223372036854775808 START -9223372036854775807;
+SELECT nextval('low'), nextval('low');
+SELECT nextval('low');
+CREATE SEQUENCE big INCREMENT 9223372036854775807;
+SELECT nextval('big');
+SELECT nextval('big');
+SELECT nextval('big');
+CREATE TABLE merged (a int, b int GENERATED ALWAYS AS IDENTITY, c serial);
+MERGE INTO merged USING (VALUES (8)) s(a) ON merged.a = s.a WHEN NOT MATCHED THEN INSERT (a) VALUES (s.a);
+MERGE INTO merged USING (VALUES (9)) s(a) ON merged.a = s.a WHEN NOT MATCHED THEN INSERT (a, b) VALUES (s.a, 5);
+MERGE INTO merged USING (VALUES (9)) s(a) ON merged.a = s.a WHEN NOT MATCHED THEN INSERT (a, b) VALUES (s.a, DEFAULT);
+INSERT INTO merged (a, b) VALUES (10, 5) ON CONFLICT DO NOTHING;
+INSERT INTO merged VALUES (11, DEFAULT, DEFAULT), (12, DEFAULT, 77) RETURNING *;
+SELECT * FROM merged ORDER BY a;
+DROP TABLE merged;
+DROP SEQUENCE low, big;

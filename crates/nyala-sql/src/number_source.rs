@@ -138,6 +138,8 @@ fn exhausted(name: &str, sequence: &SequenceDefinition) -> SqlError {
 pub(crate) fn sequence_of_column(column: &ColumnDefinition) -> Option<String> {
     match &column.sequence {
         Some(own) if own.identity.is_some() => Some(own.name.clone()),
+        // That of a `serial` need not be parsed, each time rows are inserted.
+        Some(own) if column.default.as_ref() == Some(&default_of(&own.name)) => Some(own.name.clone()),
         _ => sequence_of_default(column.default.as_deref()?),
     }
 }
@@ -145,9 +147,10 @@ pub(crate) fn sequence_of_column(column: &ColumnDefinition) -> Option<String> {
 /// The sequence whose next number a default is, if it is nothing else.
 pub(crate) fn sequence_of_default(default: &str) -> Option<String> {
     // Most defaults are something else, and need not be parsed.
-    let begins = default.get(..7).is_some_and(|begin| begin.eq_ignore_ascii_case("nextval"));
-    let begins = begins || default.to_ascii_lowercase().contains("nextval");
-    let Expr::Function(call) = parsed(default).ok().filter(|_| begins)? else { return None };
+    if !default.to_ascii_lowercase().contains("nextval") {
+        return None;
+    }
+    let Expr::Function(call) = parsed(default).ok()? else { return None };
     let function = call.name.0.last()?.as_ident()?;
     if !function.value.eq_ignore_ascii_case("nextval") {
         return None;

@@ -62,9 +62,11 @@ impl TokenReader<'_> {
         let Token::Number(digits, _) = self.0.peek_nth_token(usize::from(has_sign)).token else {
             return Ok(None);
         };
-        let Ok(number) = digits.parse::<i64>() else { return Err(self.unexpected()) };
+        // The least number has no positive one.
+        let sign = if sign == Token::Minus { "-" } else { "" };
+        let Ok(number) = format!("{sign}{digits}").parse::<i64>() else { return Err(self.unexpected()) };
         (0..=usize::from(has_sign)).for_each(|_| drop(self.0.next_token()));
-        Ok(Some(if sign == Token::Minus { -number } else { number }))
+        Ok(Some(number))
     }
 
     /// Nothing follows.

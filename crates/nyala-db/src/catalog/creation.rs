@@ -16,6 +16,9 @@ pub(crate) type FieldsToWrite<'a> = (&'a Arc<Measurement>, &'a [(String, FieldTy
 /// A measurement, and those of its fields that have no column.
 type NewFields<'a> = (&'a Measurement, BTreeSet<(&'a str, FieldType)>);
 
+/// How often measurements are created anew that another server has created and dropped meanwhile.
+const CREATION_TRIES: usize = 8;
+
 impl Catalog {
     /// The measurements of these names, with their series loaded; `None` for a name that does not exist.
     pub(crate) async fn measurements_named(
@@ -61,6 +64,7 @@ impl Catalog {
             names.retain(|name| all.is_none_or(|all| all.get(name).is_none()));
         };
         retain_unknown(&mut names);
+        let mut tries = CREATION_TRIES;
         loop {
             let schemas: Vec<TableSchema> = names.iter().map(schema).collect();
             match self.store.create_tables(schemas.clone()).await {
@@ -74,13 +78,13 @@ impl Catalog {
                     self.add_created(&key, made.map(|((name, table), schema)| (&**name, table, schema)));
                     return Ok(());
                 }
-                // Another server has created one of them.
-                Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared() => {
+                // Another server has created one of them, and perhaps dropped it since.
+                Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared() && tries > 0 => {
                     let before = names.len();
                     self.follow_tables();
                     retain_unknown(&mut names);
                     if names.len() == before {
-                        return Err(error);
+                        tries -= 1;
                     }
                 }
                 Err(error) => return Err(error),

@@ -14,6 +14,9 @@ const GENERAL: [SqlState; 5] = [
 /// What is said of texts that one column cannot hold.
 pub(super) const LONG_BATCH: &str = "the texts of a batch of rows are longer than 2 GiB together";
 
+/// What is said of a query that changes rows where only others can stand.
+const CHANGED_INSIDE: &str = "WITH clause containing a data-modifying statement must be at the top level";
+
 /// What libraries say, with the code that it has in PostgreSQL, and the words: theirs if there are none, and what follows in
 /// theirs behind a colon.
 const REWORDED: &[(&str, SqlState, &str)] = &[
@@ -38,6 +41,10 @@ const REWORDED: &[(&str, SqlState, &str)] = &[
     (" does not support: Time", SqlState::UNSUPPORTED, ""),
     ("offset overflow", SqlState::LIMIT_EXCEEDED, LONG_BATCH),
     ("Unnest should be rewritten", SqlState::UNSUPPORTED, "set-returning functions are not allowed here"),
+    ("Query DELETE", SqlState::UNSUPPORTED, CHANGED_INSIDE),
+    ("Query INSERT", SqlState::UNSUPPORTED, CHANGED_INSIDE),
+    ("Query MERGE", SqlState::UNSUPPORTED, CHANGED_INSIDE),
+    ("Query UPDATE", SqlState::UNSUPPORTED, CHANGED_INSIDE),
     (
         "OuterReferenceColumn",
         SqlState::UNSUPPORTED,

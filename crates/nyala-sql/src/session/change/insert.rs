@@ -136,14 +136,18 @@ fn check_generated(preparing: &Preparing<'_>, insert: &ast::Insert, named: &[usi
     for (place, position) in named.iter().enumerate() {
         let is_given = rows.is_none_or(|rows| rows.iter().any(|cells| !is_default(&cells[place])));
         if is_given && preparing.is_always_generated(*position) {
-            let name = preparing.columns.name(*position);
-            let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
-            return Err(SqlError::new(SqlState::GENERATED_ALWAYS, message)
-                .with_detail(do_update::always_generated(name))
-                .with_hint("Use OVERRIDING SYSTEM VALUE to override."));
+            return Err(given_to_generated(preparing.columns.name(*position)));
         }
     }
     Ok(())
+}
+
+/// The error that rows name a value for a column that is always generated.
+pub(super) fn given_to_generated(column: &str) -> SqlError {
+    let message = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
+    SqlError::new(SqlState::GENERATED_ALWAYS, message)
+        .with_detail(do_update::always_generated(column))
+        .with_hint("Use OVERRIDING SYSTEM VALUE to override.")
 }
 
 /// Fails if rows have more columns than the table, or fewer than the statement names.

@@ -2,7 +2,7 @@
 
 use super::do_update::assignments;
 use super::existing::key_of;
-use super::insert::check_width;
+use super::insert::{check_width, given_to_generated};
 use super::preparing::{Preparing, Written, changed_name, column_of, is_default, named_item, query_of};
 use super::selection::Selection;
 use super::update::whole;
@@ -195,6 +195,9 @@ fn inserted(preparing: &mut Preparing<'_>, insert: &ast::MergeInsertExpr) -> Sql
         if let Some(number) = parameter(cell) {
             let declared = preparing.columns.columns[position].declared_type;
             preparing.types.note(number, data_type(declared));
+        }
+        if preparing.is_always_generated(position) && !is_default(cell) {
+            return Err(given_to_generated(preparing.columns.name(position)));
         }
         let value = if is_default(cell) { preparing.default(position)? } else { cell.clone() };
         all.push((position, value));
