@@ -47,6 +47,8 @@ struct Reserved {
     left: u64,
     /// From one of them to the next.
     increment: i64,
+    /// The least and the greatest number, when they were reserved.
+    bounds: (i64, i64),
     /// Where it was before the first of them.
     before: SequenceState,
     /// How many numbers the block had.
@@ -65,8 +67,10 @@ impl SequenceDefinition {
     fn following(&self, state: SequenceState) -> (u64, i64) {
         let bound = if self.increment > 0 { self.maximum } else { self.minimum };
         let steps = |from: i64| {
-            let distance = (i128::from(bound) - i128::from(from)) / i128::from(self.increment);
-            u64::try_from(distance.max(-1) + 1).unwrap_or(u64::MAX)
+            let increment = i128::from(self.increment);
+            let distance = (i128::from(bound) - i128::from(from)) * increment.signum();
+            // Rounded down: a number beyond the bound is less than no step away.
+            u64::try_from(distance.div_euclid(increment.abs()).max(-1) + 1).unwrap_or(u64::MAX)
         };
         if !state.is_called {
             return (steps(state.last), state.last);
@@ -92,8 +96,14 @@ impl SequenceDefinition {
 
 impl Reserved {
     /// A block of which nothing is given, or none.
-    fn new(stored: SequenceState, before: SequenceState, increment: i64) -> Self {
-        Self { stored, before, increment, left: 0, size: 0, block: BLOCK / 2, since: None }
+    fn new(stored: SequenceState, before: SequenceState, sequence: &SequenceDefinition) -> Self {
+        let (increment, bounds) = (sequence.increment, (sequence.minimum, sequence.maximum));
+        Self { stored, before, increment, bounds, left: 0, size: 0, block: BLOCK / 2, since: None }
+    }
+
+    /// Whether the block is one of the sequence as it is defined now.
+    fn is_of(&self, sequence: &SequenceDefinition) -> bool {
+        (self.increment, self.bounds) == (sequence.increment, (sequence.minimum, sequence.maximum))
     }
 
     /// Takes the next number.
@@ -135,7 +145,7 @@ impl Sequences {
     pub fn take_reserved(&self, sequence: &SequenceDefinition) -> Option<i64> {
         let counter = self.counter(sequence.id);
         let mut reserved = counter.reserved.lock();
-        reserved.as_mut()?.take()
+        reserved.as_mut().filter(|own| own.is_of(sequence))?.take()
     }
 
     /// The next number.
@@ -150,7 +160,7 @@ impl Sequences {
         }
     }
 
-    /// Reserves the next block, if nothing is left of the last one.
+    /// Reserves the next block, if nothing is left of the last one, or if the sequence was altered since.
     pub async fn reserve(&self, sequence: &SequenceDefinition) -> Result<std::result::Result<(), Exhausted>> {
         if self.store.capabilities().is_shared {
             let words = "a number of a sequence in a store that other servers write, too,";
@@ -159,10 +169,17 @@ impl Sequences {
         let counter = self.counter(sequence.id);
         let _writing = counter.writing.lock().await;
         let known = self.known(sequence, &counter).await?;
-        if known.left > 0 {
-            return Ok(Ok(()));
-        }
-        let mut from = known.stored;
+        let mut from = match known.left {
+            0 => known.stored,
+            _ if known.is_of(sequence) => return Ok(Ok(())),
+            _ => {
+                // From now on nobody takes what is left of it.
+                let state = counter.reserved.lock().take().unwrap_or(known).state();
+                self.store(sequence.id, state).await?;
+                *counter.reserved.lock() = Some(Reserved::new(state, state, sequence));
+                state
+            }
+        };
         let (mut steps, mut first) = sequence.following(from);
         if steps == 0 {
             if !sequence.cycles {
@@ -179,7 +196,7 @@ impl Sequences {
         let left = steps.min(block);
         let stored = SequenceState { last: sequence.after(first, left - 1), is_called: true };
         self.store(sequence.id, stored).await?;
-        let known = Reserved::new(stored, from, sequence.increment);
+        let known = Reserved::new(stored, from, sequence);
         *counter.reserved.lock() = Some(Reserved { left, size: left, block, since: Some(now), ..known });
         Ok(Ok(()))
     }
@@ -198,7 +215,7 @@ impl Sequences {
             None => sequence.beginning,
             Some(value) => read(&value)?,
         };
-        let known = Reserved::new(stored, stored, sequence.increment);
+        let known = Reserved::new(stored, stored, sequence);
         *counter.reserved.lock() = Some(known);
         Ok(known)
     }
@@ -226,13 +243,8 @@ impl Sequences {
             *counter.reserved.lock() = before;
             return Err(error);
         }
-        *counter.reserved.lock() = Some(Reserved::new(state, state, sequence.increment));
+        *counter.reserved.lock() = Some(Reserved::new(state, state, sequence));
         Ok(())
-    }
-
-    /// Makes numbers follow a changed definition from the next one on.
-    pub async fn note_changed(&self, sequence: &SequenceDefinition) -> Result<()> {
-        self.give_back(std::iter::once(sequence)).await
     }
 
     /// Gives back what nobody has been given. Numbers that are wanted afterwards are reserved again.

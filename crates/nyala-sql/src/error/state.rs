@@ -27,11 +27,11 @@ impl SqlState {
     pub const INVALID_PARAMETER: Self = Self("22023");
     /// invalid_regular_expression
     pub const INVALID_REGULAR_EXPRESSION: Self = Self("2201B");
-    /// character_not_in_repertoire
+    /// sequence_generator_limit_exceeded
     pub const SEQUENCE_EXHAUSTED: Self = Self("2200H");
-    /// A value for a column that is always generated.
+    /// generated_always
     pub const GENERATED_ALWAYS: Self = Self("428C9");
-    /// A text in another encoding.
+    /// character_not_in_repertoire
     pub const INVALID_ENCODING: Self = Self("22021");
     /// invalid_text_representation
     pub const INVALID_TEXT: Self = Self("22P02");

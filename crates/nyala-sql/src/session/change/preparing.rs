@@ -14,8 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use nyala_db::relations::Identity;
-use nyala_db::relations::Relation;
+use nyala_db::relations::{Identity, Relation};
 use nyala_db::users::Privilege;
 use std::sync::Arc;
 

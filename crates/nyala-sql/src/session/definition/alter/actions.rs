@@ -270,12 +270,11 @@ impl<'a> Actions<'a> {
         let column = &mut self.altered.table.columns[place];
         let is_identity = column.sequence.as_ref().is_some_and(|own| own.identity.is_some());
         match operation {
-            AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault if is_identity => {
-                let message =
-                    format!("column \"{name}\" of relation \"{}\" is an identity column", self.name);
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
-            }
-            AlterColumnOperation::DropNotNull if is_identity => {
+            AlterColumnOperation::SetDefault { .. }
+            | AlterColumnOperation::DropDefault
+            | AlterColumnOperation::DropNotNull
+                if is_identity =>
+            {
                 let message =
                     format!("column \"{name}\" of relation \"{}\" is an identity column", self.name);
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
