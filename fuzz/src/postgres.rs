@@ -89,6 +89,7 @@ async fn sql_server(memory: Arc<MemoryBudget>, running: Arc<RunningQueries>) -> 
         clock: Arc::new(SystemClock),
         influxql: Arc::new(NoInfluxql),
         plans: PlanCache::default(),
+        advisory_locks: Arc::default(),
         files: nyala_files::Folders::default(),
         started_ns: 0,
         changed: Arc::new(|_, _| {}),

@@ -1,6 +1,7 @@
 //! One execution of a plan: its snapshot, its memory, and what it runs with.
 
 use crate::long_texts::LongTexts;
+use crate::waits::Waits;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -17,6 +18,7 @@ pub(crate) struct Execution {
     /// The values of the parameters that the plan still names.
     values: Arc<[ScalarValue]>,
     long_texts: LongTexts,
+    waits: Arc<Waits>,
 }
 
 impl Execution {
@@ -26,8 +28,9 @@ impl Execution {
         memory: QueryMemory,
         snapshot: Arc<OnceCell<SnapshotRef>>,
         values: Arc<[ScalarValue]>,
+        waits: Arc<Waits>,
     ) -> Self {
-        Self { context, memory, snapshot, values, long_texts: LongTexts::default() }
+        Self { context, memory, snapshot, values, long_texts: LongTexts::default(), waits }
     }
 
     /// The execution that a task belongs to.
@@ -47,6 +50,11 @@ impl Execution {
     /// The values of the parameters that the plan still names.
     pub(crate) fn values(&self) -> &Arc<[ScalarValue]> {
         &self.values
+    }
+
+    /// What its session waits for.
+    pub(crate) fn waits(&self) -> &Arc<Waits> {
+        &self.waits
     }
 
     /// Texts that its scans meet.

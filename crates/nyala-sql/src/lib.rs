@@ -87,6 +87,8 @@ mod typed_calls;
 mod uncommitted_tables;
 mod undo;
 mod unknown_bounds;
+mod unknown_forms;
+mod waits;
 mod walk;
 mod whole_numbers;
 mod yielding;
@@ -107,3 +109,4 @@ pub use session::{CancelHandle, CopyIn, FileIn, FileOut, NamedStatement, Outcome
 pub use statement::{Forgotten, Statement, TEXT_MAX_BYTES};
 pub use system_catalog::function_name;
 pub use transaction::TransactionStatus;
+pub use waits::AdvisoryLocks;

@@ -5,6 +5,7 @@ use crate::contained::contained;
 use crate::dry_run::counted_columns;
 use crate::error::{SqlError, SqlResult};
 use crate::rewrite::named_fields;
+use crate::waits::TransactionLocks;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};
 use arrow_schema::SchemaRef;
 use datafusion::physical_plan::SendableRecordBatchStream;
@@ -41,6 +42,8 @@ pub(crate) struct Running {
     pub(crate) guard: Arc<QueryGuard>,
     pub(crate) memory: QueryMemory,
     pub(crate) text: Arc<str>,
+    /// What is locked for the statement alone.
+    pub(crate) _locks: Arc<TransactionLocks>,
 }
 
 impl Running {

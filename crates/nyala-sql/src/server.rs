@@ -18,6 +18,7 @@ use crate::outer_join_filters::PushFilters;
 use crate::planner::NodePlanner;
 use crate::plans::PlanCache;
 use crate::spill::SpillSpace;
+use crate::waits::AdvisoryLocks;
 use crate::yielding::Yielding;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
@@ -58,6 +59,8 @@ pub struct SqlServer {
     pub influxql: Arc<dyn InfluxqlQueries>,
     /// Plans that are used again.
     pub plans: PlanCache,
+    /// Locks that applications agree upon.
+    pub advisory_locks: Arc<AdvisoryLocks>,
     /// Where statements may write and read files.
     pub files: nyala_files::Folders,
     /// When it was started, ns since 1970.

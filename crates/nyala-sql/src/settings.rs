@@ -163,7 +163,16 @@ impl Settings {
 
     /// How long a statement may run; zero means no limit.
     pub(crate) fn statement_timeout(&self) -> Duration {
-        let milliseconds = self.get("statement_timeout").ok().and_then(|(_, value)| value.parse().ok());
+        self.duration("statement_timeout")
+    }
+
+    /// How long a statement waits for a lock; zero means no limit.
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        self.duration("lock_timeout")
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        let milliseconds = self.get(name).ok().and_then(|(_, value)| value.parse().ok());
         Duration::from_millis(milliseconds.unwrap_or(0))
     }
 

@@ -19,6 +19,7 @@ use crate::sequence_statement::{SequenceStatement, begins_sequence_statement, in
 use crate::shape::Shape;
 use crate::target::folded;
 use crate::undo::{self, Undo};
+use crate::unknown_forms;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -123,7 +124,7 @@ impl Statement {
         let mut shape = Shape::of(&tokens).map(Arc::new);
         let is_repaired = tokens.iter().any(is_distinct);
         let tokens = current_of::rewritten(latest_on::rewritten(asof_join::rewritten(tokens)));
-        let tokens = create_as_execute::rewritten(tokens);
+        let tokens = unknown_forms::rewritten(create_as_execute::rewritten(tokens));
         let tokens = if tokens.iter().any(is_identity) { in_order(tokens) } else { tokens };
         let mut parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens))).map_err(placed)?;
         if is_repaired {

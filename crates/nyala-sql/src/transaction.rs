@@ -5,6 +5,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::uncommitted_tables::UncommittedTables;
+use crate::waits::TransactionLocks;
 use nyala_core::store::{Freshness, SnapshotRef, Stage, StoreRef};
 use nyala_core::{Error, ErrorKind, TableId};
 use nyala_db::catalog::Catalog;
@@ -43,6 +44,8 @@ pub(crate) struct Transaction {
     tables: UncommittedTables,
     /// By their numbers in the stage.
     savepoints: Vec<Savepoint>,
+    /// What it has locked.
+    locks: TransactionLocks,
 }
 
 struct Savepoint {
@@ -56,13 +59,13 @@ const SAVEPOINTS_MAX: usize = 1 << 16;
 
 impl Transaction {
     /// One that has not begun to read.
-    pub(crate) fn begin(is_read_only: bool) -> Self {
-        Self { is_read_only, ..Self::default() }
+    pub(crate) fn begin(is_read_only: bool, locks: TransactionLocks) -> Self {
+        Self { is_read_only, locks, ..Self::default() }
     }
 
     /// The same for a series of statements.
-    pub(crate) fn of_series() -> Self {
-        Self { is_of_series: true, ..Self::default() }
+    pub(crate) fn of_series(locks: TransactionLocks) -> Self {
+        Self { is_of_series: true, locks, ..Self::default() }
     }
 
     /// Begins to show what was acknowledged so far, unless a statement has done so.
@@ -121,6 +124,7 @@ impl Transaction {
         }
         let relations = self.relations.clone();
         self.savepoints.push(Savepoint { name: name.to_owned(), relations });
+        self.locks.save();
         Ok(())
     }
 
@@ -131,6 +135,7 @@ impl Transaction {
             stage.lock().await.release(place);
         }
         self.savepoints.truncate(place);
+        self.locks.release(place);
         Ok(place)
     }
 
@@ -148,6 +153,7 @@ impl Transaction {
         self.refresh().await?;
         self.relations = self.savepoints[place].relations.clone();
         self.savepoints.truncate(place + 1);
+        self.locks.roll_back_to(place);
         self.has_failed = false;
         Ok(place)
     }

@@ -239,6 +239,7 @@ impl Running {
             clock: context.clock.clone(),
             influxql: Arc::new(InfluxqlTables { writer: writer.clone(), reporter: context.reporter.clone() }),
             plans: nyala_sql::PlanCache::default(),
+            advisory_locks: Arc::default(),
             files: files.clone(),
             started_ns: context.clock.now_ns(),
             changed: {

@@ -71,6 +71,10 @@ impl SqlState {
     pub const UNKNOWN_USER: Self = Self("28000");
     /// invalid_savepoint_specification
     pub const UNKNOWN_SAVEPOINT: Self = Self("3B001");
+    /// deadlock_detected
+    pub const DEADLOCK: Self = Self("40P01");
+    /// lock_not_available
+    pub const LOCK_NOT_AVAILABLE: Self = Self("55P03");
     /// serialization_failure
     pub const SERIALIZATION_FAILURE: Self = Self("40001");
     /// insufficient_privilege

@@ -1,5 +1,6 @@
 //! Functions with the prefix `pg_catalog`, those that are called without parentheses, and `ARRAY(SELECT …)`.
 
+use super::collected::collected;
 use super::{cast, own_name, series};
 use crate::call::{call, exact, list};
 use crate::dialect::{at_zone, numeric};
@@ -7,8 +8,8 @@ use crate::gaps::positional;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName,
-    OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, TimezoneInfo, UnaryOperator, Value,
+    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, ObjectName, OrderByExpr,
+    OrderByOptions, TimezoneInfo, UnaryOperator, Value,
 };
 
 /// Words that are functions without parentheses, and that the parser takes for names.
@@ -76,9 +77,8 @@ pub(super) fn rewrite(expression: &mut Expr) {
             match &own.args {
                 FunctionArguments::None => own.args = FunctionArguments::List(list(Vec::new())),
                 FunctionArguments::Subquery(query) if own_name(&own.name).as_deref() == Some("array") => {
-                    if let Some(collected) = collected(query) {
-                        *expression = call(exact("array::or_empty"), vec![collected]);
-                    }
+                    let collected = collected(query);
+                    *expression = call(exact("array::or_empty"), vec![collected]);
                 }
                 _ => {}
             }
@@ -321,38 +321,4 @@ pub(super) fn array_comparison(left: &Expr, right: &Expr, is_negated: bool) -> E
         true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(equal) },
         false => equal,
     }
-}
-
-/// A query of one column as a query of one array; `None` if it is not simple enough.
-fn collected(query: &Query) -> Option<Expr> {
-    let mut query = query.clone();
-    if query.limit_clause.is_some() || query.with.is_some() || query.fetch.is_some() {
-        return None;
-    }
-    let SetExpr::Select(select) = &mut *query.body else { return None };
-    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(own, _) if own.is_empty());
-    if is_grouped || select.distinct.is_some() || select.having.is_some() {
-        return None;
-    }
-    let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
-        &mut select.projection[..]
-    else {
-        return None;
-    };
-    let mut arguments = list(vec![value.clone()]);
-    if let Some(order) = query.order_by.take() {
-        let OrderByKind::Expressions(mut order) = order.kind else { return None };
-        for own in &mut order {
-            // The number of a column.
-            if matches!(&own.expr, Expr::Value(_)) {
-                own.expr = value.clone();
-            }
-        }
-        arguments.clauses.push(FunctionArgumentClause::OrderBy(order));
-    }
-    let aggregate = call(ObjectName::from(vec![Ident::new("array_agg")]), Vec::new());
-    let Expr::Function(mut aggregate) = aggregate else { return None };
-    aggregate.args = FunctionArguments::List(arguments);
-    *value = Expr::Function(aggregate);
-    Some(Expr::Subquery(Box::new(query)))
 }

@@ -4,6 +4,7 @@
 //! shown, as their user wrote them. [`output_names`] says how PostgreSQL calls the columns of an answer.
 
 mod cast;
+mod collected;
 mod function;
 mod interval;
 mod output_names;

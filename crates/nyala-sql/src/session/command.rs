@@ -13,6 +13,7 @@ use crate::statement::Statement;
 use crate::target::folded;
 use crate::transaction::Transaction;
 use crate::undo::Undo;
+use crate::waits::TransactionLocks;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast;
@@ -99,7 +100,10 @@ impl Session {
                 match &mut self.transaction {
                     // What a series has changed before belongs to the transaction.
                     Some(transaction) => transaction.is_of_series = false,
-                    None => self.transaction = Some(Transaction::begin(is_read_only)),
+                    None => {
+                        let locks = TransactionLocks::of(&self.waits);
+                        self.transaction = Some(Transaction::begin(is_read_only, locks));
+                    }
                 }
                 "BEGIN"
             }
@@ -168,6 +172,7 @@ impl Session {
                 self.state = None;
                 self.kept.cursors().clear();
                 self.kept.statements().clear();
+                self.waits.unlock_all();
                 "DISCARD ALL"
             }
         };

@@ -8,7 +8,6 @@ mod create_as;
 mod current_of;
 mod cursors;
 mod definition;
-mod fewer_rows;
 mod files;
 mod kept;
 mod look_up;
@@ -16,6 +15,7 @@ mod named;
 mod past;
 mod prepared;
 mod query;
+mod restart;
 mod reuse;
 mod run;
 mod series;
@@ -45,6 +45,7 @@ use crate::settings::Settings;
 use crate::statement::Statement;
 use crate::system_catalog::Viewer;
 use crate::transaction::{Transaction, TransactionStatus};
+use crate::waits::Waits;
 use arrow_schema::DataType;
 use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
@@ -88,6 +89,8 @@ pub struct Session {
     returned: ReturnedTables,
     /// The numbers of sequences that it was given.
     given_numbers: Arc<GivenNumbers>,
+    /// What it waits for, and its locks.
+    waits: Arc<Waits>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
@@ -144,8 +147,10 @@ impl Session {
         let database = database.to_owned();
         let settings = Settings::of(principal.is_admin());
         let user = principal.user_name().unwrap_or("nyala").to_owned();
+        let waits = Arc::new(Waits::new(&server.advisory_locks));
         Self {
             server,
+            waits,
             principal,
             client: None,
             user,
@@ -520,6 +525,7 @@ impl Session {
             principal: self.principal.clone(),
             uncommitted: self.uncommitted(),
             numbers: self.number_source(),
+            waits: self.waits.clone(),
             is_read_only: self.transaction.as_ref().is_some_and(|own| own.is_read_only),
             user: self.user.clone(),
             database: self.database.clone(),
@@ -543,6 +549,7 @@ impl Session {
     pub fn identify(&mut self, user: &str, number: i32) {
         user.clone_into(&mut self.user);
         self.number = number;
+        self.waits.identify(number);
         self.state = None;
     }
 

@@ -8,6 +8,8 @@ use crate::plans::Reused;
 use crate::rows::Rows;
 use crate::session::Outcome;
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
@@ -40,7 +42,11 @@ impl Session {
             _ => return Err(SqlError::new(SqlState::INTERNAL, "the statement is no query")),
         };
         let freshness = self.server.catalog.follow().await?;
-        let snapshot = self.transaction_snapshot().await?;
+        // What a transaction shows is taken by the first statement that reads: one that only takes a lock waits before it.
+        let snapshot = match &planning {
+            Planning::Needed(to_plan) if !reads_tables(to_plan.plan)? => Arc::default(),
+            _ => self.transaction_snapshot().await?,
+        };
         let run = self.run(&prepared.statement, freshness, snapshot, values.clone())?;
         let rows = self.stream(&run, run.execution.clone(), planning, values).await?;
         let rows = Rows::of(rows, run.running).named(prepared.columns.as_ref());
@@ -49,4 +55,15 @@ impl Session {
             _ => rows,
         }))
     }
+}
+
+/// Whether a plan reads anything that is stored.
+fn reads_tables(plan: &LogicalPlan) -> SqlResult<bool> {
+    let mut reads = false;
+    plan.apply_with_subqueries(|node| {
+        // Nodes of our own may read as well.
+        reads |= matches!(node, LogicalPlan::TableScan(_) | LogicalPlan::Extension(_));
+        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(reads)
 }

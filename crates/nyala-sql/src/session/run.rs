@@ -1,6 +1,6 @@
 //! Running plans: what a statement runs with, and the stream of its rows.
 
-use super::{Session, fewer_rows};
+use super::{Session, restart};
 use crate::error::SqlResult;
 use crate::execution::Execution;
 use crate::long_values::batch_rows;
@@ -38,7 +38,8 @@ impl Run {
     pub(crate) fn over(&self, snapshot: SnapshotRef) -> Arc<Execution> {
         let context = self.execution.context().clone();
         let cell = Arc::new(OnceCell::new_with(Some(snapshot)));
-        Arc::new(Execution::new(context, self.running.memory.clone(), cell, self.execution.values().clone()))
+        let (memory, values) = (self.running.memory.clone(), self.execution.values().clone());
+        Arc::new(Execution::new(context, memory, cell, values, self.execution.waits().clone()))
     }
 }
 
@@ -68,9 +69,14 @@ impl Session {
         self.running.number.store(guard.query().number(), Ordering::Release);
         context.query = Some(guard.query());
         let memory = self.server.statement_memory(&self.principal);
-        let running =
-            Running { guard: Arc::new(guard), memory: memory.clone(), text: statement.text.clone() };
-        let execution = Arc::new(Execution::new(context, memory, snapshot, values));
+        let locks = self.waits.begin(self.settings.lock_timeout(), self.transaction.is_none());
+        let running = Running {
+            guard: Arc::new(guard),
+            memory: memory.clone(),
+            text: statement.text.clone(),
+            _locks: Arc::new(locks),
+        };
+        let execution = Arc::new(Execution::new(context, memory, snapshot, values, self.waits.clone()));
         Ok(Run { running, execution })
     }
 
@@ -82,6 +88,8 @@ impl Session {
         planning: Planning<'_>,
         values: Arc<[ScalarValue]>,
     ) -> SqlResult<SendableRecordBatchStream> {
+        // Plans that others use have no functions of a session.
+        let may_wait = matches!(planning, Planning::Needed(_));
         let (plan, config) = match planning {
             Planning::Done(physical, config) => (renewed(physical, config.options())?, config.clone()),
             Planning::Needed(to_plan) => {
@@ -97,7 +105,7 @@ impl Session {
         };
         let (config, memory) = (config.with_extension(execution.clone()), run.running.memory.clone());
         let server = self.server.clone();
-        Ok(fewer_rows::execute(plan, execution, config.batch_size(), move |batch_rows| {
+        Ok(restart::execute(plan, execution, may_wait, config.batch_size(), move |batch_rows| {
             let config = config.clone().with_batch_size(batch_rows);
             let none = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
             let runtime = server.runtime(&memory)?;

@@ -12,6 +12,7 @@ use crate::awaited::Awaited;
 use crate::error::SqlResult;
 use crate::session::command::is_undo;
 use crate::transaction::Transaction;
+use crate::waits::TransactionLocks;
 use nyala_core::store::Feature;
 
 impl Prepared {
@@ -48,7 +49,7 @@ impl Session {
     pub fn begin_series(&mut self) {
         let has_stages = self.server.catalog.store().capabilities().need(Feature::StagedWrites).is_ok();
         if self.transaction.is_none() && has_stages {
-            self.transaction = Some(Transaction::of_series());
+            self.transaction = Some(Transaction::of_series(TransactionLocks::of(&self.waits)));
         }
     }
 

@@ -14,6 +14,7 @@ use crate::rows::Rows;
 use crate::statement::Statement;
 use crate::target::folded;
 use crate::transaction::Transaction;
+use crate::waits::TransactionLocks;
 use crate::walk::each_expression;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
@@ -143,7 +144,7 @@ impl Session {
         for _ in 0..TRIES {
             let is_alone = self.transaction.is_none();
             if is_alone {
-                self.transaction = Some(Transaction::begin(false));
+                self.transaction = Some(Transaction::begin(false, TransactionLocks::of(&self.waits)));
             }
             let done = self.execute_parts(plan, &values).await;
             if !is_alone {

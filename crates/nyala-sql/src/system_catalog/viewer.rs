@@ -2,6 +2,7 @@
 
 use super::oid::{self, DATABASE_OWNER, DATABASE_OWNER_NAME, OWNER};
 use crate::number_source::NumberSource;
+use crate::waits::Waits;
 use arrow_schema::DataType;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::UncommittedRelations;
@@ -23,6 +24,8 @@ pub(crate) struct Viewer {
     pub(crate) uncommitted: Arc<UncommittedRelations>,
     /// Where numbers of sequences come from.
     pub(crate) numbers: NumberSource,
+    /// What the session waits for, and its locks.
+    pub(crate) waits: Arc<Waits>,
     /// Whether the transaction may not write.
     pub(crate) is_read_only: bool,
     /// The name that the client gave.

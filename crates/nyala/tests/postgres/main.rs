@@ -23,6 +23,7 @@ mod peers;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod process;
 
+mod advisory_locks;
 mod catalog;
 mod copy;
 mod drivers;

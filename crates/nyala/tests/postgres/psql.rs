@@ -89,6 +89,13 @@ fn tables_get_keys_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "primary_keys", &[]);
 }
 
+/// Statements of `testdata/postgres/advisory_locks.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn psql_locks_what_applications_agree_upon_as_postgresql_does() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "advisory_locks", &[]);
+}
+
 /// Statements of `testdata/postgres/sequences.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn sequences_number_rows_as_in_postgresql() {

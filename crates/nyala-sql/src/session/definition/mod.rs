@@ -20,6 +20,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use crate::target::Place;
 use crate::transaction::Transaction;
+use crate::waits::TransactionLocks;
 use create_table::check_expressions;
 use datafusion::sql::sqlparser::ast::{self, ObjectName};
 use drop::DroppedKind;
@@ -51,7 +52,7 @@ impl Session {
         // Sequences change together with their tables.
         let is_alone = self.transaction.is_none() && self.concerns_sequences(statement);
         if is_alone {
-            self.transaction = Some(Transaction::begin(false));
+            self.transaction = Some(Transaction::begin(false, TransactionLocks::of(&self.waits)));
         }
         if self.transaction.is_some() {
             self.begin_defining().await.inspect_err(|_| self.forget_own(is_alone))?;

@@ -71,6 +71,7 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         "pg_index" => constraints::indexes(scope),
         "pg_indexes" => constraints::shown_indexes(scope),
         "pg_language" => types::languages(),
+        "pg_locks" => session::locks(scope),
         "pg_namespace" => databases::namespaces(scope),
         "pg_prepared_statements" => session::prepared_statements(scope),
         "pg_proc" => types::functions(),

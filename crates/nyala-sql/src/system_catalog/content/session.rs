@@ -1,9 +1,10 @@
-//! What the session that asks keeps by name.
+//! What the session that asks keeps by name, and what all sessions have locked.
 
 use super::Scope;
 use crate::system_catalog::builtin_type::shown_type;
 use crate::system_catalog::cell::{Cell, Row};
 use crate::system_catalog::viewer::{KeptCursor, KeptStatement};
+use crate::waits::{LockNumber, Mode, ShownLock};
 use arrow_schema::{DataType, Field};
 
 pub(super) fn cursors(scope: &Scope<'_>) -> Vec<Row> {
@@ -39,4 +40,33 @@ pub(super) fn prepared_statements(scope: &Scope<'_>) -> Vec<Row> {
         ]
     };
     (scope.viewer.kept)().statements.into_iter().map(row).collect()
+}
+
+/// The locks of sessions, in databases that the user may see.
+pub(super) fn locks(scope: &Scope<'_>) -> Vec<Row> {
+    let databases = scope.viewer.databases();
+    let row = |own: ShownLock| {
+        let (oid, _) = databases.iter().find(|(_, name)| **name == *own.key.database)?;
+        // PostgreSQL shows the halves of a bigint as two numbers.
+        let (class, object, sub) = match own.key.number {
+            LockNumber::One(number) => ((number >> 32) as u32, number as u32, 1),
+            LockNumber::Two(first, second) => (first as u32, second as u32, 2),
+        };
+        let mode = match own.mode {
+            Mode::Shared => "ShareLock",
+            Mode::Exclusive => "ExclusiveLock",
+        };
+        Some(vec![
+            ("locktype", "advisory".into()),
+            ("database", (*oid).into()),
+            ("classid", class.into()),
+            ("objid", object.into()),
+            ("objsubid", sub.into()),
+            ("pid", own.session.into()),
+            ("mode", mode.into()),
+            ("granted", own.is_granted.into()),
+            ("fastpath", false.into()),
+        ])
+    };
+    scope.viewer.waits.shown().into_iter().filter_map(row).collect()
 }

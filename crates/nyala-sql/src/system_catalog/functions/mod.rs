@@ -13,6 +13,7 @@ mod routines;
 mod sequences;
 mod session;
 mod texts;
+mod waits;
 
 use super::objects::Objects;
 use super::viewer::Viewer;
@@ -71,6 +72,8 @@ struct Function {
 
 const OID: Gives = Gives::Typed("oid", &DataType::Int64);
 const NAME: Gives = Gives::Typed("name", &DataType::Utf8);
+/// Nothing: an empty text.
+const VOID: Gives = Gives::Typed("void", &DataType::Utf8);
 
 const fn strict(name: &'static str, gives: Gives, compute: Compute) -> Function {
     Function { name, gives, compute, is_strict: true, is_volatile: false }
@@ -100,6 +103,7 @@ fn all() -> impl Iterator<Item = &'static Function> {
         objects::FUNCTIONS,
         routines::FUNCTIONS,
         sequences::FUNCTIONS,
+        waits::FUNCTIONS,
         texts::FUNCTIONS,
         formatting::FUNCTIONS,
         json_values::FUNCTIONS,

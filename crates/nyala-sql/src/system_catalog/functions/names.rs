@@ -116,7 +116,11 @@ pub(super) static FUNCTIONS: &[Function] = &[
     tolerant("pg_typeof", Gives::Typed("regtype", &DataType::Utf8), |call| {
         Ok(text(match call.value(0).data_type() {
             DataType::Null => "unknown".to_owned(),
-            own => shown_type(&Field::new("", own, true)).split('(').next().unwrap_or_default().to_owned(),
+            own => {
+                let written = call.fields.first().map(|own| own.metadata().clone()).unwrap_or_default();
+                let shown = shown_type(&Field::new("", own, true).with_metadata(written));
+                shown.split('(').next().unwrap_or_default().to_owned()
+            }
         }))
     }),
     tolerant("format_type", Gives::Text, |call| Ok(format_type(call))),

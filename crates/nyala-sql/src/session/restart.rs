@@ -1,4 +1,5 @@
-//! A query whose long texts fill the memory before its first rows are there begins anew, with fewer rows at once.
+//! Queries that begin anew before their first rows are there: with fewer rows at once if long texts fill the memory, and when
+//! what a function waits for has come.
 //!
 //! Operators gather as many rows as a batch may have, whatever these take, and only rows that were read say what they take.
 
@@ -23,10 +24,12 @@ const FEW_ROWS: usize = 32;
 /// How long to wait until the memory that was taken in vain is known to be free again.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Executes a plan, with few rows in a batch if it has to be. `task` is its task with batches of so many rows.
+/// Executes a plan, with few rows in a batch if it has to be. `task` is its task with batches of so many rows. `may_wait`
+/// says whether there may be functions in it that wait.
 pub(super) fn execute(
     plan: Arc<dyn ExecutionPlan>,
     execution: Arc<Execution>,
+    may_wait: bool,
     batch_rows: usize,
     task: impl Fn(usize) -> Result<TaskContext> + Send + 'static,
 ) -> Result<SendableRecordBatchStream> {
@@ -36,11 +39,11 @@ pub(super) fn execute(
         execution.long_texts().watch(batch_rows);
     }
     let stream = execute_stream(plan.clone(), Arc::new(task(batch_rows)?))?;
-    if !gathers_texts {
+    if !gathers_texts && !may_wait {
         return Ok(stream);
     }
     let schema = stream.schema();
-    let rows = futures::stream::once(begun(stream, plan, execution, task)).try_flatten();
+    let rows = futures::stream::once(begun(stream, plan, execution, batch_rows, task)).try_flatten();
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
@@ -49,6 +52,7 @@ async fn begun(
     mut stream: SendableRecordBatchStream,
     plan: Arc<dyn ExecutionPlan>,
     execution: Arc<Execution>,
+    mut batch_rows: usize,
     task: impl Fn(usize) -> Result<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
     let mut was_full = false;
@@ -60,7 +64,8 @@ async fn begun(
             }
             Err(error) => error,
         };
-        let batch_rows = match execution.long_texts().fitting_rows() {
+        batch_rows = match execution.long_texts().fitting_rows() {
+            _ if execution.waits().wait().await? => batch_rows,
             Some(rows) => rows,
             None if is_of_long_texts(&error) && !was_full => {
                 was_full = true;

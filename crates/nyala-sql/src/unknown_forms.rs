@@ -1,0 +1,110 @@
+//! Forms that the parser does not know, or reads wrongly, in the words of others: `TABLE t` is `SELECT * FROM t` (the parser
+//! forgets the quotes of its name), `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do.
+
+use crate::latest_on::{is_word, next};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Words behind which a query begins.
+const BEFORE_QUERIES: [&str; 7] = ["union", "except", "intersect", "all", "distinct", "as", "explain"];
+
+/// The tokens of a text without such forms.
+pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(token, "table") || is_word(token, "key")) {
+        return tokens;
+    }
+    let mut all = Vec::with_capacity(tokens.len() + 16);
+    let mut place = 0;
+    while let Some(token) = tokens.get(place) {
+        if is_word(token, "table") && begins_query(&tokens, place) {
+            let new = [Token::make_word("SELECT", None), Token::Mul, Token::make_word("FROM", None)];
+            all.extend(new.map(|own| TokenWithSpan::new(own, token.span)));
+        } else if let Some(end) = key_words(&tokens, place) {
+            place = end;
+            continue;
+        } else {
+            all.push(token.clone());
+        }
+        place += 1;
+    }
+    all
+}
+
+/// Whether a word TABLE begins a query.
+fn begins_query(tokens: &[TokenWithSpan], place: usize) -> bool {
+    let is_name = |at: usize| matches!(&tokens[at].token, Token::Word(_));
+    if !next(tokens, place + 1).is_some_and(is_name) {
+        return false;
+    }
+    let is_blank = |at: &usize| matches!(tokens[*at].token, Token::Whitespace(_));
+    let Some(before) = (0..place).rev().find(|at| !is_blank(at)) else { return true };
+    match &tokens[before].token {
+        Token::SemiColon | Token::LParen => true,
+        Token::Word(_) if BEFORE_QUERIES.iter().any(|word| is_word(&tokens[before], word)) => true,
+        // INSERT INTO a TABLE b
+        Token::Word(_) | Token::RParen => {
+            let start = (0..before).rev().find(|at| tokens[*at].token == Token::SemiColon);
+            let first = next(tokens, start.map_or(0, |at| at + 1));
+            let second = first.and_then(|at| next(tokens, at + 1));
+            first.is_some_and(|at| is_word(&tokens[at], "insert"))
+                && second.is_some_and(|at| is_word(&tokens[at], "into") && at < before)
+        }
+        _ => false,
+    }
+}
+
+/// The end of `NO KEY` in `FOR NO KEY UPDATE`, or of `KEY` in `FOR KEY SHARE`, that begins at a place.
+fn key_words(tokens: &[TokenWithSpan], place: usize) -> Option<usize> {
+    let is_blank = |at: &usize| matches!(tokens[*at].token, Token::Whitespace(_));
+    let before = (0..place).rev().find(|at| !is_blank(at))?;
+    let word = |at: usize, word: &str| is_word(&tokens[at], word).then_some(at + 1);
+    word(before, "for")?;
+    let (key, last) = match word(place, "no") {
+        Some(after) => (next(tokens, after)?, "update"),
+        None => (place, "share"),
+    };
+    let end = word(key, "key")?;
+    word(next(tokens, end)?, last)?;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    fn parsed(text: &str) -> String {
+        let dialect = PostgreSqlDialect {};
+        let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().unwrap();
+        let mut parser = Parser::new(&dialect).with_tokens_with_locations(rewritten(tokens));
+        parser.parse_statement().unwrap().to_string()
+    }
+
+    #[test]
+    fn tables_are_queries_only_where_queries_are() {
+        for (text, expected) in [
+            ("TABLE \"T\" ORDER BY 1", "SELECT * FROM \"T\" ORDER BY 1"),
+            ("VALUES (1) UNION ALL table public.t", "VALUES (1) UNION ALL SELECT * FROM public.t"),
+            ("CREATE TABLE a AS TABLE b", "CREATE TABLE a AS SELECT * FROM b"),
+            ("INSERT INTO a (x) TABLE b", "INSERT INTO a (x) SELECT * FROM b"),
+            ("SELECT * FROM (TABLE a) AS q", "SELECT * FROM (SELECT * FROM a) AS q"),
+            ("ALTER TABLE a RENAME TO b", "ALTER TABLE a RENAME TO b"),
+            ("DROP TABLE a", "DROP TABLE a"),
+            ("SELECT a.table FROM a", "SELECT a.table FROM a"),
+        ] {
+            assert_eq!(parsed(text), expected);
+        }
+    }
+
+    #[test]
+    fn locks_of_keys_are_locks_of_rows() {
+        for (text, expected) in [
+            ("SELECT 1 FROM t FOR NO KEY UPDATE SKIP LOCKED", "SELECT 1 FROM t FOR UPDATE SKIP LOCKED"),
+            ("SELECT 1 FROM t FOR KEY SHARE", "SELECT 1 FROM t FOR SHARE"),
+            ("SELECT key FROM t", "SELECT key FROM t"),
+        ] {
+            assert_eq!(parsed(text), expected);
+        }
+    }
+}
