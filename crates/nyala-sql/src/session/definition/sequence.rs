@@ -278,21 +278,11 @@ impl Session {
         for relation in dropped {
             let columns = relation.table().into_iter().flat_map(|table| &table.columns);
             for owned in columns.filter_map(|own| own.sequence.as_ref()) {
-                for other in self.relations().of(&relation.database) {
-                    let is_dropped = dropped.iter().any(|own| own.name == other.name);
-                    let uses = |own: &&ColumnDefinition| {
-                        own.default.as_deref().and_then(sequence_of_default).as_ref() == Some(&owned.name)
-                    };
-                    let columns = other.table().filter(|_| !is_dropped).into_iter();
-                    if let Some(column) = columns.flat_map(|table| &table.columns).find(uses) {
-                        let name = &relation.name;
-                        let message = format!("cannot drop table {name} because other objects depend on it");
-                        let of = format!("column {} of table {}", column.name, other.name);
-                        let detail = format!("default value for {of} depends on sequence {}", owned.name);
-                        return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS, message)
-                            .with_detail(detail)
-                            .with_hint("Give that column another default first."));
-                    }
+                let others = self.relations().of(&relation.database).into_iter();
+                let others = others.filter(|other| !dropped.iter().any(|own| own.name == other.name));
+                for other in others {
+                    let table = other.table().into_iter().flat_map(|table| &table.columns);
+                    check_unused(&owned.name, &format!("table {}", relation.name), &other.name, table)?;
                 }
             }
         }
@@ -306,16 +296,28 @@ impl Session {
         }
     }
 
-    /// The changes that drop the sequences of columns which are gone.
+    /// The changes that drop the sequences of columns of a table which are gone, unless others get numbers from them.
     pub(super) fn changes_of_owned(
         &self,
-        database: &str,
+        relation: &Relation,
         before: &TableDefinition,
         after: &TableDefinition,
-    ) -> Vec<RelationChange> {
-        let gone = before.columns.iter().filter(|own| after.column(&own.name).is_none());
-        let found = gone.filter_map(|own| self.relations().find(database, &own.sequence.as_ref()?.name));
-        found.map(|own| RelationChange { name: own.name.clone(), before: own, after: None }).collect()
+    ) -> SqlResult<Vec<RelationChange>> {
+        let mut changes = Vec::new();
+        for own in before.columns.iter().filter(|own| after.column(&own.name).is_none()) {
+            let Some(owned) = &own.sequence else { continue };
+            for other in self.relations().of(&relation.database) {
+                let table = if other.name == relation.name { Some(after) } else { other.table() };
+                let columns = table.into_iter().flat_map(|table| &table.columns);
+                let dropped = format!("column {} of table {}", own.name, relation.name);
+                check_unused(&owned.name, &dropped, &other.name, columns)?;
+            }
+            if let Some(sequence) = self.relations().find(&relation.database, &owned.name) {
+                let name = sequence.name.clone();
+                changes.push(RelationChange { name, before: sequence, after: None });
+            }
+        }
+        Ok(changes)
     }
 
     /// Lets the sequences of a table begin again.
@@ -393,6 +395,25 @@ impl Session {
                 )),
         }
     }
+}
+
+/// Fails if the default of one of a table's columns takes numbers from a sequence, which is dropped together with something.
+fn check_unused<'a>(
+    sequence: &str,
+    dropped: &str,
+    table: &str,
+    mut columns: impl Iterator<Item = &'a ColumnDefinition>,
+) -> SqlResult<()> {
+    let uses = |own: &&ColumnDefinition| {
+        own.default.as_deref().and_then(sequence_of_default).as_deref() == Some(sequence)
+    };
+    let Some(column) = columns.find(uses) else { return Ok(()) };
+    let detail =
+        format!("default value for column {} of table {table} depends on sequence {sequence}", column.name);
+    let message = format!("cannot drop {dropped} because other objects depend on it");
+    Err(SqlError::new(SqlState::DEPENDENT_OBJECTS, message)
+        .with_detail(detail)
+        .with_hint("Give that column another default first."))
 }
 
 fn column_of<'a>(

@@ -131,7 +131,7 @@ impl Session {
         }
         let dependents = self.dependents(relation).await?;
         let mut changes = self.changes_of_views(relation, &altered, &dependents)?;
-        changes.extend(self.changes_of_owned(&place.database, before, &altered.table));
+        changes.extend(self.changes_of_owned(relation, before, &altered.table)?);
         let definition =
             Definition { body: Body::Table(altered.table.clone()), ..relation.definition.clone() };
         let (before, name) = (relation.clone(), relation.name.clone());
