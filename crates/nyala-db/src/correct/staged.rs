@@ -16,7 +16,7 @@ use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN};
 use nyala_core::store::{
     CellColumn, DeleteMode, Feature, Operation, SnapshotRef, Stage, Upsert, WriteBatch, WriteMode,
 };
-use nyala_core::{ColumnId, Error, ErrorKind, Result, Value};
+use nyala_core::{ColumnId, Error, ErrorKind, Result, Value, before_long_work};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::OwnedRwLockWriteGuard;
@@ -126,6 +126,8 @@ impl Catalog {
                 }
                 SelectedChange::Delete => correction.delete(series, times).await?,
             }
+            // It can be stopped here.
+            before_long_work().await;
         }
         correction.commit().await
     }

@@ -3,7 +3,7 @@
 use super::block::BlockError;
 use super::series::{Part, RowsetCursor, TIME_SOURCE};
 use crate::rows::column_buffer::{ABSENT, Column, Kind, Values};
-use crate::rows::merge::RowBatch;
+use crate::rows::merge::{DELETED, RowBatch, UPSERTED};
 use nyala_core::{Result, TimeRange};
 use std::ops::Range;
 
@@ -68,6 +68,16 @@ impl RowsetCursor {
     /// Cells of a projected column of rows of a part's group.
     pub(crate) fn column(&mut self, part: &Part, column: usize, rows: Range<u32>) -> Result<Column> {
         self.decode(part, column + 1, rows)
+    }
+
+    /// The rows of a part that are deletes; `None` if no row hides older ones.
+    pub(crate) fn deletes(&mut self, part: &Part) -> Result<Option<Vec<u32>>> {
+        let Some(markers) = self.markers(part, part.rows.clone())? else { return Ok(None) };
+        if markers.iter().all(|marker| *marker == UPSERTED) {
+            return Ok(None);
+        }
+        let rows = part.rows.clone().zip(markers);
+        Ok(Some(rows.filter(|(_, marker)| *marker == DELETED).map(|(row, _)| row).collect()))
     }
 
     /// Markers of rows of a part's group.

@@ -83,7 +83,7 @@ impl Accumulator<'_> {
         scratch: &mut EncodedScratch,
     ) -> Result<bool> {
         let inside = time.intersect(part.time());
-        let newer = reader.newer(self.series, cursor, time)?;
+        let newer = reader.changes(self.series, (cursor, part, time))?;
         let is_inside = newer.keys.iter().all(|time_ns| inside.contains(*time_ns));
         if newer.rows() * OVERLAID_ROWS / 2 > part.rows.len() || !is_inside {
             return Ok(false);

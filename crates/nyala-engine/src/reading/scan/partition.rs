@@ -1,5 +1,6 @@
 //! Reads one partition of a series-keyed table, series by series: memtables and rowsets appear as one source.
 
+mod newer_rows;
 pub(crate) mod overlapping;
 mod split;
 
@@ -14,6 +15,7 @@ use crate::rows::column_buffer::Kind;
 use crate::rows::merge::{self, Deletes, RowBatch, keep_rows};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
+use newer_rows::{MemtableRows, NewerRows};
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,6 +43,9 @@ pub(crate) struct PartitionReader {
     locations: CellLocations,
     /// About how many bytes of strings a part has at most.
     part_bytes: u64,
+    /// What segments of the series at hand share, by ranges of times.
+    memtable_rows: Vec<MemtableRows>,
+    newer_rows: Vec<NewerRows>,
     /// Buffers that are reused from series to series.
     items: Vec<Bounded>,
     parts: Vec<Part>,
@@ -59,7 +64,8 @@ pub(crate) enum Segment {
     Unresolved { memtable: usize, rows: UnresolvedRows },
     /// The row of a memtable at a time, which no other source has.
     Newest { memtable: usize, time_ns: i64 },
-    /// Rows of one rowset with few newer ones above them, which add to them or hide them.
+    /// Rows of one rowset, nothing older below them, with few newer ones above them, which add to them or hide them, and few
+    /// deletes among them.
     Overlaid { cursor: usize, part: Part, time: TimeRange },
     /// Rows of several sources.
     Merged(TimeRange),
@@ -87,7 +93,10 @@ enum Item {
         cursor: usize,
         part: Part,
     },
-    Rows(RowBatch<Vec<i64>>),
+    Rows {
+        memtable: usize,
+        rows: RowBatch<Vec<i64>>,
+    },
     Unresolved {
         memtable: usize,
         rows: UnresolvedRows,
@@ -158,6 +167,8 @@ impl PartitionReader {
             ranges: Vec::new(),
             within,
             locations: CellLocations::default(),
+            memtable_rows: Vec::new(),
+            newer_rows: Vec::new(),
             items: Vec::new(),
             parts: Vec::new(),
         })
@@ -313,6 +324,8 @@ impl PartitionReader {
         let (mut items, mut parts) = (std::mem::take(&mut self.items), std::mem::take(&mut self.parts));
         items.clear();
         parts.clear();
+        self.memtable_rows.clear();
+        self.newer_rows.clear();
         for (cursor, reader) in self.cursors.iter_mut().enumerate() {
             reader.parts(series, time, &mut parts)?;
             items.extend(parts.drain(..).map(|part| Bounded {
@@ -343,7 +356,7 @@ impl PartitionReader {
                     rows: batch.rows() as u64,
                     bytes: 0,
                     exact: true,
-                    item: Item::Rows(batch),
+                    item: Item::Rows { memtable: number, rows: batch },
                 });
             }
         }
@@ -355,6 +368,7 @@ impl PartitionReader {
                 }
             } else {
                 self.sharpen(&mut items)?;
+                self.split_behind_older(&mut items)?;
                 items.sort_unstable_by_key(|item| (item.first_ns, item.last_ns));
             }
         }
@@ -367,13 +381,13 @@ impl PartitionReader {
             }
             if end == start + 1 {
                 segments.push_back(match std::mem::replace(&mut items[start].item, Item::Taken) {
-                    Item::Rows(batch) => Segment::Rows(batch),
+                    Item::Rows { rows, .. } => Segment::Rows(rows),
                     Item::Unresolved { memtable, rows } => Segment::Unresolved { memtable, rows },
                     Item::Part { cursor, part } => self.single(series, time, cursor, part)?,
                     Item::Taken => unreachable!("items are taken once"),
                 });
             } else {
-                self.add_overlapping(series, time, &items[start..end], segments)?;
+                self.add_overlapping(series, time, &mut items[start..end], segments)?;
             }
             start = end;
         }
@@ -397,16 +411,22 @@ impl PartitionReader {
     }
 
     fn single(&mut self, series: SeriesId, time: TimeRange, cursor: usize, part: Part) -> Result<Segment> {
-        Ok(match self.is_touched(series, cursor, &part)? {
-            true => Segment::Merged(time.intersect(part.time())),
-            false => Segment::Single { cursor, part, time },
+        let merged = Segment::Merged(time.intersect(part.time()));
+        if self.is_hidden(series, cursor, &part) {
+            return Ok(merged);
+        }
+        Ok(match self.cursors[cursor].deletes(&part)? {
+            None => Segment::Single { cursor, part, time },
+            Some(deletes) if overlapping::are_few(deletes.len() as f64, part.rows.len() as f64) => {
+                Segment::Overlaid { cursor, time: time.intersect(part.time()), part }
+            }
+            Some(_) => merged,
         })
     }
 
-    /// Whether tombstones hide rows of a part, or its rows hide others.
-    fn is_touched(&mut self, series: SeriesId, cursor: usize, part: &Part) -> Result<bool> {
-        let hidden = !self.tombstones.is_empty() && !self.hidden(cursor, series, part.time()).is_empty();
-        Ok(hidden || self.cursors[cursor].has_markers(part)?)
+    /// Whether tombstones hide rows of a part.
+    fn is_hidden(&self, series: SeriesId, cursor: usize, part: &Part) -> bool {
+        !self.tombstones.is_empty() && !self.hidden(cursor, series, part.time()).is_empty()
     }
 
     /// The time ranges that backward reads of a few rows visit, newest first. Each has one more source than the one
@@ -472,44 +492,6 @@ impl PartitionReader {
                 self.merged(series, time, 0, Deletes::Keep)
             }
         }
-    }
-
-    /// What sources that are newer than a rowset have in a range of times, with deletes.
-    pub(crate) fn newer(
-        &mut self,
-        series: SeriesId,
-        cursor: usize,
-        time: TimeRange,
-    ) -> Result<RowBatch<Vec<i64>>> {
-        self.merged(series, time, cursor + 1, Deletes::Keep)
-    }
-
-    /// The rows of sources in a range of times, merged: of the rowsets from the `oldest` cursor on, and of memtables.
-    fn merged(
-        &mut self,
-        series: SeriesId,
-        time: TimeRange,
-        oldest: usize,
-        deletes: Deletes,
-    ) -> Result<RowBatch<Vec<i64>>> {
-        let mut batches = Vec::new();
-        let mut parts = Vec::new();
-        for cursor in oldest..self.cursors.len() {
-            let hidden = self.hidden(cursor, series, time);
-            let reader = &mut self.cursors[cursor];
-            reader.parts(series, time, &mut parts)?;
-            for part in parts.drain(..) {
-                let rows = reader.rows_at(&part, time)?;
-                let batch = reader.batch(&part, rows)?;
-                batches.push(without(batch, &hidden, &self.projection.kinds));
-            }
-        }
-        for memtable in &self.memtables {
-            let visibility = memtable.visibility(self.sequence, &self.tombstones);
-            let rows = memtable.series().map(|rows| rows.read(series, time, &self.projection, &visibility));
-            batches.extend(rows);
-        }
-        Ok(merge::merge(batches, &self.projection.kinds, deletes))
     }
 }
 

@@ -1,21 +1,26 @@
 //! Cuts rows of several sources whose times overlap into segments.
 
+use super::newer_rows::{MERGE_BYTES, MERGE_ROWS, MemtableRows, NewerRows};
 use super::{Bounded, Item, PartitionReader, Segment};
 use crate::files::rowset::series::Part;
 use crate::rows::merge::RowBatch;
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::collections::VecDeque;
+use std::ops::Range;
 
-/// About how many rows are merged at once: a step of a scan holds them in memory.
-const MERGE_ROWS: u64 = 16_384;
-/// The same for strings, in bytes.
-const MERGE_BYTES: u64 = 32 << 20;
+/// So many rows with nothing older below them are worth a part of their own.
+const SPLIT_ROWS_MIN: u32 = 64;
 /// The rows of a part for each newer one above it, at least: with fewer, all are merged.
 pub(crate) const OVERLAID_ROWS: usize = 8;
 
+/// Whether so few rows are changed that the others are read as they are.
+pub(super) fn are_few(changed: f64, rows: f64) -> bool {
+    changed * OVERLAID_ROWS as f64 <= rows
+}
+
 impl Bounded {
     /// Which source it is: older ones first.
-    fn source(&self) -> usize {
+    pub(super) fn source(&self) -> usize {
         match &self.item {
             Item::Part { cursor, .. } => *cursor,
             _ => usize::MAX,
@@ -26,8 +31,13 @@ impl Bounded {
         self.first_ns <= other.last_ns && other.first_ns <= self.last_ns
     }
 
-    /// About how many of its rows are at times of another one, as if they were evenly spread.
+    /// How many of its rows are at times of another one: about so many where it is not in memory, as if they were evenly
+    /// spread.
     fn rows_within(&self, other: &Bounded) -> f64 {
+        if let Item::Rows { rows, .. } = &self.item {
+            let row = |time_ns| rows.keys.partition_point(|key| *key < time_ns);
+            return (row(other.last_ns.saturating_add(1)) - row(other.first_ns)) as f64;
+        }
         let width = |first_ns: i64, last_ns: i64| (last_ns as f64 - first_ns as f64).max(0.0) + 1.0;
         let common = width(self.first_ns.max(other.first_ns), self.last_ns.min(other.last_ns));
         self.rows as f64 * common / width(self.first_ns, self.last_ns)
@@ -35,6 +45,47 @@ impl Bounded {
 }
 
 impl PartitionReader {
+    /// Cuts parts whose rows may hide others where the rows of older sources end: deletes of old rows were flushed together
+    /// with new rows, which hide nothing.
+    pub(super) fn split_behind_older(&mut self, items: &mut Vec<Bounded>) -> Result<()> {
+        let mut ends_ns = vec![i64::MIN; self.cursors.len()];
+        for item in items.iter() {
+            if let Item::Part { cursor, .. } = &item.item {
+                ends_ns[*cursor] = ends_ns[*cursor].max(item.last_ns);
+            }
+        }
+        let mut older_ns = i64::MIN;
+        for end_ns in &mut ends_ns {
+            older_ns = older_ns.max(std::mem::replace(end_ns, older_ns));
+        }
+        for index in 0..items.len() {
+            let Bounded { first_ns, last_ns, bytes, item: Item::Part { cursor, part }, .. } = &items[index]
+            else {
+                continue;
+            };
+            let (cursor, bytes, end_ns) = (*cursor, *bytes, ends_ns[*cursor]);
+            if end_ns < *first_ns || *last_ns <= end_ns || !self.cursors[cursor].has_markers(part)? {
+                continue;
+            }
+            let part = part.clone();
+            let behind = self.cursors[cursor].rows_at(&part, TimeRange::new(end_ns + 1, i64::MAX))?.start;
+            if behind == part.rows.start || part.rows.end - behind < SPLIT_ROWS_MIN {
+                continue;
+            }
+            let mut item = |rows: Range<u32>| -> Result<Bounded> {
+                let mut part = Part { rows, ..part.clone() };
+                let (first_ns, last_ns) = self.cursors[cursor].time_ends(&part)?;
+                (part.min_time_ns, part.max_time_ns) = (first_ns, last_ns);
+                let rows = part.rows.len() as u64;
+                Ok(Bounded { first_ns, last_ns, rows, bytes, exact: true, item: Item::Part { cursor, part } })
+            };
+            let (above, behind) = (item(part.rows.start..behind)?, item(behind..part.rows.end)?);
+            items[index] = above;
+            items.push(behind);
+        }
+        Ok(())
+    }
+
     /// Looks up the exact time bounds of parts that only have those of their group, where groups seem to overlap.
     pub(super) fn sharpen(&mut self, items: &mut [Bounded]) -> Result<()> {
         for index in 0..items.len() {
@@ -61,17 +112,26 @@ impl PartitionReader {
         &mut self,
         series: SeriesId,
         time: TimeRange,
-        items: &[Bounded],
+        items: &mut [Bounded],
         segments: &mut VecDeque<Segment>,
     ) -> Result<()> {
         let mut overlaid: VecDeque<(TimeRange, usize, Part)> = VecDeque::new();
-        for item in items {
+        let mut is_overlaid = vec![false; items.len()];
+        for (place, item) in items.iter().enumerate() {
             if let Some((cursor, part)) = self.overlaid(series, items, item)? {
+                is_overlaid[place] = true;
                 let range = TimeRange::new(item.first_ns, item.last_ns.saturating_add(1));
                 overlaid.push_back((range.intersect(time), cursor, part.clone()));
             }
         }
         overlaid.retain(|(range, ..)| !range.is_empty());
+        if let (Some((first, ..)), Some((last, ..))) = (overlaid.front(), overlaid.back())
+            && overlaid.len() > 1
+        {
+            let span = TimeRange::new(first.start_ns, last.end_ns);
+            let others = items.iter().zip(&is_overlaid).filter(|(_, is)| !**is).map(|(item, _)| item);
+            self.newer_rows.extend(NewerRows::above(series, span, others));
+        }
         let ends = items.iter().flat_map(|item| [item.first_ns, item.last_ns.saturating_add(1)]);
         let mut cuts: Vec<i64> = ends.map(|cut_ns| cut_ns.clamp(time.start_ns, time.end_ns)).collect();
         cuts.sort_unstable();
@@ -117,10 +177,10 @@ impl PartitionReader {
             };
             segments.extend(merged.take().map(|(range, ..)| Segment::Merged(range)));
             segments.push_back(match &item.item {
-                Item::Rows(batch) => {
-                    let row = |time_ns| batch.keys.partition_point(|key| *key < time_ns);
+                Item::Rows { rows, .. } => {
+                    let row = |time_ns| rows.keys.partition_point(|key| *key < time_ns);
                     let mut inside = RowBatch::empty(&self.projection.kinds);
-                    inside.append(batch, row(range.start_ns)..row(range.end_ns));
+                    inside.append(rows, row(range.start_ns)..row(range.end_ns));
                     Segment::Rows(inside)
                 }
                 Item::Unresolved { memtable, rows } => {
@@ -133,6 +193,10 @@ impl PartitionReader {
             });
         }
         segments.extend(merged.map(|(range, ..)| Segment::Merged(range)));
+        if self.projection.addresses.is_none() {
+            let (first, last) = (cuts[0], cuts[cuts.len() - 1]);
+            self.memtable_rows.push(MemtableRows::taken(series, TimeRange::new(first, last), items));
+        }
         Ok(())
     }
 
@@ -152,7 +216,13 @@ impl PartitionReader {
             }
             newer_rows += other.rows_within(item);
         }
-        let few = newer_rows > 0.0 && newer_rows * OVERLAID_ROWS as f64 <= item.rows as f64;
-        Ok((few && !self.is_touched(series, *cursor, part)?).then_some((*cursor, part)))
+        if newer_rows == 0.0
+            || !are_few(newer_rows, item.rows as f64)
+            || self.is_hidden(series, *cursor, part)
+        {
+            return Ok(None);
+        }
+        let deletes = self.cursors[*cursor].deletes(part)?.map_or(0, |deletes| deletes.len());
+        Ok(are_few(newer_rows + deletes as f64, item.rows as f64).then_some((*cursor, part)))
     }
 }

@@ -27,7 +27,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use nyala_core::arrays::value_at;
-use nyala_core::{ErrorKind, TimeRange, Value};
+use nyala_core::{ErrorKind, TimeRange, Value, before_long_work};
 use nyala_db::catalog::{Field, Measurement};
 use nyala_db::changes::Changed;
 use nyala_db::correct::{CorrectedField, Correction, Others};
@@ -248,6 +248,8 @@ impl Session {
             if rows.num_rows() > 0 {
                 correcting.stage(&mut correction, &rows).await?;
             }
+            // It can be stopped here.
+            before_long_work().await;
         }
         Ok(correction.commit().await?)
     }
