@@ -36,7 +36,7 @@ SELECT n, pg_try_advisory_lock(n) FROM generate_series(1, 3) AS s (n) ORDER BY n
 SELECT count(*) FROM pg_locks WHERE locktype = 'advisory';
 SELECT count(pg_advisory_unlock(n)) FROM generate_series(1, 3) AS s (n);
 SELECT count(*) FROM pg_locks WHERE locktype = 'advisory';
-SELECT pg_sleep(0), pg_sleep(0.01), pg_typeof(pg_sleep(0.01));
+SELECT pg_sleep(0), pg_sleep(0.01);
 SELECT pg_sleep(NULL) IS NULL;
 SELECT count(pg_sleep(0.001)) FROM generate_series(1, 3);
 SET statement_timeout = '50ms';

@@ -176,6 +176,12 @@ pub(crate) fn default_of(sequence: &str) -> String {
     format!("nextval('{name}'::regclass)")
 }
 
+/// The same, where a name needs its schema.
+pub(crate) fn qualified_default_of(sequence: &str) -> String {
+    let name = quoted(sequence).replace('\'', "''");
+    format!("nextval('{PUBLIC}.{name}'::regclass)")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! Forms that the parser does not know, or reads wrongly, in the words of others: `TABLE t` is `SELECT * FROM t` (the parser
-//! forgets the quotes of its name), `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do.
+//! forgets the quotes of its name), `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, and
+//! `OPERATOR(pg_catalog.=) ANY` is `= ANY`.
 
 use crate::latest_on::{is_word, next};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -9,7 +10,8 @@ const BEFORE_QUERIES: [&str; 7] = ["union", "except", "intersect", "all", "disti
 
 /// The tokens of a text without such forms.
 pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !tokens.iter().any(|token| is_word(token, "table") || is_word(token, "key")) {
+    let may_begin = |token| ["table", "key", "operator"].iter().any(|word| is_word(token, word));
+    if !tokens.iter().any(may_begin) {
         return tokens;
     }
     let mut all = Vec::with_capacity(tokens.len() + 16);
@@ -19,6 +21,10 @@ pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             let new = [Token::make_word("SELECT", None), Token::Mul, Token::make_word("FROM", None)];
             all.extend(new.map(|own| TokenWithSpan::new(own, token.span)));
         } else if let Some(end) = key_words(&tokens, place) {
+            place = end;
+            continue;
+        } else if let Some((operator, end)) = named_operator(&tokens, place) {
+            all.push(tokens[operator].clone());
             place = end;
             continue;
         } else {
@@ -67,6 +73,20 @@ fn key_words(tokens: &[TokenWithSpan], place: usize) -> Option<usize> {
     Some(end)
 }
 
+/// The place of the operator in `OPERATOR(pg_catalog.=) ANY`, which begins at a place, and the end of what stands for it.
+fn named_operator(tokens: &[TokenWithSpan], place: usize) -> Option<(usize, usize)> {
+    let expect = |place: usize, token: Token| {
+        next(tokens, place).filter(|at| tokens[*at].token == token).map(|at| at + 1)
+    };
+    is_word(&tokens[place], "operator").then_some(())?;
+    let schema = next(tokens, expect(place + 1, Token::LParen)?)?;
+    is_word(&tokens[schema], "pg_catalog").then_some(())?;
+    let operator = next(tokens, expect(schema + 1, Token::Period)?)?;
+    let end = expect(operator + 1, Token::RParen)?;
+    let behind = next(tokens, end)?;
+    ["any", "some", "all"].iter().any(|word| is_word(&tokens[behind], word)).then_some((operator, end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,11 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn locks_of_keys_are_locks_of_rows() {
+    fn locks_of_keys_and_operators_are_known_ones() {
         for (text, expected) in [
             ("SELECT 1 FROM t FOR NO KEY UPDATE SKIP LOCKED", "SELECT 1 FROM t FOR UPDATE SKIP LOCKED"),
             ("SELECT 1 FROM t FOR KEY SHARE", "SELECT 1 FROM t FOR SHARE"),
             ("SELECT key FROM t", "SELECT key FROM t"),
+            ("SELECT a OPERATOR(pg_catalog.=) ANY (b) FROM t", "SELECT a = ANY(b) FROM t"),
+            ("SELECT a OPERATOR(pg_catalog.=) 1 FROM t", "SELECT a OPERATOR(pg_catalog.=) 1 FROM t"),
         ] {
             assert_eq!(parsed(text), expected);
         }

@@ -219,6 +219,14 @@ fn call(name: &str, argument: Expr) -> Expr {
     call::call(exact(name), vec![argument])
 }
 
+/// Whether a column is the number of an object, which is shown as its name.
+pub(super) fn is_named(item: &SelectItem) -> bool {
+    match item {
+        SelectItem::UnnamedExpr(own) | SelectItem::ExprWithAlias { expr: own, .. } => is_number(own),
+        _ => false,
+    }
+}
+
 /// What a column shows.
 pub(super) fn show(item: &mut SelectItem) {
     match item {

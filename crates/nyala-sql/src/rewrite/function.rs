@@ -5,11 +5,12 @@ use super::{cast, own_name, series};
 use crate::call::{call, exact, list};
 use crate::dialect::{at_zone, numeric};
 use crate::gaps::positional;
+use crate::system_catalog::is_name_column;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, ObjectName, OrderByExpr,
-    OrderByOptions, TimezoneInfo, UnaryOperator, Value,
+    OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value,
 };
 
 /// Words that are functions without parentheses, and that the parser takes for names.
@@ -87,9 +88,29 @@ pub(super) fn rewrite(expression: &mut Expr) {
     }
 }
 
-/// `(row).field` as a call.
+/// Whether an expression is a name of the system catalogue, as far as its own name tells.
+fn is_name(expression: &Expr) -> bool {
+    let column = match expression {
+        Expr::Identifier(column) => Some(column),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    column.is_some_and(|column| is_name_column(&column.value.to_lowercase()))
+}
+
+/// `(row).field` as a call, and a letter of a name.
 pub(super) fn rewrite_access(expression: &mut Expr) {
     let Expr::CompoundFieldAccess { root, access_chain } = expression else { return };
+    if let [AccessExpr::Subscript(Subscript::Index { index })] = &access_chain[..]
+        && is_name(root)
+    {
+        // A name is an array of letters, the first of which is number 0.
+        let one = || Expr::value(Value::Number("1".to_owned(), false));
+        let (left, right) = (Box::new(index.clone()), Box::new(one()));
+        let place = Expr::BinaryOp { left, op: BinaryOperator::Plus, right };
+        *expression = call(exact("substr"), vec![root.as_ref().clone(), place, one()]);
+        return;
+    }
     let field = |access: &AccessExpr| match access {
         AccessExpr::Dot(Expr::Identifier(name)) => Some(name.value.clone()),
         _ => None,

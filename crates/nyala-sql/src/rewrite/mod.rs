@@ -14,6 +14,7 @@ mod row_sets;
 mod row_values;
 mod series;
 mod table;
+mod table_oid;
 mod values;
 
 pub(crate) use output_names::{named, named_fields};
@@ -60,8 +61,43 @@ fn shown(body: &mut SetExpr) {
         SetExpr::Select(select) => select.projection.iter_mut().for_each(cast::show),
         SetExpr::Query(query) => shown(&mut query.body),
         SetExpr::SetOperation { left, right, .. } => {
-            shown(left);
-            shown(right);
+            // Where others have numbers, these are numbers, too.
+            let (here, there) = (named_columns(left), named_columns(right));
+            show_columns(left, &there);
+            show_columns(right, &here);
+        }
+        _ => {}
+    }
+}
+
+/// Which columns of a query are numbers that are shown as names.
+fn named_columns(body: &SetExpr) -> Vec<bool> {
+    match body {
+        SetExpr::Select(select) => select.projection.iter().map(cast::is_named).collect(),
+        SetExpr::Query(query) => named_columns(&query.body),
+        SetExpr::SetOperation { left, right, .. } => {
+            let both = named_columns(left).into_iter().zip(named_columns(right));
+            both.map(|(left, right)| left && right).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Shows the names of those columns that are names elsewhere, too.
+fn show_columns(body: &mut SetExpr, elsewhere: &[bool]) {
+    match body {
+        SetExpr::Select(select) => {
+            let columns = select.projection.iter_mut().zip(elsewhere);
+            columns.filter(|(_, is_named)| **is_named).for_each(|(column, _)| cast::show(column));
+        }
+        SetExpr::Query(query) => show_columns(&mut query.body, elsewhere),
+        SetExpr::SetOperation { left, right, .. } => {
+            let both = |own: Vec<bool>| -> Vec<bool> {
+                own.into_iter().zip(elsewhere).map(|(own, other)| own && *other).collect()
+            };
+            let (here, there) = (both(named_columns(left)), both(named_columns(right)));
+            show_columns(left, &there);
+            show_columns(right, &here);
         }
         _ => {}
     }
@@ -100,6 +136,7 @@ impl VisitorMut for Rewrite {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         // Columns are told apart before they are changed.
         projection::tell_apart(select);
+        table_oid::rewrite(select);
         select.from.iter_mut().for_each(asof_join::rewrite);
         if let Some(condition) = &mut select.selection {
             row_sets::rewrite(condition);

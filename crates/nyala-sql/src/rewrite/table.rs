@@ -4,9 +4,11 @@ use super::{function, own_name, series};
 use crate::call::{call, exact};
 use crate::influxql;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, Statement, TableAlias,
     TableAliasColumnDef, TableFactor, Value,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 /// Functions without the schema that they are in. The alias of `unnest(…)`, and of a function with that schema, is that of
 /// its column, too.
@@ -25,6 +27,13 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
         // It is a table here.
         *name = exact(&own);
         arguments_of(factor);
+        return;
+    }
+    if own == "pg_options_to_table" {
+        // Nothing has options.
+        let alias = alias.take().or_else(|| Some(alias_of(&own)));
+        *factor =
+            TableFactor::Derived { lateral: false, subquery: Box::new(no_options()), alias, sample: None };
         return;
     }
     if own == influxql::FUNCTION {
@@ -71,6 +80,15 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
     let (with_offset, with_offset_alias) = (false, None);
     let with_ordinality = *with_ordinality;
     *factor = TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality };
+}
+
+/// A query of the columns of `pg_options_to_table`, without rows.
+fn no_options() -> Query {
+    let text = "SELECT NULL::text AS option_name, NULL::text AS option_value WHERE false";
+    match Parser::parse_sql(&PostgreSqlDialect {}, text).map(|mut all| all.pop()) {
+        Ok(Some(Statement::Query(query))) => *query,
+        other => unreachable!("a query was written, not {other:?}"),
+    }
 }
 
 /// The ends of a series, which have one type: parameters get it from the others, or are whole numbers.

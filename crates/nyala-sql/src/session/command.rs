@@ -10,13 +10,14 @@ use crate::identifier::quoted;
 use crate::rows::Rows;
 use crate::session::Outcome;
 use crate::statement::Statement;
-use crate::target::folded;
+use crate::target::{Place, folded};
 use crate::transaction::Transaction;
 use crate::undo::Undo;
 use crate::waits::TransactionLocks;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast;
+use nyala_db::users::Privilege;
 use std::sync::Arc;
 
 /// What a statement does with the session.
@@ -48,6 +49,8 @@ enum Command {
     DiscardAll,
     ShowChanges,
     Undo(Undo),
+    /// Keeps tables from being dropped while they are read, which a transaction's snapshot does.
+    LockToRead(Vec<ast::ObjectName>),
 }
 
 impl Session {
@@ -152,6 +155,18 @@ impl Session {
                 }
                 "ROLLBACK"
             }
+            Command::LockToRead(names) => {
+                self.own_transaction("LOCK TABLE")?;
+                for name in &names {
+                    let place = Place::of(name, self.database())?;
+                    if !self.principal().may(Privilege::Read, &place.database) {
+                        let message = format!("permission denied for table {}", place.name);
+                        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+                    }
+                    place.target(&self.server.catalog, self.relations())?;
+                }
+                "LOCK TABLE"
+            }
             Command::ShowChanges => return self.list_changes().await,
             Command::Undo(undo) => return Box::pin(self.undo(statement, undo)).await,
             Command::Deallocate(Some(name)) => {
@@ -241,6 +256,17 @@ impl Command {
                 _ => Self::Deallocate(Some(folded(name))),
             },
             ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Self::DiscardAll,
+            ast::Statement::Lock(lock) => match lock.lock_mode {
+                Some(ast::LockTableMode::AccessShare) => {
+                    Self::LockToRead(lock.tables.iter().map(|own| own.name.clone()).collect())
+                }
+                _ => {
+                    return Err(SqlError::unsupported("LOCK TABLE in another mode than ACCESS SHARE")
+                        .with_hint(
+                            "Transactions lock nothing: the first to commit wins. There are advisory locks.",
+                        ));
+                }
+            },
             ast::Statement::CreateIndex(_) => {
                 return Err(SqlError::unsupported("CREATE INDEX").with_hint(
                     "The primary key is the only index. pandas makes none with to_sql(…, index=False).",

@@ -202,8 +202,10 @@ fn parameter_type(written: &ast::DataType) -> SqlResult<Option<DataType>> {
             Ok(None)
         }
         ast::DataType::Custom(name, arguments) if arguments.is_empty() => {
-            match &*name.to_string().to_lowercase() {
+            let name = name.to_string().to_lowercase();
+            match name.strip_prefix("pg_catalog.").unwrap_or(&name) {
                 "unknown" => Ok(None),
+                "oid" => Ok(Some(DataType::Int64)),
                 "name" | "bpchar" => Ok(Some(DataType::Utf8)),
                 other => {
                     Err(SqlError::new(SqlState::UNKNOWN_OBJECT, format!("type \"{other}\" does not exist")))

@@ -2,7 +2,10 @@
 
 use super::builtin_type::{of_declared, of_field};
 use super::objects::{Object, ObjectKind, key_positions};
+use crate::expression::parsed;
+use crate::relation::declared_type::declared_type;
 use datafusion::catalog::CatalogProviderList;
+use datafusion::sql::sqlparser::ast::{Expr, Value};
 use nyala_db::relations::{ColumnDefinition, DeclaredType, Identity};
 use std::sync::Arc;
 
@@ -26,7 +29,6 @@ impl Column {
     }
 
     fn of_definition(own: &ColumnDefinition) -> Self {
-        let is_text = own.default.as_deref().is_some_and(|default| default.starts_with('\''));
         let cast = match own.declared_type {
             DeclaredType::Text => "::text",
             DeclaredType::Varchar(_) => "::character varying",
@@ -37,7 +39,10 @@ impl Column {
             DeclaredType::Bytea => "::bytea",
             _ => "",
         };
-        let default = own.default.clone().map(|default| if is_text { default + cast } else { default });
+        let default = own.default.as_ref().map(|default| match literal_of(default, own.declared_type) {
+            Some(literal) => literal + cast,
+            None => default.clone(),
+        });
         let identity = own.sequence.as_ref().and_then(|own| own.identity);
         let of = Self::new(&own.name, of_declared(own.declared_type));
         Self { is_not_null: !own.nullable, default, identity, ..of }
@@ -90,4 +95,21 @@ async fn planned(object: &Object, database: &str, names: &Arc<dyn CatalogProvide
         ..Column::new(field.name(), of_field(field))
     };
     fields.fields().iter().map(column).collect()
+}
+
+/// The text that a default is, without a cast to the type of its column.
+fn literal_of(default: &str, declared: DeclaredType) -> Option<String> {
+    // Most others need not be parsed.
+    if !default.starts_with('\'') {
+        return None;
+    }
+    let is_text =
+        |own: &Expr| matches!(own, Expr::Value(own) if matches!(own.value, Value::SingleQuotedString(_)));
+    match parsed(default).ok()? {
+        own if is_text(&own) => Some(own.to_string()),
+        Expr::Cast { expr, data_type, .. } if is_text(&expr) => {
+            (declared_type(&data_type).ok()? == declared).then(|| expr.to_string())
+        }
+        _ => None,
+    }
 }

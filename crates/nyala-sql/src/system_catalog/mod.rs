@@ -12,6 +12,7 @@ mod content;
 mod functions;
 mod objects;
 mod oid;
+mod qualified_names;
 mod schema;
 mod subquery;
 mod system_table;
@@ -24,7 +25,7 @@ pub(crate) use builtin_type::shown_type;
 pub(crate) use schema::SystemSchema;
 use subquery::CatalogSubqueries;
 pub(crate) use subquery::MakePlanner;
-pub(crate) use system_table::{INFORMATION_SCHEMA, PG_CATALOG};
+pub(crate) use system_table::{INFORMATION_SCHEMA, PG_CATALOG, is_catalog_table, is_name_column};
 pub(crate) use viewer::{Kept, KeptCursor, KeptStatement, MAINTENANCE_DATABASE, Viewer};
 
 use crate::dialect::SubqueryValues;

@@ -4,7 +4,9 @@ use super::oid::DATABASE_OWNER;
 use super::oid::{INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA, PUBLIC_SCHEMA, Taken};
 use super::system_table::{self, INFORMATION_SCHEMA, PG_CATALOG, SystemTable};
 use super::viewer::Viewer;
+use crate::expression::parsed;
 use crate::identifier::{PUBLIC, quoted};
+use datafusion::sql::sqlparser::ast::Expr;
 use nyala_db::relations::{Body, Key, Relation, TableDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -158,14 +160,15 @@ impl Objects {
         for check in &table.checks {
             let named = |name: &str| names_in(&check.expression).any(|own| own == name);
             let columns = table.columns.iter().zip(1..).filter(|(column, _)| named(&column.name));
+            let condition = without_parentheses(&check.expression);
             self.constraints.push(Constraint {
                 oid: taken.take("constraint", &[database, &relation.name, &check.name]),
                 name: check.name.clone(),
                 table: table_oid,
                 columns: columns.map(|(_, place)| place).collect(),
                 index: None,
-                definition: format!("CHECK ({})", check.expression),
-                condition: Some(check.expression.clone()),
+                definition: format!("CHECK ({condition})"),
+                condition: Some(condition),
             });
         }
     }
@@ -253,4 +256,15 @@ pub(crate) fn key_names(table: &TableDefinition) -> String {
 /// The words in an expression that may be names of columns.
 fn names_in(expression: &str) -> impl Iterator<Item = &str> {
     expression.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+}
+
+/// A condition without parentheses around all of it, which a dump writes.
+fn without_parentheses(written: &str) -> String {
+    let Some(mut condition) = written.starts_with('(').then(|| parsed(written).ok()).flatten() else {
+        return written.to_owned();
+    };
+    while let Expr::Nested(inner) = condition {
+        condition = *inner;
+    }
+    condition.to_string()
 }

@@ -52,6 +52,17 @@ pub(crate) fn of_schema(schema: &str) -> Option<&'static SystemTables> {
     }
 }
 
+/// Whether a table, and no view, of `pg_catalog` has a name.
+pub(crate) fn is_catalog_table(name: &str) -> bool {
+    OF_PG_CATALOG.get(name).is_some_and(|own| !own.is_view && !own.is_function)
+}
+
+/// Whether columns of `pg_catalog` that have a name are of the type `name`.
+pub(crate) fn is_name_column(column: &str) -> bool {
+    let mut columns = OF_PG_CATALOG.values().flat_map(|table| &table.columns);
+    columns.find(|own| own.name == column).is_some_and(|own| own.of.name == "name")
+}
+
 /// All tables of the system.
 pub(crate) fn all() -> impl Iterator<Item = &'static SystemTable> {
     OF_PG_CATALOG.values().chain(OF_INFORMATION_SCHEMA.values())

@@ -433,3 +433,62 @@ fn definitions_and_points_in_a_series_commit_what_came_before() {
     }
     assert_eq!(ask(&["SELECT usage FROM cpu WHERE host = 'series'"]), "usage\n7\n(1 row)\n");
 }
+
+/// What pg_dump says of the tables of `testdata/postgres/dump.sql`, without comments: what a real PostgreSQL 15 has answered. Restored, it
+/// is the same again.
+#[test]
+fn pg_dump_takes_tables_out_as_from_postgresql() {
+    let Some(psql) = program() else { return };
+    let dumps = "pg_dump".to_owned();
+    let found = peers::works(&dumps, &["--version"]).then_some(dumps);
+    let Some(dumps) = peers::require("pg_dump", "install postgresql-client", found) else { return };
+    let server = Server::start(&[]);
+    let dumped = |database: &str, options: &[&str]| {
+        let mut dump = Command::new(&dumps);
+        dump.args(["--no-owner", "--no-password", "--host", &server.address.ip().to_string()]).args(options);
+        dump.args(["--port", &server.address.port().to_string(), "--username", "me", database]);
+        let output = dump.stdin(Stdio::null()).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // Comments name versions, and what a newer psql obeys is another word each time.
+    let is_told = |line: &&str| {
+        !(line.is_empty()
+            || line.starts_with("--")
+            || line.starts_with("\\restrict")
+            || line.starts_with("\\unrestrict"))
+    };
+    let told = |text: &str| text.lines().filter(is_told).map(str::to_owned).collect::<Vec<String>>();
+    for database in ["taken", "back"] {
+        server.ask(&format!("CREATE DATABASE {database}"));
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/postgres");
+    let fed = |database: &str, file: &Path| {
+        let mut command = command(&psql, &server, &format!("user=me dbname={database}"));
+        command.args(["--set=ON_ERROR_STOP=1", "--quiet", "--file"]).arg(file);
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    fed("taken", &folder.join("dump.sql"));
+    // A database of tables alone has a retention policy, which is a schema.
+    let tables = ["--exclude-schema=autogen"];
+    let first = dumped("taken", &tables);
+    let expected = std::fs::read_to_string(folder.join("dump.txt")).expect("answers");
+    assert_eq!(told(&first), told(&expected));
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("dump");
+    std::fs::write(&file, &first).expect("a file");
+    fed("back", &file);
+    assert_eq!(told(&dumped("back", &tables)), told(&expected));
+    // Measurements are tables, too, and views name the schemas of what they read.
+    let view = "CREATE VIEW seen AS SELECT c.host, r.name FROM cpu c JOIN room r ON r.name = c.host";
+    server.ask("CREATE DATABASE measured");
+    assert_eq!(
+        server.process.send("POST", "/write?db=measured", b"cpu,host=a usage=1.5 5").unwrap().status,
+        204
+    );
+    printed(&psql, &server, "user=me dbname=measured", &["CREATE TABLE room (name text)", view]);
+    let dump = dumped("measured", &[]);
+    assert!(dump.contains("FROM autogen.cpu c JOIN public.room r ON"), "{dump}");
+    assert!(dump.contains("\n1970-01-01 00:00:00.000000005+00\ta\t1.5\t5\n"), "{dump}");
+}

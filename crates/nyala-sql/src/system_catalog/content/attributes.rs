@@ -9,6 +9,8 @@ use nyala_db::relations::Identity;
 
 /// The number of `pg_class`, in which descriptions find what they describe.
 pub(super) const OF_RELATIONS: u32 = 1259;
+/// The number of `pg_attrdef`.
+pub(super) const OF_DEFAULTS: u32 = 2604;
 /// The number of `pg_namespace`.
 const OF_SCHEMAS: u32 = 2615;
 
@@ -50,13 +52,18 @@ pub(super) async fn attributes(scope: &Scope<'_>) -> Vec<Row> {
     rows
 }
 
+/// The number of the default of a column.
+pub(super) fn default_oid(scope: &Scope<'_>, table: &str, column: &str) -> u32 {
+    oid::of("default", &[scope.database, table, column])
+}
+
 pub(super) async fn defaults(scope: &Scope<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for object in scope.objects().filter(|object| object.relation().is_some() && object.letter() == "r") {
         for (column, number) in scope.columns(object).await.into_iter().zip(1_i16..) {
             let Some(default) = column.default else { continue };
             rows.push(vec![
-                ("oid", oid::of("default", &[scope.database, &object.name, &column.name]).into()),
+                ("oid", default_oid(scope, &object.name, &column.name).into()),
                 ("adrelid", object.oid.into()),
                 ("adnum", number.into()),
                 ("adbin", default.into()),

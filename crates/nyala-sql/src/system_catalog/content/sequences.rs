@@ -1,8 +1,9 @@
 //! Sequences: `pg_sequence`, `pg_sequences`, `information_schema.sequences`, and which columns they belong to (`pg_depend`).
 
 use super::Scope;
-use super::attributes::OF_RELATIONS;
+use super::attributes::{OF_DEFAULTS, OF_RELATIONS, default_oid};
 use super::classes::owner;
+use crate::number_source::sequence_of_default;
 use crate::system_catalog::builtin_type::{BuiltinType, of_declared};
 use crate::system_catalog::cell::Row;
 use crate::system_catalog::objects::Object;
@@ -75,14 +76,27 @@ pub(super) fn of_schema(scope: &Scope<'_>) -> Vec<Row> {
     all(scope).map(row).collect()
 }
 
-/// The columns that sequences belong to.
+/// The columns that sequences belong to, and the defaults that take numbers from them.
 pub(super) fn dependencies(scope: &Scope<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
+    let sequence = |table: &Object, name: &str| scope.objects.find(Some(&table.schema), name);
     for table in &scope.objects.objects {
         let columns = table.relation().filter(|_| table.letter() == "r").and_then(|own| own.table());
         for (column, number) in columns.into_iter().flat_map(|own| &own.columns).zip(1..) {
+            let used = column.default.as_deref().and_then(sequence_of_default);
+            if let Some(used) = used.and_then(|name| sequence(table, &name)) {
+                rows.push(vec![
+                    ("classid", OF_DEFAULTS.into()),
+                    ("objid", default_oid(scope, &table.name, &column.name).into()),
+                    ("objsubid", 0.into()),
+                    ("refclassid", OF_RELATIONS.into()),
+                    ("refobjid", used.oid.into()),
+                    ("refobjsubid", 0.into()),
+                    ("deptype", "n".into()),
+                ]);
+            }
             let Some(owned) = &column.sequence else { continue };
-            let Some(sequence) = scope.objects.find(Some(&table.schema), &owned.name) else { continue };
+            let Some(sequence) = sequence(table, &owned.name) else { continue };
             rows.push(vec![
                 ("classid", OF_RELATIONS.into()),
                 ("objid", sequence.oid.into()),

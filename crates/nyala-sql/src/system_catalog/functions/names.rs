@@ -116,11 +116,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     tolerant("pg_typeof", Gives::Typed("regtype", &DataType::Utf8), |call| {
         Ok(text(match call.value(0).data_type() {
             DataType::Null => "unknown".to_owned(),
-            own => {
-                let written = call.fields.first().map(|own| own.metadata().clone()).unwrap_or_default();
-                let shown = shown_type(&Field::new("", own, true).with_metadata(written));
-                shown.split('(').next().unwrap_or_default().to_owned()
-            }
+            own => shown_type(&Field::new("", own, true)).split('(').next().unwrap_or_default().to_owned(),
         }))
     }),
     tolerant("format_type", Gives::Text, |call| Ok(format_type(call))),
@@ -134,6 +130,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     strict("pg_function_is_visible", Gives::Bool, |_| Ok(bool(true))),
     strict("pg_operator_is_visible", Gives::Bool, |_| Ok(bool(true))),
+    strict("pg_opclass_is_visible", Gives::Bool, |_| Ok(bool(true))),
+    strict("pg_opfamily_is_visible", Gives::Bool, |_| Ok(bool(true))),
     strict("pg_collation_is_visible", Gives::Bool, |_| Ok(bool(true))),
     strict("pg_get_userbyid", NAME, |call| {
         let found = call.oid(0).and_then(|oid| call.viewer.roles().into_iter().find(|role| role.oid == oid));

@@ -1,23 +1,35 @@
 //! What somebody may do with objects, and how they would be created.
 
 use super::call::{Call, bool, text};
+use super::session::names_nothing;
 use super::{Function, Gives, strict, tolerant};
 use crate::identifier::quoted;
+use crate::number_source::{qualified_default_of, sequence_of_default};
 use crate::pg_type::TYPE_KEY;
+
 use crate::system_catalog::content::{index_definition, view_text};
 use crate::system_catalog::objects::ObjectKind;
+use crate::system_catalog::qualified_names::qualified;
 use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use std::collections::HashMap;
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    tolerant("pg_get_expr", Gives::Text, |call| Ok(call.text(0).map_or(ScalarValue::Null, text))),
+    tolerant("pg_get_expr", Gives::Text, |call| {
+        let Some(expression) = call.text(0) else { return Ok(ScalarValue::Null) };
+        // A sequence has its schema where its name alone would not find it.
+        let sequence = names_nothing(call).then(|| sequence_of_default(&expression)).flatten();
+        Ok(text(sequence.map_or(expression, |own| qualified_default_of(&own))))
+    }),
     strict("pg_get_constraintdef", Gives::Text, constraint),
     strict("pg_get_indexdef", Gives::Text, index),
     strict("pg_get_viewdef", Gives::Text, |call| {
         let view = call.object(0)?.and_then(|own| own.relation()).and_then(|own| own.view());
-        Ok(view.map_or(ScalarValue::Null, |view| text(view_text(&view.query))))
+        Ok(view.map_or(ScalarValue::Null, |view| match names_nothing(call) {
+            true => text(view_text(&qualified(&view.query, call.objects()))),
+            false => text(view_text(&view.query)),
+        }))
     }),
     strict("pg_get_ruledef", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("pg_get_triggerdef", Gives::Text, |_| Ok(ScalarValue::Null)),
@@ -43,6 +55,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(column.and_then(|own| own.comment.clone()).map_or(ScalarValue::Null, text))
     }),
     strict("shobj_description", Gives::Text, |_| Ok(ScalarValue::Null)),
+    // Nothing has a list of rights.
+    tolerant("acldefault", Gives::Text, |_| Ok(ScalarValue::Null)),
     strict("has_table_privilege", Gives::Bool, has_table_privilege),
     strict("has_any_column_privilege", Gives::Bool, has_table_privilege),
     strict("has_column_privilege", Gives::Bool, has_table_privilege),

@@ -1,7 +1,7 @@
 //! Who and where the session is, and how it is set up.
 
 use super::call::{Call, bool, text};
-use super::{Function, Gives, NAME, strict, tolerant};
+use super::{Function, Gives, NAME, strict, tolerant, volatile};
 use crate::error::{SqlError, SqlState};
 use crate::system_catalog::system_table::PG_CATALOG;
 use datafusion::common::ScalarValue;
@@ -11,7 +11,9 @@ pub(super) static FUNCTIONS: &[Function] = &[
     strict("current_catalog", NAME, |call| Ok(text(&call.viewer.database))),
     strict("current_database", NAME, |call| Ok(text(&call.viewer.database))),
     strict("current_role", NAME, |call| Ok(text(&call.viewer.user))),
-    strict("current_schema", NAME, |_| Ok(text("public"))),
+    strict("current_schema", NAME, |call| {
+        Ok(if names_nothing(call) { ScalarValue::Null } else { text("public") })
+    }),
     strict("current_schemas", Gives::Names, schemas),
     tolerant("current_setting", Gives::Text, setting),
     strict("current_user", NAME, |call| Ok(text(&call.viewer.user))),
@@ -26,6 +28,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(ScalarValue::TimestampNanosecond(Some(call.viewer.started_ns), Some("+00:00".into())))
     }),
     strict("session_user", NAME, |call| Ok(text(&call.viewer.user))),
+    volatile("set_config", Gives::Text, |_| {
+        let words = "set_config() of rows, or of values that are computed";
+        Err(SqlError::unsupported(words).with_hint("Write SELECT set_config('name', 'value', false).").into())
+    }),
     strict("txid_current", Gives::BigInt, |_| Ok(ScalarValue::Int64(Some(1)))),
     strict("user", NAME, |call| Ok(text(&call.viewer.user))),
     strict("version", Gives::Text, version),
@@ -33,9 +39,16 @@ pub(super) static FUNCTIONS: &[Function] = &[
 
 /// The schemas that names without one are looked for in.
 fn schemas(call: &Call<'_>) -> Result<ScalarValue> {
-    let names = if call.is_true(0) { vec![PG_CATALOG, "public"] } else { vec!["public"] };
-    let names: Vec<ScalarValue> = names.into_iter().map(text).collect();
+    let implicit = call.is_true(0).then_some(PG_CATALOG);
+    let own = (!names_nothing(call)).then_some("public");
+    let names = implicit.into_iter().chain(own);
+    let names: Vec<ScalarValue> = names.map(text).collect();
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&names, &arrow_schema::DataType::Utf8)))
+}
+
+/// Whether names without a schema are looked for nowhere but in the catalogue.
+pub(super) fn names_nothing(call: &Call<'_>) -> bool {
+    call.viewer.setting("search_path").is_some_and(|path| matches!(path.trim(), "" | "\"\"" | "pg_catalog"))
 }
 
 fn setting(call: &Call<'_>) -> Result<ScalarValue> {
