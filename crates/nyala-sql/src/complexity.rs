@@ -4,7 +4,7 @@
 //! WITH is planned wherever its name stands, so that a few lines can stand for millions of tables.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::target::folded;
+use crate::identifier::folded;
 use crate::walk::visit;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, ObjectName, ObjectNamePart, OrderByKind, Query, Select, Statement, TableFactor,

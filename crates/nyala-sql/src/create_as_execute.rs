@@ -1,7 +1,7 @@
 //! `CREATE TABLE … AS EXECUTE name (…)`, which the parser does not know: it reads a query of a function that nobody can have instead.
 
+use crate::identifier::folded;
 use crate::latest_on::{is_word, next};
-use crate::target::folded;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, ObjectNamePart, Query, SetExpr, TableFactor,
 };

@@ -1,6 +1,7 @@
 //! Names as they are written in SQL.
 
 use crate::keyword::is_reserved;
+use datafusion::sql::sqlparser::ast::Ident;
 
 /// The schema of tables, views and sequences that users declare.
 pub(crate) const PUBLIC: &str = "public";
@@ -24,6 +25,14 @@ pub(crate) fn parts_of(name: &str) -> Option<Vec<String>> {
     }
     parts.push(part);
     parts.iter().all(|part| !part.is_empty()).then_some(parts)
+}
+
+/// An identifier as names are compared: in small letters unless it is in quotes.
+pub(crate) fn folded(identifier: &Ident) -> String {
+    match identifier.quote_style {
+        Some(_) => identifier.value.clone(),
+        None => identifier.value.to_lowercase(),
+    }
 }
 
 /// A name as it is written in SQL: in quotes where it needs them.

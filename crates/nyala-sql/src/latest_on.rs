@@ -116,15 +116,10 @@ fn named(name: &str) -> Word {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
-    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+    use crate::token_reader::parsed_by;
 
     fn parsed(text: &str) -> String {
-        let dialect = PostgreSqlDialect {};
-        let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().unwrap();
-        let mut parser = Parser::new(&dialect).with_tokens_with_locations(rewritten(tokens));
-        parser.parse_statement().unwrap().to_string()
+        parsed_by(rewritten, text)
     }
 
     #[test]

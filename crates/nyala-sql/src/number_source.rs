@@ -172,14 +172,16 @@ pub(crate) fn sequence_of_default(default: &str) -> Option<String> {
 
 /// The default of a column that gets numbers of a sequence.
 pub(crate) fn default_of(sequence: &str) -> String {
-    let name = quoted(sequence).replace('\'', "''");
-    format!("nextval('{name}'::regclass)")
+    next_of(&quoted(sequence))
 }
 
 /// The same, where a name needs its schema.
 pub(crate) fn qualified_default_of(sequence: &str) -> String {
-    let name = quoted(sequence).replace('\'', "''");
-    format!("nextval('{PUBLIC}.{name}'::regclass)")
+    next_of(&format!("{PUBLIC}.{}", quoted(sequence)))
+}
+
+fn next_of(name: &str) -> String {
+    format!("nextval('{}'::regclass)", name.replace('\'', "''"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The table that a statement names: to change its rows, or its definition.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::identifier::PUBLIC;
+use crate::identifier::{PUBLIC, folded};
 use crate::names::SEARCHED;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{NAME_MAX_BYTES, Relation, SeenRelations};
 use nyala_db::users::{Principal, Privilege};
@@ -29,15 +29,7 @@ pub(crate) enum Target {
     },
 }
 
-/// An identifier as names are compared: in small letters unless it is in quotes.
-pub(crate) fn folded(identifier: &Ident) -> String {
-    match identifier.quote_style {
-        Some(_) => identifier.value.clone(),
-        None => identifier.value.to_lowercase(),
-    }
-}
-
-/// The same for a name of which only the last part matters, as that of a column.
+/// The last part of a name as names are compared, where only that matters, as that of a column.
 pub(crate) fn last_part(name: &ObjectName) -> SqlResult<String> {
     match name.0.last() {
         Some(ObjectNamePart::Identifier(identifier)) => Ok(folded(identifier)),

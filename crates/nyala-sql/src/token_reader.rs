@@ -2,6 +2,11 @@
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token};
+#[cfg(test)]
+use datafusion::sql::sqlparser::{
+    dialect::PostgreSqlDialect,
+    tokenizer::{TokenWithSpan, Tokenizer},
+};
 
 /// What is left of a statement.
 pub(crate) struct TokenReader<'a>(pub(crate) Parser<'a>);
@@ -97,4 +102,13 @@ pub(crate) fn text_of(token: &Token) -> Option<String> {
         Token::DollarQuotedString(text) => Some(text.value.clone()),
         _ => None,
     }
+}
+
+/// The statement that a text is when its tokens are rewritten.
+#[cfg(test)]
+pub(crate) fn parsed_by(rewritten: fn(Vec<TokenWithSpan>) -> Vec<TokenWithSpan>, text: &str) -> String {
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().unwrap();
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(rewritten(tokens));
+    parser.parse_statement().unwrap().to_string()
 }

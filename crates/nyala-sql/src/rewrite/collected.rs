@@ -1,13 +1,11 @@
 //! `ARRAY(SELECT …)`: the rows of a query of one column as an array, in their order.
 
-use super::own_name;
+use super::{own_name, written};
 use crate::call::{call, list};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr,
-    OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, Value,
+    OrderByKind, Query, SelectItem, SetExpr, TableAliasColumnDef, TableFactor, Value,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
 /// The aggregates that a column may be alone.
 const AGGREGATES: [&str; 8] = ["array_agg", "avg", "bool_and", "bool_or", "count", "max", "min", "sum"];
@@ -66,34 +64,17 @@ fn collected_above(mut query: Query) -> Query {
         // Such rows are ordered by what they have, which is the value.
         _ => order.iter_mut().for_each(|own| own.expr = Expr::Identifier(columns[0].clone())),
     }
-    let mut outer = outer_query();
+    let mut outer = written("SELECT 1 FROM (SELECT 1) AS \"array\"");
     if let SetExpr::Select(select) = &mut *outer.body {
         select.projection =
             vec![SelectItem::UnnamedExpr(array_agg(Expr::Identifier(columns[0].clone()), order))];
         if let TableFactor::Derived { subquery, alias: Some(alias), .. } = &mut select.from[0].relation {
-            for (own, name) in alias.columns.iter_mut().zip(&columns) {
-                own.name = name.clone();
-            }
-            let named = alias.columns[0].clone();
-            for name in columns.iter().skip(alias.columns.len()) {
-                let mut other = named.clone();
-                other.name = name.clone();
-                alias.columns.push(other);
-            }
+            alias.columns =
+                columns.into_iter().map(|name| TableAliasColumnDef { name, data_type: None }).collect();
             **subquery = query;
         }
     }
     outer
-}
-
-/// A query of a query, whose parts are put in.
-fn outer_query() -> Query {
-    let text = "SELECT 1 FROM (SELECT 1) AS \"array\" (\"value\")";
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, text).map(|mut all| all.pop());
-    match parsed {
-        Ok(Some(Statement::Query(query))) => *query,
-        other => unreachable!("a query was written, not {other:?}"),
-    }
 }
 
 /// What a query orders its rows by; `None`: by something that has no form here.

@@ -22,11 +22,14 @@ pub(crate) use output_names::{named, named_fields};
 use crate::asof_join;
 use crate::call::{call, exact};
 use crate::dialect::{at_zone, extract};
+use crate::identifier::folded;
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select,
     SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitorMut,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
 /// A statement in forms that the planner knows.
@@ -271,6 +274,14 @@ fn is_text(expression: &Expr) -> bool {
     matches!(expression, Expr::Value(own) if matches!(own.value, Value::SingleQuotedString(_)))
 }
 
+/// A query that stands in this program.
+fn written(text: &str) -> Query {
+    match Parser::parse_sql(&PostgreSqlDialect {}, text).map(|mut all| all.pop()) {
+        Ok(Some(Statement::Query(query))) => *query,
+        other => unreachable!("a query was written, not {other:?}"),
+    }
+}
+
 /// The function that an operator of JSON is.
 fn json_operator(op: &BinaryOperator) -> Option<&'static str> {
     Some(match op {
@@ -325,8 +336,6 @@ fn own_name(name: &ObjectName) -> Option<String> {
             ObjectNamePart::Function(_) => None,
         })
         .collect();
-    let folded =
-        |own: &Ident| if own.quote_style.is_some() { own.value.clone() } else { own.value.to_lowercase() };
     match &parts?[..] {
         [name] => Some(folded(name)),
         [schema, name] if matches!(&*folded(schema), "pg_catalog" | "information_schema") => {

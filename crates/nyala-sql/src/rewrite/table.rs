@@ -1,14 +1,12 @@
 //! Functions in FROM.
 
-use super::{function, own_name, series};
+use super::{function, own_name, series, written};
 use crate::call::{call, exact};
 use crate::influxql;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, Statement, TableAlias,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias,
     TableAliasColumnDef, TableFactor, Value,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
 /// Functions without the schema that they are in. The alias of `unnest(…)`, and of a function with that schema, is that of
 /// its column, too.
@@ -84,11 +82,7 @@ pub(super) fn without_prefix(factor: &mut TableFactor) {
 
 /// A query of the columns of `pg_options_to_table`, without rows.
 fn no_options() -> Query {
-    let text = "SELECT NULL::text AS option_name, NULL::text AS option_value WHERE false";
-    match Parser::parse_sql(&PostgreSqlDialect {}, text).map(|mut all| all.pop()) {
-        Ok(Some(Statement::Query(query))) => *query,
-        other => unreachable!("a query was written, not {other:?}"),
-    }
+    written("SELECT NULL::text AS option_name, NULL::text AS option_value WHERE false")
 }
 
 /// The ends of a series, which have one type: parameters get it from the others, or are whole numbers.

@@ -2,6 +2,7 @@
 
 use super::own_name;
 use crate::call::{call, exact};
+use crate::identifier::folded;
 use crate::system_catalog::{PG_CATALOG, is_catalog_table};
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
@@ -91,8 +92,4 @@ impl VisitorMut for Tables {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }

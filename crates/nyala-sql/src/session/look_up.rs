@@ -3,6 +3,7 @@
 //! `SELECT a, b FROM t WHERE k = $1 AND l = 'x'`. To plan such a query costs ten times as much as to answer it.
 
 use crate::error::{SqlError, SqlResult};
+use crate::identifier::folded;
 use crate::names::SEARCHED;
 use crate::relation::columns::{ROW_ID, TableColumns, data_type};
 use crate::relation::datum::Datum;
@@ -13,7 +14,7 @@ use crate::rows::Rows;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::target::{Place, folded};
+use crate::target::Place;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;

@@ -44,7 +44,9 @@ impl Session {
         let freshness = self.server.catalog.follow().await?;
         // What a transaction shows is taken by the first statement that reads: one that only takes a lock waits before it.
         let snapshot = match &planning {
-            Planning::Needed(to_plan) if !reads_tables(to_plan.plan)? => Arc::default(),
+            Planning::Needed(to_plan) if self.transaction.is_some() && !reads_tables(to_plan.plan)? => {
+                Arc::default()
+            }
             _ => self.transaction_snapshot().await?,
         };
         let run = self.run(&prepared.statement, freshness, snapshot, values.clone())?;

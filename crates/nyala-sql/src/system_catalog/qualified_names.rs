@@ -1,6 +1,7 @@
 //! Queries of views in which each table has its schema, as a dump needs them.
 
 use super::objects::Objects;
+use crate::identifier::{folded, quoted};
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, TableFactor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
@@ -40,13 +41,9 @@ impl VisitorMut for Names<'_> {
             && !self.queries.contains(&own)
             && let Some(found) = self.objects.find(None, &own)
         {
-            let schema = Ident::new(crate::identifier::quoted(&found.schema));
+            let schema = Ident::new(quoted(&found.schema));
             *name = ObjectName::from(vec![schema, only.clone()]);
         }
         ControlFlow::Continue(())
     }
-}
-
-fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }

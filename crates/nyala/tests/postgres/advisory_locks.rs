@@ -2,7 +2,7 @@
 
 use super::hostile::Raw;
 use super::server::Server;
-use super::statements::query;
+use super::statements::{does, query};
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -10,13 +10,6 @@ use std::time::Duration;
 
 /// Long enough to see that somebody waits.
 const MOMENT: Duration = Duration::from_millis(300);
-
-fn does(raw: &mut Raw, statements: &[&str]) {
-    for statement in statements {
-        let answer = query(raw, statement);
-        assert!(!answer.contains("SERROR"), "{statement}: {answer}");
-    }
-}
 
 /// A session that executes statements elsewhere.
 struct Elsewhere {

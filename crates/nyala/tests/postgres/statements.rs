@@ -12,6 +12,14 @@ pub(crate) fn query(raw: &mut Raw, statement: &str) -> String {
     String::from_utf8_lossy(&raw.until_ready()).into_owned()
 }
 
+/// Executes statements, none of which fails.
+pub(crate) fn does(raw: &mut Raw, statements: &[&str]) {
+    for statement in statements {
+        let answer = query(raw, statement);
+        assert!(!answer.contains("SERROR"), "{statement}: {answer}");
+    }
+}
+
 #[test]
 fn sql_and_messages_keep_the_same_statements() {
     let server = Server::start(&[]);

@@ -5,14 +5,7 @@ use super::client;
 use super::hostile::{Raw, message};
 use super::process::Process;
 use super::server::Server;
-use super::statements::query;
-
-fn does(raw: &mut Raw, statements: &[&str]) {
-    for statement in statements {
-        let answer = query(raw, statement);
-        assert!(!answer.contains("SERROR"), "{statement}: {answer}");
-    }
-}
+use super::statements::{does, query};
 
 fn fails(raw: &mut Raw, statement: &str, code: &str) {
     let answer = query(raw, statement);

@@ -2,10 +2,11 @@
 
 use super::points::CopiedPoints;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::folded;
 use crate::relation::columns::{ROW_ID, TableColumns};
 use crate::session::Session;
 use crate::session::definition::table_of;
-use crate::target::{Place, Target, folded, unknown_column};
+use crate::target::{Place, Target, unknown_column};
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use nyala_db::relations::{DeclaredType, Relation};

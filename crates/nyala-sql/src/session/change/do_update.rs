@@ -3,9 +3,10 @@
 use super::preparing::{Preparing, is_default};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, planned};
+use crate::identifier::folded;
 use crate::relation::columns::data_type;
 use crate::relation::literal::parameter;
-use crate::target::{folded, last_part};
+use crate::target::last_part;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;

@@ -4,9 +4,10 @@ use super::do_update::{self, ConflictUpdate};
 use super::preparing::{Preparing, Written, is_default};
 use super::selection::{Selection, unknown_columns};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::folded;
 use crate::relation::columns::data_type;
 use crate::relation::literal::{is_literal, parameter};
-use crate::target::{folded, last_part};
+use crate::target::last_part;
 use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, With,
 };

@@ -3,8 +3,8 @@
 use super::table_of;
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::folded;
 use crate::session::Session;
-use crate::target::folded;
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName, ObjectNamePart};
 use nyala_core::Error;
 use nyala_db::relations::{Body, Definition};

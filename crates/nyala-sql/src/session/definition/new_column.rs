@@ -2,10 +2,10 @@
 
 use super::sequence::NewSequence;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::folded;
 use crate::number_source::{default_of, sequence_of_default};
 use crate::relation::declared_type::declared_type;
 use crate::sequence_statement::SequenceOptions;
-use crate::target::folded;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, ColumnOptionDef, DataType, Expr, GeneratedAs, Ident,
 };

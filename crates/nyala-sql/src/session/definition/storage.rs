@@ -4,7 +4,7 @@
 //! `partition_width`; `encoding` for all columns, and `"column.encoding"` for one.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::target::folded;
+use crate::identifier::folded;
 use datafusion::sql::sqlparser::ast::{
     CreateTable, CreateTableOptions, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SqlOption, Value,
 };

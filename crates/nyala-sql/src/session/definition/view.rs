@@ -4,9 +4,10 @@ use super::{of_creation, taken};
 use crate::command_tag::CommandTag;
 use crate::complexity;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::folded;
 use crate::names::view::plan;
 use crate::session::Session;
-use crate::target::{check_name, folded};
+use crate::target::check_name;
 use datafusion::sql::sqlparser::ast::{self, CreateView};
 use nyala_db::relations::{Body, Definition, ViewDefinition};
 

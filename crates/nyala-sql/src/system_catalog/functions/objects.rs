@@ -6,7 +6,6 @@ use super::{Function, Gives, strict, tolerant};
 use crate::identifier::quoted;
 use crate::number_source::{qualified_default_of, sequence_of_default};
 use crate::pg_type::TYPE_KEY;
-
 use crate::system_catalog::content::{index_definition, view_text};
 use crate::system_catalog::objects::ObjectKind;
 use crate::system_catalog::qualified_names::qualified;

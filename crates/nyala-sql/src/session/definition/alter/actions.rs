@@ -5,13 +5,14 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::parsed;
+use crate::identifier::folded;
 use crate::number_source::{default_of, sequence_of_default};
 use crate::relation::declared_type::declared_type;
 use crate::relation::input::Surroundings;
 use crate::relation::literal::{datum, is_literal};
 use crate::session::definition::create_table::{check_count, columns_in, refused_constraint, with_check};
 use crate::session::definition::new_column::NewColumn;
-use crate::target::{check_name, folded};
+use crate::target::check_name;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, ColumnDef, DataType, DropBehavior, Expr, Ident,
     TableConstraint,

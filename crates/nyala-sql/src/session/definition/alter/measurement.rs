@@ -3,11 +3,12 @@
 
 use super::actions::{duplicate_column, name_of};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::folded;
 use crate::relation::declared_type::declared_type;
 use crate::session::Session;
 use crate::session::definition::taken;
 use crate::statement::Statement;
-use crate::target::{Place, folded, unknown_column};
+use crate::target::{Place, unknown_column};
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, DataType, Ident, RenameTableNameKind,
 };

@@ -5,8 +5,9 @@
 //! query that gives its columns the names which the view knows.
 
 use crate::error::{SqlError, SqlResult};
+use crate::identifier::folded;
 use crate::keyword::is_reserved;
-use crate::target::{Place, folded};
+use crate::target::Place;
 use crate::walk::{visit, visit_mut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
