@@ -1,6 +1,6 @@
 //! Forms that the parser does not know, or reads wrongly, in the words of others: `TABLE t` is `SELECT * FROM t` (the parser
 //! forgets the quotes of its name), `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, and
-//! `OPERATOR(pg_catalog.=) ANY` is `= ANY`.
+//! `OPERATOR(pg_catalog.=) ANY` is `= ANY`, and `FROM ONLY t` is `FROM t`.
 
 use crate::latest_on::{is_word, next};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -10,7 +10,7 @@ const BEFORE_QUERIES: [&str; 7] = ["union", "except", "intersect", "all", "disti
 
 /// The tokens of a text without such forms.
 pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let may_begin = |token| ["table", "key", "operator"].iter().any(|word| is_word(token, word));
+    let may_begin = |token| ["table", "key", "operator", "only"].iter().any(|word| is_word(token, word));
     if !tokens.iter().any(may_begin) {
         return tokens;
     }
@@ -23,6 +23,8 @@ pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         } else if let Some(end) = key_words(&tokens, place) {
             place = end;
             continue;
+        } else if is_only(&tokens, place) {
+            // No table has others below it.
         } else if let Some((operator, end)) = named_operator(&tokens, place) {
             all.push(tokens[operator].clone());
             place = end;
@@ -73,6 +75,16 @@ fn key_words(tokens: &[TokenWithSpan], place: usize) -> Option<usize> {
     Some(end)
 }
 
+/// Whether a word is the one of `FROM ONLY t`.
+fn is_only(tokens: &[TokenWithSpan], place: usize) -> bool {
+    let is_blank = |at: &usize| matches!(tokens[*at].token, Token::Whitespace(_));
+    let before = (0..place).rev().find(|at| !is_blank(at));
+    let behind = next(tokens, place + 1);
+    is_word(&tokens[place], "only")
+        && before.is_some_and(|at| ["from", "join"].iter().any(|word| is_word(&tokens[at], word)))
+        && behind.is_some_and(|at| matches!(&tokens[at].token, Token::Word(_)))
+}
+
 /// The place of the operator in `OPERATOR(pg_catalog.=) ANY`, which begins at a place, and the end of what stands for it.
 fn named_operator(tokens: &[TokenWithSpan], place: usize) -> Option<(usize, usize)> {
     let expect = |place: usize, token: Token| {
@@ -118,6 +130,8 @@ mod tests {
             ("SELECT 1 FROM t FOR NO KEY UPDATE SKIP LOCKED", "SELECT 1 FROM t FOR UPDATE SKIP LOCKED"),
             ("SELECT 1 FROM t FOR KEY SHARE", "SELECT 1 FROM t FOR SHARE"),
             ("SELECT key FROM t", "SELECT key FROM t"),
+            ("SELECT 1 FROM ONLY public.t AS u", "SELECT 1 FROM public.t AS u"),
+            ("SELECT only FROM t", "SELECT only FROM t"),
             ("SELECT a OPERATOR(pg_catalog.=) ANY (b) FROM t", "SELECT a = ANY(b) FROM t"),
             ("SELECT a OPERATOR(pg_catalog.=) 1 FROM t", "SELECT a OPERATOR(pg_catalog.=) 1 FROM t"),
         ] {

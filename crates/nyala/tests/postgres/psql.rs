@@ -485,6 +485,8 @@ fn pg_dump_takes_tables_out_as_from_postgresql() {
     std::fs::write(&file, &first).expect("a file");
     fed("back", &file);
     assert_eq!(told(&dumped("back", &tables)), told(&expected));
+    let inserts = dumped("taken", &["--inserts", "--table=event"]);
+    assert!(inserts.contains("INSERT INTO public.event VALUES (2, 'stopped');"), "{inserts}");
     // Measurements are tables, too, and views name the schemas of what they read.
     let view = "CREATE VIEW seen AS SELECT c.host, r.name FROM cpu c JOIN room r ON r.name = c.host";
     server.ask("CREATE DATABASE measured");
