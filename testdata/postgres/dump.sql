@@ -23,6 +23,10 @@ INSERT INTO room VALUES
 INSERT INTO room VALUES
     ('attic', 3, NULL, E'two\nlines \\ one', NULL, NULL, NULL, false, NULL, NULL, 'NaN', 'Infinity', NULL, NULL);
 CREATE TABLE plain (a int, b text);
+CREATE TABLE found (id int PRIMARY KEY, email text UNIQUE, a int, b date, CONSTRAINT pair UNIQUE (a, b));
+CREATE INDEX ON found (b);
+CREATE UNIQUE INDEX "Odd name" ON found (b, id);
+INSERT INTO found VALUES (1, 'a', 1, '2020-01-01'), (2, NULL, 1, NULL), (3, NULL, 1, NULL);
 INSERT INTO plain VALUES (1, 'x'), (1, 'x'), (NULL, NULL);
 CREATE TABLE event (id serial PRIMARY KEY, what text);
 INSERT INTO event (what) VALUES ('started'), ('stopped');

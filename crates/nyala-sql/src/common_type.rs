@@ -3,6 +3,7 @@
 //! numbers instead, and compare them as texts.
 
 use crate::arithmetic::decimals;
+use crate::bytes_text::bytes_of;
 use crate::each_row;
 use crate::error::{SqlError, SqlState};
 use crate::interval_length;
@@ -314,8 +315,8 @@ fn compared(op: &str, operands: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2
         [Known::Type(_), Known::Untyped] if interval_length::is_length(&left) => {
             [left, interval_length::of(right)]
         }
-        [Known::Type(one), Known::Untyped] => [left, typed(right, &one)],
-        [Known::Untyped, Known::Type(other)] => [typed(left, &other), right],
+        [Known::Type(one), Known::Untyped] => [left, typed(right, &one)?],
+        [Known::Untyped, Known::Type(other)] => [typed(left, &other)?, right],
         [Known::Type(one), Known::Type(other)]
             if matches!(
                 (Kind::of(&one), Kind::of(&other)),
@@ -337,29 +338,36 @@ fn alike(place: &str, values: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>>
     let common = common_type(place, &known)?;
     let converted = values.into_iter().zip(&known).map(|(own, known)| match &common {
         Some(common) => converted(own, known, common),
-        None => own,
+        None => Ok(own),
     });
-    Ok(converted.collect())
+    converted.collect()
 }
 
 /// A value for a place whose values have a common type.
-pub(super) fn converted(value: Expr, known: &Known, common: &DataType) -> Expr {
-    match known {
-        Known::Untyped => typed(value, common),
+pub(super) fn converted(value: Expr, known: &Known, common: &DataType) -> Result<Expr> {
+    Ok(match known {
+        Known::Untyped => typed(value, common)?,
         // The planner would make decimals of floats.
         Known::Type(own) if own.is_decimal() && common.is_floating() => cast(value, common.clone()),
         _ => value,
-    }
+    })
 }
 
 /// A value without a type, as one of a type.
-fn typed(value: Expr, data_type: &DataType) -> Expr {
-    match Kind::of(data_type) {
+fn typed(value: Expr, data_type: &DataType) -> Result<Expr> {
+    Ok(match Kind::of(data_type) {
         Kind::Number if data_type.is_decimal() => cast(value, NUMERIC),
         Kind::Number | Kind::Truth | Kind::Moment | Kind::Clock => cast(value, data_type.clone()),
         Kind::Span => cast(value, DataType::Interval(IntervalUnit::MonthDayNano)),
+        // The planner would take the letters for the bytes.
+        Kind::Bytes => match value {
+            Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => {
+                Expr::Literal(ScalarValue::Binary(Some(bytes_of(&text)?)), metadata)
+            }
+            other => other,
+        },
         Kind::Text | Kind::Other => value,
-    }
+    })
 }
 
 /// What is known of the type of a value.
@@ -443,6 +451,7 @@ enum Kind {
     Moment,
     Clock,
     Span,
+    Bytes,
     Other,
 }
 
@@ -456,6 +465,7 @@ impl Kind {
             DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Kind::Moment,
             DataType::Time32(_) | DataType::Time64(_) => Kind::Clock,
             DataType::Interval(_) | DataType::Duration(_) => Kind::Span,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Kind::Bytes,
             _ => Kind::Other,
         }
     }

@@ -13,6 +13,7 @@ mod as_of;
 mod asof_join;
 mod awaited;
 mod buckets;
+mod bytes_text;
 mod call;
 mod chains;
 mod clocks;

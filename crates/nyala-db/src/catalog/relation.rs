@@ -8,27 +8,28 @@ use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use std::sync::Arc;
 
 impl Catalog {
-    /// Creates a table. `define` makes its definition of the id that its rows are stored under. `schema` has any name.
+    /// Creates a table. `schemas` are those of its rows and of its indexes, with any names; `define` makes its definition of the
+    /// tables of the store that were created for them.
     ///
     /// # Errors
-    /// Conflict if there is a relation of this name. Missing if there is no such database.
+    /// Conflict if there is a relation or an index of this name. Missing if there is no such database.
     pub async fn create_relation_table(
         &self,
         database: &str,
         name: &str,
-        schema: TableSchema,
-        define: impl FnOnce(TableId) -> Definition,
+        schemas: Vec<TableSchema>,
+        define: impl FnOnce(&[TableId]) -> Definition,
     ) -> Result<Arc<Relation>> {
         let _changing = self.lock_databases().await;
         self.existing_database(database)?;
         let relations = self.relations();
         let exists = || Error::conflict(format!("relation {name:?} exists"));
         relations.check_readable()?;
-        if relations.find(database, name).is_some() {
+        if relations.has_name(database, name) {
             return Err(exists());
         }
-        let table = self.relations().create_table(database, name, schema).await?;
-        let definition = define(table);
+        let tables = relations.create_tables(database, name, schemas).await?;
+        let definition = define(&tables);
         let decide = |before: Option<&Arc<Relation>>| match before {
             Some(_) => Err(exists()),
             None => Ok(Some(definition.clone())),
@@ -40,8 +41,8 @@ impl Catalog {
             }
             Err(error) if error.kind() == ErrorKind::Unknown => Err(error),
             Err(error) => {
-                // If this fails too, the next start drops it.
-                let _ = self.store().drop_table(table).await;
+                // If this fails too, the next start drops them.
+                let _ = self.store().drop_tables(tables).await;
                 Err(error)
             }
         }
@@ -60,10 +61,10 @@ impl Catalog {
     ) -> Result<Arc<Relation>> {
         let _changing = self.lock_databases().await;
         self.existing_database(database)?;
+        let exists = || Error::conflict(format!("relation {name:?} exists"));
         let decide = |before: Option<&Arc<Relation>>| match before {
-            Some(before) if !replace || before.view().is_none() => {
-                Err(Error::conflict(format!("relation {name:?} exists")))
-            }
+            Some(before) if !replace || before.view().is_none() => Err(exists()),
+            None if self.relations().has_name(database, name) => Err(exists()),
             _ => Ok(Some(definition.clone())),
         };
         let (_, created) = self.relations().change(database, name, decide).await?;
@@ -95,7 +96,12 @@ impl Catalog {
     pub async fn change_relations(&self, changes: &[RelationChange]) -> Result<()> {
         let _changing = self.lock_databases().await;
         self.relations().change_all(changes).await?;
-        self.announce(Entry::Relations).await
+        self.announce(Entry::Relations).await?;
+        for change in changes {
+            // It is done. What is left over the next start drops.
+            let _ = self.relations().drop_unused(&change.before, change.after.as_ref()).await;
+        }
+        Ok(())
     }
 
     /// Drops columns of the store that belong to tables of a past which nobody can ask for any more. Returns how many there
@@ -145,11 +151,10 @@ impl Catalog {
         own.databases().try_for_each(|database| self.existing_database(database).map(drop))?;
         self.relations().commit(own, stage).await?;
         self.announce(Entry::Relations).await?;
-        for before in own.before() {
-            if before.table().is_some_and(|table| !own.has_table(table.table)) {
-                // It is committed. What is left over the next start drops.
-                let _ = self.relations().drop_table(before).await;
-            }
+        let before = own.before().filter_map(|before| before.table()).flat_map(|table| table.stores());
+        for unused in before.filter(|table| !own.has_table(*table)) {
+            // It is committed. What is left over the next start drops.
+            let _ = self.store().drop_table(unused).await;
         }
         Ok(())
     }
@@ -159,31 +164,31 @@ impl Catalog {
         let (before, _) = self.relations().change(database, name, |_| Ok(None)).await?;
         self.announce(Entry::Relations).await?;
         let Some(before) = before else { return Ok(false) };
-        self.relations().drop_table(&before).await?;
+        self.relations().drop_tables(&before).await?;
         Ok(true)
     }
 
-    /// Replaces the rows of a table by none: a new table of the store takes the place of the old one, which is dropped.
-    /// `schema` is that of the new one.
-    pub async fn truncate_relation(&self, relation: &Relation, schema: TableSchema) -> Result<()> {
+    /// Replaces the rows of a table by none: new tables of the store take the place of the old ones, which are dropped.
+    /// `schemas` are those of the new ones.
+    pub async fn truncate_relation(&self, relation: &Relation, schemas: Vec<TableSchema>) -> Result<()> {
         let (database, name) = (&*relation.database, &*relation.name);
-        let table = self.relations().create_table(database, name, schema).await?;
+        let tables = self.relations().create_tables(database, name, schemas).await?;
         let decide = |before: Option<&Arc<Relation>>| {
             let before = existing(before, name)?;
             if before.definition != relation.definition {
                 return Err(Error::retry(format!("relation {name:?} was changed meanwhile")));
             }
-            Ok(Some(before.definition.with_rows_in(table)))
+            Ok(Some(before.definition.with_stores(&tables)))
         };
         match self.relations().change(database, name, decide).await {
             Ok((before, _)) => {
                 self.announce(Entry::Relations).await?;
                 let before = before.expect("it existed");
-                self.relations().drop_table(&before).await
+                self.relations().drop_tables(&before).await
             }
             Err(error) if error.kind() == ErrorKind::Unknown => Err(error),
             Err(error) => {
-                let _ = self.store().drop_table(table).await;
+                let _ = self.store().drop_tables(tables).await;
                 Err(error)
             }
         }

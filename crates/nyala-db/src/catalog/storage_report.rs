@@ -1,7 +1,7 @@
 //! What measurements and tables of SQL take on disk, and what maintenance of the store does, by the names that users know.
 
 use super::{Catalog, Measurement};
-use crate::relations::Relation;
+use crate::relations::{Index, Relation};
 use nyala_core::store::{MaintenanceTask, PartStorage, TablePart, TableStorage};
 use nyala_core::{ColumnId, Error, Result, TableId};
 use std::collections::{HashMap, HashSet};
@@ -90,6 +90,18 @@ impl Catalog {
             });
             reports.push(self.storage_of(name_of(relation), definition.table, columns.collect()).await?);
         }
+        let relations = if policy.is_none() { self.relations().of(database) } else { Vec::new() };
+        for (relation, table) in relations.iter().filter_map(|own| Some((own, own.table()?))) {
+            let Some(index) = table.index(name) else { continue };
+            let columns = index.columns.iter().chain(table.key.columns()).enumerate().map(|(place, id)| {
+                let own = table.columns.iter().find(|own| own.id == *id);
+                let (name, value_type) =
+                    own.map_or(("", "bigint"), |own| (&*own.name, own.declared_type.name()));
+                (Index::value_column(place), (name.to_owned(), "column", value_type.to_owned()))
+            });
+            let shown = TableName { name: name.to_owned(), ..name_of(relation) };
+            reports.push(self.storage_of(shown, index.table, columns.collect()).await?);
+        }
         match reports.is_empty() {
             true => Err(Error::missing(format!("measurement or table not found: {name}"))),
             false => Ok(reports),
@@ -110,7 +122,7 @@ impl Catalog {
         }
         let relations = self.relations().all();
         let relations = relations.iter().filter(|own| own.database == database);
-        tables.extend(relations.filter_map(|own| Some((own.table()?.table, name_of(own)))));
+        tables.extend(relations.flat_map(|own| stores_of(own)));
         let mut all = Vec::with_capacity(tables.len());
         for (id, table) in tables {
             // One that was dropped meanwhile takes nothing.
@@ -187,11 +199,18 @@ impl Catalog {
         });
         let mut names: HashMap<TableId, TableName> = measurements.collect();
         let relations = self.relations().all();
-        let relations = relations.iter().filter_map(|own| Some((own.table()?.table, own)));
-        let of_them = relations.filter(|(table, _)| wanted.contains(table));
-        names.extend(of_them.map(|(table, own)| (table, name_of(own))));
+        let of_them = relations.iter().flat_map(|own| stores_of(own));
+        names.extend(of_them.filter(|(table, _)| wanted.contains(table)));
         names
     }
+}
+
+/// The tables of the store that belong to a relation: that of its rows has its name, the others those of its indexes.
+fn stores_of(relation: &Relation) -> Vec<(TableId, TableName)> {
+    let Some(table) = relation.table() else { return Vec::new() };
+    let indexes = table.indexes.iter();
+    let indexes = indexes.map(|own| (own.table, TableName { name: own.name.clone(), ..name_of(relation) }));
+    std::iter::once((table.table, name_of(relation))).chain(indexes).collect()
 }
 
 fn name_of(relation: &Relation) -> TableName {

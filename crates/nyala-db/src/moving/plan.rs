@@ -3,7 +3,7 @@
 use crate::catalog::Catalog;
 use crate::relations::{Relation, TABLE_PREFIX};
 use nyala_core::schema::Ranges;
-use nyala_core::store::Capabilities;
+use nyala_core::store::{Capabilities, Feature};
 use nyala_core::{Error, Result, TableId, TableSchema, TimeRange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,11 +44,12 @@ impl Plan {
                 "the source is damaged, which has to be mended first: {damage}"
             )));
         }
-        let relations: BTreeMap<TableId, Arc<Relation>> = catalog
-            .relations()
-            .all()
-            .into_iter()
-            .filter_map(|relation| Some((relation.table()?.table, relation)))
+        let all = catalog.relations().all();
+        let of_table =
+            |relation: &Arc<Relation>| relation.table().map(|table| table.stores().collect::<Vec<_>>());
+        let relations: BTreeMap<TableId, Arc<Relation>> = all
+            .iter()
+            .flat_map(|own| of_table(own).unwrap_or_default().into_iter().map(|id| (id, own.clone())))
             .collect();
         let mut plan = Self { tables: Vec::new(), skipped: BTreeSet::new(), notes: Vec::new() };
         let mut unused: BTreeSet<&str> = skip.iter().map(String::as_str).collect();
@@ -66,7 +67,9 @@ impl Plan {
                 }
                 continue;
             }
-            match check(&table.schema, target) {
+            let has_indexes = relation.and_then(|own| own.table()).is_some_and(|own| !own.indexes.is_empty());
+            let indexed = if has_indexes { target.need(Feature::StagedWrites) } else { Ok(()) };
+            match indexed.and_then(|()| check(&table.schema, target)) {
                 Ok(()) => plan.tables.push(table),
                 Err(error) => refused.push(format!("{}: {}", table.shown, error.message())),
             }
@@ -90,7 +93,8 @@ fn moved(id: TableId, schema: &TableSchema, relation: Option<&Arc<Relation>>) ->
     if let Some(relation) = relation {
         let table = relation.table()?;
         // Columns that only the past has stay behind, as the past does.
-        let columns = schema.columns.iter().filter(|column| table.has(column.id)).cloned().collect();
+        let is_known = |column| table.table != id || table.has(column);
+        let columns = schema.columns.iter().filter(|column| is_known(column.id)).cloned().collect();
         return Some(MovedTable {
             shown: format!("{}.{}", relation.database, relation.name),
             has_points: false,

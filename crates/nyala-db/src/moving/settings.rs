@@ -64,10 +64,11 @@ fn relation_in_target(
     let mut definition: Definition = serde_json::from_slice(value)
         .map_err(|error| Error::unsupported(format!("the record of {shown}: {error}")))?;
     if let Body::Table(table) = &mut definition.body {
-        table.table = *ids.get(&table.table).ok_or_else(|| {
+        let moved = table.stores().map(|id| ids.get(&id).copied().ok_or(()));
+        let moved: Vec<TableId> = moved.collect::<std::result::Result<_, ()>>().map_err(|()| {
             Error::new(ErrorKind::Corrupt, format!("the rows of {shown} are missing: its table is not there"))
         })?;
-        table.dropped.clear();
+        *table = table.with_stores(&moved);
     }
     if let Body::Sequence(sequence) = &mut definition.body
         && let Some(state) = counters.get(&sequence.id)

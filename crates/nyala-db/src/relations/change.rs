@@ -79,7 +79,7 @@ impl Relations {
     pub(crate) async fn drop_database(&self, database: &str) -> Result<()> {
         for relation in self.of(database) {
             self.change(database, &relation.name, |_| Ok(None)).await?;
-            drop_table(&self.store, &relation).await?;
+            self.drop_tables(&relation).await?;
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Relations {
                 if existing(now.as_ref(), &before.name)?.definition != before.definition {
                     return Err(Error::retry(format!("relation {:?} was changed meanwhile", before.name)));
                 }
-                if change.is_move() && self.find(&before.database, &change.name).is_some() {
+                if change.is_move() && self.has_name(&before.database, &change.name) {
                     return Err(Error::conflict(format!("relation {:?} exists", change.name)));
                 }
                 decided.push((key_of(&before.database, &change.name), change.after.as_ref().map(json)));
@@ -126,7 +126,7 @@ impl Relations {
         self.records().map(drop)
     }
 
-    /// Creates the table of the store for the rows of a relation.
+    /// Creates a table of the store for the rows of a relation, or for entries of an index.
     pub(crate) async fn create_table(
         &self,
         database: &str,
@@ -136,9 +136,45 @@ impl Relations {
         create_table(&self.store, &format!("{TABLE_PREFIX}{database}.{name}"), schema).await
     }
 
-    /// Drops the table of the store that holds the rows of a relation.
-    pub(crate) async fn drop_table(&self, relation: &Relation) -> Result<()> {
-        drop_table(&self.store, relation).await
+    /// Creates the tables of the store for a relation; if one cannot be created, none remains.
+    pub(crate) async fn create_tables(
+        &self,
+        database: &str,
+        name: &str,
+        schemas: Vec<TableSchema>,
+    ) -> Result<Vec<TableId>> {
+        let mut created = Vec::with_capacity(schemas.len());
+        for schema in schemas {
+            match self.create_table(database, name, schema).await {
+                Ok(table) => created.push(table),
+                Err(error) => {
+                    // If this fails too, the next start drops them.
+                    let _ = self.store.drop_tables(created).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(created)
+    }
+
+    /// Drops the tables of the store that belong to a relation.
+    pub(crate) async fn drop_tables(&self, relation: &Relation) -> Result<()> {
+        let Some(table) = relation.table() else { return Ok(()) };
+        for table in table.stores() {
+            drop_table(&self.store, table).await?;
+        }
+        Ok(())
+    }
+
+    /// Drops the tables of the store that a relation has no more.
+    pub(crate) async fn drop_unused(&self, before: &Relation, after: Option<&Definition>) -> Result<()> {
+        let Some(before) = before.table() else { return Ok(()) };
+        let used: Vec<TableId> =
+            after.and_then(Definition::table).map_or_else(Vec::new, |after| after.stores().collect());
+        for table in before.stores().filter(|table| !used.contains(table)) {
+            drop_table(&self.store, table).await?;
+        }
+        Ok(())
     }
 }
 
@@ -164,9 +200,8 @@ async fn create_table(store: &StoreRef, name: &str, schema: TableSchema) -> Resu
     }
 }
 
-async fn drop_table(store: &StoreRef, relation: &Relation) -> Result<()> {
-    let Some(table) = relation.table() else { return Ok(()) };
-    match store.drop_table(table.table).await {
+async fn drop_table(store: &StoreRef, table: TableId) -> Result<()> {
+    match store.drop_table(table).await {
         // Another server has seen it without a record.
         Err(error) if error.kind() == ErrorKind::Missing => Ok(()),
         done => done,

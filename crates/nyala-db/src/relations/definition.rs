@@ -5,6 +5,8 @@
 //! shown: a column is created in the store first, and then published by the change of the record. Expressions are texts of
 //! SQL, which this crate does not read.
 
+use super::ids::{column_id, column_ids, table_id};
+use super::index::Index;
 use nyala_core::{ColumnId, ColumnType, TableId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,13 +41,20 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The same of a table whose rows are in another, new table of the store.
+    /// It as a table.
+    pub fn table(&self) -> Option<&TableDefinition> {
+        match &self.body {
+            Body::Table(table) => Some(table),
+            Body::View(_) | Body::Sequence(_) => None,
+        }
+    }
+
+    /// The same of a table in other, new tables of the store; see [`TableDefinition::with_stores`].
     #[must_use]
-    pub fn with_rows_in(&self, table: TableId) -> Self {
+    pub fn with_stores(&self, stores: &[TableId]) -> Self {
         let mut definition = self.clone();
         if let Body::Table(own) = &mut definition.body {
-            own.table = table;
-            own.dropped.clear();
+            *own = own.with_stores(stores);
         }
         definition
     }
@@ -76,6 +85,9 @@ pub struct TableDefinition {
     /// Its CHECK constraints, in order of their names.
     #[serde(default)]
     pub checks: Vec<Check>,
+    /// Its indexes beside the primary key, in order of creation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
     /// Columns that were dropped, which the store keeps as long as the time before can be asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedColumn>,
@@ -251,10 +263,16 @@ pub enum DeclaredType {
 impl Relation {
     /// It as a table.
     pub fn table(&self) -> Option<&TableDefinition> {
-        match &self.definition.body {
-            Body::Table(table) => Some(table),
-            Body::View(_) | Body::Sequence(_) => None,
-        }
+        self.definition.table()
+    }
+
+    /// Whether it, its key or one of its indexes has a name.
+    pub fn has_name(&self, name: &str) -> bool {
+        let is_of_table = |table: &TableDefinition| {
+            matches!(&table.key, Key::Declared { name: own, .. } if own == name)
+                || table.index(name).is_some()
+        };
+        self.name == name || self.table().is_some_and(is_of_table)
     }
 
     /// It as a view.
@@ -278,6 +296,31 @@ impl TableDefinition {
     /// A column by name.
     pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
         self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The tables of the store that belong to it: that of its rows, and those of its indexes.
+    pub fn stores(&self) -> impl Iterator<Item = TableId> + '_ {
+        std::iter::once(self.table).chain(self.indexes.iter().map(|index| index.table))
+    }
+
+    /// The same table in other tables of the store: `stores` are those of the rows and of the indexes, in order.
+    #[must_use]
+    pub fn with_stores(&self, stores: &[TableId]) -> Self {
+        let mut table = self.clone();
+        let mut stores = stores.iter();
+        if let Some(rows) = stores.next() {
+            table.table = *rows;
+        }
+        for (index, entries) in table.indexes.iter_mut().zip(stores) {
+            index.table = *entries;
+        }
+        table.dropped.clear();
+        table
+    }
+
+    /// An index by name.
+    pub fn index(&self, name: &str) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.name == name)
     }
 
     /// Whether a column of the store is one of its columns now.
@@ -348,44 +391,5 @@ impl fmt::Display for DeclaredType {
             Self::Varchar(length) | Self::Char(length) => write!(f, "({length})"),
             _ => Ok(()),
         }
-    }
-}
-
-mod table_id {
-    use super::{Deserialize, TableId};
-    use serde::{Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(id: &TableId, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u32(id.0)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<TableId, D::Error> {
-        u32::deserialize(from).map(TableId)
-    }
-}
-
-mod column_id {
-    use super::{ColumnId, Deserialize};
-    use serde::{Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(id: &ColumnId, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u32(id.0)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ColumnId, D::Error> {
-        u32::deserialize(from).map(ColumnId)
-    }
-}
-
-mod column_ids {
-    use super::{ColumnId, Deserialize};
-    use serde::{Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(ids: &[ColumnId], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(ids.iter().map(|id| id.0))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ColumnId>, D::Error> {
-        Ok(Vec::<u32>::deserialize(from)?.into_iter().map(ColumnId).collect())
     }
 }

@@ -10,6 +10,8 @@
 mod change;
 pub mod definition;
 mod dropped;
+mod ids;
+mod index;
 mod row_ids;
 mod sequences;
 mod uncommitted;
@@ -20,6 +22,7 @@ pub use definition::{
     Body, Check, ColumnDefinition, DeclaredType, Definition, DroppedColumn, Identity, Key, OwnedSequence,
     Relation, SequenceDefinition, SequenceState, TableDefinition, ViewDefinition,
 };
+pub use index::Index;
 pub(crate) use sequences::counters;
 pub use sequences::{Exhausted, Sequences};
 pub use uncommitted::{SeenRelations, UncommittedRelations};
@@ -105,7 +108,9 @@ impl Relations {
 
     /// Drops tables that were created for relations that do not exist: a server stopped half-way.
     async fn drop_orphans(&self) -> Result<()> {
-        let known: HashSet<TableId> = self.all().iter().filter_map(|own| Some(own.table()?.table)).collect();
+        let all = self.all();
+        let known: HashSet<TableId> =
+            all.iter().filter_map(|own| own.table()).flat_map(|table| table.stores()).collect();
         let tables = self.store.tables().into_iter();
         let orphans = tables
             .filter(|(table, schema)| schema.name.starts_with(TABLE_PREFIX) && !known.contains(table))
@@ -166,6 +171,11 @@ impl Relations {
         let mut all: Vec<String> = self.all().iter().map(|relation| relation.database.clone()).collect();
         all.dedup();
         all
+    }
+
+    /// Whether a relation or an index of a database has a name.
+    pub(crate) fn has_name(&self, database: &str, name: &str) -> bool {
+        self.of(database).iter().any(|own| own.has_name(name))
     }
 
     /// All of them, by database and name.

@@ -94,9 +94,9 @@ impl UncommittedRelations {
         self.changed.values().filter_map(|own| own.before.as_ref())
     }
 
-    /// Whether one of them has its rows in a table of the store.
+    /// Whether a table of the store belongs to one of them.
     pub fn has_table(&self, table: TableId) -> bool {
-        self.now().any(|now| now.table().is_some_and(|own| own.table == table))
+        self.now().any(|now| now.table().is_some_and(|own| own.stores().any(|own| own == table)))
     }
 
     /// What they become.

@@ -133,7 +133,7 @@ fn with_types(
         };
         let done = match known {
             Known::Type(own) if is_join => cast_to(column.clone(), own, common),
-            _ => converted(column.clone(), known, common),
+            _ => converted(column.clone(), known, common)?,
         };
         shown.push(match done == column {
             true => column,

@@ -66,7 +66,7 @@ impl Conditions {
         }
         let keys = match never {
             true => KeyRanges::none(),
-            false => key_ranges(columns, &mut predicates),
+            false => key_ranges(&columns.key, columns, &mut predicates),
         };
         let shown = filters.iter().map(Expr::to_string).collect();
         Ok(Self { keys, predicates, shown })

@@ -3,6 +3,7 @@
 use super::decimal::{Written, fits};
 pub(crate) use super::time_text::quick_time;
 use super::time_text::{TimeError, WrittenTime};
+use crate::bytes_text::bytes_of;
 use crate::error::{SqlError, SqlResult, SqlState};
 use chrono_tz::Tz;
 use nyala_core::Value;
@@ -45,10 +46,7 @@ pub(crate) fn read(text: &str, declared: DeclaredType, around: &Surroundings) ->
         DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => {
             limited_text(text, declared).map(|text| Value::String(text.to_owned()))
         }
-        DeclaredType::Bytea => match text.strip_prefix("\\x") {
-            Some(digits) => read_hexadecimal(digits).map(Value::Binary),
-            None => read_escaped(text).map(Value::Binary).ok_or_else(malformed),
-        },
+        DeclaredType::Bytea => bytes_of(text).map(Value::Binary),
         DeclaredType::Date | DeclaredType::Timestamp | DeclaredType::Timestamptz => {
             read_time(text, declared, around).map_err(|error| match error {
                 TimeError::Syntax => {
@@ -174,37 +172,6 @@ pub(crate) fn limited_text(text: &str, declared: DeclaredType) -> SqlResult<&str
         true => Ok(&text[..end]),
         false => Err(SqlError::new(SqlState::TEXT_TOO_LONG, format!("value too long for type {declared}"))),
     }
-}
-
-/// Bytes in hexadecimal digits.
-fn read_hexadecimal(text: &str) -> SqlResult<Vec<u8>> {
-    let invalid = |words: String| SqlError::new(SqlState::INVALID_PARAMETER, words);
-    let mut digits = Vec::with_capacity(text.len());
-    for letter in text.chars().filter(|letter| !letter.is_ascii_whitespace()) {
-        let digit = letter.to_digit(16);
-        digits.push(digit.ok_or_else(|| invalid(format!("invalid hexadecimal digit: \"{letter}\"")))? as u8);
-    }
-    match digits.len().is_multiple_of(2) {
-        true => Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()),
-        false => Err(invalid("invalid hexadecimal data: odd number of digits".to_owned())),
-    }
-}
-
-/// Bytes as text with escapes.
-fn read_escaped(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        (rest, _) = match (byte, behind) {
-            (b'\\', [b'\\', behind @ ..]) => (behind, bytes.push(b'\\')),
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', behind @ ..]) => {
-                (behind, bytes.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0')))
-            }
-            (b'\\', _) => return None,
-            _ => (behind, bytes.push(*byte)),
-        };
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -36,14 +36,41 @@ impl KeyRanges {
         self.ranges.iter().map(selection).collect()
     }
 
+    /// How many of the first columns some condition is about.
+    pub(crate) fn prefix(&self) -> usize {
+        let columns = |bound: &KeyBound| match bound {
+            Bound::Included(values) | Bound::Excluded(values) => values.len(),
+            Bound::Unbounded => 0,
+        };
+        let judged = self.ranges.iter().map(|(start, end)| columns(start).max(columns(end)));
+        judged.min().unwrap_or(0)
+    }
+
+    /// Whether each range is one key of so many columns.
+    pub(crate) fn are_points(&self, columns: usize) -> bool {
+        self.ranges.iter().all(|(start, end)| {
+            start == end && matches!(start, Bound::Included(values) if values.len() == columns)
+        })
+    }
+
+    /// How many ranges there are.
+    pub(crate) fn count(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// Whether all keys are left.
     pub(crate) fn is_all(&self) -> bool {
         matches!(&self.ranges[..], [(Bound::Unbounded, Bound::Unbounded)])
     }
 }
 
-/// The ranges that some conditions mean. Conditions that the ranges fulfil are removed.
-pub(crate) fn key_ranges(columns: &TableColumns, predicates: &mut Vec<Predicate>) -> KeyRanges {
+/// The ranges of a key, or of the values of an index, that some conditions mean. Conditions that the ranges fulfil are
+/// removed.
+pub(crate) fn key_ranges(
+    key: &[ColumnId],
+    columns: &TableColumns,
+    predicates: &mut Vec<Predicate>,
+) -> KeyRanges {
     let mut prefixes: Vec<Vec<Value>> = vec![Vec::new()];
     let mut fixed = 0;
     let fits = |id: ColumnId, value: &Value| {
@@ -51,7 +78,7 @@ pub(crate) fn key_ranges(columns: &TableColumns, predicates: &mut Vec<Predicate>
         column
             .is_none_or(|column| array_of_values(column.declared_type.column_type(), &[Some(value)]).is_ok())
     };
-    for (position, id) in columns.key.iter().enumerate() {
+    for (position, id) in key.iter().enumerate() {
         let equal = predicates.iter().position(|own| {
             own.column == *id && matches!(own.comparison, Comparison::Equal(_) | Comparison::In(_))
         });
@@ -155,6 +182,7 @@ mod tests {
             columns: vec![column(0, "a", DeclaredType::Int4), column(1, "b", DeclaredType::Int8)],
             key: Key::Declared { name: "k".to_owned(), columns: vec![ColumnId(0), ColumnId(1)] },
             checks: Vec::new(),
+            indexes: Vec::new(),
             dropped: Vec::new(),
         })
     }
@@ -165,7 +193,7 @@ mod tests {
             comparison: comparison.clone(),
         };
         let mut left: Vec<Predicate> = predicates.iter().map(of).collect();
-        let found = key_ranges(&columns(), &mut left);
+        let found = key_ranges(&columns().key, &columns(), &mut left);
         (found.ranges, found.fixed, left.len())
     }
 

@@ -1,7 +1,7 @@
 //! A table of users as a table of plans.
 //!
 //! [`columns`] says which columns it has, [`filter`] which conditions the store judges, [`key_range`] which keys conditions
-//! leave, and [`scan`] how rows are read. [`datum`], [`input`] and [`assign`] give values the types of columns, as
+//! leave, [`index_range`] which index finds them, and [`scan`] how rows are read. [`entries`] are those of indexes. [`datum`], [`input`] and [`assign`] give values the types of columns, as
 //! PostgreSQL does, whose errors they report.
 
 pub(crate) mod assign;
@@ -9,7 +9,9 @@ pub(crate) mod columns;
 pub(crate) mod datum;
 pub(crate) mod decimal;
 pub(crate) mod declared_type;
+pub(crate) mod entries;
 pub(crate) mod filter;
+mod index_range;
 pub(crate) mod input;
 pub(crate) mod key_range;
 pub(crate) mod literal;
@@ -32,7 +34,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use filter::Conditions;
 use nyala_core::TableId;
 use nyala_db::catalog::Catalog;
-use nyala_db::relations::{Relation, TableDefinition};
+use nyala_db::relations::{Index, Relation, TableDefinition};
 use scan::RelationScan;
 pub(crate) use shown::shown_as;
 use std::fmt;
@@ -45,6 +47,7 @@ pub(crate) struct RelationTable {
     name: String,
     table: TableId,
     columns: Arc<TableColumns>,
+    indexes: Arc<[Index]>,
 }
 
 impl RelationTable {
@@ -56,7 +59,8 @@ impl RelationTable {
         with_hidden: bool,
     ) -> Self {
         let columns = if with_hidden { TableColumns::all(table) } else { TableColumns::shown(table) };
-        Self { catalog, name: relation.name.clone(), table: table.table, columns: Arc::new(columns) }
+        let (name, columns) = (relation.name.clone(), Arc::new(columns));
+        Self { catalog, name, table: table.table, columns, indexes: table.indexes.as_slice().into() }
     }
 
     /// The table of the store that holds its rows.
@@ -72,8 +76,7 @@ impl RelationTable {
     ) -> Awaited<'static, Result<Arc<dyn ExecutionPlan>>> {
         Box::pin(async move {
             let rows = self.rows().await;
-            let Self { name, table, columns, .. } = self;
-            let scan = RelationScan::new(name, table, columns, projection, conditions, limit, rows)?;
+            let scan = RelationScan::new(self, projection, conditions, limit, rows)?;
             Ok(Arc::new(scan) as Arc<dyn ExecutionPlan>)
         })
     }

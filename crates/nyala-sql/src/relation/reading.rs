@@ -1,7 +1,9 @@
 //! Rows of a table that are being read, for one execution of a scan.
 
 use super::columns::TableColumns;
+use super::entries::one;
 use super::filter::Conditions;
+use super::index_range::IndexRange;
 use super::parts::part_of;
 use super::prefilter::PushedTests;
 use super::shown::shown_as;
@@ -11,10 +13,12 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use datafusion::error::Result;
 use nyala_core::arrays::value_at;
-use nyala_core::store::{Direction, Order, Prefilter, RowSelection, RowStream, ScanRequest, SnapshotRef};
+use nyala_core::store::{
+    Direction, Order, Prefilter, RowSelection, RowStream, ScanRequest, Snapshot, SnapshotRef,
+};
 use nyala_core::{ColumnId, TableId, Value};
+use nyala_db::relations::Index;
 use nyala_exec::Distinct;
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// Rows that conditions leave are read by their keys if they are at most one of so many: by its key, a row of many columns costs
@@ -22,6 +26,8 @@ use std::sync::Arc;
 const ROWS_PER_FOUND_ROW: usize = 64;
 /// The most rows that are read by their keys.
 const FOUND_ROWS_MAX: usize = 256;
+/// So many rows are read by their keys, however small the table was when the scan was planned.
+const FOUND_ENTRIES_MIN: usize = 16;
 /// With fewer columns that neither conditions nor keys read, a scan reads hardly more than what finds the rows.
 const OTHER_COLUMNS_MIN: usize = 8;
 
@@ -34,6 +40,8 @@ pub(super) struct TableRead {
     /// Which columns it shows.
     pub(super) projection: Arc<[usize]>,
     pub(super) conditions: Arc<Conditions>,
+    /// What finds the rows that conditions leave.
+    pub(super) index: Option<Arc<IndexRange>>,
     pub(super) direction: Direction,
     /// The most rows.
     pub(super) limit: Option<usize>,
@@ -93,8 +101,13 @@ impl Reading {
             // It was created since the transaction began, or dropped meanwhile.
             Err(_) => selections.clear(),
         }
-        if scan.parts > 1 {
-            selections = part_of(selections, (part, scan.parts), (&*snapshot, scan.table)).await?;
+        match found_by_index(&*snapshot, &scan).await? {
+            // They are few: the first part reads them.
+            Some(found) => selections = if part == 0 { found } else { Vec::new() },
+            None if scan.parts > 1 => {
+                selections = part_of(selections, (part, scan.parts), (&*snapshot, scan.table)).await?;
+            }
+            None => {}
         }
         if scan.direction == Direction::Forward {
             // The next one is taken from the end.
@@ -139,10 +152,6 @@ impl Reading {
                 break;
             }
         }
-        let one = |key: Vec<Value>| RowSelection::Keys {
-            start: Bound::Included(key.clone()),
-            end: Bound::Included(key),
-        };
         // The next one is taken from the end.
         self.selections = keys.into_iter().rev().map(one).collect();
         Ok(())
@@ -185,4 +194,49 @@ impl Reading {
             ..ScanRequest::by_key(self.scan.table, selection, self.stored.clone())
         }
     }
+}
+
+/// The rows that an index finds, in order of their keys; `None` if there is no index for them, or if there are so many of
+/// them that a scan is cheaper.
+async fn found_by_index(snapshot: &dyn Snapshot, scan: &TableRead) -> Result<Option<Vec<RowSelection>>> {
+    let Some(IndexRange { index, entries, is_unique }) = scan.index.as_deref() else { return Ok(None) };
+    // A snapshot may be older than the index.
+    if snapshot.schema(scan.table).is_err() || snapshot.schema(index.table).is_err() {
+        return Ok(None);
+    }
+    let worth_it = (scan.rows.unwrap_or(0) / ROWS_PER_FOUND_ROW).clamp(FOUND_ENTRIES_MIN, FOUND_ROWS_MAX);
+    let most = if *is_unique { entries.count() } else { worth_it };
+    let columns: Vec<ColumnId> = (0..scan.columns.key.len()).map(|place| index.key_column(place)).collect();
+    let mut keys: Vec<Vec<Value>> = Vec::new();
+    for selection in entries.selections() {
+        let limit = Some(most + 1 - keys.len());
+        let request = ScanRequest { limit, ..ScanRequest::by_key(index.table, selection, columns.clone()) };
+        let mut rows = snapshot.scan(request).await.map_err(outside)?;
+        while let Some(batch) = rows.next().await.map_err(outside)? {
+            let key = |row| batch.columns.iter().filter_map(|values| value_at(values, row)).collect();
+            keys.extend((0..batch.rows).map(key));
+            if keys.len() > most {
+                return Ok(None);
+            }
+        }
+    }
+    // The entries of all rows came with one commit: a snapshot before it has none at all.
+    if keys.is_empty() && is_empty(snapshot, index.table).await? {
+        return Ok(None);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(Some(keys.into_iter().map(one).collect()))
+}
+
+async fn is_empty(snapshot: &dyn Snapshot, table: TableId) -> Result<bool> {
+    let columns = vec![Index::value_column(0)];
+    let request = ScanRequest { limit: Some(1), ..ScanRequest::by_key(table, RowSelection::All, columns) };
+    let mut rows = snapshot.scan(request).await.map_err(outside)?;
+    while let Some(batch) = rows.next().await.map_err(outside)? {
+        if batch.rows > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

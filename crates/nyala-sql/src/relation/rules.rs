@@ -2,6 +2,7 @@
 
 use super::assign::{assigned, check_sizes, of_values};
 use super::columns::{TableColumns, data_type};
+use super::entries::RowIndex;
 use super::input::Surroundings;
 use super::output;
 use super::shown_as;
@@ -15,10 +16,11 @@ use arrow_schema::Schema;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionState;
 use datafusion::physical_expr::PhysicalExpr;
-use nyala_core::Value;
 use nyala_core::arrays::value_at;
 use nyala_core::store::Capabilities;
+use nyala_core::{ColumnId, Value};
 use nyala_db::relations::{Relation, TableDefinition};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The most bytes of a value that a message shows.
@@ -28,6 +30,8 @@ const SHOWN_BYTES: usize = 64;
 pub(crate) struct Rules {
     table: String,
     columns: Arc<TableColumns>,
+    /// The columns by which rows are found, in the key or in an index.
+    found_by: HashSet<ColumnId>,
     /// Per column what a new row gets if it names no value.
     defaults: Vec<DefaultValue>,
     checks: Vec<(String, Arc<dyn PhysicalExpr>)>,
@@ -108,8 +112,10 @@ impl Rules {
         }
         // The hidden key gets its numbers elsewhere.
         defaults.resize_with(columns.columns.len(), || DefaultValue::Constant(None));
+        let indexed = table.indexes.iter().flat_map(|index| &index.columns);
+        let found_by = columns.key.iter().chain(indexed).copied().collect();
         let (table, numbers) = (name.to_owned(), numbering.map(|own| own.source));
-        Ok(Self { table, columns, defaults, checks, around, capabilities, numbers })
+        Ok(Self { table, columns, found_by, defaults, checks, around, capabilities, numbers })
     }
 
     /// The columns that they are about.
@@ -185,7 +191,7 @@ impl Rules {
                     .with_detail(format!("Failing row contains ({}).", self.shown(rows, row)))
                     .of_row(row));
             }
-            check_sizes(values, name, is_key, &self.capabilities)?;
+            check_sizes(values, name, self.found_by.contains(&column.id), &self.capabilities)?;
         }
         if self.checks.is_empty() {
             return Ok(());
@@ -238,20 +244,22 @@ impl Rules {
         values.collect::<Vec<_>>().join(", ")
     }
 
-    /// The error of a row whose key is taken.
-    pub(crate) fn duplicate(&self, constraint: &str, rows: &[ArrayRef], row: usize) -> SqlError {
-        let words = format!("duplicate key value violates unique constraint \"{constraint}\"");
-        let positions = self.columns.key_positions().unwrap_or_default();
-        let names: Vec<&str> = positions.iter().map(|position| self.columns.name(*position)).collect();
-        let values: Vec<String> = positions
-            .iter()
-            .map(|position| {
-                let declared_type = self.columns.columns[*position].declared_type;
-                output::value(value_at(&rows[*position], row).as_ref(), declared_type, self.around.zone)
-            })
-            .collect();
-        let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
+    /// The error of a row whose values another one has that must differ.
+    pub(crate) fn duplicate(&self, of: &RowIndex<'_>, rows: &[ArrayRef], row: usize) -> SqlError {
+        let words = format!("duplicate key value violates unique constraint \"{}\"", of.name);
+        let detail = format!("Key {} already exists.", self.shown_key(of, rows, row));
         SqlError::new(SqlState::UNIQUE_VIOLATION, words).with_detail(detail).of_row(row)
+    }
+
+    /// What a row is found by, as messages show it: `(a, b)=(1, x)`.
+    pub(crate) fn shown_key(&self, of: &RowIndex<'_>, rows: &[ArrayRef], row: usize) -> String {
+        let names: Vec<&str> = of.columns.iter().map(|position| self.columns.name(*position)).collect();
+        let value = |position: &usize| {
+            let declared_type = self.columns.columns[*position].declared_type;
+            output::value(value_at(&rows[*position], row).as_ref(), declared_type, self.around.zone)
+        };
+        let values: Vec<String> = of.columns.iter().map(value).collect();
+        format!("({})=({})", names.join(", "), values.join(", "))
     }
 }
 

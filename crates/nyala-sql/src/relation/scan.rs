@@ -4,8 +4,10 @@
 //! row is asked for. Rows come in order of the key, forwards or backwards. Where the order does not matter to what reads it, a
 //! large table is read in parts, side by side.
 
+use super::RelationTable;
 use super::columns::TableColumns;
 use super::filter::Conditions;
+use super::index_range::IndexRange;
 use super::prefilter::PushedTests;
 use super::reading::{Reading, TableRead};
 use crate::execution::Execution;
@@ -30,7 +32,6 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SendableRecordBatchStream,
 };
 use futures::TryStreamExt;
-use nyala_core::TableId;
 use nyala_core::store::Direction;
 use std::fmt;
 use std::sync::Arc;
@@ -47,22 +48,33 @@ pub(super) struct RelationScan {
 
 impl RelationScan {
     pub(super) fn new(
-        name: String,
-        table: TableId,
-        columns: Arc<TableColumns>,
+        of: RelationTable,
         projection: Vec<usize>,
         conditions: Conditions,
         limit: Option<usize>,
         rows: Option<usize>,
     ) -> Result<Self> {
+        let RelationTable { name, table, columns, indexes, .. } = of;
         let schema = Arc::new(columns.schema.project(&projection)?);
         let direction = Direction::Forward;
         let order = key_order(&columns, &projection, conditions.keys.fixed, direction);
         let (parts, properties) = (1, properties(schema, order, 1));
+        let index = IndexRange::of(&indexes, &columns, &conditions).map(Arc::new);
         let (projection, conditions) = (projection.into(), Arc::new(conditions));
         let tests = PushedTests::default();
-        let read =
-            TableRead { name, table, columns, projection, conditions, direction, limit, rows, parts, tests };
+        let read = TableRead {
+            name,
+            table,
+            columns,
+            projection,
+            conditions,
+            index,
+            direction,
+            limit,
+            rows,
+            parts,
+            tests,
+        };
         Ok(Self { read, properties })
     }
 }
@@ -108,6 +120,9 @@ impl DisplayAs for RelationScan {
         write!(f, "TableScan: table={}, columns=[{}]", self.read.name, names.join(", "))?;
         if !self.read.conditions.keys.is_all() {
             write!(f, ", keys={}", self.read.conditions.keys)?;
+        }
+        if let Some(own) = &self.read.index {
+            write!(f, ", index={} ({})", own.index.name, own.entries)?;
         }
         if !self.read.conditions.shown.is_empty() {
             write!(f, ", conditions=[{}]", self.read.conditions.shown.join(", "))?;
@@ -155,6 +170,9 @@ impl ExecutionPlan for RelationScan {
             let is_filtered = !self.read.conditions.shown.is_empty();
             // A guess that makes the planner prefer what is filtered.
             let rows = if is_filtered { rows / 10 } else { rows };
+            let one_each =
+                self.read.index.as_ref().filter(|own| own.is_unique).map(|own| own.entries.count());
+            let rows = rows.min(one_each.unwrap_or(usize::MAX));
             statistics.num_rows = Precision::Inexact(rows.min(self.read.limit.unwrap_or(usize::MAX)));
         }
         Ok(Arc::new(statistics))
@@ -192,7 +210,8 @@ impl ExecutionPlan for RelationScan {
 
     fn repartitioned(&self, most: usize, _: &ConfigOptions) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let parts = most.min(self.read.rows.unwrap_or(0) / ROWS_PER_PART_MIN);
-        if parts <= self.read.parts || self.read.limit.is_some() {
+        let is_found = self.read.index.as_ref().is_some_and(|own| own.is_unique);
+        if parts <= self.read.parts || self.read.limit.is_some() || is_found {
             return Ok(None);
         }
         let (fixed, direction) = (self.read.conditions.keys.fixed, self.read.direction);

@@ -267,11 +267,6 @@ impl Command {
                         ));
                 }
             },
-            ast::Statement::CreateIndex(_) => {
-                return Err(SqlError::unsupported("CREATE INDEX").with_hint(
-                    "The primary key is the only index. pandas makes none with to_sql(…, index=False).",
-                ));
-            }
             other => return Err(SqlError::unsupported(first_words(other))),
         })
     }

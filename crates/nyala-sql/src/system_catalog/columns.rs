@@ -1,7 +1,7 @@
 //! The columns of an object, as `pg_attribute` and `information_schema.columns` list them.
 
 use super::builtin_type::{of_declared, of_field};
-use super::objects::{Object, ObjectKind, key_positions};
+use super::objects::{Object, ObjectKind};
 use crate::expression::parsed;
 use crate::relation::declared_type::declared_type;
 use datafusion::catalog::CatalogProviderList;
@@ -68,9 +68,9 @@ pub(crate) async fn columns_of(
             Some(table) => table.columns.iter().map(Column::of_definition).collect(),
             None => Vec::new(),
         },
-        ObjectKind::Key(_, relation) => match relation.table() {
+        ObjectKind::Index(index) => match index.relation.table() {
             Some(table) => {
-                let keys = key_positions(table).into_iter().map(|place| &table.columns[place as usize - 1]);
+                let keys = index.columns.iter().map(|place| &table.columns[*place as usize - 1]);
                 keys.map(|own| Column::new(&own.name, of_declared(own.declared_type))).collect()
             }
             None => Vec::new(),

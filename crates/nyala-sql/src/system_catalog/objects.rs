@@ -7,6 +7,7 @@ use super::viewer::Viewer;
 use crate::expression::parsed;
 use crate::identifier::{PUBLIC, quoted};
 use datafusion::sql::sqlparser::ast::Expr;
+use nyala_core::ColumnId;
 use nyala_db::relations::{Body, Key, Relation, TableDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,8 +51,27 @@ pub(crate) enum ObjectKind {
     View(Arc<Relation>),
     Sequence(Arc<Relation>),
     Measurement,
-    /// The key of a table, whose number comes first.
-    Key(u32, Arc<Relation>),
+    Index(TableIndex),
+}
+
+/// The key of a table, or an index beside it.
+#[derive(Debug, Clone)]
+pub(crate) struct TableIndex {
+    /// The number of the table.
+    pub(crate) table: u32,
+    pub(crate) relation: Arc<Relation>,
+    /// The positions of its columns, beginning with 1.
+    pub(crate) columns: Vec<i16>,
+    pub(crate) is_unique: bool,
+    pub(crate) is_primary: bool,
+}
+
+/// What a constraint demands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConstraintKind {
+    PrimaryKey,
+    Unique,
+    Check,
 }
 
 /// A constraint of a table.
@@ -63,7 +83,8 @@ pub(crate) struct Constraint {
     pub(crate) table: u32,
     /// The positions of its columns, beginning with 1.
     pub(crate) columns: Vec<i16>,
-    /// The number of the index of a key; `None`: it is a check.
+    pub(crate) kind: ConstraintKind,
+    /// The number of the index that it is kept by; `None`: it is a check.
     pub(crate) index: Option<u32>,
     /// What it says, as it is written in SQL.
     pub(crate) definition: String,
@@ -144,16 +165,35 @@ impl Objects {
         relation: &Arc<Relation>,
         table: &TableDefinition,
     ) {
-        if let Key::Declared { name, .. } = &table.key {
-            let index = taken.take("index", &[database, &relation.name, name]);
-            self.add(index, PUBLIC_SCHEMA, PUBLIC, name, ObjectKind::Key(table_oid, relation.clone()));
+        let key = match &table.key {
+            Key::Declared { name, columns } => Some((name, columns, Some(ConstraintKind::PrimaryKey), true)),
+            Key::Hidden { .. } => None,
+        };
+        let others = table.indexes.iter().map(|index| {
+            let kind = index.is_constraint.then_some(ConstraintKind::Unique);
+            (&index.name, &index.columns, kind, index.is_unique)
+        });
+        for (name, ids, kind, is_unique) in key.into_iter().chain(others) {
+            let oid = taken.take("index", &[database, &relation.name, name]);
+            let columns = positions(table, ids);
+            let index = TableIndex {
+                table: table_oid,
+                relation: relation.clone(),
+                columns: columns.clone(),
+                is_unique,
+                is_primary: kind == Some(ConstraintKind::PrimaryKey),
+            };
+            self.add(oid, PUBLIC_SCHEMA, PUBLIC, name, ObjectKind::Index(index));
+            let Some(kind) = kind else { continue };
+            let words = if kind == ConstraintKind::Unique { "UNIQUE" } else { "PRIMARY KEY" };
             self.constraints.push(Constraint {
                 oid: taken.take("constraint", &[database, &relation.name, name]),
                 name: name.clone(),
                 table: table_oid,
-                columns: key_positions(table),
-                index: Some(index),
-                definition: format!("PRIMARY KEY ({})", key_names(table)),
+                definition: format!("{words} ({})", names(table, &columns).join(", ")),
+                columns,
+                kind,
+                index: Some(oid),
                 condition: None,
             });
         }
@@ -166,6 +206,7 @@ impl Objects {
                 name: check.name.clone(),
                 table: table_oid,
                 columns: columns.map(|(_, place)| place).collect(),
+                kind: ConstraintKind::Check,
                 index: None,
                 definition: format!("CHECK ({condition})"),
                 condition: Some(condition),
@@ -176,6 +217,11 @@ impl Objects {
     /// The object with a number.
     pub(crate) fn by_oid(&self, oid: u32) -> Option<&Object> {
         self.by_oid.get(&oid).map(|place| &self.objects[*place])
+    }
+
+    /// Whether a table has a key or an index.
+    pub(crate) fn has_index(&self, table: u32) -> bool {
+        self.objects.iter().any(|own| own.index().is_some_and(|index| index.table == table))
     }
 
     /// The schema with a number.
@@ -211,13 +257,21 @@ impl Objects {
 }
 
 impl Object {
-    /// The relation that it is, or whose key it is.
+    /// It as an index.
+    pub(crate) fn index(&self) -> Option<&TableIndex> {
+        match &self.kind {
+            ObjectKind::Index(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// The relation that it is, or whose index it is.
     pub(crate) fn relation(&self) -> Option<&Arc<Relation>> {
         match &self.kind {
             ObjectKind::Table(own)
             | ObjectKind::View(own)
             | ObjectKind::Sequence(own)
-            | ObjectKind::Key(_, own) => Some(own),
+            | ObjectKind::Index(TableIndex { relation: own, .. }) => Some(own),
             ObjectKind::System(_) | ObjectKind::Measurement => None,
         }
     }
@@ -229,7 +283,7 @@ impl Object {
             ObjectKind::System(_) | ObjectKind::Table(_) | ObjectKind::Measurement => "r",
             ObjectKind::View(_) => "v",
             ObjectKind::Sequence(_) => "S",
-            ObjectKind::Key(..) => "i",
+            ObjectKind::Index(_) => "i",
         }
     }
 
@@ -239,18 +293,22 @@ impl Object {
     }
 }
 
-/// The positions of the columns of a key, beginning with 1.
-pub(crate) fn key_positions(table: &TableDefinition) -> Vec<i16> {
-    let place = |id| table.columns.iter().position(|column| column.id == id);
-    let places = table.key.columns().iter().filter_map(|id| place(*id));
-    places.filter_map(|place| i16::try_from(place + 1).ok()).collect()
+impl TableIndex {
+    /// The names of its columns, as they are written in SQL.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.relation.table().map_or_else(Vec::new, |table| names(table, &self.columns))
+    }
 }
 
-/// The names of the columns of a key.
-pub(crate) fn key_names(table: &TableDefinition) -> String {
-    let columns = key_positions(table).into_iter();
-    let names = columns.map(|place| quoted(&table.columns[place as usize - 1].name));
-    names.collect::<Vec<_>>().join(", ")
+/// The positions of columns, beginning with 1.
+fn positions(table: &TableDefinition, ids: &[ColumnId]) -> Vec<i16> {
+    let place = |id: &ColumnId| table.columns.iter().position(|column| column.id == *id);
+    ids.iter().filter_map(place).filter_map(|place| i16::try_from(place + 1).ok()).collect()
+}
+
+/// The names of the columns at some positions, as they are written in SQL.
+fn names(table: &TableDefinition, positions: &[i16]) -> Vec<String> {
+    positions.iter().map(|place| quoted(&table.columns[*place as usize - 1].name)).collect()
 }
 
 /// The words in an expression that may be names of columns.

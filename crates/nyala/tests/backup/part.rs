@@ -102,11 +102,13 @@ fn a_database_is_restored_to_the_running_server() {
 #[test]
 fn a_database_is_restored_to_a_data_directory() {
     let Place { backups, new, server, .. } = &begin(&[]);
-    sql(server, "CREATE TABLE t (id int PRIMARY KEY, word text DEFAULT 'none', price numeric(10,2))");
+    sql(server, "CREATE TABLE t (id int PRIMARY KEY, word text DEFAULT 'none' UNIQUE, price numeric(10,2))");
+    sql(server, "CREATE INDEX prices ON t (price)");
     sql(server, "INSERT INTO t VALUES (1, 'one', 1.25), (2, NULL, 2.50)");
     sql(server, "CREATE TABLE hidden (x double precision)");
     sql(server, "INSERT INTO hidden VALUES (1.5), (NULL), (1.5)");
     sql(server, "ALTER TABLE t ADD COLUMN more bigint");
+    sql(server, "CREATE INDEX ON t (more, id)");
     sql(server, "UPDATE t SET more = 5 WHERE id = 1");
     sql(server, "ALTER TABLE t DROP COLUMN price");
     sql(server, "CREATE VIEW v AS SELECT word FROM t WHERE id > 1");
@@ -129,6 +131,9 @@ fn a_database_is_restored_to_a_data_directory() {
     sql(&restored, "INSERT INTO t (id) VALUES (3)");
     sql(&restored, "INSERT INTO hidden VALUES (9)");
     assert!(sql(&restored, "SELECT word FROM t WHERE id = 3").contains("none"));
+    assert!(sql(&restored, "SELECT id FROM t WHERE more = 5").contains('1'));
+    sql(&restored, "INSERT INTO t (id, word) VALUES (4, 'one') ON CONFLICT (word) DO UPDATE SET more = 6");
+    assert!(sql(&restored, "SELECT id FROM t WHERE word = 'one' AND more = 6").contains('1'));
     drop(restored);
     // Another table of that name is left alone, and that is said.
     let other = new.with_extension("other");

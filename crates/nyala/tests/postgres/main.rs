@@ -28,6 +28,7 @@ mod catalog;
 mod copy;
 mod drivers;
 mod hostile;
+mod indexes;
 mod psql;
 mod server;
 mod sqllogictest;

@@ -75,6 +75,13 @@ fn transactions_go_back_to_savepoints_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "savepoints", &[]);
 }
 
+/// Statements of `testdata/postgres/indexes.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn indexes_keep_rows_apart_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "indexes", &[]);
+}
+
 /// Statements of `testdata/postgres/definitions.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn transactions_define_tables_as_in_postgresql() {

@@ -7,19 +7,19 @@ use super::process::Process;
 use super::server::Server;
 use super::statements::{does, query};
 
-fn fails(raw: &mut Raw, statement: &str, code: &str) {
+pub(crate) fn fails(raw: &mut Raw, statement: &str, code: &str) {
     let answer = query(raw, statement);
     assert!(answer.contains(&format!("C{code}\0")), "{statement}: {answer}");
 }
 
 /// A database `d` whose server is started again and again.
-struct Kept {
+pub(crate) struct Kept {
     directory: tempfile::TempDir,
-    address: std::net::SocketAddr,
+    pub(crate) address: std::net::SocketAddr,
 }
 
 impl Kept {
-    fn new() -> (Self, Process) {
+    pub(crate) fn new() -> (Self, Process) {
         let directory = tempfile::tempdir().expect("a directory");
         let kept = Self { directory, address: client::free_address() };
         let server = kept.start();
@@ -27,7 +27,7 @@ impl Kept {
         (kept, server)
     }
 
-    fn start(&self) -> Process {
+    pub(crate) fn start(&self) -> Process {
         Process::start(self.directory.path(), &["--postgres-bind", &self.address.to_string()])
     }
 }

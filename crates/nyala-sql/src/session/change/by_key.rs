@@ -10,11 +10,12 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
 use crate::relation::assign::{column_of, of_values};
 use crate::relation::literal::{datum, is_literal};
+use crate::session::definition::table_of;
 use crate::session::look_up::KeyCondition;
 use arrow_array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{self, FromTable};
-use nyala_core::Value;
 use nyala_core::store::{DeleteMode, Operation, RowSelection, ScanRequest, WriteBatch, WriteMode};
+use nyala_core::{ColumnId, Value};
 use std::ops::Bound;
 
 /// A prepared change of one row.
@@ -29,19 +30,27 @@ pub(super) struct ByKey {
 pub(super) fn prepare(preparing: &mut Preparing<'_>, written: &Written<'_>) -> SqlResult<Option<ByKey>> {
     let Some(condition) = condition_of(written) else { return Ok(None) };
     preparing.check_readable()?;
+    let relation = preparing.relation.clone();
+    let table = table_of(&relation)?;
+    let is_indexed = |id: ColumnId| table.indexes.iter().any(|index| index.columns.contains(&id));
     let assigned = match written.statement {
         ast::Statement::Update(update) => {
             // A check may need the columns that are not assigned.
-            if preparing.relation.table().is_none_or(|table| !table.checks.is_empty()) {
+            if !table.checks.is_empty() {
                 return Ok(None);
             }
+            let is_indexed: Vec<bool> =
+                preparing.columns.columns.iter().map(|own| is_indexed(own.id)).collect();
             let assigned = assignments(preparing, &update.assignments)?;
             let key = preparing.columns.key_positions().expect("a change knows all columns");
-            if assigned.iter().any(|(position, value)| key.contains(position) || !is_literal(value)) {
+            let is_found_by = |position: &usize| key.contains(position) || is_indexed[*position];
+            if assigned.iter().any(|(position, value)| is_found_by(position) || !is_literal(value)) {
                 return Ok(None);
             }
             Some(assigned)
         }
+        // The entries of the row have to be read.
+        _ if !table.indexes.is_empty() => return Ok(None),
         _ => None,
     };
     let (alias, columns) = (folded(&preparing.alias), preparing.columns.clone());

@@ -1,35 +1,43 @@
 //! `ON CONFLICT DO UPDATE`, and `UPSERT` of a part of the columns: the new row meets the row that is there.
 
 use super::do_update::CompiledUpdate;
-use super::existing::{existing, key_of, some_rows};
+use super::existing::{existing, some_rows};
+use super::insert::Arbiter;
 use super::work::Work;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::evaluated;
 use crate::relation::assign::assigned;
+use crate::relation::entries::RowIndex;
 use crate::relation::rules::batch_of;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::Schema;
 use datafusion::arrow::compute::{cast, take};
 use datafusion::error::DataFusionError;
+use nyala_core::Value;
 use nyala_core::arrays::concat;
-use nyala_core::store::{WriteBatch, WriteMode};
-use nyala_core::{ErrorKind, Value};
+use nyala_core::store::WriteMode;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Inserts rows whose keys are new, and changes those that are there: as `update` says, or to the values of the new rows in
-/// the columns `named`.
+/// Inserts rows that are new by an arbiter, and changes those that are there: as `update` says, or to the values of the new
+/// rows in the columns `named`.
 pub(super) async fn update_existing(
     work: &mut Work<'_>,
     rows: Vec<ArrayRef>,
     update: Option<&CompiledUpdate>,
     named: &[usize],
+    arbiter: &Arbiter,
 ) -> SqlResult<()> {
-    let keys: Vec<ArrayRef> = work.key().iter().map(|place| rows[*place].clone()).collect();
-    check_once(&keys, update.is_some())?;
-    let snapshot = work.sink.snapshot().await?;
-    let found = existing(work, &snapshot, &keys).await?;
+    let primary = work.primary();
+    let found = {
+        let Some(by) = work.arbiters(arbiter, &primary).pop() else {
+            return Err(SqlError::new(SqlState::INTERNAL, "the arbiter of ON CONFLICT is gone"));
+        };
+        check_once(by, &rows, update.is_some())?;
+        let snapshot = work.sink.snapshot().await?;
+        existing(work, &snapshot, by, &rows).await?
+    };
     let (mut new, mut met, mut there) = (Vec::new(), Vec::new(), Vec::new());
     for (row, place) in (0_u32..).zip(&found.places) {
         match place {
@@ -41,42 +49,44 @@ pub(super) async fn update_existing(
         }
     }
     let (before, excluded) = (some_rows(&found.rows, &there), some_rows(&rows, &met));
-    let (after, assigned) = match update {
+    let (after, assigned, kept) = match update {
         Some(update) => {
             let Updated { rows, places, kept } = updated(work, &before, &excluded, update)?;
-            if let Some(kept) = kept {
+            if let Some(kept) = &kept {
                 met = kept.iter().map(|row| met[*row as usize]).collect();
             }
-            (rows, places)
+            (rows, places, kept)
         }
         None => {
             let key = work.key();
             let assigned: Vec<usize> = named.iter().copied().filter(|place| !key.contains(place)).collect();
             let mut after = before.clone();
             assigned.iter().for_each(|place| after[*place] = excluded[*place].clone());
-            (after, assigned)
+            (after, assigned, None)
         }
     };
     work.rules.check(&after)?;
-    let mut operations = Vec::new();
     let new_rows = some_rows(&rows, &new);
-    if !new.is_empty() {
-        operations.push(work.upsert(WriteMode::Insert, new_rows.iter().cloned().enumerate().collect()));
-    }
+    let (removed, added) = match &kept {
+        Some(kept) => work.entries_changed(&some_rows(&before, kept), &after),
+        None => work.entries_changed(&before, &after),
+    };
+    let mut operations = removed;
     if after.first().is_some_and(|values| !values.is_empty()) {
         let key = work.key();
         let cells = key.iter().chain(&assigned).map(|place| (*place, after[*place].clone()));
         operations.push(work.upsert(WriteMode::Update, cells.collect()));
     }
-    if !operations.is_empty() {
-        match work.sink.write(WriteBatch { operations }).await {
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                let words = "could not serialize access due to concurrent update";
-                return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words));
-            }
-            written => drop(written?),
+    if !new.is_empty() {
+        if !work.indexes.is_empty() && !operations.is_empty() {
+            // What is written anew may be what is taken away.
+            work.write(std::mem::take(&mut operations)).await?;
         }
+        operations.push(work.upsert(WriteMode::Insert, new_rows.iter().cloned().enumerate().collect()));
+        operations.extend(work.entries_added(&new_rows));
     }
+    work.write_unique(operations, &new_rows, true).await?;
+    work.write_unique(added, &after, false).await?;
     if new.is_empty() || met.is_empty() {
         work.note(&new_rows)?;
         return work.note(&after);
@@ -90,11 +100,11 @@ pub(super) async fn update_existing(
     work.note(&some_rows(&all, &order))
 }
 
-/// Fails if two of the new rows have one key: PostgreSQL refuses to change a row twice.
-pub(super) fn check_once(keys: &[ArrayRef], is_update: bool) -> SqlResult<()> {
+/// Fails if two of the new rows are one by a key or an index: PostgreSQL refuses to change a row twice.
+pub(super) fn check_once(by: &RowIndex<'_>, rows: &[ArrayRef], is_update: bool) -> SqlResult<()> {
     let mut seen: BTreeSet<Vec<Value>> = BTreeSet::new();
-    let count = keys.first().map_or(0, |values| values.len());
-    if (0..count).all(|row| seen.insert(key_of(keys, row))) {
+    let count = rows.first().map_or(0, |values| values.len());
+    if (0..count).all(|row| by.values(rows, row).is_none_or(|values| seen.insert(values))) {
         return Ok(());
     }
     let words = match is_update {

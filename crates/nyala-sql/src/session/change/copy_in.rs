@@ -4,10 +4,10 @@
 //! only at the end, because the client decides how long the rest takes. If this is dropped before, nothing remains.
 
 use super::copy::{CopiedTable, CopyTarget};
-use super::insert::{Conflict, Insert, Source};
+use super::insert::{Arbiter, Conflict, Insert, Source};
 use super::points::PointsIn;
 use super::sink::Sink;
-use super::work::Work;
+use super::work::{Work, indexes_of};
 use crate::awaited::Awaited;
 use crate::command_tag::CommandTag;
 use crate::copy::{COPY_WAIT_MAX, CopiedRows, CopyContext, CopyForm, CopyKind, CopyRows, as_declared};
@@ -128,7 +128,12 @@ impl Session {
         let numbering = Some(Numbering { source, database: &relation.database });
         let rules =
             Rules::of(&relation.name, definition, columns.clone(), state, around, capabilities, numbering)?;
-        let insert = Insert { named: named.clone(), source: Source::Defaults, conflict: Conflict::Fail };
+        let insert = Insert {
+            named: named.clone(),
+            source: Source::Defaults,
+            conflict: Conflict::Fail,
+            arbiter: Arbiter::Key,
+        };
         let (relation, sink) = (relation.clone(), Some(sink));
         Ok(RowsIn { catalog, relation, insert, rules, sink, is_in_transaction, written: 0 })
     }
@@ -355,9 +360,11 @@ fn work<'a>(
     run: &'a Run,
     sink: &'a mut Sink,
 ) -> SqlResult<Work<'a>> {
+    let table = table_of(relation)?;
     Ok(Work {
         catalog,
-        table: table_of(relation)?,
+        table,
+        indexes: indexes_of(table, rules),
         rules,
         parameters: &[],
         run,

@@ -5,10 +5,11 @@ use super::selection::Selection;
 use super::update::{first_ones, places_of, whole};
 use super::work::Work;
 use crate::error::{SqlError, SqlResult};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, NullArray, RecordBatch};
 use datafusion::sql::sqlparser::ast::{self, SelectItem};
 use nyala_core::Value;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A prepared DELETE.
 #[derive(Debug)]
@@ -30,9 +31,15 @@ pub(super) async fn prepare(
         return Err(SqlError::unsupported("DELETE with ORDER BY, LIMIT or OUTPUT"));
     }
     let key = preparing.columns.key_positions().expect("a change knows all columns");
+    let all = 0..preparing.columns.columns.len();
+    let is_needed = |position: &usize| {
+        let id = preparing.columns.columns[*position].id;
+        let mut indexed = preparing.relation.table().into_iter().flat_map(|table| &table.indexes);
+        key.contains(position) || indexed.any(|index| index.columns.contains(&id))
+    };
     let read: Vec<usize> = match delete.returning.is_some() {
-        true => (0..preparing.columns.columns.len()).collect(),
-        false => key,
+        true => all.collect(),
+        false => all.filter(is_needed).collect(),
     };
     let item = |position: &usize| -> SelectItem {
         let name = preparing.columns.name(*position);
@@ -64,8 +71,15 @@ impl Work<'_> {
         }
         let old = self.stored(&rows, &delete.read)?;
         let keys: Vec<ArrayRef> = places.iter().map(|place| old[*place].clone()).collect();
-        let operation = self.delete(keys);
-        self.write(vec![operation]).await?;
+        let mut operations = vec![self.delete(keys)];
+        if !self.indexes.is_empty() {
+            // In the places that columns have in whole rows; what is not read is not looked at.
+            let nothing: ArrayRef = Arc::new(NullArray::new(rows.num_rows()));
+            let mut spread = vec![nothing; self.rules.columns().columns.len()];
+            delete.read.iter().zip(&old).for_each(|(position, values)| spread[*position] = values.clone());
+            operations.extend(self.entries_removed(&spread));
+        }
+        self.write(operations).await?;
         self.note(&old)
     }
 }

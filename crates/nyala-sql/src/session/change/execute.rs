@@ -2,7 +2,7 @@
 
 use super::insert::{Conflict, Source};
 use super::sink::{FULL_MAX, Sink};
-use super::work::{Chunks, Work};
+use super::work::{Chunks, Work, indexes_of};
 use super::{Change, ChangeKind, ChangePlan, preparing};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -237,7 +237,7 @@ impl Session {
     }
 
     /// The stage of the transaction, for a statement that writes to it.
-    pub(super) fn transaction_stage(&self) -> SqlResult<OwnedMutexGuard<Box<dyn Stage>>> {
+    pub(in crate::session) fn transaction_stage(&self) -> SqlResult<OwnedMutexGuard<Box<dyn Stage>>> {
         if self.transaction.as_ref().is_some_and(|own| own.is_read_only) {
             let words = "cannot execute COPY FROM in a read-only transaction";
             return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
@@ -306,6 +306,7 @@ impl Session {
             returning,
             conflict,
             sink,
+            indexes: indexes_of(table, &rules),
             changed: 0,
             held,
         };
@@ -339,7 +340,7 @@ impl Session {
             },
             ChangeKind::ByKey(by_key, _) => work.change_by_key(by_key).await?,
             ChangeKind::Update(update) => {
-                let mut chunks = self.chunks(&work, &update.selection, values, update.moves_rows).await?;
+                let mut chunks = self.chunks(&work, &update.selection, values, update.is_whole).await?;
                 loop {
                     let batches = chunks.next().await?;
                     if batches.is_empty() {

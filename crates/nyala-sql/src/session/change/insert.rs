@@ -7,12 +7,15 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
 use crate::relation::columns::data_type;
 use crate::relation::literal::{is_literal, parameter};
+use crate::session::definition::table_of;
 use crate::target::last_part;
 use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, With,
 };
+use nyala_core::ColumnId;
 use nyala_db::relations::Key;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 /// A prepared INSERT.
 #[derive(Debug)]
@@ -21,6 +24,17 @@ pub(super) struct Insert {
     pub(super) named: Vec<usize>,
     pub(super) source: Source,
     pub(super) conflict: Conflict,
+    pub(super) arbiter: Arbiter,
+}
+
+/// What a new row may have in common with one that is there, so that ON CONFLICT is about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Arbiter {
+    /// The key, or values of any unique index.
+    Any,
+    Key,
+    /// The values of an index, by its name.
+    Index(String),
 }
 
 /// Where rows come from.
@@ -44,7 +58,10 @@ pub(super) enum Conflict {
     /// The statement fails.
     Fail,
     /// The row is left out.
-    Ignore,
+    Ignore {
+        /// Whether the store leaves it out: rows are known by their keys alone.
+        is_by_store: bool,
+    },
     /// The row that is there is changed.
     Update(ConflictUpdate),
     /// The row that is there gets the values of the new one in the columns that the statement names.
@@ -58,7 +75,12 @@ pub(super) enum Conflict {
 
 impl Insert {
     pub(super) fn reads_rows(&self) -> bool {
-        matches!(self.conflict, Conflict::Update(_) | Conflict::Replace { is_blind: false, .. })
+        matches!(
+            self.conflict,
+            Conflict::Update(_)
+                | Conflict::Replace { is_blind: false, .. }
+                | Conflict::Ignore { is_by_store: false }
+        )
     }
 }
 
@@ -94,6 +116,8 @@ pub(super) async fn prepare(
     if !written.is_overriding {
         check_generated(preparing, insert, &named)?;
     }
+    let mut arbiter = Arbiter::Key;
+    let has_indexes = preparing.relation.table().is_some_and(|table| !table.indexes.is_empty());
     let conflict = match &insert.on {
         Some(on) if written.is_upsert => {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("UPSERT has no{on}")));
@@ -101,11 +125,12 @@ pub(super) async fn prepare(
         None if written.is_upsert => replaced(preparing, &named, insert)?,
         None => Conflict::Fail,
         Some(OnInsert::OnConflict(on)) => {
-            if let Some(target) = &on.conflict_target {
-                check_target(preparing, target)?;
-            }
+            arbiter = match &on.conflict_target {
+                Some(target) => arbiter_of(preparing, target)?,
+                None => Arbiter::Any,
+            };
             match &on.action {
-                OnConflictAction::DoNothing => Conflict::Ignore,
+                OnConflictAction::DoNothing => Conflict::Ignore { is_by_store: !has_indexes },
                 OnConflictAction::DoUpdate(_) if on.conflict_target.is_none() => {
                     let words = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, words)
@@ -113,9 +138,10 @@ pub(super) async fn prepare(
                 }
                 OnConflictAction::DoUpdate(update) => {
                     let taken = do_update::columns_taken(preparing, update)?;
-                    let is_blind = taken.is_some_and(|taken| {
-                        takes_all(preparing, &named, &taken) && is_blind(preparing, &named, insert)
-                    });
+                    let is_blind = arbiter == Arbiter::Key
+                        && taken.is_some_and(|taken| {
+                            takes_all(preparing, &named, &taken) && is_blind(preparing, &named, insert)
+                        });
                     match is_blind {
                         true => Conflict::Replace { is_blind, may_repeat: false },
                         false => Conflict::Update(do_update::prepare(preparing, update)?),
@@ -125,7 +151,7 @@ pub(super) async fn prepare(
         }
         Some(other) => return Err(SqlError::unsupported(other.to_string().trim())),
     };
-    Ok(Insert { named, source, conflict })
+    Ok(Insert { named, source, conflict, arbiter })
 }
 
 /// Fails if rows name values for a column that is always generated.
@@ -225,6 +251,10 @@ fn replaced(preparing: &Preparing<'_>, named: &[usize], insert: &ast::Insert) ->
 
 /// Whether rows can be written without a look at those that are there, because every column gets a value.
 fn is_blind(preparing: &Preparing<'_>, named: &[usize], insert: &ast::Insert) -> bool {
+    // The entries of what is there have to be deleted.
+    if preparing.relation.table().is_some_and(|table| !table.indexes.is_empty()) {
+        return false;
+    }
     let names_all = named.len() == preparing.columns.columns.len();
     // RETURNING shows the columns that a row keeps.
     names_all
@@ -244,37 +274,38 @@ fn takes_all(preparing: &Preparing<'_>, named: &[usize], taken: &[usize]) -> boo
         && taken.iter().all(|position| named.contains(position))
 }
 
-/// Fails unless a target of ON CONFLICT is the primary key.
-fn check_target(preparing: &Preparing<'_>, target: &ConflictTarget) -> SqlResult<()> {
-    let table = preparing.relation.table();
-    let key = table.and_then(|table| match &table.key {
-        Key::Declared { name, .. } => Some(name),
+/// The arbiter that a target of ON CONFLICT means.
+fn arbiter_of(preparing: &Preparing<'_>, target: &ConflictTarget) -> SqlResult<Arbiter> {
+    let table = table_of(&preparing.relation)?;
+    let key = match &table.key {
+        Key::Declared { name, columns } => Some((name, columns)),
         Key::Hidden { .. } => None,
-    });
+    };
     match target {
         ConflictTarget::Columns(names) => {
-            let mut given = Vec::with_capacity(names.len());
+            let mut given = BTreeSet::new();
             for name in names {
-                given.push(preparing.columns.columns[preparing.column(&folded(name))?].id);
+                given.insert(preparing.columns.columns[preparing.column(&folded(name))?].id);
             }
-            given.sort_unstable();
-            given.dedup();
-            let mut own = preparing.columns.key.clone();
-            own.sort_unstable();
-            match key.is_some() && given == own {
-                true => Ok(()),
-                false => {
-                    let words =
-                        "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-                    Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, words))
-                }
+            let is_given = |columns: &[ColumnId]| columns.iter().copied().collect::<BTreeSet<_>>() == given;
+            if key.is_some_and(|(_, columns)| is_given(columns)) {
+                return Ok(Arbiter::Key);
             }
+            let index = table.indexes.iter().find(|index| index.is_unique && is_given(&index.columns));
+            index.map(|index| Arbiter::Index(index.name.clone())).ok_or_else(|| {
+                let words =
+                    "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, words)
+            })
         }
         ConflictTarget::OnConstraint(name) => {
             let name = last_part(name)?;
-            match key.is_some_and(|key| *key == name) {
-                true => Ok(()),
-                false => {
+            if key.is_some_and(|(key, _)| *key == name) {
+                return Ok(Arbiter::Key);
+            }
+            match table.index(&name) {
+                Some(index) if index.is_constraint => Ok(Arbiter::Index(name)),
+                _ => {
                     let table = &preparing.relation.name;
                     let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
                     Err(SqlError::new(SqlState::UNKNOWN_OBJECT, message))

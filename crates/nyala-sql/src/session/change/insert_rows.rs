@@ -1,12 +1,13 @@
 //! Executing an INSERT.
 
 use super::conflict::{check_once, update_existing};
-use super::existing::{first_duplicate, some_rows};
-use super::insert::{Conflict, Insert};
+use super::existing::some_rows;
+use super::insert::{Arbiter, Conflict, Insert};
 use super::preparing::is_default;
 use super::work::Work;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::assign::{assigned, column_of, of_values};
+use crate::relation::entries::RowIndex;
 use crate::relation::literal::datum;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
@@ -103,53 +104,64 @@ impl Work<'_> {
         count: usize,
     ) -> SqlResult<()> {
         self.rules.reserve_numbers(|position| !insert.named.contains(&position)).await?;
-        let rows = self.completed(&insert.named, cells, count)?;
+        let mut rows = self.completed(&insert.named, cells, count)?;
         self.rules.check(&rows)?;
         let mode = match &insert.conflict {
             Conflict::Fail => WriteMode::Insert,
-            Conflict::Ignore => WriteMode::InsertIgnore,
+            Conflict::Ignore { is_by_store: true } => WriteMode::InsertIgnore,
+            Conflict::Ignore { is_by_store: false } => {
+                let primary = self.primary();
+                let own = self.arbiters(&insert.arbiter, &primary);
+                let absent = self.absent(&rows, &own).await?;
+                rows = some_rows(&rows, &absent);
+                WriteMode::Insert
+            }
             Conflict::Replace { is_blind: true, may_repeat } => {
                 if !may_repeat && count > 1 {
-                    let keys: Vec<ArrayRef> = self.key().iter().map(|place| rows[*place].clone()).collect();
-                    check_once(&keys, true)?;
+                    check_once(&self.primary(), &rows, true)?;
                 }
                 return self.replace(insert, rows).await;
             }
             Conflict::Replace { is_blind: false, .. } => {
-                return update_existing(self, rows, None, &insert.named).await;
+                return update_existing(self, rows, None, &insert.named, &Arbiter::Key).await;
             }
             Conflict::Update(_) => {
                 let update = self.conflict.take();
-                let done = update_existing(self, rows, update.as_ref(), &[]).await;
+                let done = update_existing(self, rows, update.as_ref(), &[], &insert.arbiter).await;
                 self.conflict = update;
                 return done;
             }
         };
+        if rows.first().is_none_or(|values| values.is_empty()) {
+            return Ok(());
+        }
         self.insert_new(rows, mode).await
     }
 
     /// Inserts whole rows whose keys are new, or leaves those out that are not.
     pub(super) async fn insert_new(&mut self, mut rows: Vec<ArrayRef>, mode: WriteMode) -> SqlResult<()> {
         for _ in 0..NUMBERINGS_MAX {
-            let operation = self.upsert(mode, rows.iter().cloned().enumerate().collect());
-            match self.sink.write(WriteBatch { operations: vec![operation] }).await {
+            let mut operations = vec![self.upsert(mode, rows.iter().cloned().enumerate().collect())];
+            operations.extend(self.entries_added(&rows));
+            match self.sink.write(WriteBatch { operations }).await {
                 Ok(outcome) if outcome.conflicts.is_empty() => return self.note(&rows),
                 Ok(outcome) => {
                     // A store whose batches are not atomic leaves such rows out in either mode.
                     let left_out: Vec<usize> = outcome.conflicts.iter().map(|place| place.row).collect();
                     if mode == WriteMode::Insert {
-                        return Err(self.rules.duplicate(self.constraint(), &rows, left_out[0]));
+                        return Err(self.rules.duplicate(&self.primary(), &rows, left_out[0]));
                     }
                     let count = rows[0].len() as u32;
                     let kept = (0..count).filter(|row| left_out.binary_search(&(*row as usize)).is_err());
                     return self.note(&some_rows(&rows, &kept.collect::<Vec<_>>()));
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict => {
-                    let keys: Vec<ArrayRef> = self.key().iter().map(|place| rows[*place].clone()).collect();
                     let snapshot = self.sink.snapshot().await?;
-                    match first_duplicate(self, &snapshot, &keys).await? {
-                        Some(_) if matches!(self.table.key, Key::Hidden { .. }) => self.number(&mut rows),
-                        Some(row) => return Err(self.rules.duplicate(self.constraint(), &rows, row)),
+                    match self.first_taken(&*snapshot, &rows, true).await? {
+                        Some(taken) if taken.is_key() && matches!(self.table.key, Key::Hidden { .. }) => {
+                            self.number(&mut rows);
+                        }
+                        Some(taken) => return Err(self.taken(&taken, &rows)),
                         // Whoever had the key has given it up.
                         None => {}
                     }
@@ -159,6 +171,22 @@ impl Work<'_> {
         }
         let words = "could not serialize access due to concurrent update";
         Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
+    }
+
+    /// The keys and indexes that ON CONFLICT is about.
+    pub(super) fn arbiters<'b>(
+        &'b self,
+        arbiter: &Arbiter,
+        primary: &'b RowIndex<'b>,
+    ) -> Vec<&'b RowIndex<'b>> {
+        match arbiter {
+            Arbiter::Key => vec![primary],
+            Arbiter::Any => {
+                let unique = self.indexes.iter().filter(|index| index.is_unique());
+                std::iter::once(primary).chain(unique).collect()
+            }
+            Arbiter::Index(name) => self.indexes.iter().filter(|index| index.name == name).collect(),
+        }
     }
 
     /// Writes rows whether their keys are taken or not.

@@ -273,18 +273,24 @@ impl Work<'_> {
             return Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, words)
                 .with_hint("Ensure that not more than one source row matches any one target row."));
         }
-        let operation = match update {
-            None => self.delete(keys),
+        let mut added = Vec::new();
+        let operations = match update {
+            None => std::iter::once(self.delete(keys)).chain(self.entries_removed(&after)).collect(),
             Some(values) => {
+                let before = after.clone();
                 let new = self.merged(values, rows)?;
                 let assigned: Vec<usize> = new.iter().map(|(position, _)| *position).collect();
                 new.into_iter().for_each(|(position, values)| after[position] = values);
                 self.rules.check(&after)?;
                 let cells = key.iter().chain(&assigned).map(|place| (*place, after[*place].clone()));
-                self.upsert(WriteMode::Update, cells.collect())
+                let (mut operations, own) = self.entries_changed(&before, &after);
+                operations.push(self.upsert(WriteMode::Update, cells.collect()));
+                added = own;
+                operations
             }
         };
-        self.write(vec![operation]).await?;
+        self.write(operations).await?;
+        self.write_unique(added, &after, false).await?;
         self.note(&after)
     }
 

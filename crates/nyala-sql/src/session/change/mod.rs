@@ -11,7 +11,8 @@
 //! COPY inserts rows that its client sends ([`copy`], [`copy_in`]).
 //!
 //! [`prepare`] finds out what a statement does, with what [`preparing`] collects; [`execute`] begins and ends it. [`insert`], [`update`],
-//! [`delete`], [`merge`] and [`by_key`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE.
+//! [`delete`], [`merge`] and [`by_key`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE, [`entries`] keeps
+//! indexes right.
 
 mod by_key;
 mod conflict;
@@ -19,6 +20,7 @@ mod copy;
 mod copy_in;
 mod delete;
 mod do_update;
+mod entries;
 mod execute;
 mod existing;
 mod insert;

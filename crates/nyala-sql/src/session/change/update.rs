@@ -8,12 +8,13 @@ use super::work::Work;
 use crate::error::{SqlError, SqlResult};
 use crate::relation::assign::assigned;
 use crate::relation::literal::is_literal;
+use crate::session::definition::table_of;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{self, SelectItem, TableWithJoins, UpdateTableFromKind};
-use nyala_core::Value;
 use nyala_core::store::WriteMode;
+use nyala_core::{ColumnId, Value};
 use std::collections::BTreeSet;
 
 /// A prepared UPDATE. Its query has the needed columns of the table, and behind them the new values.
@@ -26,8 +27,10 @@ pub(super) struct Update {
     assigned: Vec<(usize, bool)>,
     /// Whether the query may find a row several times: only the first one counts.
     pub(super) may_repeat: bool,
-    /// Whether keys are changed: then all rows are deleted before the first is written again.
-    pub(super) moves_rows: bool,
+    /// Whether keys are changed: then rows are deleted before the first is written again.
+    moves_rows: bool,
+    /// Whether all rows are changed together, because what one gets another one may give up.
+    pub(super) is_whole: bool,
 }
 
 pub(super) async fn prepare(
@@ -48,10 +51,17 @@ pub(super) async fn prepare(
     let assignments = assignments(preparing, &update.assignments)?;
     let key = preparing.columns.key_positions().expect("a change knows all columns");
     let moves_rows = assignments.iter().any(|(position, _)| key.contains(position));
-    let has_checks = preparing.relation.table().is_some_and(|table| !table.checks.is_empty());
-    let is_whole = moves_rows || has_checks || update.returning.is_some();
+    let table = table_of(&preparing.relation)?;
+    let is_assigned = |id: &ColumnId| {
+        assignments.iter().any(|(position, _)| preparing.columns.columns[*position].id == *id)
+    };
+    let mut indexes =
+        table.indexes.iter().filter(|index| moves_rows || index.columns.iter().any(is_assigned));
+    let changes_entries = indexes.clone().next().is_some();
+    let is_whole = moves_rows || indexes.any(|index| index.is_unique);
+    let reads_all = moves_rows || changes_entries || !table.checks.is_empty() || update.returning.is_some();
     let read: Vec<usize> =
-        if is_whole { (0..preparing.columns.columns.len()).collect() } else { key.clone() };
+        if reads_all { (0..preparing.columns.columns.len()).collect() } else { key.clone() };
     let mut items: Vec<SelectItem> = read
         .iter()
         .map(|position| {
@@ -67,7 +77,7 @@ pub(super) async fn prepare(
     let (name, alias) = (changed_name(&preparing.place), &preparing.alias);
     let query = query_of(name, alias, written.with, items, from, update.selection.as_ref())?;
     let selection = Selection::of_query(preparing.session, &mut preparing.types, query).await?;
-    Ok(Update { selection, read, assigned, may_repeat: !from.is_empty(), moves_rows })
+    Ok(Update { selection, read, assigned, may_repeat: !from.is_empty(), moves_rows, is_whole })
 }
 
 impl Work<'_> {
@@ -105,18 +115,21 @@ impl Work<'_> {
             self.changed += rows.num_rows() as u64;
             return Ok(());
         }
-        let mut after = old;
+        let mut after = old.clone();
         let assigned: Vec<usize> = new.iter().map(|(position, _)| *position).collect();
         new.into_iter().for_each(|(position, values)| after[position] = values);
         self.rules.check(&after)?;
         if update.moves_rows {
-            let operation = self.delete(old_keys);
-            self.write(vec![operation]).await?;
+            let mut operations = vec![self.delete(old_keys)];
+            operations.extend(self.entries_removed(&old));
+            self.write(operations).await?;
             return self.insert_new(after, WriteMode::Insert).await;
         }
         let cells = key.iter().chain(&assigned).map(|place| (*place, after[*place].clone()));
-        let operation = self.upsert(WriteMode::Update, cells.collect());
-        self.write(vec![operation]).await?;
+        let (mut operations, added) = self.entries_changed(&old, &after);
+        operations.push(self.upsert(WriteMode::Update, cells.collect()));
+        self.write(operations).await?;
+        self.write_unique(added, &after, false).await?;
         self.note(&after)
     }
 

@@ -4,6 +4,7 @@ use super::do_update::CompiledUpdate;
 use super::returning::ReturnedRows;
 use super::sink::{Sink, WAIT_MAX};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::relation::entries::RowIndex;
 use crate::relation::rules::{Rules, batch_of};
 use crate::session::Run;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -34,24 +35,32 @@ pub(super) struct Work<'a> {
     /// What ON CONFLICT DO UPDATE does.
     pub(super) conflict: Option<CompiledUpdate>,
     pub(super) sink: &'a mut Sink,
+    /// The indexes of the table.
+    pub(super) indexes: Arc<[RowIndex<'a>]>,
     /// How many rows were changed.
     pub(super) changed: u64,
     /// What it keeps of the rows that it has met.
     pub(super) held: MemoryCharge,
 }
 
-impl Work<'_> {
+/// The indexes of a table, with the columns that rules are about.
+pub(super) fn indexes_of<'a>(table: &'a TableDefinition, rules: &Rules) -> Arc<[RowIndex<'a>]> {
+    table.indexes.iter().map(|index| RowIndex::of_index(index, rules.columns())).collect()
+}
+
+impl<'a> Work<'a> {
     /// The table of the store.
     pub(super) fn table_id(&self) -> TableId {
         self.table.table
     }
 
-    /// The name of the primary key.
-    pub(super) fn constraint(&self) -> &str {
-        match &self.table.key {
+    /// The primary key.
+    pub(super) fn primary(&self) -> RowIndex<'a> {
+        let name = match &self.table.key {
             Key::Declared { name, .. } => name,
             Key::Hidden { .. } => "row",
-        }
+        };
+        RowIndex::of_key(name, self.table_id(), self.rules.columns())
     }
 
     /// The positions of the columns of the key.

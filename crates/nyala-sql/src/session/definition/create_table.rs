@@ -1,6 +1,7 @@
 //! `CREATE TABLE`.
 
 use super::new_column::NewColumn;
+use super::new_index::NewIndex;
 use super::sequence::NewSequence;
 use super::storage::Storage;
 use super::{of_creation, taken};
@@ -20,9 +21,9 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     self, CreateTable, Expr, Ident, PrimaryKeyConstraint, TableConstraint,
 };
-use nyala_core::store::Capabilities;
+use nyala_core::store::{Capabilities, Feature};
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
-use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Key, Relation, TableDefinition};
+use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Index, Key, Relation, TableDefinition};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub(super) struct NewTable {
     /// The name of its key and the columns of it; `None`: it is hidden.
     key: Option<(String, Vec<ColumnId>)>,
     checks: Vec<Check>,
+    indexes: Vec<Index>,
     storage: Storage,
     /// The sequences that columns get their numbers from.
     sequences: Vec<(String, NewSequence)>,
@@ -55,11 +57,18 @@ impl Session {
         let place = self.writable_place(&create.name)?;
         place.check_new()?;
         let tag = CommandTag::of("CREATE TABLE");
-        if place.relation(self.relations()).is_some() {
-            return if create.if_not_exists { Ok(tag) } else { Err(taken(&place.name)) };
+        if place.relation(self.relations()).is_some() && create.if_not_exists {
+            return Ok(tag);
         }
-        let mut table = NewTable::of(&place.name, create)?;
+        if self.is_name_taken(&place.database, &place.name) {
+            return Err(taken(&place.name));
+        }
+        let (mut table, indexes) = NewTable::of(&place.name, create)?;
         table.name_key(&self.relations().of(&place.database));
+        if !indexes.is_empty() {
+            self.server.catalog.store().capabilities().need(Feature::StagedWrites)?;
+        }
+        table.add_indexes(indexes, |name| self.is_name_taken(&place.database, name))?;
         let capabilities = self.server.catalog.store().capabilities();
         // Expressions are read again as they are stored.
         let checked = table.check(self.names(), self.surroundings(), capabilities);
@@ -71,10 +80,13 @@ impl Session {
     }
 
     pub(super) async fn create_new(&mut self, database: &str, table: NewTable) -> SqlResult<()> {
-        let (name, schema) = (table.name.clone(), table.schema()?);
+        let (name, schemas) = (table.name.clone(), table.schemas()?);
         if self.transaction.is_some() {
-            let id = self.create_uncommitted(database, &name, schema).await?;
-            let mut definition = table.define(id);
+            let mut stores = Vec::with_capacity(schemas.len());
+            for schema in schemas {
+                stores.push(self.create_uncommitted(database, &name, schema).await?);
+            }
+            let mut definition = table.define(&stores);
             if let Body::Table(own) = &mut definition.body {
                 let place = Place { database: database.to_owned(), schema: None, name: name.clone() };
                 for (column, sequence) in table.sequences {
@@ -85,17 +97,20 @@ impl Session {
             return Ok(());
         }
         let catalog = &self.server.catalog;
-        let created = catalog.create_relation_table(database, &name, schema, |id| table.define(id)).await;
+        let define = |stores: &[TableId]| table.define(stores);
+        let created = catalog.create_relation_table(database, &name, schemas, define).await;
         created.map(drop).map_err(|error| of_creation(error, &name))
     }
 }
 
 impl NewTable {
-    fn of(name: &str, create: &CreateTable) -> SqlResult<Self> {
+    /// The table, and the indexes that it is to have.
+    fn of(name: &str, create: &CreateTable) -> SqlResult<(Self, Vec<NewIndex>)> {
         check_clauses(create)?;
         let mut table = Self::empty(name, Storage::of(create)?);
         let mut key: Option<(Option<Ident>, Vec<String>)> = None;
         let mut checks: Vec<(Option<Ident>, Expr)> = Vec::new();
+        let mut indexes = Vec::new();
         let again = || {
             let message = format!("multiple primary keys for table \"{name}\" are not allowed");
             SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message)
@@ -109,6 +124,9 @@ impl NewTable {
                 }
             }
             checks.extend(column.checks);
+            let own =
+                column.unique.iter().map(|own| NewIndex::of_column(own.as_ref(), &column.definition.name));
+            indexes.extend(own);
             if let Some(sequence) = column.sequence {
                 table.sequences.push((column.definition.name.clone(), sequence));
             }
@@ -122,6 +140,7 @@ impl NewTable {
                     }
                 }
                 TableConstraint::Check(own) => checks.push((own.name.clone(), (*own.expr).clone())),
+                TableConstraint::Unique(own) => indexes.push(NewIndex::of_constraint(own)?),
                 other => return Err(refused_constraint(other)),
             }
         }
@@ -133,13 +152,34 @@ impl NewTable {
                 with_check(&table.name, &table.columns, &table.checks, constraint.as_ref(), &expression)?;
         }
         table.storage.check(&table.columns)?;
-        Ok(table)
+        Ok((table, indexes))
+    }
+
+    /// Adds indexes. One that has the columns of another gives it its name, or is forgotten.
+    fn add_indexes(&mut self, indexes: Vec<NewIndex>, is_taken: impl Fn(&str) -> bool) -> SqlResult<()> {
+        let mut different: Vec<NewIndex> = Vec::with_capacity(indexes.len());
+        for new in indexes {
+            match different.iter_mut().find(|own| own.columns == new.columns) {
+                Some(own) => own.name = own.name.take().or(new.name),
+                None => different.push(new),
+            }
+        }
+        for new in different {
+            let Body::Table(table) = self.define(&[]).body else { return Ok(()) };
+            let is_key = |name: &str| matches!(&table.key, Key::Declared { name: own, .. } if own == name);
+            let is_own = |name: &str| is_key(name) || name == self.name || table.index(name).is_some();
+            let index = new.define(&self.name, &table, |name| is_taken(name) || is_own(name))?;
+            if self.key.as_ref().is_none_or(|(_, key)| *key != index.columns) {
+                self.indexes.push(index);
+            }
+        }
+        Ok(())
     }
 
     /// A table without columns.
     pub(super) fn empty(name: &str, storage: Storage) -> Self {
-        let (columns, sequences) = (Vec::new(), Vec::new());
-        Self { name: name.to_owned(), columns, key: None, checks: Vec::new(), storage, sequences }
+        let (columns, checks, indexes, sequences) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { name: name.to_owned(), columns, key: None, checks, indexes, storage, sequences }
     }
 
     pub(super) fn add_column(&mut self, column: ColumnDefinition) -> SqlResult<()> {
@@ -195,7 +235,7 @@ impl NewTable {
 
     /// Checks the expressions in it.
     fn check(&self, names: DatabaseNames, around: Surroundings, capabilities: Capabilities) -> SqlResult<()> {
-        let Body::Table(table) = self.define(TableId(0)).body else { return Ok(()) };
+        let Body::Table(table) = self.define(&[]).body else { return Ok(()) };
         check_expressions(&self.name, &table, names, around, capabilities)
     }
 
@@ -204,8 +244,19 @@ impl NewTable {
         ColumnId(self.columns.len() as u32)
     }
 
-    /// The table of the store.
-    pub(super) fn schema(&self) -> SqlResult<TableSchema> {
+    /// The tables of the store: that of the rows, and those of the indexes.
+    fn schemas(&self) -> SqlResult<Vec<TableSchema>> {
+        let mut all = vec![self.schema()?];
+        if let Body::Table(table) = self.define(&[]).body {
+            for index in &table.indexes {
+                all.push(index.schema(&all[0])?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The table of the store for the rows.
+    fn schema(&self) -> SqlResult<TableSchema> {
         let column = |own: &ColumnDefinition| {
             let schema = ColumnSchema::new(own.id, &own.name, own.declared_type.column_type());
             let encoding = self.storage.encoding(&own.name);
@@ -224,15 +275,16 @@ impl NewTable {
         Ok(TableSchema { partitioning: self.storage.partitioning(&self.columns)?, ..schema })
     }
 
-    /// Its definition, with rows under an id of the store.
-    fn define(&self, table: TableId) -> Definition {
+    /// Its definition, in some tables of the store.
+    fn define(&self, stores: &[TableId]) -> Definition {
         let key = match &self.key {
             Some((name, columns)) => Key::Declared { name: name.clone(), columns: columns.clone() },
             None => Key::Hidden { column: self.hidden_id() },
         };
-        let (columns, checks, dropped) = (self.columns.clone(), self.checks.clone(), Vec::new());
-        let body = Body::Table(TableDefinition { table, columns, key, checks, dropped });
-        Definition { comment: None, body }
+        let (columns, checks, indexes) = (self.columns.clone(), self.checks.clone(), self.indexes.clone());
+        let (table, dropped) = (TableId(0), Vec::new());
+        let table = TableDefinition { table, columns, key, checks, indexes, dropped };
+        Definition { comment: None, body: Body::Table(table.with_stores(stores)) }
     }
 }
 
@@ -348,7 +400,6 @@ pub(super) fn columns_in(expression: &Expr) -> BTreeSet<String> {
 /// The error of a constraint that there is not.
 pub(super) fn refused_constraint(constraint: &TableConstraint) -> SqlError {
     match constraint {
-        TableConstraint::Unique(_) => SqlError::unsupported("a UNIQUE constraint beside the primary key"),
         TableConstraint::ForeignKey(_) => SqlError::unsupported("a FOREIGN KEY constraint"),
         other => SqlError::unsupported(format!("the constraint {other}")),
     }

@@ -109,26 +109,32 @@ impl Session {
             let catalog = Arc::clone(&self.server.catalog);
             // It may have been altered before the lock was there.
             let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
-            let schema = self.schema_without_rows(&relation)?;
-            catalog.truncate_relation(&relation, schema).await?;
+            let schemas = self.schemas_without_rows(&relation)?;
+            catalog.truncate_relation(&relation, schemas).await?;
         }
         Ok(CommandTag::of("TRUNCATE TABLE"))
     }
 
     /// Replaces the rows of a table by none, when the transaction is committed.
     async fn truncate_uncommitted(&mut self, relation: &Relation) -> SqlResult<()> {
-        let schema = self.schema_without_rows(relation)?;
-        let table = self.create_uncommitted(&relation.database, &relation.name, schema).await?;
-        let definition = relation.definition.with_rows_in(table);
+        let mut stores = Vec::new();
+        for schema in self.schemas_without_rows(relation)? {
+            stores.push(self.create_uncommitted(&relation.database, &relation.name, schema).await?);
+        }
+        let definition = relation.definition.with_stores(&stores);
         self.put_uncommitted(&relation.database, &relation.name, Some(definition));
         Ok(())
     }
 
-    /// The schema of the store for a new table in the place of an old one.
-    fn schema_without_rows(&self, relation: &Relation) -> SqlResult<TableSchema> {
+    /// The schemas of the store for new tables in the place of old ones.
+    fn schemas_without_rows(&self, relation: &Relation) -> SqlResult<Vec<TableSchema>> {
         let table = table_of(relation)?;
         let mut schema = (*self.server.catalog.store().schema(table.table)?).clone();
         schema.columns.retain(|column| table.has(column.id));
-        Ok(schema)
+        let mut schemas = vec![schema];
+        for index in &table.indexes {
+            schemas.push(index.schema(&schemas[0])?);
+        }
+        Ok(schemas)
     }
 }

@@ -2,13 +2,15 @@
 //! ([`uncommitted`]).
 //!
 //! [`create_table`] collects what a statement says of a new table, [`new_column`] what it says of a column, [`view`]
-//! keeps queries, [`alter`] changes definitions, [`drop`] removes them.
+//! keeps queries, [`new_index`] is what one says of an index, and [`index`] indexes rows, [`alter`] changes definitions, [`drop`] removes them.
 
 mod alter;
 mod comment;
 mod create_table;
 mod drop;
+mod index;
 mod new_column;
+mod new_index;
 mod sequence;
 mod storage;
 mod uncommitted;
@@ -26,7 +28,7 @@ use datafusion::sql::sqlparser::ast::{self, ObjectName};
 use drop::DroppedKind;
 use new_column::NewColumn;
 use nyala_core::{Error, ErrorKind};
-use nyala_db::relations::{Relation, TableDefinition};
+use nyala_db::relations::{Body, Definition, Relation, RelationChange, TableDefinition};
 use std::sync::Arc;
 
 /// Whether a statement defines something.
@@ -36,8 +38,13 @@ pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
         ast::Statement::CreateTable(_)
             | ast::Statement::CreateView(_)
             | ast::Statement::AlterTable(_)
+            | ast::Statement::CreateIndex(_)
+            | ast::Statement::AlterIndex { .. }
             | ast::Statement::Drop {
-                object_type: ast::ObjectType::Table | ast::ObjectType::View | ast::ObjectType::Sequence,
+                object_type: ast::ObjectType::Table
+                    | ast::ObjectType::View
+                    | ast::ObjectType::Sequence
+                    | ast::ObjectType::Index,
                 ..
             }
             | ast::Statement::Truncate(_)
@@ -62,7 +69,9 @@ impl Session {
             transaction.commit(&self.server.catalog).await?;
         }
         match *statement.ast {
-            ast::Statement::CreateTable(_) | ast::Statement::CreateView(_) => {
+            ast::Statement::CreateTable(_)
+            | ast::Statement::CreateView(_)
+            | ast::Statement::CreateIndex(_) => {
                 self.note_audited(statement, &self.database);
             }
             // Something that was there is gone or different, which an operator wants to know.
@@ -100,6 +109,11 @@ impl Session {
             ast::Statement::CreateTable(create) => self.create_table(create).await,
             ast::Statement::CreateView(create) => self.create_view(create).await,
             ast::Statement::AlterTable(alter) => self.alter_table(statement, alter).await,
+            ast::Statement::CreateIndex(create) => self.create_index(statement, create).await,
+            ast::Statement::AlterIndex { name, operation } => self.alter_index(name, operation).await,
+            ast::Statement::Drop { object_type: ast::ObjectType::Index, if_exists, names, .. } => {
+                self.drop_indexes(*if_exists, names).await
+            }
             ast::Statement::Drop { object_type, if_exists, names, cascade, .. } => {
                 let kind = match object_type {
                     ast::ObjectType::View => DroppedKind::View,
@@ -150,4 +164,24 @@ pub(crate) fn of_creation(error: Error, name: &str) -> SqlError {
         ErrorKind::Conflict => taken(name),
         _ => error.into(),
     }
+}
+
+/// An error of publishing changes of relations.
+fn of_publishing(error: Error, changes: &[RelationChange]) -> SqlError {
+    match error.kind() {
+        ErrorKind::Conflict => taken(changes.last().map(|change| &*change.name).unwrap_or_default()),
+        ErrorKind::Retry => SqlError::new(SqlState::SERIALIZATION_FAILURE, error.to_string()),
+        _ => error.into(),
+    }
+}
+
+/// A change of a table that keeps its name.
+fn changed(relation: &Arc<Relation>, table: TableDefinition) -> RelationChange {
+    let after = Definition { body: Body::Table(table), ..relation.definition.clone() };
+    RelationChange { before: relation.clone(), name: relation.name.clone(), after: Some(after) }
+}
+
+/// The error of a statement that stands alone.
+fn inside_transaction(what: &str) -> SqlError {
+    SqlError::unsupported(format!("{what} inside a transaction")).with_hint("Execute it before BEGIN.")
 }

@@ -1,5 +1,6 @@
 //! What a statement says of a column.
 
+use super::new_index::check_constraint;
 use super::sequence::NewSequence;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
@@ -20,6 +21,8 @@ pub(super) struct NewColumn {
     pub(super) key: Option<Option<Ident>>,
     /// Its checks, and the names of those that have one.
     pub(super) checks: Vec<(Option<Ident>, Expr)>,
+    /// Its unique constraints: the name of each that has one.
+    pub(super) unique: Vec<Option<Ident>>,
     /// The sequence that it gets its numbers from.
     pub(super) sequence: Option<NewSequence>,
 }
@@ -28,7 +31,8 @@ impl NewColumn {
     pub(super) fn of(written: &ColumnDef) -> SqlResult<Self> {
         let name = folded(&written.name);
         let mut nullable = None;
-        let (mut default, mut comment, mut key, mut checks) = (None, None, None, Vec::new());
+        let (mut default, mut comment, mut key) = (None, None, None);
+        let (mut checks, mut unique) = (Vec::new(), Vec::new());
         let mut sequence = serial_type(&written.data_type)
             .map(|_| NewSequence { identity: None, options: SequenceOptions::default() });
         let contradiction = || {
@@ -60,8 +64,9 @@ impl NewColumn {
                             .with_hint("Texts are ordered by their bytes, as with the collation \"C\"."));
                     }
                 }
-                ColumnOption::Unique(_) => {
-                    return Err(SqlError::unsupported("a UNIQUE constraint beside the primary key"));
+                ColumnOption::Unique(own) => {
+                    check_constraint(own)?;
+                    unique.push(option.name.clone().or_else(|| own.name.clone()));
                 }
                 ColumnOption::ForeignKey(_) => return Err(SqlError::unsupported("a FOREIGN KEY constraint")),
                 ColumnOption::Generated { generation_expr: None, generated_as, sequence_options, .. } => {
@@ -98,7 +103,7 @@ impl NewColumn {
             sequence: None,
             name,
         };
-        Ok(Self { definition, key, checks, sequence })
+        Ok(Self { definition, key, checks, unique, sequence })
     }
 
     /// Whether a column gets numbers from a sequence of its own.

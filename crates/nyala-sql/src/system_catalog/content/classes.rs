@@ -2,7 +2,7 @@
 
 use super::Scope;
 use crate::system_catalog::cell::Row;
-use crate::system_catalog::objects::{Object, ObjectKind};
+use crate::system_catalog::objects::Object;
 use crate::system_catalog::oid::{BTREE, HEAP, OWNER};
 
 pub(super) async fn classes(scope: &Scope<'_>) -> Vec<Row> {
@@ -11,13 +11,12 @@ pub(super) async fn classes(scope: &Scope<'_>) -> Vec<Row> {
         // Only a view or a measurement has to be looked up to count its columns.
         let columns = scope.columns(object).await.len();
         let relation = object.relation().and_then(|own| own.table());
-        let has_key =
-            scope.objects.constraints.iter().any(|own| own.table == object.oid && own.index.is_some());
+        let has_index = scope.objects.has_index(object.oid);
         let checks = relation.map_or(0, |table| table.checks.len());
-        let is_key = matches!(object.kind, ObjectKind::Key(..));
+        let is_index = object.index().is_some();
         let (access, checks) = match object.letter() {
             "v" => (0, 0),
-            _ if is_key => (BTREE, 0),
+            _ if is_index => (BTREE, 0),
             _ => (HEAP, checks),
         };
         let has_storage = access != 0;
@@ -30,14 +29,14 @@ pub(super) async fn classes(scope: &Scope<'_>) -> Vec<Row> {
             ("relam", access.into()),
             ("relfilenode", if has_storage { object.oid } else { 0 }.into()),
             ("reltuples", (-1.0).into()),
-            ("relhasindex", has_key.into()),
+            ("relhasindex", has_index.into()),
             ("relpersistence", "p".into()),
             ("relkind", object.letter().into()),
             ("relnatts", i16::try_from(columns).unwrap_or(i16::MAX).into()),
             ("relchecks", i16::try_from(checks).unwrap_or(i16::MAX).into()),
             ("relhasrules", is_view.into()),
             ("relispopulated", true.into()),
-            ("relreplident", if has_storage && !is_key { "d" } else { "n" }.into()),
+            ("relreplident", if has_storage && !is_index { "d" } else { "n" }.into()),
         ]);
     }
     rows
@@ -47,13 +46,12 @@ pub(super) async fn classes(scope: &Scope<'_>) -> Vec<Row> {
 pub(super) fn tables(scope: &Scope<'_>) -> Vec<Row> {
     let owner = owner(scope);
     let row = |object: &Object| {
-        let has_key =
-            scope.objects.constraints.iter().any(|own| own.table == object.oid && own.index.is_some());
+        let has_index = scope.objects.has_index(object.oid);
         vec![
             ("schemaname", (&object.schema).into()),
             ("tablename", (&object.name).into()),
             ("tableowner", (&owner).into()),
-            ("hasindexes", has_key.into()),
+            ("hasindexes", has_index.into()),
             ("hasrules", false.into()),
             ("hastriggers", false.into()),
             ("rowsecurity", false.into()),

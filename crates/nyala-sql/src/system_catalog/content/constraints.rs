@@ -1,10 +1,10 @@
-//! Keys and checks: `pg_constraint`, `pg_index`, `pg_indexes`.
+//! Keys, indexes and checks: `pg_constraint`, `pg_index`, `pg_indexes`.
 
 use super::Scope;
 use crate::identifier::quoted;
 use crate::system_catalog::builtin_type::{BuiltinType, of_declared};
 use crate::system_catalog::cell::Row;
-use crate::system_catalog::objects::{Constraint, Object, ObjectKind, key_names, key_positions};
+use crate::system_catalog::objects::{Constraint, ConstraintKind, Object, TableIndex};
 use crate::system_catalog::oid::PUBLIC_SCHEMA;
 
 /// PostgreSQL's number of the way in which a B-tree compares values of a type.
@@ -24,13 +24,22 @@ fn operator_class(of: &BuiltinType) -> u32 {
     }
 }
 
+/// The letter of a kind of constraints.
+fn letter(kind: ConstraintKind) -> &'static str {
+    match kind {
+        ConstraintKind::PrimaryKey => "p",
+        ConstraintKind::Unique => "u",
+        ConstraintKind::Check => "c",
+    }
+}
+
 pub(super) fn constraints(scope: &Scope<'_>) -> Vec<Row> {
     let row = |own: &Constraint| {
         vec![
             ("oid", own.oid.into()),
             ("conname", (&own.name).into()),
             ("connamespace", PUBLIC_SCHEMA.into()),
-            ("contype", if own.index.is_some() { "p" } else { "c" }.into()),
+            ("contype", letter(own.kind).into()),
             ("convalidated", true.into()),
             ("conrelid", own.table.into()),
             ("conindid", own.index.unwrap_or(0).into()),
@@ -46,20 +55,17 @@ pub(super) fn constraints(scope: &Scope<'_>) -> Vec<Row> {
     scope.objects.constraints.iter().filter(|own| scope.matters(own.table)).map(row).collect()
 }
 
-/// The keys of tables that matter.
-fn keys<'a>(scope: &'a Scope<'_>) -> impl Iterator<Item = (&'a Object, u32)> {
+/// The indexes of tables that matter.
+fn indexes_of<'a>(scope: &'a Scope<'_>) -> impl Iterator<Item = (&'a Object, &'a TableIndex)> {
     let objects = scope.objects.objects.iter();
-    let keys = objects.filter_map(|object| match &object.kind {
-        ObjectKind::Key(table, _) => Some((object, *table)),
-        _ => None,
-    });
-    keys.filter(|(_, table)| scope.matters(*table))
+    let indexes = objects.filter_map(|object| Some((object, object.index()?)));
+    indexes.filter(|(_, index)| scope.matters(index.table))
 }
 
 pub(super) fn indexes(scope: &Scope<'_>) -> Vec<Row> {
-    let row = |(object, table_oid): (&Object, u32)| {
-        let table = object.relation().and_then(|own| own.table())?;
-        let positions = key_positions(table);
+    let row = |(object, index): (&Object, &TableIndex)| {
+        let table = index.relation.table()?;
+        let positions = index.columns.clone();
         let count = i16::try_from(positions.len()).unwrap_or(i16::MAX);
         let of = |place: &i16| {
             BuiltinType::of_oid(of_declared(table.columns[*place as usize - 1].declared_type).0)
@@ -67,11 +73,11 @@ pub(super) fn indexes(scope: &Scope<'_>) -> Vec<Row> {
         let types: Vec<&BuiltinType> = positions.iter().filter_map(of).collect();
         Some(vec![
             ("indexrelid", object.oid.into()),
-            ("indrelid", table_oid.into()),
+            ("indrelid", index.table.into()),
             ("indnatts", count.into()),
             ("indnkeyatts", count.into()),
-            ("indisunique", true.into()),
-            ("indisprimary", true.into()),
+            ("indisunique", index.is_unique.into()),
+            ("indisprimary", index.is_primary.into()),
             ("indimmediate", true.into()),
             ("indisvalid", true.into()),
             ("indisready", true.into()),
@@ -82,28 +88,28 @@ pub(super) fn indexes(scope: &Scope<'_>) -> Vec<Row> {
             ("indoption", vec![0_i16; types.len()].into()),
         ])
     };
-    keys(scope).filter_map(row).collect()
+    indexes_of(scope).filter_map(row).collect()
 }
 
 /// `pg_indexes`
 pub(super) fn shown_indexes(scope: &Scope<'_>) -> Vec<Row> {
-    let row = |(object, _): (&Object, u32)| {
-        let relation = object.relation()?;
+    let row = |(object, index): (&Object, &TableIndex)| {
         Some(vec![
             ("schemaname", (&object.schema).into()),
-            ("tablename", (&relation.name).into()),
+            ("tablename", (&index.relation.name).into()),
             ("indexname", (&object.name).into()),
             ("indexdef", index_definition(object, true)?.into()),
         ])
     };
-    keys(scope).filter_map(row).collect()
+    indexes_of(scope).filter_map(row).collect()
 }
 
-/// What would create the index of a key.
+/// What would create an index.
 pub(in crate::system_catalog) fn index_definition(object: &Object, with_schema: bool) -> Option<String> {
-    let relation = object.relation()?;
-    let table = relation.table()?;
+    let index = object.index()?;
     let schema = if with_schema { format!("{}.", quoted(&object.schema)) } else { String::new() };
-    let (name, of) = (quoted(&object.name), quoted(&relation.name));
-    Some(format!("CREATE UNIQUE INDEX {name} ON {schema}{of} USING btree ({})", key_names(table)))
+    let unique = if index.is_unique { "UNIQUE " } else { "" };
+    let (name, of) = (quoted(&object.name), quoted(&index.relation.name));
+    let columns = index.names().join(", ");
+    Some(format!("CREATE {unique}INDEX {name} ON {schema}{of} USING btree ({columns})"))
 }

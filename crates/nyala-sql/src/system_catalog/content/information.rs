@@ -3,7 +3,7 @@
 use super::classes::{owner, view_text};
 use super::{Scope, information_columns, relations, yes_or_no};
 use crate::system_catalog::cell::Row;
-use crate::system_catalog::objects::{Constraint, Object, ObjectKind, Schema};
+use crate::system_catalog::objects::{Constraint, ConstraintKind, Object, ObjectKind, Schema};
 use crate::system_catalog::system_table::PG_CATALOG;
 
 pub(super) async fn rows(name: &str, scope: &Scope<'_>) -> Vec<Row> {
@@ -171,7 +171,11 @@ fn table_constraints(scope: &Scope<'_>) -> Vec<Row> {
     };
     let mut rows: Vec<Row> = constraints(scope)
         .map(|(table, own)| {
-            let kind = if own.index.is_some() { "PRIMARY KEY" } else { "CHECK" };
+            let kind = match own.kind {
+                ConstraintKind::PrimaryKey => "PRIMARY KEY",
+                ConstraintKind::Unique => "UNIQUE",
+                ConstraintKind::Check => "CHECK",
+            };
             [of_constraint(scope, table, own), of_table(scope, table), rest(kind)].concat()
         })
         .collect();

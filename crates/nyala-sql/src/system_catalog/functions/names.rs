@@ -5,17 +5,14 @@
 
 use super::call::{Call, bool, oid, text};
 use super::{Function, Gives, NAME, OID, strict, tolerant};
+use crate::bytes_text::bytes_of;
 use crate::error::{SqlError, SqlState};
 use crate::identifier::parts_of;
-use crate::relation::input::{Surroundings, read};
 use crate::system_catalog::builtin_type::{BuiltinType, shown_type};
 use arrow_array::Array;
 use arrow_schema::{DataType, Field};
-use chrono_tz::Tz;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
-use nyala_core::Value;
-use nyala_db::relations::DeclaredType;
 
 pub(super) static FUNCTIONS: &[Function] = &[
     strict("regclass::oid", OID, |call| Ok(call.object(0)?.map_or_else(|| given(call), |own| oid(own.oid)))),
@@ -92,13 +89,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     strict("as::bytea", Gives::Typed("bytea", &DataType::Binary), |call| match call.value(0) {
         ScalarValue::Binary(own) => Ok(ScalarValue::Binary(own.clone())),
-        _ => {
-            let written = call.text(0).unwrap_or_default();
-            match read(&written, DeclaredType::Bytea, &Surroundings { zone: Tz::UTC, now_ns: 0 })? {
-                Value::Binary(bytes) => Ok(ScalarValue::Binary(Some(bytes))),
-                _ => Err(malformed("bytea", &written)),
-            }
-        }
+        _ => Ok(ScalarValue::Binary(Some(bytes_of(&call.text(0).unwrap_or_default())?))),
     }),
     strict("to_regclass", Gives::Typed("regclass", &DataType::Utf8), |call| {
         let name = call.text(0).unwrap_or_default();

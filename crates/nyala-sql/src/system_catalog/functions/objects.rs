@@ -3,11 +3,10 @@
 use super::call::{Call, bool, text};
 use super::session::names_nothing;
 use super::{Function, Gives, strict, tolerant};
-use crate::identifier::quoted;
 use crate::number_source::{qualified_default_of, sequence_of_default};
 use crate::pg_type::TYPE_KEY;
 use crate::system_catalog::content::{index_definition, view_text};
-use crate::system_catalog::objects::ObjectKind;
+use crate::system_catalog::objects::{ObjectKind, TableIndex};
 use crate::system_catalog::qualified_names::qualified;
 use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
@@ -42,7 +41,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
             return Ok(ScalarValue::Null);
         }
         let found = call.oid(0).and_then(|oid| call.objects().by_oid(oid));
-        let found = found.filter(|own| !matches!(own.kind, ObjectKind::Key(..)));
+        let found = found.filter(|own| own.index().is_none());
         let comment = found.and_then(|own| own.relation()).and_then(|own| own.definition.comment.clone());
         Ok(comment.map_or(ScalarValue::Null, text))
     }),
@@ -134,11 +133,7 @@ fn index(call: &Call<'_>) -> Result<ScalarValue> {
     if place == 0 {
         return Ok(index_definition(object, !call.is_true(2)).map_or(ScalarValue::Null, text));
     }
-    let table = object.relation().and_then(|own| own.table());
-    let names = table.map(|table| {
-        let keys = crate::system_catalog::objects::key_positions(table).into_iter();
-        keys.map(|own| quoted(&table.columns[own as usize - 1].name)).collect::<Vec<_>>()
-    });
+    let names = object.index().map(TableIndex::names);
     let place = place.checked_sub(1).and_then(|own| usize::try_from(own).ok()).unwrap_or(usize::MAX);
     Ok(names.and_then(|names| names.get(place).cloned()).map_or_else(|| text(""), text))
 }

@@ -8,7 +8,7 @@ use crate::cli::import::destination::Destination;
 use arrow_array::Array;
 use nyala_core::schema::TableSchema;
 use nyala_core::store::{CellColumn, Operation, RowSelection, ScanRequest, Upsert, WriteBatch, WriteMode};
-use nyala_core::{Error, Result, TableId};
+use nyala_core::{ColumnId, Error, Result, TableId};
 use nyala_db::relations::{Body, Definition, Relation, SequenceDefinition, TableDefinition};
 
 /// What was copied.
@@ -78,41 +78,59 @@ fn create(target: &Destination, to: &str, relation: &Relation, definition: Defin
     }
 }
 
-/// Copies a table, and returns the number of its rows.
+/// Copies a table with its indexes, and returns the number of its rows.
 fn copy_table(
     source: &Source,
     target: &Destination,
     (to, relation): (&str, &Relation),
     table: &TableDefinition,
 ) -> Result<u64> {
-    let schema = source.snapshot.schema(table.table)?;
-    let define = |id: TableId| {
-        let body = Body::Table(TableDefinition { table: id, dropped: Vec::new(), ..table.clone() });
-        Definition { body, ..relation.definition.clone() }
-    };
+    let mut schemas = Vec::new();
+    for id in table.stores() {
+        schemas.push(TableSchema::clone(&*source.snapshot.schema(id)?));
+    }
+    let define = |stores: &[TableId]| relation.definition.with_stores(stores);
     let known = target.catalog().relations().find(to, &relation.name);
     let new = match known {
         Some(known) => known,
         None => {
-            let schema = TableSchema::clone(&schema);
-            target.block_on(target.catalog().create_relation_table(to, &relation.name, schema, define))?
+            let (catalog, schemas) = (target.catalog(), schemas.clone());
+            target.block_on(catalog.create_relation_table(to, &relation.name, schemas, define))?
         }
     };
-    let id = match new.table() {
-        Some(own) if new.definition == define(own.table) => own.table,
-        _ => return Err(Error::conflict("there is another relation of this name")),
-    };
-    let ids: Vec<_> = schema.columns.iter().map(|column| column.id).filter(|id| table.has(*id)).collect();
-    let request = ScanRequest::by_key(table.table, RowSelection::All, ids.clone());
+    let stores: Vec<TableId> = new.table().map_or_else(Vec::new, |own| own.stores().collect());
+    if stores.len() != schemas.len() || new.definition != define(&stores) {
+        return Err(Error::conflict("there is another relation of this name"));
+    }
+    // Entries after the rows that they name: what was copied before is written again.
+    let mut counts = Vec::with_capacity(stores.len());
+    for ((from, schema), to) in table.stores().zip(&schemas).zip(stores) {
+        let is_known = |id: &ColumnId| from != table.table || table.has(*id);
+        let ids: Vec<_> = schema.columns.iter().map(|column| column.id).filter(is_known).collect();
+        let is_key = |id: ColumnId| schema.key.contains(&id);
+        counts.push(copy_rows(source, target, (from, to), &ids, is_key)?);
+    }
+    Ok(counts[0])
+}
+
+/// Copies the rows of a table of the store, and returns their number.
+fn copy_rows(
+    source: &Source,
+    target: &Destination,
+    (from, to): (TableId, TableId),
+    ids: &[ColumnId],
+    is_key: impl Fn(ColumnId) -> bool,
+) -> Result<u64> {
+    let request = ScanRequest::by_key(from, RowSelection::All, ids.to_vec());
     let mut rows = source.block_on(source.snapshot.scan(request))?;
     let mut count = 0;
     while let Some(batch) = source.block_on(rows.next())? {
         let cells = ids.iter().zip(batch.columns).map(|(column, values)| {
             // A cell without a value is NULL, whether it was written or not.
-            let null_cells = values.nulls().filter(|_| !table.is_key(*column)).map(|valid| !valid.inner());
+            let null_cells = values.nulls().filter(|_| !is_key(*column)).map(|valid| !valid.inner());
             CellColumn { column: *column, values, null_cells }
         });
-        let upsert = Upsert { table: id, mode: WriteMode::Upsert, columns: cells.collect() };
+        let upsert = Upsert { table: to, mode: WriteMode::Upsert, columns: cells.collect() };
         let batch_of = WriteBatch { operations: vec![Operation::Upsert(upsert)] };
         count += batch.rows as u64;
         target.block_on(target.catalog().store().write(batch_of))?;

@@ -180,6 +180,7 @@ impl<'a> Actions<'a> {
             ));
         }
         table.columns.retain(|column| column.id != id);
+        table.indexes.retain(|index| !index.columns.contains(&id));
         table.dropped.push(DroppedColumn { id, at_ns: self.now_ns });
         table
             .checks
@@ -195,9 +196,10 @@ impl<'a> Actions<'a> {
             return Err(SqlError::unsupported("dropping a primary key")
                 .with_hint("Create a table without it, and copy the rows: INSERT … SELECT."));
         }
-        let count = table.checks.len();
+        let count = table.checks.len() + table.indexes.len();
         table.checks.retain(|check| check.name != name);
-        if table.checks.len() == count && !if_exists {
+        table.indexes.retain(|index| !index.is_constraint || index.name != name);
+        if table.checks.len() + table.indexes.len() == count && !if_exists {
             let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", self.name);
             return Err(SqlError::new(SqlState::UNKNOWN_OBJECT, message));
         }
@@ -216,6 +218,9 @@ impl<'a> Actions<'a> {
         }
         if new.key.is_some() {
             return Err(self.refused_key());
+        }
+        if !new.unique.is_empty() {
+            return Err(refused_unique());
         }
         if new.sequence.is_some() {
             return Err(SqlError::unsupported("a new column with a sequence of its own").with_hint(
@@ -243,6 +248,7 @@ impl<'a> Actions<'a> {
             }
             TableConstraint::Check(own) => self.add_check(own.name.as_ref(), &own.expr),
             TableConstraint::PrimaryKey(_) => Err(self.refused_key()),
+            TableConstraint::Unique(_) => Err(refused_unique()),
             other => Err(refused_constraint(other)),
         }
     }
@@ -250,8 +256,9 @@ impl<'a> Actions<'a> {
     fn add_check(&mut self, name: Option<&Ident>, expression: &Expr) -> SqlResult<()> {
         let table = &mut self.altered.table;
         let known: BTreeSet<String> = table.checks.iter().map(|check| check.name.clone()).collect();
-        if let (Some(name), Key::Declared { name: key, .. }) = (name.map(folded), &table.key)
-            && name == *key
+        let is_key = |name: &str| matches!(&table.key, Key::Declared { name: key, .. } if key == name);
+        if let Some(name) = name.map(folded)
+            && (is_key(&name) || table.index(&name).is_some_and(|index| index.is_constraint))
         {
             let message = format!("constraint \"{name}\" for relation \"{}\" already exists", self.name);
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
@@ -326,6 +333,12 @@ impl<'a> Actions<'a> {
                 "Rows are stored by their key. Create a table with another one, and copy the rows: INSERT … SELECT.",
             ));
         }
+        let is_indexed = self.altered.table.indexes.iter().any(|index| index.columns.contains(&column.id));
+        if is_indexed && !is_same && !is_held {
+            let message = format!("another type of column \"{}\", which is indexed,", column.name);
+            return Err(SqlError::unsupported(message)
+                .with_hint("Drop the index or the constraint before, and create it again after it."));
+        }
         self.altered.retyped.push(column.name.clone());
         if is_same {
             return Ok(());
@@ -394,6 +407,11 @@ impl<'a> Actions<'a> {
     fn duplicate(&self, column: &str) -> SqlError {
         duplicate_column(column, self.name)
     }
+}
+
+fn refused_unique() -> SqlError {
+    SqlError::unsupported("a UNIQUE constraint beside other actions of ALTER TABLE")
+        .with_hint("ADD UNIQUE (…) stands alone in a statement, after the columns are there.")
 }
 
 /// The error of a table that has a key.

@@ -15,7 +15,8 @@ mod rename;
 mod rows;
 mod view_text;
 
-use super::check_expressions;
+use super::new_index::NewIndex;
+use super::{check_expressions, inside_transaction};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
@@ -25,7 +26,7 @@ use crate::target::{Place, Target};
 use actions::{Actions, Altered, NewValues};
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation, TableConstraint};
 use nyala_core::store::{Alteration, Capabilities, Feature};
-use nyala_core::{ColumnId, ColumnSchema, ErrorKind};
+use nyala_core::{ColumnId, ColumnSchema};
 use nyala_db::relations::{Body, Definition, Relation, RelationChange};
 use std::sync::Arc;
 
@@ -58,10 +59,19 @@ impl Session {
         }
         if let ([AlterTableOperation::AddConstraint { constraint, .. }], Some(_)) =
             (&alter.operations[..], relation.table())
-            && let TableConstraint::PrimaryKey(constraint) = constraint
         {
-            self.add_primary_key(statement, &place, relation, constraint).await?;
-            return Ok(tag);
+            match constraint {
+                TableConstraint::PrimaryKey(constraint) => {
+                    self.add_primary_key(statement, &place, relation, constraint).await?;
+                    return Ok(tag);
+                }
+                TableConstraint::Unique(constraint) => {
+                    let new = NewIndex::of_constraint(constraint)?;
+                    self.add_index(statement, &place, relation, &new).await?;
+                    return Ok(tag);
+                }
+                _ => {}
+            }
         }
         // Whoever writes rows finishes first.
         let _alone = relation.lock.write().await;
@@ -186,25 +196,6 @@ impl Session {
         }
         Ok(added)
     }
-
-    /// Makes changes of relations visible.
-    async fn publish(&mut self, changes: &[RelationChange]) -> SqlResult<()> {
-        if self.transaction.is_some() {
-            self.put_uncommitted_changes(changes);
-            return Ok(());
-        }
-        self.server.catalog.change_relations(changes).await.map_err(|error| match error.kind() {
-            ErrorKind::Conflict => {
-                super::taken(changes.last().map(|change| &*change.name).unwrap_or_default())
-            }
-            ErrorKind::Retry => SqlError::new(SqlState::SERIALIZATION_FAILURE, error.to_string()),
-            _ => error.into(),
-        })
-    }
-}
-
-fn inside_transaction(what: &str) -> SqlError {
-    SqlError::unsupported(format!("{what} inside a transaction")).with_hint("Execute it before BEGIN.")
 }
 
 /// Refuses what is not certain where other servers write rows meanwhile, or needs more than the store can do.

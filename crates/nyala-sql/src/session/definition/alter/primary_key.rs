@@ -4,13 +4,14 @@
 //! Nobody writes rows meanwhile. Without a commit nothing has changed.
 
 use super::actions::second_key;
-use super::inside_transaction;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::assign::check_sizes;
+use crate::relation::columns::TableColumns;
+use crate::relation::entries::RowIndex;
 use crate::relation::output;
 use crate::session::Session;
 use crate::session::definition::create_table::with_key;
-use crate::session::definition::table_of;
+use crate::session::definition::{inside_transaction, table_of};
 use crate::statement::Statement;
 use crate::target::Place;
 use crate::transaction::{committed, of_commit};
@@ -62,9 +63,17 @@ impl Session {
         }
         let mut after = with_key(&relation.name, before, constraint, &self.relations().of(&place.database))?;
         let schema = keyed(&*store.schema(before.table)?, &after);
-        after.table = catalog.create_uncommitted_table(&place.database, &place.name, schema).await?;
-        let mut tables = UncommittedTables::default();
-        tables.add(&store, after.table);
+        let mut schemas = vec![schema];
+        for index in &after.indexes {
+            schemas.push(index.schema(&schemas[0])?);
+        }
+        let (mut tables, mut stores) = (UncommittedTables::default(), Vec::new());
+        for schema in schemas {
+            let table = catalog.create_uncommitted_table(&place.database, &place.name, schema).await?;
+            tables.add(&store, table);
+            stores.push(table);
+        }
+        after = after.with_stores(&stores);
         let mut stage = store.stage().await?;
         let copying = Copying { name: &relation.name, from: before, to: &after };
         self.copy_rows(statement, &copying, &mut stage).await?;
@@ -90,6 +99,9 @@ impl Session {
         let snapshot = stage.snapshot().await?;
         let mut rows = run.running.unless_stopped(snapshot.scan(request)).await?;
         let mut held = run.memory().hold();
+        let all = TableColumns::all(copying.to);
+        let entries: Vec<_> =
+            copying.to.indexes.iter().map(|index| RowIndex::of_index(index, &all)).collect();
         while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
             held.shrink_to(0);
             held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
@@ -98,6 +110,10 @@ impl Session {
             let written = run.running.unless_stopped(stage.write(WriteBatch { operations })).await?;
             if let Some(taken) = written.conflicts.first() {
                 return Err(self.duplicated(copying, &batch.columns, taken.row));
+            }
+            let operations: Vec<_> = entries.iter().filter_map(|own| own.added(&batch.columns)).collect();
+            if !operations.is_empty() {
+                run.running.unless_stopped(stage.write(WriteBatch { operations })).await?;
             }
         }
         Ok(())

@@ -8,11 +8,11 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::parsed;
 use crate::identifier::folded;
 use crate::session::Session;
-use crate::session::definition::{table_of, taken};
+use crate::session::definition::{changed, table_of, taken};
 use crate::target::{Place, check_name};
 use crate::walk::each_expression_mut;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, RenameTableNameKind};
-use nyala_db::relations::{Body, Check, Definition, Key, Relation, RelationChange, TableDefinition};
+use nyala_db::relations::{Body, Check, Key, Relation, RelationChange, TableDefinition};
 use std::sync::Arc;
 
 impl Session {
@@ -23,7 +23,7 @@ impl Session {
     ) -> SqlResult<()> {
         let place = Place { database: relation.database.clone(), schema: None, name: new_name(name)? };
         place.check_new()?;
-        if place.relation(self.relations()).is_some() {
+        if self.is_name_taken(&place.database, &place.name) {
             return Err(taken(&place.name));
         }
         let mut definition = relation.definition.clone();
@@ -91,7 +91,7 @@ impl Session {
         self.change_names(&dependents, &changes).await
     }
 
-    pub(super) async fn rename_constraint(
+    pub(in crate::session::definition) async fn rename_constraint(
         &mut self,
         relation: &Arc<Relation>,
         old: &Ident,
@@ -102,16 +102,24 @@ impl Session {
         let mut table = table_of(relation)?.clone();
         let is_key = |name: &str| matches!(&table.key, Key::Declared { name: own, .. } if own == name);
         let is_check = |name: &str| table.checks.iter().any(|check| check.name == name);
-        if !is_key(&old) && !is_check(&old) {
+        let is_indexed = table.index(&old).is_some();
+        if !is_key(&old) && !is_check(&old) && !is_indexed {
             let message = format!("constraint \"{old}\" for table \"{}\" does not exist", relation.name);
             return Err(SqlError::new(SqlState::UNKNOWN_OBJECT, message));
         }
-        if is_key(&new) || is_check(&new) {
+        if !is_check(&old) && self.is_name_taken(&relation.database, &new) {
+            return Err(taken(&new));
+        }
+        if is_key(&new) || is_check(&new) || table.index(&new).is_some() {
             let message = format!("constraint \"{new}\" for relation \"{}\" already exists", relation.name);
             return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
         }
         match &mut table.key {
             Key::Declared { name, .. } if *name == old => name.clone_from(&new),
+            _ if is_indexed => {
+                let own = table.indexes.iter_mut().filter(|index| index.name == old);
+                own.for_each(|index| index.name.clone_from(&new));
+            }
             _ => {
                 for check in table.checks.iter_mut().filter(|check| check.name == old) {
                     check.name.clone_from(&new);
@@ -126,11 +134,6 @@ impl Session {
         self.check_views(dependents, changes).await?;
         self.publish(changes).await
     }
-}
-
-fn changed(relation: &Arc<Relation>, table: TableDefinition) -> RelationChange {
-    let after = Definition { body: Body::Table(table), ..relation.definition.clone() };
-    RelationChange { before: relation.clone(), name: relation.name.clone(), after: Some(after) }
 }
 
 /// Replaces parts of the checks of a table.

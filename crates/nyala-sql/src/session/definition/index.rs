@@ -1,0 +1,277 @@
+//! `CREATE INDEX`, `DROP INDEX`, `ALTER INDEX`, and the index of a new unique constraint.
+//!
+//! The entries of the rows that are there become visible with the commit that publishes the index, all at once: whoever reads a
+//! snapshot before it finds none.
+
+use super::new_index::NewIndex;
+use super::{changed, inside_transaction, of_publishing, table_of, taken};
+use crate::command_tag::CommandTag;
+use crate::error::{SqlError, SqlResult, SqlState};
+use crate::relation::assign::check_sizes;
+use crate::relation::columns::TableColumns;
+use crate::relation::entries::RowIndex;
+use crate::relation::rules::Rules;
+use crate::session::{Run, Session};
+use crate::statement::Statement;
+use crate::target::{Place, last_part};
+use crate::transaction::{committed, of_commit};
+use crate::uncommitted_tables::UncommittedTables;
+use arrow_array::{Array, ArrayRef};
+use datafusion::sql::sqlparser::ast::{AlterIndexOperation, CreateIndex, Ident, ObjectName};
+use nyala_core::store::{Alteration, Feature, RowSelection, ScanRequest, Stage, WriteBatch};
+use nyala_db::relations::{Index, Key, Relation, RelationChange, TableDefinition, UncommittedRelations};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Session {
+    pub(super) async fn create_index(
+        &mut self,
+        statement: &Statement,
+        create: &CreateIndex,
+    ) -> SqlResult<CommandTag> {
+        let new = NewIndex::of_statement(create)?;
+        let (place, relation) = self.existing_table(&create.table_name)?;
+        let is_there = new.name.as_ref().is_some_and(|name| self.is_name_taken(&place.database, name));
+        if !(create.if_not_exists && is_there) {
+            self.add_index(statement, &place, relation, &new).await?;
+        }
+        Ok(CommandTag::of("CREATE INDEX"))
+    }
+
+    /// Whether a relation or an index of a database has a name.
+    pub(super) fn is_name_taken(&self, database: &str, name: &str) -> bool {
+        self.relations().of(database).iter().any(|own| own.has_name(name))
+    }
+
+    /// Adds an index to a table, with entries for the rows that are there.
+    pub(super) async fn add_index(
+        &mut self,
+        statement: &Statement,
+        place: &Place,
+        found: Arc<Relation>,
+        new: &NewIndex,
+    ) -> SqlResult<()> {
+        let catalog = self.server.catalog.clone();
+        let store = catalog.store().clone();
+        store.capabilities().need(Feature::StagedWrites)?;
+        if self.transaction.is_some() {
+            return self.add_uncommitted_index(statement, &found, new).await;
+        }
+        // Whoever writes rows finishes first, and goes on after the commit, even if the client goes away.
+        let alone = found.lock.clone().write_owned().await;
+        catalog.follow().await?;
+        let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
+        let before = table_of(&relation)?;
+        if !Arc::ptr_eq(&relation.lock, &found.lock) {
+            let words = "the table was made anew by another session: try again";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words));
+        }
+        let mut index =
+            new.define(&relation.name, before, |name| self.is_name_taken(&place.database, name))?;
+        let key = before.key.columns()[0];
+        let is_hidden = matches!(before.key, Key::Hidden { .. });
+        // It changes nothing, but transactions that have written rows without entries cannot commit them.
+        let rows = store.alter_table(before.table, vec![Alteration::SetHidden(key, is_hidden)]).await?;
+        let schema = index.schema(&rows)?;
+        index.table = catalog.create_uncommitted_table(&place.database, &index.name, schema).await?;
+        let mut tables = UncommittedTables::default();
+        tables.add(&store, index.table);
+        let mut stage = store.stage().await?;
+        let freshness = catalog.follow().await?;
+        let run = self.run(statement, freshness, Arc::default(), Arc::default())?;
+        self.write_entries(&run, &relation, &index, &mut stage).await?;
+        let mut relations = UncommittedRelations::default();
+        relations.change(catalog.relations(), &with_index(&relation, index)?);
+        let done = committed(catalog, Arc::new(relations), tables, stage, Some(alone)).await;
+        self.note_definitions();
+        done.map_err(of_commit)
+    }
+
+    /// The same for a table that the transaction itself has created, so that nobody else writes rows.
+    async fn add_uncommitted_index(
+        &mut self,
+        statement: &Statement,
+        relation: &Arc<Relation>,
+        new: &NewIndex,
+    ) -> SqlResult<()> {
+        let catalog = self.server.catalog.clone();
+        let table = table_of(relation)?;
+        let is_committed = catalog.relations().find(&relation.database, &relation.name);
+        if is_committed.is_some_and(|own| own.table().is_some_and(|own| own.table == table.table)) {
+            return Err(inside_transaction("an index of a table that the transaction has not created"));
+        }
+        let mut index =
+            new.define(&relation.name, table, |name| self.is_name_taken(&relation.database, name))?;
+        let schema = index.schema(&*catalog.store().schema(table.table)?)?;
+        index.table = self.create_uncommitted(&relation.database, &index.name, schema).await?;
+        let freshness = catalog.follow().await?;
+        let snapshot = self.transaction_snapshot().await?;
+        let run = self.run(statement, freshness, snapshot, Arc::default())?;
+        let mut stage = self.transaction_stage()?;
+        self.write_entries(&run, relation, &index, &mut stage).await?;
+        drop(stage);
+        if let Some(transaction) = &mut self.transaction {
+            transaction.refresh().await?;
+        }
+        self.put_uncommitted_changes(&[with_index(relation, index)?]);
+        Ok(())
+    }
+
+    /// Writes the entries of all rows.
+    async fn write_entries(
+        &mut self,
+        run: &Run,
+        relation: &Relation,
+        index: &Index,
+        stage: &mut Box<dyn Stage>,
+    ) -> SqlResult<()> {
+        let table = table_of(relation)?;
+        let capabilities = self.server.catalog.store().capabilities();
+        let columns = Arc::new(TableColumns::all(table));
+        let plain = TableDefinition { checks: Vec::new(), ..without_defaults(table) };
+        let (around, own) = (self.surroundings(), columns.clone());
+        let rules = Rules::of(&relation.name, &plain, own, None, around, capabilities, None)?;
+        let entries = RowIndex::of_index(index, &columns);
+        let ids = columns.columns.iter().map(|column| column.id).collect();
+        let snapshot = stage.snapshot().await?;
+        let request = ScanRequest::by_key(table.table, RowSelection::All, ids);
+        let mut rows = run.running.unless_stopped(snapshot.scan(request)).await?;
+        let mut held = run.memory().hold();
+        while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
+            held.shrink_to(0);
+            held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
+            for position in &entries.columns {
+                check_sizes(&batch.columns[*position], columns.name(*position), true, &capabilities)?;
+            }
+            let Some(operation) = entries.added(&batch.columns) else { continue };
+            let batch_of = WriteBatch { operations: vec![operation] };
+            match run.running.unless_stopped(stage.write(batch_of)).await {
+                Err(error) if error.code == SqlState::SERIALIZATION_FAILURE => {
+                    let row = first_twice(&entries, &batch.columns, stage).await?;
+                    let shown = row.map(|row| rules.shown_key(&entries, &batch.columns, row));
+                    let message = format!("could not create unique index \"{}\"", index.name);
+                    let detail = format!("Key {} is duplicated.", shown.unwrap_or_default());
+                    return Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message).with_detail(detail));
+                }
+                written => drop(written?),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn drop_indexes(
+        &mut self,
+        if_exists: bool,
+        names: &[ObjectName],
+    ) -> SqlResult<CommandTag> {
+        for name in names {
+            let place = self.writable_place(name)?;
+            let Some((relation, index)) = self.found_index(&place)? else {
+                if if_exists {
+                    continue;
+                }
+                let message = format!("index \"{}\" does not exist", place.shown());
+                return Err(SqlError::new(SqlState::UNKNOWN_OBJECT, message));
+            };
+            if index.is_none_or(|own| own.is_constraint) {
+                let (name, table) = (&place.name, &relation.name);
+                let words = format!(
+                    "cannot drop index {name} because constraint {name} on table {table} requires it"
+                );
+                return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS, words)
+                    .with_hint(format!("You can drop constraint {name} on table {table} instead.")));
+            }
+            // Whoever is writing rows finishes first.
+            let lock = relation.lock.clone();
+            let _alone = match self.transaction {
+                Some(_) => None,
+                None => Some(lock.write().await),
+            };
+            let relation = self.relations().find(&relation.database, &relation.name);
+            let relation = relation.ok_or_else(|| place.unknown())?;
+            let mut table = table_of(&relation)?.clone();
+            table.indexes.retain(|own| own.name != place.name);
+            self.publish(&[changed(&relation, table)]).await?;
+        }
+        Ok(CommandTag::of("DROP INDEX"))
+    }
+
+    pub(super) async fn alter_index(
+        &mut self,
+        name: &ObjectName,
+        operation: &AlterIndexOperation,
+    ) -> SqlResult<CommandTag> {
+        let AlterIndexOperation::RenameIndex { index_name } = operation;
+        let place = self.writable_place(name)?;
+        let Some((relation, _)) = self.found_index(&place)? else {
+            let message = format!("relation \"{}\" does not exist", place.shown());
+            return Err(SqlError::new(SqlState::UNKNOWN_TABLE, message));
+        };
+        let (old, new) = (Ident::with_quote('"', &place.name), last_part(index_name)?);
+        if self.is_name_taken(&place.database, &new) {
+            return Err(taken(&new));
+        }
+        let lock = relation.lock.clone();
+        let _alone = match self.transaction {
+            Some(_) => None,
+            None => Some(lock.write().await),
+        };
+        self.rename_constraint(&relation, &old, &Ident::with_quote('"', new)).await?;
+        Ok(CommandTag::of("ALTER INDEX"))
+    }
+
+    /// The table that has an index of a name, and the index, unless it is that of the key.
+    fn found_index(&self, place: &Place) -> SqlResult<Option<(Arc<Relation>, Option<Index>)>> {
+        if place.relation(self.relations()).is_some() {
+            let message = format!("\"{}\" is not an index", place.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT, message));
+        }
+        let found = self.relations().of(&place.database).into_iter().find(|own| own.has_name(&place.name));
+        Ok(found.map(|relation| {
+            let index = relation.table().and_then(|table| table.index(&place.name)).cloned();
+            (relation, index)
+        }))
+    }
+
+    /// Makes changes of relations visible.
+    pub(super) async fn publish(&mut self, changes: &[RelationChange]) -> SqlResult<()> {
+        if self.transaction.is_some() {
+            self.put_uncommitted_changes(changes);
+            return Ok(());
+        }
+        let changed = self.server.catalog.change_relations(changes).await;
+        changed.map_err(|error| of_publishing(error, changes))
+    }
+}
+
+/// The first row that has the values of one before it, or of one that has an entry.
+async fn first_twice(
+    entries: &RowIndex<'_>,
+    rows: &[ArrayRef],
+    stage: &mut Box<dyn Stage>,
+) -> SqlResult<Option<usize>> {
+    let snapshot = stage.snapshot().await?;
+    let mut seen = BTreeSet::new();
+    for row in 0..rows.first().map_or(0, |values| values.len()) {
+        let Some(values) = entries.values(rows, row) else { continue };
+        if entries.is_taken(&*snapshot, values.clone(), (rows, row)).await? || !seen.insert(values) {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+/// A table whose rows get nothing by default: they are there.
+fn without_defaults(table: &TableDefinition) -> TableDefinition {
+    let mut table = table.clone();
+    for column in &mut table.columns {
+        (column.default, column.sequence) = (None, None);
+    }
+    table
+}
+
+fn with_index(relation: &Arc<Relation>, index: Index) -> SqlResult<RelationChange> {
+    let mut table = table_of(relation)?.clone();
+    table.indexes.push(index);
+    Ok(changed(relation, table))
+}
