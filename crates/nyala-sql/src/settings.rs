@@ -29,6 +29,9 @@ enum Accepts {
     Zone,
 }
 
+/// Whether transactions may not write unless they say so.
+const READ_ONLY: &str = "default_transaction_read_only";
+
 /// The settings, their values at first, and what they accept.
 const KNOWN: [(&str, &str, Accepts); 31] = [
     ("application_name", "", Accepts::Any),
@@ -45,7 +48,7 @@ const KNOWN: [(&str, &str, Accepts); 31] = [
         "repeatable read",
         Accepts::One(&["repeatable read", "read committed"]),
     ),
-    ("default_transaction_read_only", "off", Accepts::One(&["off", "false", "0"])),
+    (READ_ONLY, "off", Accepts::Switch),
     ("extra_float_digits", "1", Accepts::Number(1, 3)),
     ("idle_in_transaction_session_timeout", "0", Accepts::One(&["0"])),
     ("idle_session_timeout", "0", Accepts::One(&["0"])),
@@ -159,6 +162,11 @@ impl Settings {
     /// Whether rules of ours may change plans.
     pub(crate) fn pushes_down(&self) -> bool {
         self.get("nyala.push_down").is_ok_and(|(_, value)| value == "on")
+    }
+
+    /// Whether transactions, and statements outside of one, may not write.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.get(READ_ONLY).is_ok_and(|(_, value)| value == "on")
     }
 
     /// How long a statement may run; zero means no limit.

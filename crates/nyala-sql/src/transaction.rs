@@ -64,8 +64,8 @@ impl Transaction {
     }
 
     /// The same for a series of statements.
-    pub(crate) fn of_series(locks: TransactionLocks) -> Self {
-        Self { is_of_series: true, locks, ..Self::default() }
+    pub(crate) fn of_series(is_read_only: bool, locks: TransactionLocks) -> Self {
+        Self { is_of_series: true, ..Self::begin(is_read_only, locks) }
     }
 
     /// Begins to show what was acknowledged so far, unless a statement has done so.

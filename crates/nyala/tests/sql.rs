@@ -229,6 +229,50 @@ fn errors_have_postgresqls_codes() {
 
 /// However deeply a statement is nested, the server answers it or refuses it, and lives on.
 #[test]
+fn a_request_that_only_reads_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), &["--history", "15m"]);
+    for statement in ["CREATE TABLE t (a int PRIMARY KEY)", "INSERT INTO t VALUES (1)", "CREATE SEQUENCE s"] {
+        rows(&server, statement);
+    }
+    for statement in [
+        "INSERT INTO t VALUES (2)",
+        "UPDATE t SET a = 3",
+        "DELETE FROM t WHERE a = 1",
+        "WITH gone AS (DELETE FROM t RETURNING a) SELECT * FROM gone",
+        "TRUNCATE t",
+        "DROP TABLE t",
+        "CREATE TABLE u AS SELECT * FROM t",
+        "CREATE VIEW w AS SELECT * FROM t",
+        "ALTER TABLE t ADD COLUMN b int",
+        "CREATE INDEX ON t (a)",
+        "SELECT nextval('s')",
+        "SELECT setval('s', 777)",
+        "DELETE FROM m WHERE v < 0",
+        "UPDATE m SET v = 1",
+        "COPY t FROM STDIN",
+        "UNDO 1",
+    ] {
+        let response = send(&server, "/api/sql?db=d&read_only=true", &[], statement);
+        let body = String::from_utf8_lossy(&response.body).into_owned();
+        assert!(response.status >= 400 && body.contains("25006"), "{statement}: {body}");
+    }
+    let read = send(&server, "/api/sql?db=d&read_only=true", &[], "SELECT count(*) AS c FROM t");
+    assert_eq!(parsed(&read), json!([{"c": 1}]));
+    assert_eq!(rows(&server, "SELECT nextval('s') AS n"), json!([{"n": 1}]));
+    // The same in InfluxQL; what stands before it is answered.
+    for statement in
+        ["DROP MEASUREMENT m", "SELECT * INTO copied FROM m", "CREATE USER eve WITH PASSWORD 'secret'"]
+    {
+        let query = client::percent_encode(&format!("SHOW DATABASES; {statement}"));
+        let response = send(&server, &format!("/query?db=d&read_only=true&q={query}"), &[], "");
+        let body = String::from_utf8_lossy(&response.body).into_owned();
+        assert!(body.contains("read_only: ") && !body.contains("secret"), "{statement}: {body}");
+    }
+    assert_eq!(rows(&server, "SELECT count(*) AS c FROM m"), json!([{"c": 4}]));
+}
+
+#[test]
 fn nested_statements_do_not_overflow_the_stack() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = started(dir.path(), &[]);

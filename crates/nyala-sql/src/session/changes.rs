@@ -65,6 +65,9 @@ impl Session {
                 "UNDO cannot run inside a transaction block",
             ));
         }
+        if !undo.is_dry_run {
+            self.check_writable("UNDO")?;
+        }
         let catalog = self.server.catalog.clone();
         let change = catalog.change(ChangeId(undo.change)).await.map_err(undo_error)?;
         self.check_may_undo(&change)?;

@@ -33,7 +33,7 @@ enum Command {
     /// Gives settings values, and shows these.
     SetAndShow(Vec<(String, String)>),
     Begin {
-        is_read_only: bool,
+        is_read_only: Option<bool>,
     },
     SetTransaction {
         is_read_only: Option<bool>,
@@ -97,6 +97,7 @@ impl Session {
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
             Command::Begin { is_read_only } => {
+                let is_read_only = is_read_only.unwrap_or(self.settings.is_read_only());
                 if is_read_only {
                     self.state = None;
                 }
@@ -242,7 +243,7 @@ impl Command {
             }
             ast::Statement::StartTransaction { modes, .. } => {
                 check_modes(modes)?;
-                Self::Begin { is_read_only: is_read_only(modes).unwrap_or(false) }
+                Self::Begin { is_read_only: is_read_only(modes) }
             }
             ast::Statement::Commit { chain: false, .. } => Self::Commit,
             ast::Statement::Rollback { chain: false, savepoint: None } => Self::Rollback,

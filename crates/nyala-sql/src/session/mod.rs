@@ -439,7 +439,8 @@ impl Session {
                 // What a fault left half done is not used again.
                 self.state = None;
             }
-            if error.code == SqlState::INSUFFICIENT_PRIVILEGE {
+            let is_refused = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::CONFIGURATION_LIMIT_EXCEEDED];
+            if is_refused.contains(&error.code) {
                 (self.server.denied)(self.principal.user_name(), self.client, text, &error.message);
             }
         }
@@ -518,6 +519,23 @@ impl Session {
         }
     }
 
+    /// Whether its statements may not write.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let default = || self.settings.is_read_only();
+        self.transaction.as_ref().map_or_else(default, |transaction| transaction.is_read_only)
+    }
+
+    /// Fails if it may not write.
+    pub(crate) fn check_writable(&self, command: &str) -> SqlResult<()> {
+        match self.is_read_only() {
+            true => {
+                let words = format!("cannot execute {command} in a read-only transaction");
+                Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Who looks at the system catalogue.
     fn viewer(&self) -> Viewer {
         Viewer {
@@ -526,7 +544,7 @@ impl Session {
             uncommitted: self.uncommitted(),
             numbers: self.number_source(),
             waits: self.waits.clone(),
-            is_read_only: self.transaction.as_ref().is_some_and(|own| own.is_read_only),
+            is_read_only: self.is_read_only(),
             user: self.user.clone(),
             database: self.database.clone(),
             settings: self.settings.all().map(|(name, value)| (name, value.to_owned())).collect(),

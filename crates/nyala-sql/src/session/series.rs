@@ -49,7 +49,8 @@ impl Session {
     pub fn begin_series(&mut self) {
         let has_stages = self.server.catalog.store().capabilities().need(Feature::StagedWrites).is_ok();
         if self.transaction.is_none() && has_stages {
-            self.transaction = Some(Transaction::of_series(TransactionLocks::of(&self.waits)));
+            let locks = TransactionLocks::of(&self.waits);
+            self.transaction = Some(Transaction::of_series(self.settings.is_read_only(), locks));
         }
     }
 

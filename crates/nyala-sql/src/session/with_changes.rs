@@ -144,7 +144,8 @@ impl Session {
         for _ in 0..TRIES {
             let is_alone = self.transaction.is_none();
             if is_alone {
-                self.transaction = Some(Transaction::begin(false, TransactionLocks::of(&self.waits)));
+                self.transaction =
+                    Some(Transaction::begin(self.is_read_only(), TransactionLocks::of(&self.waits)));
             }
             let done = self.execute_parts(plan, &values).await;
             if !is_alone {

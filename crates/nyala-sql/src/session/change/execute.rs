@@ -74,11 +74,9 @@ impl Session {
         plan: &ChangePlan,
         values: Arc<[ScalarValue]>,
     ) -> SqlResult<Option<Outcome>> {
-        if self.transaction.as_ref().is_some_and(|own| own.is_read_only) {
+        if self.is_read_only() {
             let command = preparing::written(statement).map(|own| preparing::first_word(own.statement));
-            let command = command.unwrap_or_default();
-            let words = format!("cannot execute {command} in a read-only transaction");
-            return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
+            self.check_writable(&command.unwrap_or_default())?;
         }
         self.principal().admit_write()?;
         let mut full = FullMemory::default();
@@ -238,10 +236,6 @@ impl Session {
 
     /// The stage of the transaction, for a statement that writes to it.
     pub(in crate::session) fn transaction_stage(&self) -> SqlResult<OwnedMutexGuard<Box<dyn Stage>>> {
-        if self.transaction.as_ref().is_some_and(|own| own.is_read_only) {
-            let words = "cannot execute COPY FROM in a read-only transaction";
-            return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
-        }
         let stage = self.transaction.as_ref().and_then(|transaction| transaction.stage.clone());
         let stage = stage.and_then(|stage| stage.try_lock_owned().ok());
         stage.ok_or_else(|| {

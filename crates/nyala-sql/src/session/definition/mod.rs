@@ -55,6 +55,7 @@ pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
 impl Session {
     /// Executes a statement that defines something.
     pub(crate) async fn define(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
+        self.check_writable("definitions of tables and views")?;
         self.server.catalog.follow().await?;
         // Sequences change together with their tables.
         let is_alone = self.transaction.is_none() && self.concerns_sequences(statement);

@@ -1,7 +1,7 @@
 //! Definitions in a transaction: nobody else sees them before its commit, which makes all of them and its rows visible
 //! at once.
 
-use crate::error::{SqlError, SqlResult, SqlState};
+use crate::error::{SqlError, SqlResult};
 use crate::session::Session;
 use nyala_core::store::Feature;
 use nyala_core::{TableId, TableSchema};
@@ -11,10 +11,6 @@ use std::sync::Arc;
 impl Session {
     /// Fails if a statement cannot be a part of the transaction.
     pub(super) async fn begin_defining(&mut self) -> SqlResult<()> {
-        if self.transaction.as_ref().is_some_and(|transaction| transaction.is_read_only) {
-            let words = "cannot define tables and views in a read-only transaction";
-            return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words));
-        }
         let capabilities = self.server.catalog.store().capabilities();
         capabilities.need(Feature::StagedWrites).map_err(|error| {
             SqlError::from(error)

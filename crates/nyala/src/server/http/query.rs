@@ -171,6 +171,7 @@ async fn answer(
         entered,
         context: query,
         by_get: head.method == Method::GET,
+        reads_only: params.is_true("read_only"),
         audit: context.audit.clone(),
         client,
         hint: None,

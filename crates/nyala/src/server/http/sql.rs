@@ -1,7 +1,8 @@
 //! `POST /api/sql`: executes one statement of SQL, and answers with its rows in the form that the client accepts.
 //!
 //! The statement is the body as it is, or `q` of a form, or `query` of a JSON document, which may have `params` for the
-//! parameters `$1`, `$2`, …, and `settings`. `db` names the database whose measurements need no prefix.
+//! parameters `$1`, `$2`, …, and `settings`. `db` names the database whose measurements need no prefix. With `read_only=true`
+//! a statement that changes something is refused.
 //!
 //! A body of Arrow IPC or CSV is rows for the COPY that is `q` of the URL ([`copy`]).
 
@@ -65,6 +66,10 @@ pub(super) async fn handle(
         true => Document { query: of_url.get("q").to_owned(), ..Document::default() }.of_url(&of_url),
         false => document_of(head, &body.bytes, &of_url)?,
     };
+    let mut settings = document.settings;
+    if of_url.is_true("read_only") {
+        settings.insert("default_transaction_read_only".to_owned(), "on".to_owned());
+    }
     let sent = has_rows.then_some(body);
     let database = document.database.unwrap_or_default();
     let mut session = Session::open(context.sql()?, principal, &database).from_client(client);
@@ -74,7 +79,7 @@ pub(super) async fn handle(
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let work = async move {
         let set = |(name, value): (&String, &String)| session.set(name, value);
-        let started = match document.settings.iter().try_for_each(set) {
+        let started = match settings.iter().try_for_each(set) {
             Ok(()) => start(&mut session, &document.query, document.params, format, sent).await,
             Err(error) => Err(error),
         };

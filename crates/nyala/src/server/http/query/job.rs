@@ -27,6 +27,8 @@ pub(super) struct Job {
     pub(super) entered: nyala_core::Result<QueryGuard>,
     pub(super) context: QueryContext,
     pub(super) by_get: bool,
+    /// Whether statements that change something are refused.
+    pub(super) reads_only: bool,
     /// Logs what an operator wants to know, with the client's address.
     pub(super) audit: Arc<Audit>,
     pub(super) client: Option<IpAddr>,
@@ -78,6 +80,10 @@ impl Job {
             self.output.answer.begin_statement(number, zone);
             // A statement that changes something is logged after it was executed.
             let changes = (!statement::only_reads(&statement)).then(|| statement.clone());
+            if self.reads_only && changes.is_some() {
+                self.fail(number, count, &format!("read_only: '{statement}' changes something"));
+                break;
+            }
             let executed = self.execute(statement, query).await;
             // Only the answer of such a statement can stop early, not the statement.
             let is_done = matches!(&executed, Ok(()) | Err(End::Stopped(Stop::ClientGone | Stop::Enough)));
