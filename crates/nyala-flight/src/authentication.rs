@@ -43,7 +43,12 @@ impl Server {
     fn refuse(&self, refused: &Refused, client: Option<IpAddr>) -> Status {
         match refused.why {
             Why::Unknown => {}
-            Why::TooOften => return Status::resource_exhausted(refused.words.as_str()),
+            Why::TooOften => {
+                if let Ok(Ready { sql, .. }) = self.opened() {
+                    (sql.denied)(Some(&refused.user), client, "log-in", &refused.words);
+                }
+                return Status::resource_exhausted(refused.words.as_str());
+            }
             Why::NotNow => return Status::unavailable(refused.words.as_str()),
         }
         self.counts.failed_log_ins.fetch_add(1, Ordering::Relaxed);

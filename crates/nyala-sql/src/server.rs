@@ -69,7 +69,7 @@ pub struct SqlServer {
     pub changed: ChangeHook,
     /// Logs what is too frequent for `changed`: changes of rows, and new tables and views. Nobody may want to know.
     pub audited: Option<AuditHook>,
-    /// Logs statements that somebody may not execute.
+    /// Logs statements that somebody may not execute, or not so often.
     pub denied: DenialHook,
 }
 

@@ -57,6 +57,9 @@ impl From<Unread> for Ended {
     }
 }
 
+/// What the audit log calls it.
+const LOG_IN: &str = "log-in";
+
 /// Logs a client in and opens its session; `None` if it was refused.
 pub(crate) async fn log_in(
     server: Arc<Server>,
@@ -97,6 +100,8 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
             if failure.code.starts_with("28") {
                 server.counts.failed_log_ins.fetch_add(1, Ordering::Relaxed);
                 (server.surroundings.log_in_failed)(user, asked.client);
+            } else {
+                (sql.denied)(Some(user), asked.client, LOG_IN, &failure.message);
             }
             return Err(failure.into());
         }
@@ -115,7 +120,9 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
     }
     let may = |privilege| principal.may(privilege, database);
     if exists && !may(Privilege::Read) && !may(Privilege::Write) {
-        return Err(Failure::new("42501", format!("permission denied for database \"{database}\"")).into());
+        let words = format!("permission denied for database \"{database}\"");
+        (sql.denied)(principal.user_name(), asked.client, LOG_IN, &words);
+        return Err(Failure::new("42501", words).into());
     }
     let mut session = Session::open(sql, principal, database).from_client(asked.client);
     apply_settings(&mut session, asked, &mut wire.output)?;

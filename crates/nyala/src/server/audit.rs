@@ -69,7 +69,7 @@ impl Audit {
 
     /// A client has logged in.
     pub(super) fn logged_in(&self, user: &str, client: Option<IpAddr>, protocol: &str) {
-        if let Some(file) = self.file.as_ref().filter(|file| file.is_new_log_in(user, client)) {
+        if let Some(file) = self.file.as_ref().filter(|file| file.is_new_log_in(user, client, protocol)) {
             let (user, protocol) = (Some(user), Some(protocol));
             file.write(Event { event: "log-in", result: "done", user, client, protocol, ..Event::default() });
         }

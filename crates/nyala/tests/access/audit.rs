@@ -40,6 +40,11 @@ fn what_is_done_and_refused_is_written() {
     server.query("u=bob&p=wrong", &[], "SELECT v FROM m");
     assert_eq!(server.query(&bob, &[], "DROP DATABASE home").status, 403);
     server.query("u=ann&p=pencil", &[], "CREATE RETENTION POLICY p ON nowhere DURATION 1d REPLICATION 1");
+    let of_token = format!("Token {token}");
+    assert_eq!(server.query("", &[("Authorization", &of_token)], "DROP MEASUREMENT m").status, 403);
+    drop(Session::open(server.postgres, "ann", "pencil").map_err(drop).expect("it logs in"));
+    let deleted = r#"{"start": "1970-01-01T00:00:00Z", "stop": "1970-01-01T00:00:01Z", "predicate": "_measurement=\"elsewhere\""}"#;
+    assert_eq!(server.send("POST", "/api/v2/delete?bucket=home&u=ann&p=pencil", &[], deleted).status, 204);
     let mut session = Session::open(server.postgres, "bob", &token).map_err(drop).expect("it logs in");
     assert!(session.run("CREATE TABLE t (a int)").is_err());
     for statement in [
@@ -60,6 +65,9 @@ fn what_is_done_and_refused_is_written() {
         serde_json::json!({"event": "log-in", "result": "done", "user": "ann", "client": "127.0.0.1", "protocol": "http"}),
         serde_json::json!({"event": "log-in", "result": "failed", "user": "bob", "client": "127.0.0.1", "protocol": "http"}),
         serde_json::json!({"event": "log-in", "result": "done", "user": "bob by token ci", "protocol": "postgres"}),
+        serde_json::json!({"event": "log-in", "result": "done", "user": "ann", "client": "127.0.0.1", "protocol": "postgres"}),
+        serde_json::json!({"event": "statement", "user": "ann", "client": "127.0.0.1", "what": "elsewhere"}),
+        serde_json::json!({"event": "refused", "user": "bob", "what": "POST /query", "reason": "DROP MEASUREMENT m"}),
         serde_json::json!({"event": "statement", "result": "done", "user": "ann", "what": "CREATE USER bob WITH PASSWORD [REDACTED]"}),
         serde_json::json!({"event": "statement", "result": "done", "what": "GRANT READ ON home TO bob"}),
         serde_json::json!({"event": "statement", "result": "done", "what": "CREATE TOKEN ci FOR bob ON home READ"}),
@@ -98,6 +106,28 @@ fn what_is_done_and_refused_is_written() {
     server.ask("CREATE DATABASE later");
     assert!(has(&log, &serde_json::json!({"what": "CREATE DATABASE later"})));
     assert!(server.metric("nyala_audit_lines_total") > 10);
+}
+
+#[test]
+fn what_is_asked_for_too_often_is_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = directory.path().join("audit.log");
+    let server = Server::start(&["--audit-log", log.to_str().expect("a name")]);
+    server.ask(&format!("CREATE USER bob WITH PASSWORD '{CANARY}'"));
+    server.ask("GRANT ALL ON home TO bob");
+    server.ask("SET QUOTA FOR bob queries_per_minute = 1");
+    let mut session = Session::open(server.postgres, "bob", CANARY).map_err(drop).expect("it logs in");
+    let refused =
+        |session: &mut Session| session.run("SELECT 17").is_err_and(|error| error.starts_with("53400"));
+    assert!((0..5).any(|_| refused(&mut session)));
+    let guess = || Session::open(server.postgres, "ann", "guessed").map(drop).expect_err("it is refused");
+    assert!((0..20).any(|_| guess().starts_with("53400")));
+    for wanted in [
+        serde_json::json!({"event": "refused", "user": "bob", "client": "127.0.0.1", "what": "SELECT 17"}),
+        serde_json::json!({"event": "refused", "user": "ann", "client": "127.0.0.1", "what": "log-in"}),
+    ] {
+        assert!(has(&log, &wanted), "{wanted} in {:#?}", lines(&log));
+    }
 }
 
 #[test]

@@ -35,6 +35,29 @@ fn text(response: &Response) -> String {
     format!("{:?} {}", response.headers, String::from_utf8_lossy(&response.body))
 }
 
+#[test]
+fn answers_are_kept_by_nobody() {
+    let server = sender::Server::start(&[]);
+    let home = "db=home&u=ann&p=pencil";
+    let wrong = "db=home&u=ann&p=wrong";
+    for (target, status) in [
+        (format!("/query?{home}&q=SHOW%20USERS"), 200),
+        (format!("/query?{wrong}&q=SHOW%20USERS"), 401),
+        (format!("/api/sql?{home}&q="), 400),
+        (format!("/write?{home}"), 400),
+        ("/nowhere".to_owned(), 404),
+    ] {
+        let answer = server.send("POST", &target, &[], "SELECT");
+        let header = |name: &str| {
+            let found = answer.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        assert_eq!(answer.status, status, "{target}");
+        assert_eq!(header("cache-control"), "no-store", "{target}");
+        assert_eq!(header("x-content-type-options"), "nosniff", "{target}");
+    }
+}
+
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries =
         std::fs::read_dir(directory).expect("readable").map(|entry| entry.expect("readable").path());

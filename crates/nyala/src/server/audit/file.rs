@@ -78,8 +78,8 @@ struct Open {
     file: File,
     /// Why the last line was lost.
     failure: Option<String>,
-    /// Who has logged in, from where, and when that was written.
-    known: HashMap<(String, Option<IpAddr>), Instant>,
+    /// Who has logged in, from where, by which protocol, and when that was written.
+    known: HashMap<(String, Option<IpAddr>, String), Instant>,
 }
 
 impl AuditFile {
@@ -104,13 +104,13 @@ impl AuditFile {
         }
     }
 
-    /// Whether a successful log-in is to be written. It is then known, for a while.
-    pub(super) fn is_new_log_in(&self, user: &str, client: Option<IpAddr>) -> bool {
-        if !self.has_successes {
-            return false;
+    /// Whether a successful log-in is to be written. Where clients log in with each request it is then known, for a while.
+    pub(super) fn is_new_log_in(&self, user: &str, client: Option<IpAddr>, protocol: &str) -> bool {
+        if !self.has_successes || protocol == "postgres" {
+            return self.has_successes;
         }
         let known = &mut self.lock().known;
-        let key = (user.to_owned(), client);
+        let key = (user.to_owned(), client, protocol.to_owned());
         if known.get(&key).is_some_and(|since| since.elapsed() < LOG_IN_AGAIN) {
             return false;
         }

@@ -20,6 +20,7 @@ use hyper::{Request, StatusCode};
 use nyala_core::Error;
 use nyala_db::users::{Principal, Privilege, TOKEN_PREFIX, Users};
 use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 
 /// Whether clients must log in, and how.
 #[derive(Debug, Clone)]
@@ -40,14 +41,19 @@ enum Credentials {
     Token(String),
 }
 
-/// The address of a client, kept with its request; a client of the Unix socket has none.
-#[derive(Debug, Clone, Copy)]
-struct Client(Option<IpAddr>);
+/// What is known of a client that has to log in, kept with its request.
+#[derive(Debug, Clone)]
+struct Client {
+    /// A client of the Unix socket has none.
+    address: Option<IpAddr>,
+    /// Who it is, once that is known, for an audit log.
+    user: Arc<OnceLock<String>>,
+}
 
 /// Notes the address of a client with its request, if it has to log in.
-pub(super) fn mark<B>(access: &Access, request: &mut Request<B>, client: Option<IpAddr>) {
+pub(super) fn mark<B>(access: &Access, request: &mut Request<B>, address: Option<IpAddr>) {
     if matches!(access, Access::Users { .. }) {
-        request.extensions_mut().insert(Client(client));
+        request.extensions_mut().insert(Client { address, user: Arc::default() });
     }
 }
 
@@ -66,8 +72,12 @@ pub(super) async fn authenticate(
 ) -> Result<Principal, Failure> {
     let Access::Users { .. } = &context.access else { return Ok(Principal::Open) };
     let users = context.databases()?.catalog.users();
-    let client = head.extensions.get().and_then(|Client(client)| *client);
-    let found = principal(context, users, credentials(of_url, &head.headers), client, "http").await;
+    let client = head.extensions.get::<Client>();
+    let address = client.and_then(|client| client.address);
+    let found = principal(context, users, credentials(of_url, &head.headers), address, "http").await;
+    if let (Ok(Principal::User(user)), Some(client), true) = (&found, client, context.audit.has_file()) {
+        client.user.get_or_init(|| user.name().to_owned());
+    }
     found.map_err(|Refusal { status, words, retry_after_seconds }| {
         retried_after(failure(status, words), retry_after_seconds)
     })
@@ -170,6 +180,12 @@ fn check(principal: &Principal, privilege: Privilege, verb: &str, database: &str
         _ => format!("user is required to {verb} database {database}"),
     };
     Err(failure(StatusCode::FORBIDDEN, words))
+}
+
+/// Who has sent a request, for the log: the user who has logged in, or the one that its credentials name.
+pub(super) fn sender(head: &Parts) -> Option<String> {
+    let known = head.extensions.get::<Client>().and_then(|client| client.user.get().cloned());
+    known.or_else(|| claimed(head))
 }
 
 /// The user that a request names in its credentials, for the log.

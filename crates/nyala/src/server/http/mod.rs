@@ -38,7 +38,7 @@ use access::Access;
 use body::RequestBody;
 use buffer_pool::BufferPool;
 use host_origin::{AllowedSites, Rejection};
-use hyper::header::{ACCEPT, ALLOW, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use nyala_core::env::ClockRef;
@@ -227,7 +227,7 @@ pub async fn answer(
         && let Some(reason) = response::message_of(&response)
     {
         let what = format!("{} {}", head.method, head.uri.path());
-        context.audit.denied(access::claimed(&head).as_deref(), client, &what, reason);
+        context.audit.denied(access::sender(&head).as_deref(), client, &what, reason);
     }
     span.record("http.response.status_code", response.status().as_u16());
     if response.status().is_server_error() {
@@ -237,6 +237,11 @@ pub async fn answer(
     context.metrics.requests.answered(head.uri.path(), response.status(), begun.elapsed());
     let number = context.requests.fetch_add(1, Ordering::Relaxed);
     let headers = response.headers_mut();
+    if matches!(context.access, Access::Users { .. }) {
+        // What is shown after a log-in is for nobody else: no cache keeps it, and no browser guesses what it is.
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
     headers.insert(HeaderName::from_static("x-influxdb-version"), HeaderValue::from_static(INFLUXDB_VERSION));
     headers.insert(HeaderName::from_static("x-influxdb-build"), HeaderValue::from_static("OSS"));
     let id = requested_id.unwrap_or_else(|| request_id(number));
@@ -358,9 +363,9 @@ async fn route(
         "/api/v1/prom/write" => write::handle(context, head, incoming, Protocol::Prometheus).await,
         "/v1/metrics" => otlp::handle(context, head, incoming).await,
         "/api/v1/prom/read" => prometheus::read::handle(context, head, incoming, freshness).await,
-        "/api/v2/delete" => v2::delete::handle(context, head, incoming).await,
-        "/api/v2/buckets" => v2::buckets::handle(context, head, incoming).await,
-        path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, head).await,
+        "/api/v2/delete" => v2::delete::handle(context, head, incoming, client).await,
+        "/api/v2/buckets" => v2::buckets::handle(context, head, incoming, client).await,
+        path if path.starts_with(v2::buckets::BUCKET) => v2::buckets::drop(context, head, client).await,
         "/" => Ok(console::root(head)),
         path if console::has(path) => Ok(console::file(head)),
         "/ping" => Ok(ping(head)),

@@ -17,6 +17,7 @@ use nyala_exec::QueryMemory;
 use nyala_query::influxql::Statement;
 use nyala_query::statement::{self, authorize, execute};
 use serde::de::DeserializeOwned;
+use std::net::IpAddr;
 
 /// The longest document that is read. A predicate names at most one series, whose key has up to 64 KiB, so a longer
 /// document cannot match anything. Shorter ones are parsed by the thread that received them.
@@ -36,7 +37,7 @@ async fn document<T: DeserializeOwned>(
 /// Executes a statement that has no rows as its result.
 async fn perform(
     context: &Context,
-    principal: &Principal,
+    (principal, client): (&Principal, Option<IpAddr>),
     database: &str,
     statement: Statement,
 ) -> Result<(), Failure> {
@@ -59,7 +60,7 @@ async fn perform(
                 statement::Answer::Changed(_, change) => change,
                 _ => None,
             };
-            context.audit.executed(&statement, database, principal.user_name(), None, change);
+            context.audit.executed(&statement, database, principal.user_name(), client, change);
             Ok(())
         }
     }

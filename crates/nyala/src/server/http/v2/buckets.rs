@@ -14,6 +14,7 @@ use nyala_db::quoted;
 use nyala_db::users::{Principal, Privilege};
 use nyala_query::influxql::{CreateDatabase, PolicyClauses, RetentionPolicy, Statement};
 use serde::Deserialize;
+use std::net::IpAddr;
 
 /// The path of a bucket begins with this.
 pub(in super::super) const BUCKET: &str = "/api/v2/buckets/";
@@ -41,6 +42,7 @@ pub(in super::super) async fn handle(
     context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
+    client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let principal = access::authenticate(context, &params, head).await?;
@@ -58,7 +60,7 @@ pub(in super::super) async fn handle(
         return Err(failure(StatusCode::UNPROCESSABLE_ENTITY, words));
     }
     let create = creation(&requested, database, policy, known.is_some())?;
-    perform(context, &principal, database, create).await?;
+    perform(context, (&principal, client), database, create).await?;
     let body = list(context, &principal, &format!("{database}/{policy}"))?;
     Ok(with_body(StatusCode::CREATED, "application/json", body))
 }
@@ -96,7 +98,11 @@ fn creation(
 }
 
 /// `DELETE /api/v2/buckets/{database}/{policy}`: both must be named, because all points of the bucket are dropped.
-pub(in super::super) async fn drop(context: &Context, head: &Parts) -> Result<Response<Answer>, Failure> {
+pub(in super::super) async fn drop(
+    context: &Context,
+    head: &Parts,
+    client: Option<IpAddr>,
+) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let principal = access::authenticate(context, &params, head).await?;
     let escaped = &head.uri.path()[BUCKET.len()..];
@@ -111,7 +117,7 @@ pub(in super::super) async fn drop(context: &Context, head: &Parts) -> Result<Re
     let known = context.databases()?.catalog.existing_database(database).map_err(|error| failed(&error))?;
     known.existing_policy(policy).map_err(|error| failed(&error))?;
     let drop = Statement::DropRetentionPolicy { name: policy.into(), database: database.into() };
-    perform(context, &principal, database, drop).await?;
+    perform(context, (&principal, client), database, drop).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 

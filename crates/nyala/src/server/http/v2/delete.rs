@@ -13,6 +13,7 @@ use nyala_query::influxql::{
     parse_expr, parse_time,
 };
 use serde::Deserialize;
+use std::net::IpAddr;
 
 /// Which points are deleted.
 #[derive(Deserialize)]
@@ -27,6 +28,7 @@ pub(in super::super) async fn handle(
     context: &Context,
     head: &Parts,
     incoming: &mut RequestBody,
+    client: Option<IpAddr>,
 ) -> Result<Response<Answer>, Failure> {
     let params = Params::parse(head.uri.query().unwrap_or(""));
     let principal = access::authenticate(context, &params, head).await?;
@@ -37,7 +39,7 @@ pub(in super::super) async fn handle(
         context.databases()?.catalog.existing_database(database).map_err(|error| failed(&error))?;
     let policy = database_entry.existing_policy(policy).map_err(|error| failed(&error))?.name.clone();
     let deletion = deletion(&request, policy).map_err(|error| failed(&error))?;
-    perform(context, &principal, database, Statement::Delete(deletion)).await?;
+    perform(context, (&principal, client), database, Statement::Delete(deletion)).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
