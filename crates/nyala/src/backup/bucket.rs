@@ -5,7 +5,7 @@
 
 use super::bucket_lock::{BucketLock, Purpose};
 use super::copies::is_name;
-use super::files::{self, Checksum};
+use super::files::{self, Checksum, Durability};
 use super::layout::{FILES, MARKER, MARKER_TEXT, SharedFile, place_of};
 use super::manifest::{self, FileEntry, Manifest};
 use nyala_files::{Bucket, FileErrorKind, Folder, WholeFile};
@@ -222,11 +222,12 @@ impl BackupBucket {
         backup: &str,
         entry: &FileEntry,
         to: &Path,
+        durability: Durability,
         watch: &mut dyn FnMut(u64),
     ) -> Result<(u64, Checksum), String> {
         let path = place_of(backup, entry);
         let mut object = self.bucket.reader(&path).map_err(words)?;
-        files::store(&mut object, &format_args!("{}/{path}", self.url()), to, watch)
+        files::store(&mut object, &format_args!("{}/{path}", self.url()), to, durability, watch)
     }
 }
 

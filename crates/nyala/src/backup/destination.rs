@@ -5,7 +5,7 @@
 
 use super::bucket::BackupBucket;
 use super::directory::BackupDirectory;
-use super::files::{self, Checksum};
+use super::files::{self, Checksum, Durability};
 use super::layout::{SharedFile, file_name, place_of};
 use super::manifest::{FileEntry, Manifest};
 use super::rate_limit::RateLimit;
@@ -226,11 +226,12 @@ impl Destination {
         backup: &str,
         entry: &FileEntry,
         to: &Path,
+        durability: Durability,
         watch: &mut dyn FnMut(u64),
     ) -> Result<(), String> {
         let fetched = match self {
-            Self::Directory(directory) => files::copy(&directory.path(backup, entry), to, watch)?,
-            Self::Bucket(bucket) => bucket.fetch(backup, entry, to, watch)?,
+            Self::Directory(own) => files::copy(&own.path(backup, entry), to, durability, watch)?,
+            Self::Bucket(bucket) => bucket.fetch(backup, entry, to, durability, watch)?,
         };
         if fetched == (entry.bytes, entry.sha256) {
             return Ok(());

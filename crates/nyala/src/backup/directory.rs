@@ -7,7 +7,7 @@
 //!
 //! A backup gets its name last, when all its files are on disk.
 
-use super::files::{self, Checksum};
+use super::files::{self, Checksum, Durability};
 use super::layout::{FILES, MARKER, MARKER_TEXT, SharedFile, place_of};
 use super::manifest::{self, FileEntry, Manifest};
 use super::{copies, failed, make_dir, names_in, remove_dir, sync_dir};
@@ -155,14 +155,11 @@ impl BackupDirectory {
         let name = from.file_name().unwrap_or_default().to_string_lossy();
         let part = self.shared_path(&format!("{name}{PART}"));
         files::remove(&part)?;
-        let (read, is_linked) = match may_link && fs::hard_link(from, &part).is_ok() {
-            true => (files::read(&part, watch)?, true),
-            false => (files::copy(from, &part, watch)?, false),
-        };
-        if is_linked {
-            files::open(&part)?.sync_all().map_err(|error| failed("sync", &part, error))?;
-        }
-        let entry = entry(read);
+        let entry = entry(match may_link && fs::hard_link(from, &part).is_ok() {
+            // The engine had it on disk before anybody could read it, and to sync each link again takes ten times as long.
+            true => files::read(&part, watch)?,
+            false => files::copy(from, &part, Durability::OnReturn, watch)?,
+        });
         fs::rename(&part, self.path("", &entry)).map_err(|error| failed("rename", &part, error))?;
         Ok(entry)
     }
@@ -182,7 +179,7 @@ impl BackupDirectory {
     ) -> Result<(u64, Checksum), String> {
         let to = self.unfinished(backup).join(path);
         to.parent().map_or(Ok(()), make_dir)?;
-        files::copy(from, &to, watch)
+        files::copy(from, &to, Durability::OnReturn, watch)
     }
 
     /// Makes what was begun a backup: all its files are on disk, and their names will be.

@@ -236,7 +236,7 @@ fn a_measurement_and_a_range_of_times_are_restored() {
         (&["--database", "d", "--as-measurement", "x"], "--as-measurement needs"),
         (&["--from", "2026-01-02", "--to", "2026-01-01"], "--from is not before --to"),
         (&["--at", "2099-01-01"], "was made before that moment"),
-        (&["--at", "2001-01-01"], "not known any more"),
+        (&["--at", "2001-01-01"], "what was at 2001-01-01T00:00:00Z is not known any more"),
     ] {
         let output = run(&[&["restore", at(backups), "--url", &url], wrong].concat());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -260,7 +260,7 @@ fn a_moment_before_the_backup_is_restored() {
     sql(server, "INSERT INTO t VALUES (2, 'after')");
     backup(server, backups, &[]);
     let (url, moment) = (url(server), now.to_string());
-    nyala(&[
+    let report = nyala(&[
         "restore",
         at(backups),
         "--url",
@@ -275,6 +275,7 @@ fn a_moment_before_the_backup_is_restored() {
         "then",
     ]);
     assert_eq!(ask(server, "then", "SELECT * FROM times"), expected[2]);
+    assert!(report.contains("dropped as a whole after that moment"), "{report}");
     let new = backups.with_extension("new");
     nyala(&["restore", at(backups), "--data-dir", at(&new), "--at", &moment]);
     let restored = Process::start(&new, &[]);

@@ -65,6 +65,12 @@ pub(super) fn restore(
         manifest.name,
         begun.elapsed().as_secs_f64()
     ));
+    if selection.at.is_some() {
+        outcome.line(format_args!(
+            "what was dropped as a whole after that moment (DROP MEASUREMENT, DROP DATABASE, DROP TABLE …) is not in it: \
+             an earlier backup has it"
+        ));
+    }
     if selection.has_whole_databases() {
         let grants = if selection.grants { "" } else { ", and grants with --grants" };
         outcome.line(format_args!(

@@ -5,12 +5,15 @@
 //! asked for. What is read of rowsets is compared with the checksums that they have themselves.
 
 use crate::backup::destination::Destination;
+use crate::backup::files::{self, Durability};
 use crate::backup::manifest::Manifest;
-use crate::backup::{failed, files, make_dir};
+use crate::backup::{failed, make_dir};
 use crate::cli::backup::shown;
 use crate::storage::{self, Storage};
+use nyala_bench::time::rfc3339;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{Freshness, SnapshotRef, emulate};
+use nyala_core::{Error, ErrorKind};
 use nyala_db::catalog::Catalog;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +64,7 @@ impl Source {
             let catalog = Catalog::open(emulate::complete(storage.store())).await?;
             let catalog = match at {
                 None => catalog,
-                Some(at) => catalog.at(at).await?,
+                Some(at) => catalog.at(at).await.map_err(|error| forgotten(error, at))?,
             };
             let snapshot = catalog.store().snapshot(Freshness::Latest).await?;
             Ok::<_, nyala_core::Error>((Arc::new(catalog), snapshot))
@@ -73,6 +76,17 @@ impl Source {
     /// Waits for work with it.
     pub(super) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.work.block_on(work)
+    }
+}
+
+/// The error that a moment is older than the history in a backup.
+fn forgotten(error: Error, at_ns: i64) -> Error {
+    match error.kind() {
+        ErrorKind::Missing => Error::missing(format!(
+            "what was at {} is not known any more: the server has kept a shorter history, or none (--history)",
+            rfc3339(at_ns.div_euclid(1_000_000_000))
+        )),
+        _ => error,
     }
 }
 
@@ -100,7 +114,7 @@ fn lay_out(destination: &Destination, manifest: &Manifest, dir: &Path) -> Result
                 let from = from.canonicalize().map_err(|error| failed("find", &from, error))?;
                 std::os::unix::fs::symlink(&from, &to).map_err(|error| failed("link", &to, error))?;
             }
-            None => destination.fetch(&manifest.name, entry, &to, &mut |_| {})?,
+            None => destination.fetch(&manifest.name, entry, &to, Durability::OnSync, &mut |_| {})?,
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! never taken for a store.
 
 use crate::backup::destination::Destination;
-use crate::backup::files;
+use crate::backup::files::{self, Durability, FileSystem};
 use crate::backup::manifest::{FileEntry, Manifest};
 use crate::backup::{failed, make_dir, names_in, sync_dir};
 use crate::cli::backup::shown;
@@ -63,16 +63,19 @@ pub(super) fn put(
 ) -> Result<(), String> {
     let folders = ["rowsets", "wal"].map(|folder| data_dir.join(folder));
     folders.iter().try_for_each(|folder| make_dir(folder))?;
+    let file_system = FileSystem::of(data_dir)?;
     let is_last = |entry: &&FileEntry| !entry.path.contains('/');
     let (last, first): (Vec<_>, Vec<_>) = manifest.files.iter().partition(is_last);
     for entry in first.into_iter().chain(last) {
         if is_last(&entry) {
+            file_system.sync()?;
             folders.iter().try_for_each(|folder| sync_dir(folder))?;
         }
         let to = data_dir.join(&entry.path);
         // The name of a manifest is given to what was compared.
         let part = to.with_extension("part");
-        destination.fetch(&manifest.name, entry, &part, watch)?;
+        let durability = if is_last(&entry) { Durability::OnReturn } else { Durability::OnSync };
+        destination.fetch(&manifest.name, entry, &part, durability, watch)?;
         fs::rename(&part, &to).map_err(|error| failed("rename", &part, error))?;
     }
     sync_dir(data_dir)
