@@ -1,5 +1,8 @@
 //! `nyala demo`.
 
+#[cfg(feature = "sql")]
+mod dashboard;
+
 use super::log;
 use super::signals::Signals;
 use crate::assemble::Running;
@@ -55,9 +58,13 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
     let settings = DemoSettings { hosts: args.hosts, hours: args.hours, ..DemoSettings::default() };
     let mut out = std::io::stdout();
     nyala_bench::demo::run(&url, &settings, &mut out).map_err(|error| error.to_string())?;
+    #[cfg(feature = "sql")]
+    let page = dashboard::save(&url, &settings).map_err(|error| error.to_string())?;
+    #[cfg(not(feature = "sql"))]
+    let page = format!("{url}/");
     if !args.exit {
         let invitation = format!(
-            "\nServing on {url} until you press Ctrl-C. Try:\n  curl -G '{url}/query' --data-urlencode 'db={}' --data-urlencode 'q=SHOW MEASUREMENTS'\n\nOr open the console in a browser:\n  {url}/\n",
+            "\nServing on {url} until you press Ctrl-C. Try:\n  curl -G '{url}/query' --data-urlencode 'db={}' --data-urlencode 'q=SHOW MEASUREMENTS'\n\nOr look at it in a browser:\n  {page}\n",
             settings.database
         );
         out.write_all(invitation.as_bytes()).map_err(|error| error.to_string())?;
