@@ -22,6 +22,7 @@ pub mod group_tags;
 pub mod memory;
 pub mod running;
 pub mod series_numbers;
+pub mod slowest;
 pub mod tag;
 pub mod time_bounds;
 pub mod value_type;

@@ -3,6 +3,7 @@
 //! A request's statements enter the list together, under one number, and leave it when they are dropped. Their text is
 //! written only when somebody lists queries, by the language they are in.
 
+use crate::slowest::{SlowQuery, SlowestQueries};
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::users::{Principal, QuerySlot};
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub struct RunningQueries {
     pub limits: QueryLimits,
     queries: Mutex<BTreeMap<u64, Arc<Query>>>,
     last: AtomicU64,
+    slowest: SlowestQueries,
     ended: Option<Ended>,
 }
 
@@ -153,6 +155,11 @@ impl RunningQueries {
         self.lock().values().cloned().collect()
     }
 
+    /// The slowest queries of the last hour that have ended, the slowest first.
+    pub fn slowest(&self) -> Vec<SlowQuery> {
+        self.slowest.all(Instant::now())
+    }
+
     /// How many queries were started.
     pub fn count(&self) -> u64 {
         self.last.load(Ordering::Relaxed)
@@ -194,6 +201,11 @@ impl Query {
     /// The user, if that is known.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
+    }
+
+    /// How long it had been running at a moment.
+    pub(crate) fn elapsed_at(&self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.begun)
     }
 
     /// How long it has been running.
@@ -255,6 +267,7 @@ impl QueryGuard {
 impl Drop for QueryGuard {
     fn drop(&mut self) {
         self.list.lock().remove(&self.query.number);
+        self.list.slowest.ended(&self.query, Instant::now());
         if let Some(Ended(ended)) = &self.list.ended {
             ended(&self.query);
         }

@@ -107,6 +107,27 @@ fn a_query_is_shown_to_its_owner_and_killed_by_an_administrator() {
     wait_for("the query is gone", || shown(&server, ann).is_empty());
     let answer = rest(client);
     assert!(answer.contains("query interrupted"), "{}", &answer[answer.len().saturating_sub(500)..]);
+    // Afterwards it is one of the slowest, for those who could see it.
+    let slowest = |login: &str| {
+        let answer = ask(&server, login, "SHOW SLOWEST QUERIES");
+        let rows = answer["results"][0]["series"][0]["values"].as_array().cloned().unwrap_or_default();
+        rows.into_iter().filter(|row| row[1] == LONG).collect::<Vec<Value>>()
+    };
+    for login in [ann, "u=bob&p=b"] {
+        let found = slowest(login);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let [id, _, database, user, duration, ended, status] = &found[0].as_array().expect("a row")[..]
+        else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (id.as_u64(), database, user, status),
+            (Some(number), &"d".into(), &"bob".into(), &"killed".into())
+        );
+        assert!(duration.as_str().is_some_and(|text| text.contains('s')), "{duration}");
+        assert!(ended.as_str().is_some_and(|text| text.starts_with("20") && text.ends_with('Z')), "{ended}");
+    }
+    assert_eq!(slowest("u=cid&p=b"), [] as [Value; 0]);
 }
 
 #[test]

@@ -97,6 +97,7 @@ impl Display for Statement {
                 write_conditions(f, show)
             }
             Statement::ShowQueries => f.write_str("SHOW QUERIES"),
+            Statement::ShowSlowestQueries => f.write_str("SHOW SLOWEST QUERIES"),
             Statement::ShowQuotas => f.write_str("SHOW QUOTAS"),
             Statement::ShowRetentionPolicies { database } => {
                 f.write_str("SHOW RETENTION POLICIES")?;

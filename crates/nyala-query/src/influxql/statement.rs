@@ -170,6 +170,8 @@ pub enum Statement {
     ShowQuotas,
     /// `SHOW QUERIES`
     ShowQueries,
+    /// `SHOW SLOWEST QUERIES`: those of the last hour that have ended; an extension.
+    ShowSlowestQueries,
     /// `SHOW RETENTION POLICIES [ON database]`
     ShowRetentionPolicies {
         /// The database.

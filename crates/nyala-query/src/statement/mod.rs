@@ -77,6 +77,7 @@ pub fn only_reads(statement: &Statement) -> bool {
         | Statement::ShowMaintenance
         | Statement::ShowMeasurements(_)
         | Statement::ShowQueries
+        | Statement::ShowSlowestQueries
         | Statement::ShowQuotas
         | Statement::ShowRetentionPolicies { .. }
         | Statement::ShowSeries(_)
@@ -178,6 +179,7 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
         Statement::ShowMaintenance => return storage::show_maintenance(context),
         Statement::ShowMeasurements(show) => return show::measurements(show, context).await,
         Statement::ShowQueries => return Ok(queries::show(context)),
+        Statement::ShowSlowestQueries => return Ok(queries::show_slowest(context)),
         Statement::ShowRetentionPolicies { database } => {
             return show::retention_policies(database.as_deref(), context);
         }

@@ -40,7 +40,7 @@ pub fn needs(statement: &Statement) -> Vec<Need<'_>> {
         Statement::DropContinuousQuery { database, .. } | Statement::DropRetentionPolicy { database, .. } => {
             needs.push(Need::On(Privilege::Write, database));
         }
-        Statement::ShowContinuousQueries | Statement::ShowQueries => {
+        Statement::ShowContinuousQueries | Statement::ShowQueries | Statement::ShowSlowestQueries => {
             needs.push(Need::On(Privilege::Read, ""));
         }
         Statement::ShowAliases { database } | Statement::ShowRetentionPolicies { database } => {

@@ -2,14 +2,15 @@
 
 use super::show::{table, text_column};
 use super::{Answer, Chunks};
-use crate::influxql::{Params, Statement, go_duration, parse_query};
+use crate::influxql::{Params, Statement, TimeLiteral, go_duration, parse_query};
 use crate::plan::{MINIMUM_TIME_NS, Plan, PlanSource, PointLimit, QueryContext};
 use arrow_array::Int64Array;
 use nyala_core::{Error, Result};
 use nyala_exec::Column;
 use nyala_exec::running::QueryLimits;
+use nyala_exec::slowest::SlowQuery;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The running queries; only administrators see those of other users.
 pub(super) fn show(context: &QueryContext) -> Answer {
@@ -27,6 +28,33 @@ pub(super) fn show(context: &QueryContext) -> Answer {
         ("database", text_column(all.iter().map(|query| query.database()))),
         ("duration", text_column(all.iter().map(|query| shown_duration(query.elapsed())))),
         ("status", text_column(all.iter().map(|query| status(query.is_killed())))),
+    ];
+    Answer::Rows(vec![table("", columns)], Chunks::Whole)
+}
+
+/// The slowest queries of the last hour that have ended; only administrators see those of other users.
+pub(super) fn show_slowest(context: &QueryContext) -> Answer {
+    let mut all = context.running.slowest();
+    if let nyala_db::users::Principal::User(user) = &context.principal
+        && !user.is_admin()
+    {
+        all.retain(|query| query.user.as_deref() == Some(user.name()));
+    }
+    let now = Instant::now();
+    let ended = |query: &SlowQuery| {
+        let ago = i64::try_from(now.saturating_duration_since(query.ended).as_nanos()).unwrap_or(i64::MAX);
+        TimeLiteral::utc(context.around.now_ns.saturating_sub(ago).into()).to_string()
+    };
+    let status = |query: &SlowQuery| if query.is_killed { "killed" } else { "ended" };
+    let numbers = all.iter().map(|query| query.number as i64);
+    let columns = vec![
+        ("qid", Column::Integer(Int64Array::from_iter_values(numbers))),
+        ("query", text_column(all.iter().map(|query| &query.text))),
+        ("database", text_column(all.iter().map(|query| &query.database))),
+        ("user", text_column(all.iter().map(|query| query.user.as_deref().unwrap_or_default()))),
+        ("duration", text_column(all.iter().map(|query| shown_duration(query.duration)))),
+        ("ended", text_column(all.iter().map(ended))),
+        ("status", text_column(all.iter().map(status))),
     ];
     Answer::Rows(vec![table("", columns)], Chunks::Whole)
 }

@@ -45,6 +45,10 @@ impl<'a> Parser<'a> {
                 let show = self.from()?;
                 Ok(Statement::ShowStorage(Show { limit: self.optional_count(Kind::Limit)?, ..show }))
             }
+            _ if token.is_word("SLOWEST") => {
+                self.expect(Kind::Queries)?;
+                Ok(Statement::ShowSlowestQueries)
+            }
             _ if token.is_word("QUOTAS") => Ok(Statement::ShowQuotas),
             _ if token.is_word("TOKENS") => Ok(Statement::ShowTokens),
             _ => Err(self.unexpected(

@@ -90,6 +90,7 @@ fn check(statements: &[Statement]) -> Result<(), String> {
         | Statement::ShowGrants { .. }
         | Statement::ShowMeasurements(_)
         | Statement::ShowQueries
+        | Statement::ShowSlowestQueries
         | Statement::ShowRetentionPolicies { .. }
         | Statement::ShowSeries(_)
         | Statement::ShowShardGroups
