@@ -1,4 +1,4 @@
-//! Settings, metrics and statements that no page tells of.
+//! Settings, metrics and statements that no page tells of, and tests that a page names and that are not there.
 //!
 //! What there is follows from the code: members of `GivenConfig` or of the table `settings!`, names of metrics in text,
 //! variants of `Statement`.
@@ -16,6 +16,9 @@ const SETTINGS_PAGE: &str = "docs/operations/settings.md";
 const METRICS: &str = "crates/nyala/src";
 const METRICS_PAGE: &str = "docs/operations/monitoring.md";
 const STATEMENTS: &str = "crates/nyala-query/src";
+/// What of the security checklist is shown by which test.
+const CHECKLIST: &str = "docs/operations/security-checklist.md";
+const TESTS: &str = "crates/nyala/tests";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const STATEMENTS_PAGE: &str = "docs/compat/influxdb.md";
 
@@ -38,7 +41,37 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     judge(METRICS_PAGE, "metric", &|| metrics(&texts_below(root, METRICS)?, &packages));
     judge(STATEMENTS_PAGE, "statement", &|| statements(&texts_below(root, STATEMENTS)?));
     complaints.extend(check_paths(root));
+    complaints.extend(check_tests(root));
     complaints
+}
+
+/// Complaints about tests that the security checklist names and nobody has: `file: test` below the tests of the program, or
+/// with its path below `crates`.
+fn check_tests(root: &Path) -> Vec<String> {
+    let text = match std::fs::read_to_string(root.join(CHECKLIST)) {
+        Ok(text) => text,
+        Err(error) => return vec![format!("{CHECKLIST}: {error}")],
+    };
+    let is_name = |name: &str| {
+        name.chars().all(|letter| letter.is_ascii_lowercase() || matches!(letter, '_' | '0'..='9'))
+    };
+    let named = text.split('`').skip(1).step_by(2).filter_map(|code| code.split_once(": "));
+    let named: Vec<(&str, &str)> = named.filter(|(_, test)| is_name(test)).collect();
+    let has = |(file, test): &(&str, &str)| {
+        let below = root.join("crates").join(file);
+        let own = root.join(TESTS).join(file);
+        let places = [own.with_extension("rs"), own.join("main.rs"), below];
+        places.iter().any(|place| {
+            std::fs::read_to_string(place).is_ok_and(|text| text.contains(&format!("fn {test}(")))
+        })
+    };
+    match named.is_empty() {
+        true => vec![format!("{CHECKLIST} names no tests")],
+        false => {
+            let missing = named.iter().filter(|named| !has(named));
+            missing.map(|(file, test)| format!("{CHECKLIST}: {file} has no test {test}")).collect()
+        }
+    }
 }
 
 /// Complaints about paths of the page on architecture that do not exist.

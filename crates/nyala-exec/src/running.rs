@@ -203,11 +203,6 @@ impl Query {
         self.user.as_deref()
     }
 
-    /// How long it had been running at a moment.
-    pub(crate) fn elapsed_at(&self, moment: Instant) -> Duration {
-        moment.saturating_duration_since(self.begun)
-    }
-
     /// How long it has been running.
     pub fn elapsed(&self) -> Duration {
         self.begun.elapsed()
@@ -267,7 +262,17 @@ impl QueryGuard {
 impl Drop for QueryGuard {
     fn drop(&mut self) {
         self.list.lock().remove(&self.query.number);
-        self.list.slowest.ended(&self.query, Instant::now());
+        let (query, ended) = (&self.query, Instant::now());
+        let duration = ended.saturating_duration_since(query.begun);
+        self.list.slowest.ended(duration, ended, || SlowQuery {
+            number: query.number,
+            text: query.text(),
+            database: query.database.clone(),
+            user: query.user.clone(),
+            duration,
+            ended,
+            is_killed: query.is_killed(),
+        });
         if let Some(Ended(ended)) = &self.list.ended {
             ended(&self.query);
         }

@@ -2,7 +2,6 @@
 //!
 //! A query that is fast costs two comparisons when it ends: its text is written only if it is one of the slowest.
 
-use crate::running::Query;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -56,23 +55,21 @@ impl Default for SlowestQueries {
 }
 
 impl SlowestQueries {
-    /// A query has ended.
-    pub(crate) fn ended(&self, query: &Query, ended: Instant) {
-        let duration = query.elapsed_at(ended);
+    /// A query has ended after this time. `describe` is called if it is one of the slowest.
+    pub(crate) fn ended(&self, duration: Duration, ended: Instant, describe: impl FnOnce() -> SlowQuery) {
         let is_faster = micros(duration) <= self.least_us.load(Ordering::Relaxed);
         if is_faster && self.millis(ended) < self.expires_ms.load(Ordering::Relaxed) {
             return;
         }
-        let mut text = query.text();
-        if text.len() > TEXT_MAX_BYTES {
-            let end = (0..=TEXT_MAX_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-            text.truncate(end);
-            text.push('…');
+        let mut query = describe();
+        if query.text.len() > TEXT_MAX_BYTES {
+            let is_end = |end: &usize| query.text.is_char_boundary(*end);
+            let end = (0..=TEXT_MAX_BYTES).rev().find(is_end).unwrap_or(0);
+            query.text.truncate(end);
+            query.text.push('…');
         }
-        let (database, user) = (query.database().to_owned(), query.user().map(str::to_owned));
-        let (number, is_killed) = (query.number(), query.is_killed());
         let mut kept = self.lock();
-        kept.push(SlowQuery { number, text, database, user, duration, ended, is_killed });
+        kept.push(query);
         self.forget(&mut kept, ended);
     }
 
@@ -112,23 +109,28 @@ fn micros(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::running::RunningQueries;
-    use nyala_db::users::Principal;
-    use std::sync::Arc;
 
     #[test]
     fn the_slowest_are_kept_for_an_hour() {
-        let running = Arc::new(RunningQueries::default());
         let slowest = SlowestQueries::default();
         let begun = Instant::now();
         let numbers = |slowest: &SlowestQueries, now| -> Vec<u64> {
             slowest.all(now).iter().map(|own| own.number).collect()
         };
+        // A query that began at the beginning; its number is how long it took.
         let end = |milliseconds: u64| {
-            let text = move || format!("query of {milliseconds} ms {}", "ä".repeat(TEXT_MAX_BYTES));
-            let query = running.enter(text, "d", &Principal::Open).expect("it may run");
-            slowest.ended(&query.query(), begun + Duration::from_millis(milliseconds));
-            query.query().number()
+            let duration = Duration::from_millis(milliseconds);
+            let describe = || SlowQuery {
+                number: milliseconds,
+                text: format!("query {}", "ä".repeat(TEXT_MAX_BYTES)),
+                database: "d".to_owned(),
+                user: None,
+                duration,
+                ended: begun + duration,
+                is_killed: false,
+            };
+            slowest.ended(duration, begun + duration, describe);
+            milliseconds
         };
         let all: Vec<u64> = (1..=KEPT_MAX as u64 + 5).map(|number| end(number * 1000)).collect();
         let expected: Vec<u64> = all.iter().rev().take(KEPT_MAX).copied().collect();

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 const TRIES_MAX: usize = 15;
 
 /// The first answer with 429, after five or more with 401.
-fn first_slowed_down(guess: impl Fn() -> Response) -> Response {
+pub(crate) fn first_slowed_down(guess: impl Fn() -> Response) -> Response {
     for number in 0..TRIES_MAX {
         let answer = guess();
         match answer.status {

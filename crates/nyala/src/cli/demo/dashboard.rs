@@ -9,8 +9,8 @@ use std::time::Duration;
 /// The name of the dashboard.
 const NAME: &str = "Fleet";
 const PANELS: &str = include_str!("dashboard.json");
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS nyala_dashboards \
-                     (name text PRIMARY KEY, version bigint NOT NULL, definition text NOT NULL)";
+/// Two statements, which a semicolon parts.
+const STATEMENTS: &str = include_str!("dashboard.sql");
 const TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER_MAX_BYTES: usize = 64 << 10;
 
@@ -20,12 +20,9 @@ pub(super) fn save(url: &str, settings: &DemoSettings) -> Result<String, ClientE
     let end = TSBS_START + hours * HOUR_SECONDS;
     let range = format!(r#"{{"from": "{TSBS_START}000", "to": "{end}000"}}"#);
     let definition = format!(r#"{{"panels": {PANELS}, "range": {range}}}"#).replace('\'', "''");
-    let insert = format!(
-        "INSERT INTO nyala_dashboards VALUES ('{NAME}', 1, '{definition}') \
-         ON CONFLICT (name) DO UPDATE SET definition = excluded.definition"
-    );
     let mut connection = Connection::new(&Target::parse(url)?, TIMEOUT);
-    for statement in [TABLE, &insert] {
+    for statement in STATEMENTS.split(';') {
+        let statement = statement.replace("NAME", NAME).replace("DEFINITION", &definition);
         let mut answer = Vec::new();
         let body = Body::Collect { into: &mut answer, limit_bytes: ANSWER_MAX_BYTES };
         connection.expect_success("POST", &format!("/api/sql?db={database}"), statement.as_bytes(), body)?;
