@@ -189,7 +189,8 @@ OVERVIEW = dashboard("nyala-overview", "nyala: overview", "nyala", [
                 for share, name in [(0.5, "50"), (0.99, "99")])),
         lines("Queries", "s",
               *((quantile(share, "nyala_http_request_duration_seconds", QUERIES), f"p{name} {{{{instance}}}}")
-                for share, name in [(0.5, "50"), (0.99, "99")])),
+                for share, name in [(0.5, "50"), (0.99, "99")]),
+              (quantile(0.99, "nyala_postgres_statement_duration_seconds"), "PostgreSQL p99 {{instance}}")),
         lines("Syncs of the log", "s",
               *((quantile(share, "nyala_log_sync_duration_seconds"), f"p{name} {{{{instance}}}}")
                 for share, name in [(0.5, "50"), (0.99, "99")]),

@@ -1,6 +1,7 @@
 //! What all connections share: settings, surroundings, counts.
 
 use crate::cancels::Cancels;
+use crate::durations::Durations;
 use crate::error::Failure;
 use nyala_core::memory::MemoryBudget;
 use nyala_sql::SqlServer;
@@ -67,6 +68,8 @@ pub struct Counts {
     pub statements: AtomicU64,
     /// Statements that failed.
     pub failed_statements: AtomicU64,
+    /// How long messages took that execute statements, until their answers were complete.
+    pub durations: Durations,
 }
 
 impl Server {

@@ -29,6 +29,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use stored::Stored;
 use tokio::task::JoinSet;
 use wire::{Message, Unread, Wire};
@@ -215,6 +216,8 @@ impl Connection {
         }
         let read = Frontend::read(letter, message.body.clone());
         let traced = |message: &'static str| span!("PostgreSQL statement", message);
+        let executes = matches!(read, Ok(Frontend::Query(_) | Frontend::Execute { .. }));
+        let begun = executes.then(Instant::now);
         let answered = match read {
             Ok(Frontend::Query(text)) => self.query(&text).instrument(traced("Query")).await,
             Ok(Frontend::Parse { name, text, types }) => {
@@ -244,6 +247,9 @@ impl Connection {
             }
             Err(failure) => Err(failure.into()),
         };
+        if let Some(begun) = begun {
+            self.server.counts.durations.observe(begun.elapsed());
+        }
         match answered {
             Ok(()) => {}
             Err(stop @ (Stop::Closed | Stop::Ended(_))) => return Err(stop),

@@ -123,6 +123,7 @@ impl Postgres {
 fn metrics(server: &Server) -> Vec<Metric> {
     let counts = &server.counts;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let (of_statements, seconds, up_to) = counts.durations.counts();
     let refused = "Connections of PostgreSQL's clients that were refused because there were too many.";
     let failed = "Statements of PostgreSQL's clients that failed.";
     vec![
@@ -148,6 +149,13 @@ fn metrics(server: &Server) -> Vec<Metric> {
             count(&counts.statements),
         ),
         Metric::counter("nyala_postgres_failed_statements_total", failed, count(&counts.failed_statements)),
+        Metric::histogram(
+            "nyala_postgres_statement_duration_seconds",
+            "Time from a message of PostgreSQL's clients that executes statements until its answer is complete.",
+            of_statements,
+            seconds,
+            up_to,
+        ),
     ]
 }
 
