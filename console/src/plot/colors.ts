@@ -8,6 +8,13 @@ const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 export const color = (i: number, dark: boolean) => (dark ? DARK : LIGHT)[i % DARK.length];
 export const dash = (i: number) => DASHES[Math.floor(i / DARK.length) % DASHES.length];
 
+/** How dense the fillings of the first, second, … round of colours are: of bars, which hide nothing, and of areas. */
+const DENSITIES = { bars: ["ff", "8c", "59", "c0"], areas: ["8c", "4d", "b8", "2e"] };
+export function fill(i: number, dark: boolean, isBar: boolean): string {
+  const round = Math.floor(i / DARK.length) % DASHES.length;
+  return color(i, dark) + DENSITIES[isBar ? "bars" : "areas"][round];
+}
+
 /** From dark to light, even in steps of lightness for every eye (after cividis). */
 const HEAT: [number, number, number][] = [
   [0, 34, 78],

@@ -8,6 +8,22 @@ const { drive, test } = require('./browser');
 const RANGE = 'from=1451606400000&to=1451610000000';
 const MEANS = 'SELECT mean(usage) FROM cpu WHERE $timeFilter GROUP BY time($interval), host';
 
+/** Whether the plot has pixels of the colour of each series in its legend. */
+function drawsEverySeries() {
+  const canvas = document.querySelector('.plot-frame canvas');
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const colors = [...document.querySelectorAll('.legend button svg')].map((swatch) => {
+    const shape = swatch.querySelector('line') ?? swatch.querySelector('rect');
+    const [red, green, blue] = /^#(..)(..)(..)/.exec(shape.getAttribute(shape.tagName === 'line' ? 'stroke' : 'fill')).slice(1).map((part) => parseInt(part, 16));
+    let pixels = 0;
+    for (let i = 0; i < data.length; i += 4) {
+      if (Math.abs(data[i] - red) + Math.abs(data[i + 1] - green) + Math.abs(data[i + 2] - blue) < 12 && data[i + 3] > 200) pixels++;
+    }
+    return pixels;
+  });
+  return colors.length > 0 && colors.every((pixels) => pixels > 100);
+}
+
 test(() => drive(async (page) => {
   await page.open(`#/query?db=d&${RANGE}&q=${encodeURIComponent('DROP MEASUREMENT cpu')}`);
   await page.shows('Write a query');
@@ -24,6 +40,11 @@ test(() => drive(async (page) => {
     await page.click('radio', view);
     if (view === 'Value') await page.until('values', () => document.querySelectorAll('.single-values li').length === 2);
     if (view === 'Table') await page.until('rows', () => document.querySelectorAll('.grid-body [role=row]').length > 5);
+    // Stacked, so that no series hides another: each has pixels of its colour.
+    if (view === 'Area' || view === 'Bars') {
+      await page.shows('stacked');
+      await page.until(`both series as ${view}`, drawsEverySeries);
+    }
     if (view === 'Heat map') await page.until('a heat map', () => document.querySelector('canvas[role=img]') !== null);
     await page.isAccessible(view);
   }
