@@ -67,7 +67,7 @@ export function Editor(props: Props) {
           highlighting,
           EditorView.lineWrapping,
           placeholder("SELECT … — Ctrl+Enter runs, Ctrl+Space completes"),
-          EditorView.contentAttributes.of({ "aria-label": LABEL, spellcheck: "false", autocapitalize: "off" }),
+          EditorView.contentAttributes.of({ "aria-label": LABEL, tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.onChange(update.state.doc.toString());
           }),

@@ -47,7 +47,7 @@ export function AnswerView({ answer, view, label, range, onRange, legend }: Prop
   }
   return (
     <>
-      {drawn.left > 0 && <p class="note">{plural(drawn.left, "further series is", "further series are")} not drawn. Narrow the query, or look at the table.</p>}
+      {drawn.left > 0 && <p class="note">{plural(drawn.left, "further series is", "further series are")} not shown. Narrow the query, or look at the table.</p>}
       {view === "heat" ? (
         <HeatMap drawing={drawn} label={label} />
       ) : view === "value" ? (

@@ -49,6 +49,19 @@ test(() => drive(async (page) => {
     await page.isAccessible(view);
   }
 
+  // As many values as are said: all of 40 series, and 60 of 70.
+  await page.click('radio', 'Value');
+  for (const series of [40, 70]) {
+    await page.ask(Array.from({ length: series }, (_, i) => `SELECT usage AS usage${i} FROM cpu WHERE host = 'a' LIMIT 1`).join('; '));
+    await page.shows(`${series} series`);
+    await page.until('its values', (shown) => document.querySelectorAll('.single-values li').length === shown, Math.min(series, 60));
+    assert.strictEqual((await page.text()).includes('10 further series are not shown'), series === 70);
+  }
+  await page.isAccessible('many values');
+  await page.click('radio', 'Line');
+  await page.ask(MEANS);
+  await page.shows('2 series');
+
   // A zoom asks again, with a finer interval.
   const box = await (await page.inner.waitForSelector('.u-over')).boundingBox();
   await page.inner.mouse.move(box.x + box.width * 0.4, box.y + 50);
