@@ -139,6 +139,7 @@ function Memory() {
         columns={[
           {
             head: "For",
+            words: true,
             cell: ({ name, color }) => (
               <>
                 <span class="swatch" style={{ background: color }} />

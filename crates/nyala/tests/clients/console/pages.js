@@ -2,6 +2,18 @@
 const assert = require('assert');
 const { drive, test } = require('./browser');
 
+/** The cells of tables that stand in several lines although they are no free text. */
+const brokenCells = (page) =>
+  page.evaluate(() => {
+    const cells = [...document.querySelectorAll('table.list td:not(.words)')];
+    const lines = (cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return new Set([...range.getClientRects()].filter(({ width }) => width > 0).map(({ bottom }) => Math.round(bottom / 8))).size;
+    };
+    return cells.filter((cell) => cell.childElementCount === 0 && lines(cell) > 1).map((cell) => cell.innerText);
+  });
+
 async function steps(page) {
   await page.open('#/explore?db=d');
   await page.click('button', 'cpu');
@@ -71,6 +83,7 @@ async function steps(page) {
   await page.shows('No such lines.');
   await page.fill('searchbox', 'Filter the log', 'READY');
   await page.shows('ready address=');
+  assert.deepStrictEqual(await brokenCells(page), []);
   await page.click('radio', 'error');
   await page.shows('No such lines.');
   await page.isAccessible('activity');
@@ -165,6 +178,7 @@ async function steps(page) {
     await new Promise((resolve) => setTimeout(resolve, 300));
     const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth || document.querySelector('main').scrollWidth > innerWidth);
     assert.ok(!wide, `${name} is wider than a phone`);
+    assert.deepStrictEqual(await brokenCells(page), [], name);
     await page.isAccessible(`${name} on a phone`);
   }
 }
