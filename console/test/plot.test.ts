@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decimate } from "../src/plot/decimate";
+import { bounded, followed, panned, zoomed } from "../src/plot/range";
 import { drawing, type Series } from "../src/plot/series";
 import { stack } from "../src/plot/stack";
 
@@ -76,4 +77,22 @@ test("more points than slots are stacked by the mean of each", () => {
   assert.deepEqual(times.slice(0, 2), [50, 150]);
   assert.deepEqual(tops.map(([first]) => first), [49.5, 99]);
   assert.equal(sums.at(-1), 2 * 949.5);
+});
+
+test("ranges are zoomed and moved, within the times that there are", () => {
+  assert.deepEqual(zoomed({ from: 0, to: 100 }, 0.5, 0.25), { from: 12.5, to: 62.5 });
+  assert.deepEqual(panned({ from: 0, to: 100 }, 0.2), { from: 20, to: 120 });
+  let range = { from: 0, to: 100 };
+  for (let i = 0; i < 200; i++) range = zoomed(range, 2);
+  assert.ok(!Number.isNaN(new Date(range.from).getTime()) && !Number.isNaN(new Date(range.to).getTime()));
+  // At the end of time, a move does not change the length.
+  const end = panned(bounded({ from: 9e15, to: 9e15 }), 5);
+  assert.equal(end.to - end.from, 1);
+});
+
+test("what is under a finger stays under it", () => {
+  assert.deepEqual(followed({ from: 0, to: 100 }, [0.5], [0.25]), { from: 25, to: 125 });
+  assert.deepEqual(followed({ from: 0, to: 100 }, [0.4, 0.6], [0.2, 0.8]).to.toFixed(3), "66.667");
+  // Fingers that cross turn nothing around.
+  assert.deepEqual(followed({ from: 0, to: 100 }, [0.4, 0.6], [0.6, 0.4]), { from: 0, to: 100 });
 });

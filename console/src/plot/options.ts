@@ -3,15 +3,11 @@
 import uPlot from "uplot";
 import { color, dash, fill } from "./colors";
 import type { Row } from "./decimate";
+import { bounded, type Range } from "./range";
 import type { Drawing } from "./series";
 import { areaPaths, barPaths } from "./stack_paths";
 
 export type Style = "line" | "area" | "bars";
-
-export interface Range {
-  from: number;
-  to: number;
-}
 
 /** What stacked series are together, over time. */
 export interface Sums {
@@ -27,11 +23,13 @@ interface Asked {
   hidden: ReadonlySet<string>;
   /** From where areas and bars rise; null: they are lines. */
   bases: Row[] | null;
-  latest: { current: { shown: Range; onRange(range: Range | null): void } };
-  setCursor(at: number | null): void;
+  /** The range that is drawn, which moves with a finger. */
+  drawn(): Range;
+  onSelect: ((range: Range) => void) | null;
+  onCursor(at: number | null): void;
 }
 
-export function optionsOf({ drawing, style, dark, size, hidden, bases, latest, setCursor }: Asked): uPlot.Options {
+export function optionsOf({ drawing, style, dark, size, hidden, bases, drawn, onSelect, onCursor }: Asked): uPlot.Options {
   const css = getComputedStyle(document.documentElement);
   const ink = css.getPropertyValue("--muted").trim();
   const grid = css.getPropertyValue("--grid").trim();
@@ -43,7 +41,6 @@ export function optionsOf({ drawing, style, dark, size, hidden, bases, latest, s
   };
   const longest = drawing.series.reduce((most, { ms }) => Math.max(most, ms.length), 0);
   const single = longest === 1;
-  const { from, to } = latest.current.shown;
   return {
     width: size.width,
     height: size.height,
@@ -51,13 +48,26 @@ export function optionsOf({ drawing, style, dark, size, hidden, bases, latest, s
     tzDate: (ms) => uPlot.tzDate(new Date(ms), "Etc/UTC"),
     legend: { show: false },
     cursor: {
-      drag: { x: true, y: false, setScale: false },
+      drag: { x: onSelect !== null, y: false, setScale: false },
+      // A drag with shift moves the plot instead of selecting.
+      bind: {
+        mousedown: (_plot, _target, select) => (event) => {
+          if (!event.shiftKey) select(event);
+          return null;
+        },
+      },
       focus: { prox: 24 },
       points: { size: 7 },
     },
     focus: { alpha: 0.35 },
     scales: {
-      x: { time: true, range: [from, to] },
+      x: {
+        time: true,
+        range: () => {
+          const { from, to } = drawn();
+          return [from, to];
+        },
+      },
       y: style === "line" ? {} : { range: (_plot, low, high) => fromZero(low, high) },
     },
     axes: [
@@ -84,10 +94,10 @@ export function optionsOf({ drawing, style, dark, size, hidden, bases, latest, s
           const left = plot.posToVal(plot.select.left, "x");
           const right = plot.posToVal(plot.select.left + plot.select.width, "x");
           plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-          latest.current.onRange({ from: left, to: right });
+          onSelect?.(bounded({ from: left, to: right }));
         },
       ],
-      setCursor: [(plot) => setCursor(plot.cursor.left! < 0 ? null : plot.posToVal(plot.cursor.left!, "x"))],
+      setCursor: [(plot) => onCursor(plot.cursor.left! < 0 ? null : plot.posToVal(plot.cursor.left!, "x"))],
     },
   };
 }

@@ -1,23 +1,27 @@
-// A plot over time: lines, areas or bars. Zoom with a drag, the wheel or + and -, pan with the arrow keys or a drag with
-// shift; whoever owns the plot is told the range, and may ask the server again with a finer interval.
+// A plot over time: lines, areas or bars. A drag, two fingers, the wheel, + and - zoom; arrow keys, one finger and a drag with
+// shift move it. Whoever owns the plot is told the range, and may ask the server again with a finer interval.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { isDark } from "../ui/theme";
 import { decimate, type Row } from "./decimate";
 import { Legend } from "./legend";
-import { optionsOf, type Range, type Style, type Sums } from "./options";
+import { optionsOf, type Style, type Sums } from "./options";
+import type { Range } from "./range";
 import type { Drawing } from "./series";
 import { stack } from "./stack";
+import { Tools } from "./tools";
+import { moveByKey, useRangeMoves } from "./use_range_moves";
 
-export type { Range, Style };
+export type { Range };
 
 interface Props {
   drawing: Drawing;
   style: Style;
   /** The range to show; null: all points. */
   range: Range | null;
-  onRange(range: Range | null): void;
+  /** Told another range; null: there is none. */
+  onRange: ((range: Range | null) => void) | null;
   label: string;
   legend?: boolean;
   height?: number;
@@ -34,6 +38,8 @@ export function Plot({ drawing, style, range, onRange, label, legend = true, hei
   const [sums, setSums] = useState<Sums | null>(null);
   const dark = isDark.value;
   const shown = range ?? whole(drawing);
+  /** The range while a finger moves it. */
+  const moving = useRef<Range | null>(null);
   const latest = useRef({ shown, onRange });
   latest.current = { shown, onRange };
 
@@ -46,55 +52,45 @@ export function Plot({ drawing, style, range, onRange, label, legend = true, hei
     return () => observer.disconnect();
   }, []);
 
+  const moves = useRangeMoves({
+    frame,
+    shown,
+    onRange,
+    area: () => (plot.current?.over ?? frame.current!).getBoundingClientRect(),
+    preview: (next) => {
+      moving.current = next;
+      const { from, to } = next ?? shown;
+      plot.current?.setScale("x", { min: from, max: to });
+    },
+  });
+
   useEffect(() => {
     if (size.width < 40 || size.height < 40) return;
     const pixels = Math.max(50, Math.round(size.width - 60));
     const { data, bases, sums } = drawn(drawing, style, shown, hidden, pixels);
     setSums(sums);
-    const options = optionsOf({ drawing, style, dark, size, hidden, bases, latest, setCursor });
+    const options = optionsOf({
+      drawing,
+      style,
+      dark,
+      size,
+      hidden,
+      bases,
+      drawn: () => moving.current ?? latest.current.shown,
+      onSelect: onRange === null ? null : (next) => latest.current.onRange?.(next),
+      onCursor: setCursor,
+    });
     const made = new uPlot(options, data, frame.current!);
     frame.current!.dataset.points = String(drawing.points);
     frame.current!.dataset.drawn = String(data[0].length);
     plot.current = made;
-    const over = made.over;
-    const onWheel = (event: WheelEvent) => {
-      if (!event.ctrlKey && !event.shiftKey && !event.altKey && document.activeElement !== frame.current) return;
-      event.preventDefault();
-      const share = (event.clientX - over.getBoundingClientRect().left) / over.clientWidth;
-      zoom(event.deltaY > 0 ? 1.3 : 1 / 1.3, share);
-    };
-    over.addEventListener("wheel", onWheel, { passive: false });
     return () => {
-      over.removeEventListener("wheel", onWheel);
       made.destroy();
       plot.current = null;
+      moving.current = null;
     };
   }, [drawing, style, dark, size.width, size.height, shown.from, shown.to, hidden]);
 
-  const zoom = (factor: number, share: number) => {
-    const { from, to } = latest.current.shown;
-    const center = from + (to - from) * share;
-    latest.current.onRange({ from: center - (center - from) * factor, to: center + (to - center) * factor });
-  };
-  const pan = (share: number) => {
-    const { from, to } = latest.current.shown;
-    latest.current.onRange({ from: from + (to - from) * share, to: to + (to - from) * share });
-  };
-  const onKeyDown = (event: KeyboardEvent) => {
-    const actions: Record<string, () => void> = {
-      "+": () => zoom(0.5, 0.5),
-      "=": () => zoom(0.5, 0.5),
-      "-": () => zoom(2, 0.5),
-      ArrowLeft: () => pan(-0.2),
-      ArrowRight: () => pan(0.2),
-      "0": () => onRange(null),
-      Escape: () => onRange(null),
-    };
-    const action = actions[event.key];
-    if (action === undefined || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    action();
-  };
   const toggle = (name: string, alone: boolean) => {
     const names = drawing.series.map((series) => series.label);
     if (alone) {
@@ -107,16 +103,12 @@ export function Plot({ drawing, style, range, onRange, label, legend = true, hei
     setHidden(next);
   };
 
+  const keys = { tabIndex: 0, role: "application" as const, onKeyDown: (event: KeyboardEvent) => void moveByKey(event, moves) };
+  const words = onRange === null ? label : `${label}. Plus and minus zoom, arrow keys move, 0 shows everything.`;
   return (
     <div class="plot" style={height === undefined ? undefined : { height: `${height}px` }}>
-      <div
-        class="plot-frame"
-        ref={frame}
-        tabIndex={0}
-        role="application"
-        aria-label={`${label}. Plus and minus zoom, arrow keys move, 0 shows everything.`}
-        onKeyDown={onKeyDown}
-      />
+      <div class="plot-frame" ref={frame} aria-label={words} {...(onRange === null ? { role: "img" as const } : keys)} />
+      {onRange !== null && <Tools label={label} moves={moves} />}
       {legend && drawing.series.length > 0 && (
         <Legend drawing={drawing} style={style} dark={dark} hidden={hidden} cursor={cursor} sums={sums} onToggle={toggle} />
       )}

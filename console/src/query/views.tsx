@@ -49,7 +49,7 @@ export function AnswerView({ answer, view, label, range, onRange, legend }: Prop
     <>
       {drawn.left > 0 && <p class="note">{plural(drawn.left, "further series is", "further series are")} not shown. Narrow the query, or look at the table.</p>}
       {view === "heat" ? (
-        <HeatMap drawing={drawn} label={label} />
+        <HeatMap drawing={drawn} range={range} onRange={onRange} label={label} />
       ) : view === "value" ? (
         <SingleValue drawing={drawn} />
       ) : (

@@ -181,6 +181,38 @@ async function steps(page) {
     assert.deepStrictEqual(await brokenCells(page), [], name);
     await page.isAccessible(`${name} on a phone`);
   }
+  // One finger moves a plot, two zoom it, and there are buttons.
+  await page.open('#/query?db=d&from=1451606400000&to=1451610000000');
+  await page.offers('d');
+  await page.ask('SELECT mean(usage) FROM cpu WHERE $timeFilter GROUP BY time($interval)');
+  await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
+  await page.evaluate(() => document.querySelector('.plot').scrollIntoView({ block: 'center' }));
+  const session = await page.inner.createCDPSession();
+  const box = await (await page.inner.waitForSelector('.u-over')).boundingBox();
+  const touch = (type, ...shares) =>
+    session.send('Input.dispatchTouchEvent', { type, touchPoints: shares.map((share, id) => ({ id, x: box.x + box.width * share, y: box.y + 60 })) });
+  const range = async (act) => {
+    const before = await page.evaluate(() => location.hash);
+    await act();
+    await page.until('another range', (before) => location.hash !== before, before);
+    const params = new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1]);
+    return { from: Number(params.get('from')), to: Number(params.get('to')) };
+  };
+  const panned = await range(async () => {
+    await touch('touchStart', 0.8);
+    for (const share of [0.7, 0.6, 0.5, 0.4, 0.3]) await touch('touchMove', share);
+    await touch('touchEnd');
+  });
+  assert.ok(Math.abs(panned.from - 1451608200000) < 200_000, JSON.stringify(panned));
+  assert.ok(Math.abs(panned.to - panned.from - 3_744_000) < 1000, JSON.stringify(panned));
+  const pinched = await range(async () => {
+    await touch('touchStart', 0.4, 0.6);
+    for (const by of [0.05, 0.1, 0.15, 0.2]) await touch('touchMove', 0.4 - by, 0.6 + by);
+    await touch('touchEnd');
+  });
+  assert.ok(Math.abs((panned.to - panned.from) / (pinched.to - pinched.from) - 3) < 0.3, JSON.stringify(pinched));
+  const later = await range(() => page.click('button', 'Later'));
+  assert.ok(later.from > pinched.from);
 }
 
 test(() => drive(steps));

@@ -24,6 +24,30 @@ function drawsEverySeries() {
   return colors.length > 0 && colors.every((pixels) => pixels > 100);
 }
 
+/** From when to when the link asks, in milliseconds. */
+const linked = async (page) => {
+  const params = new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1]);
+  return { from: Number(params.get('from')), to: Number(params.get('to')) };
+};
+
+/** Does something with the plot, and gives the range that the page asks for afterwards. */
+async function moved(page, what, act) {
+  const before = await page.evaluate(() => location.hash);
+  await act();
+  await page.until(`another range by ${what}`, (before) => location.hash !== before, before);
+  await page.until('an answer', () => document.querySelector('[aria-busy=true]') === null);
+  return linked(page);
+}
+
+/** Drags over the plot between two shares of its width. */
+async function drag(page, from, to) {
+  const box = await (await page.inner.waitForSelector('.u-over, canvas[role=img]')).boundingBox();
+  await page.inner.mouse.move(box.x + box.width * from, box.y + 50);
+  await page.inner.mouse.down();
+  await page.inner.mouse.move(box.x + box.width * to, box.y + 60, { steps: 4 });
+  await page.inner.mouse.up();
+}
+
 test(() => drive(async (page) => {
   await page.open(`#/query?db=d&${RANGE}&q=${encodeURIComponent('DROP MEASUREMENT cpu')}`);
   await page.shows('Write a query');
@@ -63,25 +87,52 @@ test(() => drive(async (page) => {
   await page.shows('2 series');
 
   // A zoom asks again, with a finer interval.
-  const box = await (await page.inner.waitForSelector('.u-over')).boundingBox();
-  await page.inner.mouse.move(box.x + box.width * 0.4, box.y + 50);
-  await page.inner.mouse.down();
-  await page.inner.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 4 });
-  await page.inner.mouse.up();
+  const zoomed = await moved(page, 'a drag', () => drag(page, 0.4, 0.6));
   await page.shows('Zoom out');
-  await page.until('a finer range in the link', () => {
-    const params = new URLSearchParams(location.hash.split('?')[1]);
-    const length = Number(params.get('to')) - Number(params.get('from'));
-    return length > 0 && length < 1_800_000;
-  });
-  await page.click('button', 'Show all');
+  assert.ok(zoomed.to - zoomed.from < 1_800_000, JSON.stringify(zoomed));
+  // With shift, a drag moves the same length of time.
+  await page.inner.keyboard.down('Shift');
+  const later = await moved(page, 'a drag with shift', () => drag(page, 0.7, 0.2));
+  await page.inner.keyboard.up('Shift');
+  const share = (later.from - zoomed.from) / (zoomed.to - zoomed.from);
+  assert.ok(Math.abs(share - 0.5) < 0.05, `${share} of the range`);
+  assert.ok(Math.abs(later.to - later.from - (zoomed.to - zoomed.from)) <= 2);
+  // The same by buttons.
+  const earlier = await moved(page, 'a button', () => page.click('button', 'Earlier'));
+  assert.ok(earlier.from < later.from);
+  const wider = await moved(page, 'a button', () => page.click('button', 'Wider range'));
+  assert.ok(wider.to - wider.from > 1.9 * (zoomed.to - zoomed.from));
+  await moved(page, 'a button', () => page.click('button', 'Show all'));
   await page.hides('Zoom out');
   // The same by keyboard.
   await page.inner.focus('.plot-frame');
-  await page.inner.keyboard.press('+');
+  await moved(page, 'a key', () => page.inner.keyboard.press('+'));
   await page.shows('Zoom out');
+  await moved(page, 'a key', () => page.inner.keyboard.press('0'));
+  await page.hides('Zoom out');
+
+  // A heat map is moved in the same ways, and arrow keys read its cells.
+  await page.click('radio', 'Heat map');
+  await page.shows('in a cell');
+  await page.inner.focus('.plot-frame');
+  await page.inner.keyboard.press('ArrowRight');
+  await page.shows('2016-01-01T00:');
+  const read = () => page.evaluate(() => document.querySelector('.heat-said').innerText);
+  const first = await read();
+  assert.match(first, /^2016-01-01T00:.*Z · .* to .* · \d+ points?$/);
+  await page.inner.keyboard.press('ArrowRight');
+  await page.until('another cell', (first) => document.querySelector('.heat-said').innerText !== first, first);
+  await page.isAccessible('a cell of a heat map');
+  const part = await moved(page, 'a drag', () => drag(page, 0.4, 0.6));
+  assert.ok(part.to - part.from < 1_800_000, JSON.stringify(part));
+  await page.inner.focus('.plot-frame');
+  await page.inner.keyboard.down('Shift');
+  const next = await moved(page, 'a key', () => page.inner.keyboard.press('ArrowRight'));
+  await page.inner.keyboard.up('Shift');
+  assert.ok(next.from > part.from);
   await page.inner.keyboard.press('0');
   await page.hides('Zoom out');
+  await page.click('radio', 'Line');
 
   // Errors stand where they are.
   await page.ask('SELECT mean(usage FROM cpu');
