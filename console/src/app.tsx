@@ -1,6 +1,6 @@
 // The frame of all pages: navigation, theme, log-in, and whether the server answers.
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ActivityPage } from "./activity/page";
 import { AdministrationPage } from "./administration/page";
 import { DashboardsPage } from "./dashboards/page";
@@ -54,27 +54,40 @@ export function App() {
       <a class="skip" href="#main" onClick={skip}>
         To the content
       </a>
-      <header class="side">
-        <a class="brand" href={link(pages[0].path)} aria-label="nyala">
-          <Mark />
-          <span>nyala</span>
-        </a>
-        <nav aria-label="Pages">
-          {pages.map(({ path, name }) => (
-            <a key={path} href={link(path)} aria-current={path === page.path ? "page" : undefined}>
-              <Icon name={path} />
-              <span>{name}</span>
-            </a>
-          ))}
-        </nav>
-        <Foot />
-      </header>
+      <Side pages={pages} page={page} />
       <main id="main" tabIndex={-1}>
         <Offline />
         <page.view key={`${page.path} ${identity.value?.user ?? ""} ${page.path === "query" ? route.value.visit : ""}`} />
       </main>
       <Toasts />
     </div>
+  );
+}
+
+/** The pages beside the content; on a narrow screen a menu above it. */
+function Side({ pages, page }: { pages: Page[]; page: Page }) {
+  const [isOpen, setIsOpen] = useState(false);
+  const close = () => setIsOpen(false);
+  return (
+    <header class={isOpen ? "side open" : "side"} onKeyDown={(event) => event.key === "Escape" && close()}>
+      <a class="brand" href={link(pages[0].path)} aria-label="nyala">
+        <Mark />
+        <span>nyala</span>
+      </a>
+      <span class="side-page">{page.name}</span>
+      <button type="button" class="quiet side-menu" aria-expanded={isOpen} aria-controls="pages" onClick={() => setIsOpen(!isOpen)}>
+        Menu
+      </button>
+      <nav id="pages" aria-label="Pages">
+        {pages.map(({ path, name }) => (
+          <a key={path} href={link(path)} aria-current={path === page.path ? "page" : undefined} onClick={close}>
+            <Icon name={path} />
+            <span>{name}</span>
+          </a>
+        ))}
+      </nav>
+      <Foot />
+    </header>
   );
 }
 

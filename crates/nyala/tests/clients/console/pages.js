@@ -181,6 +181,15 @@ async function steps(page) {
     assert.deepStrictEqual(await brokenCells(page), [], name);
     await page.isAccessible(`${name} on a phone`);
   }
+  // Every page is in its menu, and the theme.
+  await page.click('button', 'Menu');
+  await page.shows('First steps');
+  await page.choose('Theme', 'dark');
+  await page.isAccessible('the menu on a phone');
+  await page.click('link', 'Storage');
+  await page.hides('First steps');
+  await page.until('the page', () => document.querySelector('main h1')?.innerText === 'Storage');
+
   // One finger moves a plot, two zoom it, and there are buttons.
   await page.open('#/query?db=d&from=1451606400000&to=1451610000000');
   await page.offers('d');
