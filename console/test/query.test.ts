@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { durationMs } from "../src/activity/duration";
 import { parseMetrics } from "../src/activity/metrics_text";
 import { onlyReads } from "../src/dashboards/only_reads";
-import { measurementOf } from "../src/query/from_clause";
+import { measurementOf, sourceOf } from "../src/query/from_clause";
+import { newestOf } from "../src/query/range_with_data";
 import { intervalMs, substitute, usesVariables } from "../src/query/variables";
 import { name, shortName, sqlName, sqlText, text } from "../src/server/quoting";
 import { moved } from "../src/ui/choice";
@@ -71,6 +72,17 @@ test("the measurement of a statement is found", () => {
   ] as const) {
     assert.equal(measurementOf(query), found, query);
   }
+  assert.equal(sourceOf('SELECT a FROM "d"."rp"."my cpu" WHERE b = 1'), '"d"."rp"."my cpu"');
+  assert.equal(sourceOf("SELECT a FROM (SELECT b FROM rp.cpu)"), "rp.cpu");
+});
+
+test("the newest range that has points is shown", () => {
+  const now = 1_000_000_000_000;
+  const day = 86_400_000;
+  assert.deepEqual(newestOf({ from: 0, to: now - 1000 }, now), { last: "1h" });
+  assert.deepEqual(newestOf({ from: 0, to: now - day / 2 }, now), { last: "24h" });
+  assert.deepEqual(newestOf({ from: 0, to: now - 2 * day }, now), { from: now - 3 * day, to: now - 2 * day + 1000 });
+  assert.deepEqual(newestOf({ from: now - 2 * day - 5, to: now - 2 * day }, now), { from: now - 2 * day - 5, to: now - 2 * day + 1000 });
 });
 
 test("metrics and durations are read", () => {

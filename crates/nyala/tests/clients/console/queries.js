@@ -35,13 +35,17 @@ async function moved(page, what, act) {
   const before = await page.evaluate(() => location.hash);
   await act();
   await page.until(`another range by ${what}`, (before) => location.hash !== before, before);
+  // The page notes the range in its link first, and then waits for the answer, which draws the plot anew.
+  await new Promise((resolve) => setTimeout(resolve, 100));
   await page.until('an answer', () => document.querySelector('[aria-busy=true]') === null);
+  await new Promise((resolve) => setTimeout(resolve, 100));
   return linked(page);
 }
 
 /** Drags over the plot between two shares of its width. */
 async function drag(page, from, to) {
-  const box = await (await page.inner.waitForSelector('.u-over, canvas[role=img]')).boundingBox();
+  await page.inner.waitForSelector('.u-over, canvas[role=img]');
+  const box = await page.evaluate(() => document.querySelector('.u-over, canvas[role=img]').getBoundingClientRect().toJSON());
   await page.inner.mouse.move(box.x + box.width * from, box.y + 50);
   await page.inner.mouse.down();
   await page.inner.mouse.move(box.x + box.width * to, box.y + 60, { steps: 4 });
@@ -134,6 +138,33 @@ test(() => drive(async (page) => {
   await page.hides('Zoom out');
   await page.click('radio', 'Line');
 
+  // Who asks for a range without data is led to the one that has some, in both languages.
+  const today = async (text) => {
+    await page.choose('Last', '1h');
+    await page.ask(text);
+    await page.shows('No rows in the chosen range.');
+  };
+  await today(MEANS);
+  await page.isAccessible('no rows');
+  await page.click('button', 'Show the range that has data');
+  await page.shows('2 series');
+  assert.deepStrictEqual(await linked(page), { from: 1451606400000, to: 1451609991000 });
+  await page.click('radio', 'SQL');
+  await today('SELECT time, usage FROM cpu WHERE $timeFilter');
+  await page.click('button', 'Show the range that has data');
+  await page.shows('720 rows');
+  await page.click('radio', 'InfluxQL');
+  await today("SELECT usage FROM cpu WHERE $timeFilter AND host = 'nobody'");
+  await page.click('button', 'Show the range that has data');
+  await page.until('the range', () => document.querySelector('[aria-label="From (UTC)"]') !== null);
+  await page.click('button', 'Show the range that has data');
+  await page.shows('none that fits the rest of the query');
+  await today('SELECT usage FROM nothing WHERE $timeFilter');
+  await page.click('button', 'Show the range that has data');
+  await page.shows('There are no points at all');
+
+  await page.open(`#/query?db=d&${RANGE}`);
+  await page.offers('d');
   // Errors stand where they are.
   await page.ask('SELECT mean(usage FROM cpu');
   await page.shows('error parsing query');
