@@ -4,6 +4,7 @@ import { durationMs } from "../src/activity/duration";
 import { parseMetrics } from "../src/activity/metrics_text";
 import { onlyReads } from "../src/dashboards/only_reads";
 import { measurementOf, sourceOf } from "../src/query/from_clause";
+import { hasSecret } from "../src/query/history";
 import { newestOf } from "../src/query/range_with_data";
 import { intervalMs, substitute, usesVariables } from "../src/query/variables";
 import { name, shortName, sqlName, sqlText, text } from "../src/server/quoting";
@@ -59,6 +60,21 @@ test("dashboards run only what reads", () => {
   ]) {
     assert.ok(!onlyReads({ language: "influxql", text: query }), query);
     assert.ok(!onlyReads({ language: "sql", text: query }), query);
+  }
+});
+
+test("statements with secrets are known", () => {
+  for (const query of [
+    "CREATE USER a WITH PASSWORD 'x'",
+    "set password for a = 'x'",
+    "CREATE SUBSCRIPTION s ON d.rp DESTINATIONS ALL 'http://other:1', 'https://u:p%2F@h:8086'",
+    "CREATE SUBSCRIPTION s ON d.rp DESTINATIONS ALL 'http://u:p/q@h'",
+    "COPY t FROM 's3://b/k' (aws_secret_access_key 'x')",
+  ]) {
+    assert.ok(hasSecret(query), query);
+  }
+  for (const query of ["SELECT a FROM m", "CREATE SUBSCRIPTION s ON d.rp DESTINATIONS ALL 'http://other:8086'", "SELECT '@' FROM m"]) {
+    assert.ok(!hasSecret(query), query);
   }
 });
 

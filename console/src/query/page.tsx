@@ -114,7 +114,7 @@ export function QueryPage() {
   };
 
   const share = async () => {
-    if (hasSecret(text)) return say("This statement may hold a password, so it is not put into a link.", "bad");
+    if (hasSecret(text)) return say("This statement may hold a password or a key, so it is not put into a link.", "bad");
     const shown = zoom === null ? range : { from: Math.floor(zoom.from), to: Math.ceil(zoom.to) };
     note("query", { language, db: database, q: text, view, ...rangeParams(shown) });
     try {

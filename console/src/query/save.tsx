@@ -7,6 +7,7 @@ import { Dialog, useDialog } from "../ui/dialog";
 import { go } from "../ui/route";
 import { say } from "../ui/toast";
 import { measurementOf } from "./from_clause";
+import { hasSecret } from "./history";
 
 type Query = Pick<Panel, "language" | "text" | "view">;
 
@@ -19,7 +20,7 @@ export function Save({ database, range, ...query }: Query & { database: string; 
         class="quiet"
         title="As a panel of a dashboard, which runs only what reads"
         onClick={dialog.open}
-        disabled={query.text.trim() === "" || database === "" || !onlyReads(query)}
+        disabled={query.text.trim() === "" || database === "" || !onlyReads(query) || hasSecret(query.text)}
       >
         Save
       </button>

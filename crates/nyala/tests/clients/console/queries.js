@@ -208,6 +208,12 @@ test(() => drive(async (page) => {
   // History; statements with passwords are not in it, nor in the link.
   await page.ask("CREATE USER bob WITH PASSWORD 'hidden secret'");
   await page.shows('No rows');
+  await page.ask("CREATE SUBSCRIPTION s ON d.autogen DESTINATIONS ALL 'http://ann:hidden@127.0.0.1:1'");
+  await page.shows('No rows');
+  await page.click('button', 'Share');
+  await page.shows('is not put into a link');
+  await page.ask('DROP SUBSCRIPTION s ON d.autogen');
+  await page.shows('No rows');
   const kept = await page.evaluate(() => JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + location.href);
   assert.ok(!kept.includes('hidden'), kept);
   assert.ok(kept.includes('mean(usage)'), kept);
