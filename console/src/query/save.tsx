@@ -1,6 +1,6 @@
 // Saves a query as a panel of a dashboard.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { onlyReads } from "../dashboards/only_reads";
 import { dashboards, save, type Dashboard, type Panel } from "../dashboards/store";
 import { Dialog, useDialog } from "../ui/dialog";
@@ -48,6 +48,9 @@ function Form({ database, range, query }: { database: string; range: Record<stri
       (error: Error) => say(error.message, "bad"),
     );
   }, [database]);
+  // The fields come after the dialog has been opened.
+  const first = useRef<HTMLSelectElement>(null);
+  useEffect(() => first.current?.focus(), [found === null]);
   const submit = async (event: Event) => {
     event.preventDefault();
     const panel: Panel = { ...query, title, size: "half" };
@@ -65,7 +68,7 @@ function Form({ database, range, query }: { database: string; range: Record<stri
     <form class="stack" onSubmit={submit}>
       <label class="field">
         <span>Dashboard</span>
-        <select value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
+        <select ref={first} value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
           {found.map((dashboard) => (
             <option key={dashboard.name} value={dashboard.name}>
               {dashboard.name}

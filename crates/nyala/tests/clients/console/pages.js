@@ -26,6 +26,8 @@ async function steps(page) {
   await page.shows('cpu mean');
 
   await page.click('button', 'Save');
+  const focused = () => page.evaluate(() => [document.activeElement.tagName, document.activeElement.innerText.split('\n')[0]]);
+  await page.until('the form', () => document.querySelector('dialog select') !== null && document.activeElement === document.querySelector('dialog select'));
   await page.fill('textbox', 'Name of the dashboard', 'Fleet');
   await page.fill('textbox', 'Title of the panel', 'Use of all hosts');
   await page.isAccessible('the form of a panel');
@@ -61,6 +63,7 @@ async function steps(page) {
   await page.click('button', 'Edit');
   await page.click('button', 'Drop');
   await page.shows('is dropped for everybody');
+  assert.deepStrictEqual(await focused(), ['BUTTON', 'Keep']);
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('New dashboard');
   await page.hides('Harm');
@@ -71,6 +74,9 @@ async function steps(page) {
   await page.shows('generate_series');
   await page.shows('ready for queries and writes');
   await page.shows('index of series');
+  // No two purposes have the same colour.
+  const swatches = await page.evaluate(() => [...document.querySelectorAll('.swatch')].map(({ style }) => style.background));
+  assert.ok(swatches.length >= 9 && new Set(swatches).size === swatches.length, swatches.join());
   await page.click('button', 'Cancel');
   await page.shows('End this query?');
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
@@ -106,6 +112,7 @@ async function steps(page) {
   await page.click('button', 'Drop database extra');
   await page.shows('cannot be undone');
   await page.isAccessible('a question');
+  assert.deepStrictEqual(await focused(), ['INPUT', '']);
   assert.ok(await page.evaluate(() => document.querySelector('dialog .danger').disabled));
   await page.inner.locator('dialog input').fill('extra');
   await page.inner.locator('dialog .danger').click();
