@@ -52,6 +52,13 @@ test("dashboards run only what reads", () => {
     "EXPLAIN ANALYZE SELECT 1",
     "WITH t AS (DELETE FROM m RETURNING *) SELECT * FROM t",
     "UNDO 3",
+    "SELECT setval('seq', 777)",
+    'SELECT pg_catalog . "nextval" (\'seq\')',
+    "SELECT U&\"nextv\\0061l\"('seq')",
+    "SELECT * FROM m WHERE (SELECT pg_try_advisory_xact_lock(1))",
+    "WITH t AS (SELECT pg_sleep(9)) SELECT * FROM t",
+    "SELECT pg_sleep_for('9 s')",
+    "SELECT set_config('a', 'b', false)",
     // Where one language sees a text, a comment or a regular expression, the other sees a statement.
     "SELECT 'x\\'; DROP TABLE t; --'",
     "SELECT 1 -- '\n; DROP DATABASE d; -- '",

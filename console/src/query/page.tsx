@@ -63,7 +63,7 @@ export function QueryPage() {
     // A zoom that waits to ask would replace the answer by one of an older range.
     clearTimeout(refining.current);
     const substituted = substitute(text, language, asked);
-    const started = run(language, substituted.text, database, (rows, bytes) => setProgress({ rows, bytes }));
+    const started = run(language, substituted.text, database, { progress: (rows, bytes) => setProgress({ rows, bytes }) });
     current.current = started;
     setProgress({ rows: 0, bytes: 0 });
     setFault(null);
