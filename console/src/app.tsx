@@ -1,5 +1,6 @@
 // The frame of all pages: navigation, theme, log-in, and whether the server answers.
 
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { ActivityPage } from "./activity/page";
 import { AdministrationPage } from "./administration/page";
@@ -9,8 +10,9 @@ import { LogIn } from "./log_in";
 import { QueryPage } from "./query/page";
 import { StartPage } from "./start/page";
 import { StoragePage } from "./storage/page";
+import { isAdministrator, rightsOn } from "./server/rights";
+import type { QueryError } from "./server/run";
 import { databases, forget, measurements } from "./server/schema";
-import { QueryError, ask } from "./server/run";
 import { identity, isAdmin, isOnline, logInReason, logOut, needsFirstAdmin, revision } from "./server/session";
 import { Icon, Mark } from "./ui/icons";
 import { go, link, route } from "./ui/route";
@@ -33,6 +35,9 @@ const PAGES: Page[] = [
   { path: "administration", name: "Administration", view: AdministrationPage, adminOnly: true },
   { path: "start", name: "First steps", view: StartPage },
 ];
+
+/** Whether the user sees no database. */
+const seesNothing = signal(false);
 
 export function App() {
   useEffect(() => {
@@ -57,6 +62,7 @@ export function App() {
       <Side pages={pages} page={page} />
       <main id="main" tabIndex={-1}>
         <Offline />
+        {isAdmin.value === false && seesNothing.value && page.path !== "start" && <NoGrants />}
         <page.view key={`${page.path} ${identity.value?.user ?? ""} ${page.path === "query" ? route.value.visit : ""}`} />
       </main>
       <Toasts />
@@ -94,8 +100,9 @@ function Side({ pages, page }: { pages: Page[]; page: Page }) {
 /** Whether a log-in is needed, and what the user may see. */
 async function findOut(): Promise<void> {
   try {
-    await ask("SHOW USERS");
-    isAdmin.value = true;
+    // Everybody may ask this. So it tells whether there is somebody to log in as.
+    seesNothing.value = (await databases()).length === 0;
+    isAdmin.value = await isAdministrator();
   } catch (error) {
     const { status, message } = (error as QueryError).failure;
     if (/create admin user first/.test(message)) needsFirstAdmin.value = true;
@@ -108,7 +115,7 @@ async function findOut(): Promise<void> {
 async function welcome(): Promise<void> {
   if (route.value.page !== "") return;
   const names = (await databases()).filter((name) => name !== "_internal");
-  for (const name of names.slice(0, 20)) if ((await measurements(name)).length > 0) return;
+  for (const name of names.slice(0, 20)) if ((await rightsOn(name)).reads && (await measurements(name)).length > 0) return;
   if (route.value.page === "") go("start");
 }
 
@@ -116,6 +123,15 @@ const skip = (event: Event) => {
   event.preventDefault();
   document.getElementById("main")?.focus();
 };
+
+/** Why a user sees nothing. */
+function NoGrants() {
+  return (
+    <p class="note no-grants">
+      Your user “{identity.value?.user}” has no grant, so it sees no database. <a href={link("start")}>What to ask an administrator for</a>
+    </p>
+  );
+}
 
 function Offline() {
   if (isOnline.value) return null;
