@@ -3,11 +3,10 @@
 import type { Answer } from "../data/frame";
 import type { Language } from "../data/request";
 import type { Range } from "../plot/range";
-import { shortName } from "../server/quoting";
 import { ask, askSql } from "../server/run";
 import * as schema from "../server/schema";
 import { measurementOf, sourceOf } from "./from_clause";
-import { INFLUXQL_RESERVED } from "./keywords";
+import { quoted } from "./plot_query";
 import type { TimeRange } from "./variables";
 
 const HOUR_MS = 3_600_000;
@@ -17,7 +16,7 @@ const FIELDS_MAX = 20;
 
 /** The times of the first and the last point of some fields; null: there is none. */
 export async function reachOf(database: string, source: string, fields: string[]): Promise<Range | null> {
-  const statements = fields.slice(0, FIELDS_MAX).flatMap((field) => ["first", "last"].map((end) => `SELECT ${end}(${shortName(field, INFLUXQL_RESERVED)}) FROM ${source}`));
+  const statements = fields.slice(0, FIELDS_MAX).flatMap((field) => ["first", "last"].map((end) => `SELECT ${end}(${quoted(field)}) FROM ${source}`));
   return statements.length === 0 ? null : around(await ask(statements.join("; "), database));
 }
 

@@ -3,9 +3,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { onlyReads } from "../dashboards/only_reads";
 import { dashboards, save, type Dashboard, type Panel } from "../dashboards/store";
+import { rightsOn } from "../server/rights";
+import { isAdmin, revision } from "../server/session";
 import { Dialog, useDialog } from "../ui/dialog";
 import { go } from "../ui/route";
 import { say } from "../ui/toast";
+import { useLoaded } from "../ui/use_loaded";
 import { measurementOf } from "./from_clause";
 import { hasSecret } from "./history";
 
@@ -13,6 +16,8 @@ type Query = Pick<Panel, "language" | "text" | "view">;
 
 export function Save({ database, range, ...query }: Query & { database: string; range: Record<string, string> }) {
   const dialog = useDialog();
+  const rights = useLoaded(async () => (database === "" ? null : rightsOn(database)), [database, revision.value, isAdmin.value]);
+  if (rights.value?.writes !== true) return null;
   return (
     <>
       <button
