@@ -1,8 +1,8 @@
 // Colours that colour-blind people tell apart (after Okabe and Ito), in a lighter and a darker set for the two themes. Beyond
 // nine, series differ by their dashes too.
 
-const DARK = ["#57b6f0", "#f0a63c", "#2fc39a", "#f07a4f", "#dd93c4", "#e8df5a", "#9fb3ff", "#c9ced6", "#9a7654"];
-const LIGHT = ["#0067a8", "#a86200", "#007a58", "#b84300", "#a6407f", "#746b00", "#4a55b8", "#4c5561", "#10141a"];
+const DARK = ["#57b6f0", "#f0a63c", "#2fc39a", "#f07a4f", "#dd93c4", "#e8df5a", "#9fb3ff", "#c9ced6", "#7755ff"];
+const LIGHT = ["#0067a8", "#a86200", "#007a58", "#b84300", "#a6407f", "#746b00", "#4a55b8", "#4c5561", "#2200cc"];
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
 export const color = (i: number, dark: boolean) => (dark ? DARK : LIGHT)[i % DARK.length];

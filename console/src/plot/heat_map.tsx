@@ -107,7 +107,7 @@ export function HeatMap({ drawing, range, onRange, label }: Props) {
       <div class="heat-foot">
         {/* What the mouse passes over is not read out, only what keys choose. */}
         <p class="heat-said" aria-live={pointed === null ? "polite" : "off"}>
-          {isThere ? words(cells, place) : "Move over a cell to read it, or choose one with the arrow keys."}
+          {isThere ? words(cells, place) : "Point at a cell, or use the arrow keys."}
         </p>
         {cells !== null && cells.most > 0 && <Scale most={cells.most} />}
       </div>
