@@ -64,8 +64,9 @@ export function Plot({ drawing, style, range, onRange, label, legend = true, hei
     },
   });
 
+  const isVisible = size.width >= 40 && size.height >= 40;
   useEffect(() => {
-    if (size.width < 40 || size.height < 40) return;
+    if (!isVisible) return;
     const pixels = Math.max(50, Math.round(size.width - 60));
     const { data, bases, sums } = drawn(drawing, style, shown, hidden, pixels);
     setSums(sums);
@@ -89,7 +90,11 @@ export function Plot({ drawing, style, range, onRange, label, legend = true, hei
       plot.current = null;
       moving.current = null;
     };
-  }, [drawing, style, dark, size.width, size.height, shown.from, shown.to, hidden]);
+  }, [drawing, style, dark, isVisible, size.width, shown.from, shown.to, hidden]);
+  // The legend may need another line for the values at the mouse. A new plot would not know where the mouse is.
+  useEffect(() => {
+    if (plot.current !== null && plot.current.height !== size.height) plot.current.setSize(size);
+  }, [size.height]);
 
   const toggle = (name: string, alone: boolean) => {
     const names = drawing.series.map((series) => series.label);

@@ -34,6 +34,12 @@ async function steps(page) {
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('Use of all hosts');
   await page.until('the plot of the panel', () => document.querySelector('.panel canvas') !== null);
+  // The values at the mouse stay, also where they make the legend a line longer, and the plot lower.
+  await page.evaluate(() => (document.querySelector('.panel .legend').style.width = '150px'));
+  const over = await page.evaluate(() => document.querySelector('.panel .u-over').getBoundingClientRect().toJSON());
+  for (let i = 0; i < 4; i++) await page.inner.mouse.move(over.x + 50 + 10 * i, over.y + 40);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.ok(await page.evaluate(() => document.querySelectorAll('.panel .legend-value').length > 0), await page.text());
   await page.isAccessible('a dashboard');
   // It is in the database, not in the browser.
   await page.evaluate(() => localStorage.clear());
