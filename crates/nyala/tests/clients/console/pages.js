@@ -68,18 +68,23 @@ async function steps(page) {
   assert.ok(!(await (await fetch(`${page.base}query?db=d&q=SHOW+MEASUREMENTS`)).text()).includes('stolen'));
   // Nor does a function of SQL act; the server is told, too, that panels only read.
   await sql('CREATE SEQUENCE numbers');
+  await sql("CREATE VIEW hidden AS SELECT setval('numbers', 777) AS it");
   const acting = ["SELECT setval('numbers', 777)", "SELECT pg_sleep(60)"].map((text) => ({ title: 'Harm', language: 'sql', text, view: 'table', size: 'half' }));
   const reading = { title: 'Reads', language: 'sql', text: "SELECT 'it only reads' AS words", view: 'table', size: 'half' };
-  const panels = JSON.stringify({ panels: [...acting, reading, { ...reading, language: 'influxql', text: 'SELECT usage FROM cpu LIMIT 3' }], range: {} });
+  const hiding = { ...reading, text: 'SELECT it FROM hidden' };
+  const panels = JSON.stringify({ panels: [...acting, hiding, reading, { ...reading, language: 'influxql', text: 'SELECT usage FROM cpu LIMIT 3' }], range: {} });
   await sql(`UPDATE nyala_dashboards SET definition = '${panels.replaceAll("'", "''")}' WHERE name = 'Harm'`);
   page.sent.length = 0;
   await page.open('#/dashboards?db=d&name=Harm');
   await page.shows('it only reads');
+  // What a view hides, the server refuses.
+  await page.shows('in a read-only transaction');
   await page.until('the table of InfluxQL', () => document.querySelectorAll('.panel [role=row]').length >= 6);
   assert.strictEqual((await page.text()).split('does not only read').length - 1, acting.length);
   assert.match(await sql("SELECT nextval('numbers')"), /:1\b/);
   const asked = page.sent.filter(({ body }) => body.includes('only+reads') || body.includes('only reads') || body.includes('LIMIT+3'));
   assert.ok(asked.length >= 2 && asked.every(({ url }) => url.endsWith('?read_only=true')), JSON.stringify(page.sent));
+  await sql('DROP VIEW hidden');
   await sql('DROP SEQUENCE numbers');
   await page.click('button', 'Edit');
   await page.click('button', 'Drop');
