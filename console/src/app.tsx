@@ -1,6 +1,7 @@
 // The frame of all pages: navigation, theme, log-in, and whether the server answers.
 
-import { useEffect } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
 import { ActivityPage } from "./activity/page";
 import { AdministrationPage } from "./administration/page";
 import { DashboardsPage } from "./dashboards/page";
@@ -9,8 +10,9 @@ import { LogIn } from "./log_in";
 import { QueryPage } from "./query/page";
 import { StartPage } from "./start/page";
 import { StoragePage } from "./storage/page";
+import { isAdministrator, rightsOn } from "./server/rights";
+import type { QueryError } from "./server/run";
 import { databases, forget, measurements } from "./server/schema";
-import { QueryError, ask } from "./server/run";
 import { identity, isAdmin, isOnline, logInReason, logOut, needsFirstAdmin, revision } from "./server/session";
 import { Icon, Mark } from "./ui/icons";
 import { go, link, route } from "./ui/route";
@@ -34,6 +36,9 @@ const PAGES: Page[] = [
   { path: "start", name: "First steps", view: StartPage },
 ];
 
+/** Whether the user sees no database. */
+const seesNothing = signal(false);
+
 export function App() {
   useEffect(() => {
     forget();
@@ -54,23 +59,10 @@ export function App() {
       <a class="skip" href="#main" onClick={skip}>
         To the content
       </a>
-      <header class="side">
-        <a class="brand" href={link(pages[0].path)} aria-label="nyala">
-          <Mark />
-          <span>nyala</span>
-        </a>
-        <nav aria-label="Pages">
-          {pages.map(({ path, name }) => (
-            <a key={path} href={link(path)} aria-current={path === page.path ? "page" : undefined}>
-              <Icon name={path} />
-              <span>{name}</span>
-            </a>
-          ))}
-        </nav>
-        <Foot />
-      </header>
+      <Side pages={pages} page={page} />
       <main id="main" tabIndex={-1}>
         <Offline />
+        {isAdmin.value === false && seesNothing.value && page.path !== "start" && <NoGrants />}
         <page.view key={`${page.path} ${identity.value?.user ?? ""} ${page.path === "query" ? route.value.visit : ""}`} />
       </main>
       <Toasts />
@@ -78,11 +70,39 @@ export function App() {
   );
 }
 
+/** The pages beside the content; on a narrow screen a menu above it. */
+function Side({ pages, page }: { pages: Page[]; page: Page }) {
+  const [isOpen, setIsOpen] = useState(false);
+  const close = () => setIsOpen(false);
+  return (
+    <header class={isOpen ? "side open" : "side"} onKeyDown={(event) => event.key === "Escape" && close()}>
+      <a class="brand" href={link(pages[0].path)} aria-label="nyala">
+        <Mark />
+        <span>nyala</span>
+      </a>
+      <span class="side-page">{page.name}</span>
+      <button type="button" class="quiet side-menu" aria-expanded={isOpen} aria-controls="pages" onClick={() => setIsOpen(!isOpen)}>
+        Menu
+      </button>
+      <nav id="pages" aria-label="Pages">
+        {pages.map(({ path, name }) => (
+          <a key={path} href={link(path)} aria-current={path === page.path ? "page" : undefined} onClick={close}>
+            <Icon name={path} />
+            <span>{name}</span>
+          </a>
+        ))}
+      </nav>
+      <Foot />
+    </header>
+  );
+}
+
 /** Whether a log-in is needed, and what the user may see. */
 async function findOut(): Promise<void> {
   try {
-    await ask("SHOW USERS");
-    isAdmin.value = true;
+    // Everybody may ask this. So it tells whether there is somebody to log in as.
+    seesNothing.value = (await databases()).length === 0;
+    isAdmin.value = await isAdministrator();
   } catch (error) {
     const { status, message } = (error as QueryError).failure;
     if (/create admin user first/.test(message)) needsFirstAdmin.value = true;
@@ -95,7 +115,7 @@ async function findOut(): Promise<void> {
 async function welcome(): Promise<void> {
   if (route.value.page !== "") return;
   const names = (await databases()).filter((name) => name !== "_internal");
-  for (const name of names.slice(0, 20)) if ((await measurements(name)).length > 0) return;
+  for (const name of names.slice(0, 20)) if ((await rightsOn(name)).reads && (await measurements(name)).length > 0) return;
   if (route.value.page === "") go("start");
 }
 
@@ -103,6 +123,15 @@ const skip = (event: Event) => {
   event.preventDefault();
   document.getElementById("main")?.focus();
 };
+
+/** Why a user sees nothing. */
+function NoGrants() {
+  return (
+    <p class="note no-grants">
+      Your user “{identity.value?.user}” has no grant, so it sees no database. <a href={link("start")}>What to ask an administrator for</a>
+    </p>
+  );
+}
 
 function Offline() {
   if (isOnline.value) return null;

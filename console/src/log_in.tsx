@@ -67,5 +67,5 @@ export function LogIn() {
 
 /** Rejects if the server does not accept the credentials. */
 async function check(user: string, password: string): Promise<void> {
-  await run("influxql", "SHOW DATABASES", "", undefined, { user, password }).answer;
+  await run("influxql", "SHOW DATABASES", "", { credentials: { user, password } }).answer;
 }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decimate } from "../src/plot/decimate";
+import { bounded, followed, panned, zoomed } from "../src/plot/range";
 import { drawing, type Series } from "../src/plot/series";
+import { stack } from "../src/plot/stack";
 
 const series = (values: number[], step = 1): Series => ({
   label: "",
@@ -52,4 +54,45 @@ test("a part of the range is drawn with its own points, and one beyond each edge
   const [times] = decimate([series(values)], 10, 20, 100);
   assert.deepEqual([times[0], times.at(-1)], [9, 20]);
   assert.deepEqual(decimate([], 0, 1, 100), [[]]);
+});
+
+test("stacked series stand on each other, and what is below zero hangs from it", () => {
+  const { times, bases, tops, sums } = stack([series([1, 2, 3]), series([10, -20, 30]), series([5, 5, NaN])], 0, 10, 100, true);
+  assert.deepEqual(times, [0, 1, 2]);
+  assert.deepEqual(bases, [[0, 0, 0], [1, 0, 3], [11, 2, null]]);
+  assert.deepEqual(tops, [[1, 2, 3], [11, -20, 33], [16, 7, null]]);
+  assert.deepEqual([...sums], [16, -13, 33]);
+});
+
+test("a series without a point at the time of another is taken as it is drawn", () => {
+  const every = [series([1, 1, 1, 1, 1]), series([10, 20, 30], 2)];
+  assert.deepEqual(stack(every, 0, 10, 100, true).tops[1], [11, 16, 21, 26, 31]);
+  // Bars go from nowhere to nowhere.
+  assert.deepEqual(stack(every, 0, 10, 100, false).tops[1], [11, undefined, 21, undefined, 31]);
+});
+
+test("more points than slots are stacked by the mean of each", () => {
+  const values = Array.from({ length: 1000 }, (_, i) => i);
+  const { times, tops, sums } = stack([series(values), series(values)], 0, 1000, 10, true);
+  assert.deepEqual(times.slice(0, 2), [50, 150]);
+  assert.deepEqual(tops.map(([first]) => first), [49.5, 99]);
+  assert.equal(sums.at(-1), 2 * 949.5);
+});
+
+test("ranges are zoomed and moved, within the times that there are", () => {
+  assert.deepEqual(zoomed({ from: 0, to: 100 }, 0.5, 0.25), { from: 12.5, to: 62.5 });
+  assert.deepEqual(panned({ from: 0, to: 100 }, 0.2), { from: 20, to: 120 });
+  let range = { from: 0, to: 100 };
+  for (let i = 0; i < 200; i++) range = zoomed(range, 2);
+  assert.ok(!Number.isNaN(new Date(range.from).getTime()) && !Number.isNaN(new Date(range.to).getTime()));
+  // At the end of time, a move does not change the length.
+  const end = panned(bounded({ from: 9e15, to: 9e15 }), 5);
+  assert.equal(end.to - end.from, 1);
+});
+
+test("what is under a finger stays under it", () => {
+  assert.deepEqual(followed({ from: 0, to: 100 }, [0.5], [0.25]), { from: 25, to: 125 });
+  assert.deepEqual(followed({ from: 0, to: 100 }, [0.4, 0.6], [0.2, 0.8]).to.toFixed(3), "66.667");
+  // Fingers that cross turn nothing around.
+  assert.deepEqual(followed({ from: 0, to: 100 }, [0.4, 0.6], [0.6, 0.4]), { from: 0, to: 100 });
 });

@@ -3,7 +3,9 @@ import { test } from "node:test";
 import { durationMs } from "../src/activity/duration";
 import { parseMetrics } from "../src/activity/metrics_text";
 import { onlyReads } from "../src/dashboards/only_reads";
-import { measurementOf } from "../src/query/from_clause";
+import { measurementOf, sourceOf } from "../src/query/from_clause";
+import { hasSecret } from "../src/query/history";
+import { newestOf } from "../src/query/range_with_data";
 import { intervalMs, substitute, usesVariables } from "../src/query/variables";
 import { name, shortName, sqlName, sqlText, text } from "../src/server/quoting";
 import { moved } from "../src/ui/choice";
@@ -50,6 +52,13 @@ test("dashboards run only what reads", () => {
     "EXPLAIN ANALYZE SELECT 1",
     "WITH t AS (DELETE FROM m RETURNING *) SELECT * FROM t",
     "UNDO 3",
+    "SELECT setval('seq', 777)",
+    'SELECT pg_catalog . "nextval" (\'seq\')',
+    "SELECT U&\"nextv\\0061l\"('seq')",
+    "SELECT * FROM m WHERE (SELECT pg_try_advisory_xact_lock(1))",
+    "WITH t AS (SELECT pg_sleep(9)) SELECT * FROM t",
+    "SELECT pg_sleep_for('9 s')",
+    "SELECT set_config('a', 'b', false)",
     // Where one language sees a text, a comment or a regular expression, the other sees a statement.
     "SELECT 'x\\'; DROP TABLE t; --'",
     "SELECT 1 -- '\n; DROP DATABASE d; -- '",
@@ -58,6 +67,21 @@ test("dashboards run only what reads", () => {
   ]) {
     assert.ok(!onlyReads({ language: "influxql", text: query }), query);
     assert.ok(!onlyReads({ language: "sql", text: query }), query);
+  }
+});
+
+test("statements with secrets are known", () => {
+  for (const query of [
+    "CREATE USER a WITH PASSWORD 'x'",
+    "set password for a = 'x'",
+    "CREATE SUBSCRIPTION s ON d.rp DESTINATIONS ALL 'http://other:1', 'https://u:p%2F@h:8086'",
+    "CREATE SUBSCRIPTION s ON d.rp DESTINATIONS ALL 'http://u:p/q@h'",
+    "COPY t FROM 's3://b/k' (aws_secret_access_key 'x')",
+  ]) {
+    assert.ok(hasSecret(query), query);
+  }
+  for (const query of ["SELECT a FROM m", "CREATE SUBSCRIPTION s ON d.rp DESTINATIONS ALL 'http://other:8086'", "SELECT '@' FROM m"]) {
+    assert.ok(!hasSecret(query), query);
   }
 });
 
@@ -71,6 +95,17 @@ test("the measurement of a statement is found", () => {
   ] as const) {
     assert.equal(measurementOf(query), found, query);
   }
+  assert.equal(sourceOf('SELECT a FROM "d"."rp"."my cpu" WHERE b = 1'), '"d"."rp"."my cpu"');
+  assert.equal(sourceOf("SELECT a FROM (SELECT b FROM rp.cpu)"), "rp.cpu");
+});
+
+test("the newest range that has points is shown", () => {
+  const now = 1_000_000_000_000;
+  const day = 86_400_000;
+  assert.deepEqual(newestOf({ from: 0, to: now - 1000 }, now), { last: "1h" });
+  assert.deepEqual(newestOf({ from: 0, to: now - day / 2 }, now), { last: "24h" });
+  assert.deepEqual(newestOf({ from: 0, to: now - 2 * day }, now), { from: now - 3 * day, to: now - 2 * day + 1000 });
+  assert.deepEqual(newestOf({ from: now - 2 * day - 5, to: now - 2 * day }, now), { from: now - 2 * day - 5, to: now - 2 * day + 1000 });
 });
 
 test("metrics and durations are read", () => {

@@ -26,10 +26,11 @@ const SHOWN_MAX = 200;
 const LEVELS = ["error", "warn", "info", "debug"] as const;
 
 const COLUMNS: Column<Line>[] = [
-  { head: "Time", cell: ({ time }) => <span class="time">{time.slice(0, 19).replace("T", " ")}</span> },
+  { head: "Time", cell: ({ time }) => time.slice(0, 19).replace("T", " ") },
   { head: "Level", cell: ({ level }) => <span class={level === "error" || level === "warn" ? "bad" : undefined}>{level}</span> },
   {
     head: "Event",
+    words: true,
     cell: ({ message, fields }) => (
       <>
         {message} <code>{fields}</code>

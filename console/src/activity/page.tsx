@@ -108,7 +108,7 @@ function RatePlot({ title, of }: { title: string; of(rates: Rates): number }) {
   return (
     <section class="card" aria-label={title}>
       <h2>{title}</h2>
-      <Plot drawing={drawing} style="area" range={null} onRange={() => undefined} label={title} legend={false} height={180} />
+      <Plot drawing={drawing} style="area" range={null} onRange={null} label={title} legend={false} height={180} />
     </section>
   );
 }
@@ -139,6 +139,7 @@ function Memory() {
         columns={[
           {
             head: "For",
+            words: true,
             cell: ({ name, color }) => (
               <>
                 <span class="swatch" style={{ background: color }} />

@@ -26,7 +26,7 @@ const OWN = "SHOW QUERIES";
 const SLOWEST_MAX = 10;
 
 const COLUMNS: Column<Running>[] = [
-  { head: "Query", cell: ({ text }) => <code class="statement">{text}</code> },
+  { head: "Query", words: true, cell: ({ text }) => <code class="statement">{text}</code> },
   { head: "Database", cell: ({ database }) => database },
   { head: "For", right: true, cell: ({ ms }) => elapsed(ms) },
 ];

@@ -24,7 +24,7 @@ interface ContinuousQuery {
 const COLUMNS: Column<ContinuousQuery>[] = [
   { head: "Name", cell: ({ name }) => name },
   { head: "Database", cell: ({ database }) => database },
-  { head: "Query", cell: ({ query }) => <code>{query}</code> },
+  { head: "Query", words: true, cell: ({ query }) => <code>{query}</code> },
 ];
 
 async function continuousQueries(): Promise<ContinuousQuery[]> {

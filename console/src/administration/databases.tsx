@@ -73,7 +73,7 @@ function Database({ database, onDropped }: { database: string; onDropped(): void
               </>
             ),
           },
-          { head: "Points are kept", cell: (policy) => <Duration database={database} policy={policy} onDone={list.again} /> },
+          { head: "Points are kept", words: true, cell: (policy) => <Duration database={database} policy={policy} onDone={list.again} /> },
           { head: "Shards of", cell: ({ shardGroupDuration }) => shardGroupDuration },
         ]}
         rows={list.value ?? []}

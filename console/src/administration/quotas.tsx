@@ -29,7 +29,10 @@ export function Quotas() {
   const list = useLoaded(listed, [], 5000);
   return (
     <>
-      <p class="facts">What is asked for beyond a quota is refused, and was not begun; 0 is no limit. They hold in every language, for tokens, too.</p>
+      <p class="facts">
+        What is asked for beyond a quota is refused before it begins. A query that turns out to need more memory than its user may take is ended. 0 is no limit. Quotas
+        hold in every language, for tokens, too.
+      </p>
       {list.error !== null && <p class="failure">{list.error}</p>}
       {list.value?.length === 0 && <p class="empty">No users yet: quotas belong to users.</p>}
       {list.value?.map((row) => (

@@ -15,7 +15,7 @@ const COLUMNS: Column<Subscription>[] = [
   { head: "Name", cell: ({ name }) => name },
   { head: "Of", cell: ({ database, retention_policy }) => `${database}.${retention_policy}` },
   { head: "Mode", cell: ({ mode }) => mode },
-  { head: "Destinations", cell: ({ destinations }) => <code>{destinations}</code> },
+  { head: "Destinations", words: true, cell: ({ destinations }) => <code>{destinations}</code> },
 ];
 
 async function subscriptions(): Promise<Subscription[]> {

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { RangePicker, rangeOf, rangeParams } from "../query/range_picker";
 import type { TimeRange } from "../query/variables";
+import { rightsOn } from "../server/rights";
 import * as schema from "../server/schema";
 import { isOnline, revision } from "../server/session";
 import { Confirm, Dialog, useDialog } from "../ui/dialog";
@@ -18,9 +19,10 @@ export function DashboardsPage() {
   const databases = useLoaded(schema.databases, [revision.value]);
   const database = params.get("db") ?? databases.value?.find((name) => name !== "_internal") ?? "";
   const found = useLoaded(async () => (database === "" ? [] : dashboards(database)), [database, revision.value]);
+  const mayWrite = useLoaded(async () => database !== "" && (await rightsOn(database)).writes, [database, revision.value]).value === true;
   const name = params.get("name");
   const chosen = found.value?.find((dashboard) => dashboard.name === name);
-  if (chosen !== undefined) return <One key={`${database}\n${chosen.name}`} database={database} saved={chosen} onSaved={found.again} />;
+  if (chosen !== undefined) return <One key={`${database}\n${chosen.name}`} database={database} saved={chosen} mayWrite={mayWrite} onSaved={found.again} />;
   return (
     <div class="page">
       <div class="page-head">
@@ -36,16 +38,18 @@ export function DashboardsPage() {
           </select>
         </label>
         <span class="spacer" />
-        {database !== "" && <New database={database} />}
+        {mayWrite && <New database={database} />}
       </div>
       {found.error !== null && <p class="failure">{found.error}</p>}
       {name !== null && found.value !== undefined && <p class="note">There is no dashboard “{name}” in this database.</p>}
       {found.value?.length === 0 ? (
         <div class="empty">
           <p>No dashboards yet. They are saved in the database that they show, so everybody who may read it sees them.</p>
-          <p>
-            Create one, then add panels with “Save” on the <a href={link("query", { db: database })}>query page</a>.
-          </p>
+          {mayWrite && (
+            <p>
+              Create one, then add panels with “Save” on the <a href={link("query", { db: database })}>query page</a>.
+            </p>
+          )}
         </div>
       ) : (
         <ul class="cards">
@@ -109,7 +113,15 @@ const REFRESH: [number, string][] = [
   [300, "5 min"],
 ];
 
-function One({ database, saved, onSaved }: { database: string; saved: Dashboard; onSaved(): void }) {
+interface OneProps {
+  database: string;
+  saved: Dashboard;
+  /** Whether the user may change it. */
+  mayWrite: boolean;
+  onSaved(): void;
+}
+
+function One({ database, saved, mayWrite, onSaved }: OneProps) {
   const [draft, setDraft] = useState<Dashboard | null>(null);
   const [range, setRange] = useState<TimeRange>(rangeOf(new URLSearchParams(saved.range)));
   const [every, setEvery] = useState(Number(saved.range.refresh ?? 0));
@@ -165,7 +177,7 @@ function One({ database, saved, onSaved }: { database: string; saved: Dashboard;
         <button type="button" class="quiet" onClick={() => setTurn(turn + 1)}>
           Now
         </button>
-        {draft === null ? (
+        {!mayWrite ? null : draft === null ? (
           <button type="button" class="quiet" onClick={() => setDraft(saved)}>
             Edit
           </button>
@@ -186,7 +198,7 @@ function One({ database, saved, onSaved }: { database: string; saved: Dashboard;
       {shown.panels.length === 0 && (
         <p class="empty">
           <span>
-            No panels yet. <a href={link("query", { db: database })}>Write a query</a> and press “Save”.
+            No panels yet. {mayWrite && <><a href={link("query", { db: database })}>Write a query</a> and press “Save”.</>}
           </span>
         </p>
       )}

@@ -37,7 +37,7 @@ export function PanelView({ panel, database, range, turn, onRange, onChange, onM
   useEffect(() => {
     if (!reads) return;
     const { text } = substitute(panel.text, panel.language, range);
-    const started = run(panel.language, text, database);
+    const started = run(panel.language, text, database, { onlyReads: true });
     current.current = started;
     started.answer.then(
       (answer) => {
@@ -90,7 +90,7 @@ export function PanelView({ panel, database, range, turn, onRange, onChange, onM
         )}
       </div>
       <div class="panel-body">
-        {!reads && <p class="note">This statement does not only read, or has a word such as DROP or INTO in it, so a dashboard does not run it. Open it to see it.</p>}
+        {!reads && <p class="note">This statement does not only read, or has a word such as DROP or nextval in it, so a dashboard does not run it. Open it to see it.</p>}
         {error !== null && <p class="failure">{error}</p>}
         {answer !== null && (
           <AnswerView answer={answer} view={panel.view} label={title} range={panel.text.includes("$timeFilter") ? resolve(range) : null} onRange={(next) => next !== null && onRange(next)} />

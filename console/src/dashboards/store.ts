@@ -6,6 +6,7 @@ import { cell } from "../data/frame";
 import type { Language } from "../data/request";
 import type { View } from "../query/views";
 import { sqlText } from "../server/quoting";
+import { needsRead } from "../server/rights";
 import { askSql, QueryError } from "../server/run";
 
 export interface Panel {
@@ -30,6 +31,7 @@ const UNKNOWN_TABLE = "42P01";
 
 /** The dashboards of a database. */
 export async function dashboards(database: string): Promise<Dashboard[]> {
+  await needsRead(database);
   try {
     const { frames } = await askSql(`SELECT name, version, definition FROM ${TABLE} ORDER BY name`, database);
     const [frame] = frames;

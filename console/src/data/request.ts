@@ -11,6 +11,8 @@ export interface Ask {
   database: string;
   authorization: string | null;
   rowsMax: number;
+  /** The server is to refuse whatever changes something. */
+  onlyReads: boolean;
 }
 
 /** Why there is no answer. */

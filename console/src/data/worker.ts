@@ -58,11 +58,12 @@ function send(ask: Ask, signal: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = {};
   if (ask.authorization !== null) headers["Authorization"] = ask.authorization;
   // Without credentials of its own the browser does not open its log-in window when the server says 401.
+  const rights = ask.onlyReads ? "?read_only=true" : "";
   const common = { method: "POST", credentials: "omit", cache: "no-store", signal } as const;
   if (ask.language === "sql") {
     headers["Accept"] = "application/vnd.nyala.table+jsonl";
     headers["Content-Type"] = "application/json";
-    return fetch("/api/sql", { ...common, headers, body: JSON.stringify({ query: ask.text, db: ask.database }) });
+    return fetch(`/api/sql${rights}`, { ...common, headers, body: JSON.stringify({ query: ask.text, db: ask.database }) });
   }
   const body = new URLSearchParams({
     db: ask.database,
@@ -72,7 +73,7 @@ function send(ask: Ask, signal: AbortSignal): Promise<Response> {
     chunk_size: String(CHUNK_ROWS),
   });
   headers["Accept"] = "application/json";
-  return fetch("/query", { ...common, headers, body });
+  return fetch(`/query${rights}`, { ...common, headers, body });
 }
 
 async function failureOf(response: Response, ask: Ask): Promise<Failure> {

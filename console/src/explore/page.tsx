@@ -1,10 +1,10 @@
 // What is in a database: policies, measurements, fields and tags, with how many series they have. A click makes a query.
 
 import { useState } from "preact/hooks";
-import type { Answer } from "../data/frame";
-import { INFLUXQL_RESERVED } from "../query/keywords";
-import { shortName, text } from "../server/quoting";
-import { ask } from "../server/run";
+import { firstNumber, plotQuery, quoted } from "../query/plot_query";
+import { newestOf, reachOf } from "../query/range_with_data";
+import { rangeParams } from "../query/range_picker";
+import { text } from "../server/quoting";
 import * as schema from "../server/schema";
 import { revision } from "../server/session";
 import { number, plural } from "../ui/numbers";
@@ -14,10 +14,6 @@ import { useLoaded } from "../ui/use_loaded";
 
 /** More names are not listed; the filter finds them. */
 const LISTED_MAX = 500;
-const DAY_MS = 86_400_000;
-const NUMERIC = new Set(["float", "integer", "unsigned"]);
-
-const quoted = (name: string) => shortName(name, INFLUXQL_RESERVED);
 
 export function ExplorePage() {
   const { params } = route.value;
@@ -101,13 +97,8 @@ function Measurement({ database, measurement, policies }: MeasurementProps) {
     const range = field === undefined ? {} : await rangeWithData(database, source, field.name);
     go("query", { language: "influxql", db: database, q: query, ...range }, true);
   };
-  const plot = (field: schema.Field, where = "", by = "") => {
-    const query = NUMERIC.has(field.type)
-      ? `SELECT mean(${quoted(field.name)}) FROM ${source} WHERE $timeFilter${where} GROUP BY time($interval)${by} fill(none)`
-      : `SELECT ${quoted(field.name)} FROM ${source} WHERE $timeFilter${where} LIMIT 1000`;
-    void open(query, field);
-  };
-  const firstNumber = fields.value?.find(({ type }) => NUMERIC.has(type)) ?? fields.value?.[0];
+  const plot = (field: schema.Field, where = "", by = "") => void open(plotQuery(source, field, where, by), field);
+  const shown = firstNumber(fields.value ?? []);
   return (
     <section class="card" aria-label={`Measurement ${measurement}`}>
       <div class="card-head">
@@ -127,7 +118,7 @@ function Measurement({ database, measurement, policies }: MeasurementProps) {
             </select>
           </label>
         )}
-        <button type="button" class="quiet" onClick={() => void open(`SELECT * FROM ${source} WHERE $timeFilter LIMIT 1000`, firstNumber)}>
+        <button type="button" class="quiet" onClick={() => void open(`SELECT * FROM ${source} WHERE $timeFilter LIMIT 1000`, shown)}>
           Show points
         </button>
       </div>
@@ -148,8 +139,8 @@ function Measurement({ database, measurement, policies }: MeasurementProps) {
             database={database}
             measurement={measurement}
             tag={tag}
-            onGroup={() => firstNumber !== undefined && plot(firstNumber, "", `, ${quoted(tag)}`)}
-            onValue={(value) => firstNumber !== undefined && plot(firstNumber, ` AND ${quoted(tag)} = ${text(value)}`)}
+            onGroup={() => shown !== undefined && plot(shown, "", `, ${quoted(tag)}`)}
+            onValue={(value) => shown !== undefined && plot(shown, ` AND ${quoted(tag)} = ${text(value)}`)}
           />
         ))}
       </ul>
@@ -192,21 +183,13 @@ function Tag({ database, measurement, tag, onGroup, onValue }: TagProps) {
   );
 }
 
-/** A range that has points: the last hour if they are so new, otherwise the last day that has some. */
+/** A range that has points, for a link; nothing if it is not known. */
 async function rangeWithData(database: string, source: string, field: string): Promise<Record<string, string>> {
   try {
-    const newest = timeOf(await ask(`SELECT last(${quoted(field)}) FROM ${source}`, database));
-    if (newest === null || Date.now() - newest < DAY_MS / 24) return { last: "1h" };
-    if (newest > Date.now() - DAY_MS) return { last: "24h" };
-    const oldest = timeOf(await ask(`SELECT first(${quoted(field)}) FROM ${source}`, database)) ?? newest;
-    return { from: String(Math.max(oldest, newest - DAY_MS)), to: String(newest + 1000) };
+    const reach = await reachOf(database, source, [field]);
+    return rangeParams(reach === null ? { last: "1h" } : newestOf(reach));
   } catch (error) {
     say((error as Error).message, "bad");
     return {};
   }
-}
-
-function timeOf(answer: Answer): number | null {
-  const column = answer.frames[0]?.columns.find(({ kind }) => kind === "time");
-  return column?.kind === "time" && column.ms.length > 0 ? Math.floor(column.ms[0]) : null;
 }

@@ -1,12 +1,19 @@
 // Colours that colour-blind people tell apart (after Okabe and Ito), in a lighter and a darker set for the two themes. Beyond
-// eight, series differ by their dashes too.
+// nine, series differ by their dashes too.
 
-const DARK = ["#57b6f0", "#f0a63c", "#2fc39a", "#f07a4f", "#dd93c4", "#e8df5a", "#9fb3ff", "#c9ced6"];
-const LIGHT = ["#0067a8", "#a86200", "#007a58", "#b84300", "#a6407f", "#746b00", "#4a55b8", "#4c5561"];
+const DARK = ["#57b6f0", "#f0a63c", "#2fc39a", "#f07a4f", "#dd93c4", "#e8df5a", "#9fb3ff", "#c9ced6", "#7755ff"];
+const LIGHT = ["#0067a8", "#a86200", "#007a58", "#b84300", "#a6407f", "#746b00", "#4a55b8", "#4c5561", "#2200cc"];
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
 export const color = (i: number, dark: boolean) => (dark ? DARK : LIGHT)[i % DARK.length];
 export const dash = (i: number) => DASHES[Math.floor(i / DARK.length) % DASHES.length];
+
+/** How dense the fillings of the first, second, … round of colours are: of bars, which hide nothing, and of areas. */
+const DENSITIES = { bars: ["ff", "8c", "59", "c0"], areas: ["8c", "4d", "b8", "2e"] };
+export function fill(i: number, dark: boolean, isBar: boolean): string {
+  const round = Math.floor(i / DARK.length) % DASHES.length;
+  return color(i, dark) + DENSITIES[isBar ? "bars" : "areas"][round];
+}
 
 /** From dark to light, even in steps of lightness for every eye (after cividis). */
 const HEAT: [number, number, number][] = [

@@ -7,38 +7,50 @@ import { lowerBound, type Series } from "./series";
 /** Points that are drawn as they are. */
 const EXACT_MAX = 8_000;
 
-type Row = (number | null | undefined)[];
+/** A value that is undefined is no gap, null is one. */
+export type Row = (number | null | undefined)[];
 
-/** What is drawn of some series between two times. A value that is undefined is no gap, null is one. */
+/** What is drawn of some series between two times. */
 export function decimate(series: Series[], from: number, to: number, pixels: number): AlignedData {
-  const views = series.map(({ ms, values }) => {
-    // One point beyond each edge, so that lines leave the plot.
-    const begin = Math.max(0, lowerBound(ms, from) - 1);
-    const end = Math.min(ms.length, lowerBound(ms, to) + 1);
-    return { ms: ms.subarray(begin, end), values: values.subarray(begin, end) };
-  });
+  const views = series.map((one) => view(one, from, to));
   const total = views.reduce((sum, { ms }) => sum + ms.length, 0);
   const longest = views.reduce((most, { ms }) => Math.max(most, ms.length), 0);
   const data = total <= EXACT_MAX || longest <= pixels ? join(views) : buckets(views, from, to, pixels);
   return data as unknown as AlignedData;
 }
 
-interface View {
+export interface View {
   ms: Float64Array;
   values: Float64Array;
+}
+
+/** The points of a series between two times, and one beyond each edge, so that lines leave the plot. */
+export function view({ ms, values }: Series, from: number, to: number): View {
+  const begin = Math.max(0, lowerBound(ms, from) - 1);
+  const end = Math.min(ms.length, lowerBound(ms, to) + 1);
+  return { ms: ms.subarray(begin, end), values: values.subarray(begin, end) };
 }
 
 const shown = (value: number) => (Number.isNaN(value) ? null : value);
 
 /** All points of all views, at the times of each. */
 function join(views: View[]): Row[] {
+  return joinAt(timesOf(views), views);
+}
+
+/** The times of all views, once each. */
+export function timesOf(views: View[]): Float64Array {
   const first = views[0];
-  if (first === undefined) return [[]];
+  if (first === undefined) return new Float64Array();
   const same = views.every(({ ms }) => ms.length === first.ms.length && ms.every((at, i) => at === first.ms[i]));
-  if (same && views.length > 0) {
-    return [Array.from(first.ms), ...views.map(({ values }) => Array.from(values, shown))];
+  return same ? first.ms : Float64Array.from(new Set(views.flatMap(({ ms }) => Array.from(ms)))).sort();
+}
+
+/** The values of views at the times of all of them. */
+export function joinAt(times: Float64Array, views: View[]): Row[] {
+  if (views.every(({ ms }) => ms === times || (ms.length === times.length && ms.every((at, i) => at === times[i])))) {
+    return [Array.from(times), ...views.map(({ values }) => Array.from(values, shown))];
   }
-  const times = Float64Array.from(new Set(views.flatMap(({ ms }) => Array.from(ms)))).sort();
   const place = new Map<number, number>();
   times.forEach((at, i) => place.set(at, i));
   const columns = views.map(({ ms, values }) => {

@@ -2,7 +2,7 @@
 
 import { cell, type Column, type Frame } from "../data/frame";
 
-/** More lines are not drawn: nobody could tell them apart. */
+/** More series are not shown, neither as lines nor as single values: nobody could tell them apart. */
 export const SERIES_MAX = 60;
 
 /** SQL has the time of a point twice: this is the same in nanoseconds, which no axis has room for beside values. */

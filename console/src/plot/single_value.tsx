@@ -5,13 +5,11 @@ import { value } from "../ui/numbers";
 import { color } from "./colors";
 import type { Drawing, Series } from "./series";
 
-const SHOWN_MAX = 24;
-
 export function SingleValue({ drawing }: { drawing: Drawing }) {
   const dark = isDark.value;
   return (
     <ul class="single-values" tabIndex={0} aria-label="Newest values">
-      {drawing.series.slice(0, SHOWN_MAX).map((series, i) => {
+      {drawing.series.map((series, i) => {
         const newest = lastOf(series);
         return (
           <li key={`${i} ${series.label}`}>

@@ -1,7 +1,7 @@
 // The editor of queries. It lives in a shadow tree: there CodeMirror's styles are constructed by script, which the policy of
 // the page (no inline styles) allows.
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching } from "@codemirror/language";
 import { setDiagnostics, type Diagnostic } from "@codemirror/lint";
@@ -49,7 +49,8 @@ export function Editor(props: Props) {
             keymap.of([
               {
                 key: "Mod-Enter",
-                run: () => {
+                run: (editor) => {
+                  closeCompletion(editor);
                   latest.current.onRun();
                   return true;
                 },
@@ -67,7 +68,7 @@ export function Editor(props: Props) {
           highlighting,
           EditorView.lineWrapping,
           placeholder("SELECT … — Ctrl+Enter runs, Ctrl+Space completes"),
-          EditorView.contentAttributes.of({ "aria-label": LABEL, spellcheck: "false", autocapitalize: "off" }),
+          EditorView.contentAttributes.of({ "aria-label": LABEL, tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.onChange(update.state.doc.toString());
           }),

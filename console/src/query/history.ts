@@ -1,4 +1,4 @@
-// Queries that were run before, kept by this browser. Statements that set passwords are never kept.
+// Queries that were run before, kept by this browser. Statements that may hold a secret are never kept.
 
 import { signal } from "@preact/signals";
 import type { Language } from "../data/request";
@@ -13,8 +13,16 @@ export interface Past {
 const STORED = "nyala.history";
 const KEPT_MAX = 100;
 
-/** Whether a statement may hold a secret, and so must not be kept or put into a URL. */
-export const hasSecret = (text: string) => /\bpassword\b/i.test(text);
+/** Words beside which secrets stand: of CREATE USER, SET PASSWORD, and of options of COPY. */
+const NAMES_SECRET = /passw(or)?d|secret|access_?key|credential/i;
+/** A URL with a user, who may have a password: of CREATE SUBSCRIPTION. Where it ends is not known for sure, so all is looked at. */
+const HAS_USER = /:\/\/[^\s'"]*@/;
+
+/**
+ * Whether a statement may hold a secret, and so must not be kept, put into a URL, or saved in a dashboard. It is wrong about
+ * some harmless ones, which costs little.
+ */
+export const hasSecret = (text: string) => NAMES_SECRET.test(text) || HAS_USER.test(text);
 
 export const past = signal<Past[]>(restore());
 
@@ -41,7 +49,11 @@ function store(): void {
 function restore(): Past[] {
   try {
     const stored: unknown = JSON.parse(localStorage.getItem(STORED) ?? "[]");
-    return Array.isArray(stored) ? (stored as Past[]).filter(({ text }) => typeof text === "string") : [];
+    if (!Array.isArray(stored)) return [];
+    // Another version may have kept what this one would not.
+    const kept = (stored as Past[]).filter(({ text }) => typeof text === "string" && !hasSecret(text));
+    if (kept.length < stored.length) localStorage.setItem(STORED, JSON.stringify(kept));
+    return kept;
   } catch {
     return [];
   }

@@ -15,6 +15,7 @@ import { useLoaded } from "../ui/use_loaded";
 import { downloadCsv } from "./download";
 import { Editor, type Fault } from "./editor";
 import { hasSecret, remember } from "./history";
+import { NoRows, type Asked } from "./no_rows";
 import { PastQueries } from "./past_queries";
 import { RangePicker, rangeOf, rangeParams } from "./range_picker";
 import { Save } from "./save";
@@ -23,6 +24,7 @@ import { AnswerView, VIEWS, VIEW_NAMES, type View } from "./views";
 
 interface Outcome {
   answer: Answer | null;
+  asked: Asked | null;
   failure: { message: string; hint?: string } | null;
 }
 
@@ -40,7 +42,7 @@ export function QueryPage() {
   const [zoom, setZoom] = useState<Range | null>(null);
   const [running, setRunning] = useState<{ run: Run; begun: number } | null>(null);
   const [progress, setProgress] = useState({ rows: 0, bytes: 0 });
-  const [outcome, setOutcome] = useState<Outcome>({ answer: null, failure: null });
+  const [outcome, setOutcome] = useState<Outcome>({ answer: null, asked: null, failure: null });
   const [fault, setFault] = useState<Fault | null>(null);
   const databases = useLoaded(schema.databases, [revision.value]);
   const current = useRef<Run | null>(null);
@@ -58,8 +60,10 @@ export function QueryPage() {
     const { language, database, text, view } = state.current;
     if (text.trim() === "") return;
     current.current?.cancel();
+    // A zoom that waits to ask would replace the answer by one of an older range.
+    clearTimeout(refining.current);
     const substituted = substitute(text, language, asked);
-    const started = run(language, substituted.text, database, (rows, bytes) => setProgress({ rows, bytes }));
+    const started = run(language, substituted.text, database, { progress: (rows, bytes) => setProgress({ rows, bytes }) });
     current.current = started;
     setProgress({ rows: 0, bytes: 0 });
     setFault(null);
@@ -75,11 +79,11 @@ export function QueryPage() {
     started.answer.then(
       (answer) => {
         if (/\b(create|drop|alter|insert|delete|into)\b/i.test(text)) schema.forget();
-        ended({ answer, failure: answer.errors.length > 0 ? { message: answer.errors.join("\n") } : null });
+        ended({ answer, asked: { language, text, database, range: asked }, failure: answer.errors.length > 0 ? { message: answer.errors.join("\n") } : null });
       },
       (error: QueryError) => {
         const { message, position, hint, cancelled } = error.failure;
-        ended({ answer: null, failure: { message: cancelled === true ? "Cancelled." : message, hint } });
+        ended({ answer: null, asked: null, failure: { message: cancelled === true ? "Cancelled." : message, hint } });
         if (position !== undefined && current.current === null) setFault({ message, position: substituted.original(position) });
       },
     );
@@ -93,6 +97,7 @@ export function QueryPage() {
   const changeRange = (next: TimeRange) => {
     setZoom(null);
     setRange(next);
+    clearTimeout(refining.current);
     if (usesVariables(text) && outcome.answer !== null) start(next);
   };
 
@@ -109,7 +114,7 @@ export function QueryPage() {
   };
 
   const share = async () => {
-    if (hasSecret(text)) return say("This statement may hold a password, so it is not put into a link.", "bad");
+    if (hasSecret(text)) return say("This statement may hold a password or a key, so it is not put into a link.", "bad");
     const shown = zoom === null ? range : { from: Math.floor(zoom.from), to: Math.ceil(zoom.to) };
     note("query", { language, db: database, q: text, view, ...rangeParams(shown) });
     try {
@@ -128,7 +133,7 @@ export function QueryPage() {
     }
   };
 
-  const { answer, failure } = outcome;
+  const { answer, asked, failure } = outcome;
   return (
     <div class="page query-page">
       <h1 class="hidden">Query</h1>
@@ -224,7 +229,7 @@ export function QueryPage() {
         {answer?.notes.map((words) => <p class="note" key={words}>{words}</p>)}
         <div class="result-body">
           {answer !== null ? (
-            <AnswerView answer={answer} view={view} label="Answer" range={zoom} onRange={changeZoom} />
+            <AnswerView answer={answer} view={view} label="Answer" range={zoom} onRange={changeZoom} none={asked === null ? undefined : <NoRows key={asked.text} asked={asked} onRange={changeRange} />} />
           ) : (
             failure === null && <Invitation />
           )}

@@ -12,7 +12,7 @@ export function PastQueries({ onChoose }: { onChoose(past: Past): void }) {
       </button>
       <Dialog dialog={dialog} title="Queries of this browser">
         {past.value.length === 0 ? (
-          <p class="empty">Nothing yet. Queries that were run are listed here, except those with passwords.</p>
+          <p class="empty">Nothing yet. Queries that were run are listed here, except those with passwords or keys.</p>
         ) : (
           <ul class="past">
             {past.value.map((entry) => (

@@ -1,17 +1,23 @@
 // Saves a query as a panel of a dashboard.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { onlyReads } from "../dashboards/only_reads";
 import { dashboards, save, type Dashboard, type Panel } from "../dashboards/store";
+import { rightsOn } from "../server/rights";
+import { isAdmin, revision } from "../server/session";
 import { Dialog, useDialog } from "../ui/dialog";
 import { go } from "../ui/route";
 import { say } from "../ui/toast";
+import { useLoaded } from "../ui/use_loaded";
 import { measurementOf } from "./from_clause";
+import { hasSecret } from "./history";
 
 type Query = Pick<Panel, "language" | "text" | "view">;
 
 export function Save({ database, range, ...query }: Query & { database: string; range: Record<string, string> }) {
   const dialog = useDialog();
+  const rights = useLoaded(async () => (database === "" ? null : rightsOn(database)), [database, revision.value, isAdmin.value]);
+  if (rights.value?.writes !== true) return null;
   return (
     <>
       <button
@@ -19,7 +25,7 @@ export function Save({ database, range, ...query }: Query & { database: string; 
         class="quiet"
         title="As a panel of a dashboard, which runs only what reads"
         onClick={dialog.open}
-        disabled={query.text.trim() === "" || database === "" || !onlyReads(query)}
+        disabled={query.text.trim() === "" || database === "" || !onlyReads(query) || hasSecret(query.text)}
       >
         Save
       </button>
@@ -47,6 +53,9 @@ function Form({ database, range, query }: { database: string; range: Record<stri
       (error: Error) => say(error.message, "bad"),
     );
   }, [database]);
+  // The fields come after the dialog has been opened.
+  const first = useRef<HTMLSelectElement>(null);
+  useEffect(() => first.current?.focus(), [found === null]);
   const submit = async (event: Event) => {
     event.preventDefault();
     const panel: Panel = { ...query, title, size: "half" };
@@ -64,7 +73,7 @@ function Form({ database, range, query }: { database: string; range: Record<stri
     <form class="stack" onSubmit={submit}>
       <label class="field">
         <span>Dashboard</span>
-        <select value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
+        <select ref={first} value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
           {found.map((dashboard) => (
             <option key={dashboard.name} value={dashboard.name}>
               {dashboard.name}

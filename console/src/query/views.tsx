@@ -1,5 +1,6 @@
 // The ways to look at an answer.
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Answer } from "../data/frame";
 import { tables } from "../data/tables";
@@ -29,13 +30,15 @@ interface Props {
   range: Range | null;
   onRange(range: Range | null): void;
   legend?: boolean;
+  /** What is shown instead of an answer without rows. */
+  none?: ComponentChildren;
 }
 
-export function AnswerView({ answer, view, label, range, onRange, legend }: Props) {
+export function AnswerView({ answer, view, label, range, onRange, legend, none }: Props) {
   // A heat map does not tell series apart.
   const seriesMax = view === "heat" ? Infinity : SERIES_MAX;
   const drawn = useMemo(() => (view === "table" ? null : drawing(answer.frames, seriesMax)), [answer, view === "table", seriesMax]);
-  if (answer.rows === 0) return <p class="empty">No rows. {view === "table" ? "" : "Is there data in the chosen range?"}</p>;
+  if (answer.rows === 0) return <>{none ?? <p class="empty">No rows in the chosen range.</p>}</>;
   if (drawn === null || view === "table") return <Tables answer={answer} label={label} />;
   if (drawn.series.length === 0) {
     return (
@@ -47,9 +50,9 @@ export function AnswerView({ answer, view, label, range, onRange, legend }: Prop
   }
   return (
     <>
-      {drawn.left > 0 && <p class="note">{plural(drawn.left, "further series is", "further series are")} not drawn. Narrow the query, or look at the table.</p>}
+      {drawn.left > 0 && <p class="note">{plural(drawn.left, "further series is", "further series are")} not shown. Narrow the query, or look at the table.</p>}
       {view === "heat" ? (
-        <HeatMap drawing={drawn} label={label} />
+        <HeatMap drawing={drawn} range={range} onRange={onRange} label={label} />
       ) : view === "value" ? (
         <SingleValue drawing={drawn} />
       ) : (

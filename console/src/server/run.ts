@@ -28,21 +28,24 @@ let worker: Worker | null = null;
 let last = 0;
 const waiting = new Map<number, Waiting>();
 
+interface Options {
+  /** Told how much has come. */
+  progress?(rows: number, bytes: number): void;
+  /** Instead of those of who has logged in. */
+  credentials?: { user: string; password: string };
+  /** The server is to refuse whatever changes something. */
+  onlyReads?: boolean;
+}
+
 /** Sends a query. Its answer rejects with a QueryError. */
-export function run(
-  language: Language,
-  text: string,
-  database: string,
-  progress?: (rows: number, bytes: number) => void,
-  credentials?: { user: string; password: string },
-): Run {
+export function run(language: Language, text: string, database: string, { progress, credentials, onlyReads = false }: Options = {}): Run {
   const port = (worker ??= start());
   const id = ++last;
   const authorization =
     credentials === undefined
       ? (identity.value?.authorization ?? null)
       : authorizationOf(credentials.user, credentials.password);
-  const ask: Ask = { language, text, database, authorization, rowsMax: ROWS_MAX };
+  const ask: Ask = { language, text, database, authorization, rowsMax: ROWS_MAX, onlyReads };
   const answer = new Promise<Answer>((resolve, reject) => waiting.set(id, { resolve, reject, progress }));
   port.postMessage({ id, ask });
   return { answer, cancel: () => port.postMessage({ id, cancel: true }) };

@@ -1,40 +1,48 @@
 // The first steps: write a point, see it. For who has just started the server, and has read nothing yet.
 
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { firstNumber, plotQuery, quoted as shortlyQuoted } from "../query/plot_query";
+import { newestOf, reachOf } from "../query/range_with_data";
+import { rangeParams } from "../query/range_picker";
 import { name as quoted } from "../server/quoting";
 import { ask, write } from "../server/run";
 import * as schema from "../server/schema";
-import { identity, revision } from "../server/session";
+import { isAdmin, revision } from "../server/session";
 import { Choice } from "../ui/choice";
+import { plural } from "../ui/numbers";
 import { go } from "../ui/route";
 import { say } from "../ui/toast";
 import { useLoaded } from "../ui/use_loaded";
+import { MEASUREMENT, snippet, WAYS, type Way } from "./snippets";
+import { Snippet } from "./snippet_view";
+import { standing, type Standing } from "./standing";
 
-const DATABASE = "home";
-const MEASUREMENT = "temperature";
-
-const WAYS = ["curl", "Telegraf", "Python"] as const;
-type Way = (typeof WAYS)[number];
+const EVERY_MS = 3000;
 
 export function StartPage() {
   const [way, setWay] = useState<Way>("curl");
   const [busy, setBusy] = useState(false);
-  const points = useLoaded(count, [revision.value], 3000);
-  const writePoint = async () => {
+  const who = isAdmin.value;
+  const found = useLoaded(async () => (who === null ? undefined : standing()), [revision.value, who], EVERY_MS);
+  const now = found.value;
+  const writePoint = async ({ database, isMissing }: Standing) => {
+    if (database === null) return;
     setBusy(true);
     try {
-      await ask(`CREATE DATABASE ${quoted(DATABASE)}`);
+      if (isMissing) await ask(`CREATE DATABASE ${quoted(database)}`);
       const celsius = (20 + Math.random() * 3).toFixed(2);
-      await write(DATABASE, `${MEASUREMENT},room=kitchen celsius=${celsius}`);
+      await write(database, `${MEASUREMENT},room=kitchen celsius=${celsius}`);
       schema.forget();
       say(`Written: ${celsius} °C in the kitchen.`);
-      points.again();
+      found.again();
     } catch (error) {
       say((error as Error).message, "bad");
     } finally {
       setBusy(false);
     }
   };
+  const database = now?.database ?? null;
   return (
     <div class="page start">
       <div class="hero">
@@ -44,116 +52,86 @@ export function StartPage() {
           <code>room=kitchen</code>, say what was measured. There is nothing to define before.
         </p>
       </div>
-      <section class="card step" aria-label="Step 1">
-        <span class="step-number" aria-hidden="true">
-          1
-        </span>
-        <div class="stack">
-          <h2>Let the console write one</h2>
-          <p class="facts">
-            It creates the database <code>{DATABASE}</code> if there is none, and writes a temperature with the time of now.
-          </p>
+      {found.error !== null && <p class="failure">{found.error}</p>}
+      {now?.lacks && (
+        <section class="card" aria-label="What is missing">
+          <p>{now.lacks.words}</p>
+          <Snippet text={now.lacks.statement} />
+        </section>
+      )}
+      {now !== undefined && database !== null && (
+        <>
+          <Step number={1} title="Let the console write one">
+            <p class="facts">
+              It writes a temperature with the time of now to the database <code>{database}</code>
+              {now.isMissing ? ", which it creates." : "."}
+            </p>
+            <div class="buttons">
+              <button type="button" class="primary" onClick={() => void writePoint(now)} disabled={busy}>
+                Write a point
+              </button>
+              <span class="facts" role="status">
+                {written(now)}
+              </span>
+            </div>
+          </Step>
+          <Step number={2} title="Or write from your own programs">
+            <Choice label="Way to write" options={WAYS} value={way} onChoose={setWay} />
+            <Snippet text={snippet(way, database, now.mayCreate)} />
+          </Step>
+        </>
+      )}
+      {now !== undefined && (database !== null || now.other !== null) && (
+        <Step number={database === null ? 1 : 3} title="See it">
           <div class="buttons">
-            <button type="button" class="primary" onClick={() => void writePoint()} disabled={busy}>
-              Write a point
-            </button>
-            <span class="facts" role="status">
-              {points.value === undefined || points.value === 0 ? "No points yet." : `${points.value} ${points.value === 1 ? "point is" : "points are"} there.`}
-            </span>
+            <See now={now} />
           </div>
-        </div>
-      </section>
-      <section class="card step" aria-label="Step 2">
-        <span class="step-number" aria-hidden="true">
-          2
-        </span>
-        <div class="stack">
-          <h2>Or write from your own programs</h2>
-          <Choice label="Way to write" options={WAYS} value={way} onChoose={setWay} />
-          <Snippet text={snippet(way)} />
-        </div>
-      </section>
-      <section class="card step" aria-label="Step 3">
-        <span class="step-number" aria-hidden="true">
-          3
-        </span>
-        <div class="stack">
-          <h2>See it</h2>
-          <div class="buttons">
-            <button
-              type="button"
-              class="primary"
-              disabled={(points.value ?? 0) === 0}
-              onClick={() =>
-                go("query", { language: "influxql", db: DATABASE, q: `SELECT celsius FROM ${MEASUREMENT} WHERE $timeFilter`, last: "15m", view: "line" }, true)
-              }
-            >
-              Plot the temperatures
-            </button>
-          </div>
-        </div>
-      </section>
+        </Step>
+      )}
     </div>
   );
 }
 
-/** The points of the example that are there. */
-async function count(): Promise<number> {
-  if (!(await schema.databases()).includes(DATABASE)) {
-    schema.forget();
-    return 0;
-  }
-  const { frames } = await ask(`SELECT count(celsius) FROM ${MEASUREMENT}`, DATABASE);
-  const column = frames[0]?.columns.find(({ name }) => name === "count");
-  return column?.kind === "number" ? column.values[0] : 0;
+function Step({ number, title, children }: { number: number; title: string; children: ComponentChildren }) {
+  return (
+    <section class="card step" aria-label={`Step ${number}`}>
+      <span class="step-number" aria-hidden="true">
+        {number}
+      </span>
+      <div class="stack">
+        <h2>{title}</h2>
+        {children}
+      </div>
+    </section>
+  );
 }
 
-function snippet(way: Way): string {
-  const user = identity.value?.user;
-  const at = location.origin;
-  // The password is never shown: curl asks for it, and programs have it from elsewhere.
-  const login = user === undefined ? "" : ` -u '${user.replace(/'/g, `'\\''`)}'`;
-  switch (way) {
-    case "curl":
-      return `curl${login} -XPOST '${at}/query' --data-urlencode 'q=CREATE DATABASE ${DATABASE}'
-curl${login} -XPOST '${at}/write?db=${DATABASE}' \\
-  --data-binary '${MEASUREMENT},room=kitchen celsius=21.5'`;
-    case "Telegraf":
-      return `[[inputs.cpu]]
-[[inputs.mem]]
-[[outputs.influxdb]]
-  urls = [${JSON.stringify(at)}]
-  database = "telegraf"${user === undefined ? "" : `\n  username = ${JSON.stringify(user)}\n  password = "$NYALA_PASSWORD"`}`;
-    case "Python": {
-      const port = location.port || (location.protocol === "https:" ? "443" : "80");
-      const credentials = user === undefined ? "" : `, username=${JSON.stringify(user)}, password=os.environ["NYALA_PASSWORD"]`;
-      return `# pip install influxdb
-${user === undefined ? "" : "import os\n"}from influxdb import InfluxDBClient
-
-client = InfluxDBClient(${JSON.stringify(location.hostname)}, ${port}${credentials}${location.protocol === "https:" ? ", ssl=True, verify_ssl=True" : ""})
-client.create_database(${JSON.stringify(DATABASE)})
-client.write_points([
-    {"measurement": "${MEASUREMENT}", "tags": {"room": "kitchen"}, "fields": {"celsius": 21.5}},
-], database=${JSON.stringify(DATABASE)})`;
-    }
-  }
+function written({ points, other, lacks }: Standing): string {
+  if (points > 0) return plural(points, "point is", "points are") + " there.";
+  if (other !== null) return `There are points of “${other.measurement}” in “${other.database}”.`;
+  // Who may not read does not know.
+  return lacks === null ? "No points yet." : "";
 }
 
-function Snippet({ text }: { text: string }) {
-  const copy = async () => {
+/** Plots the points of the example, or whatever else there is. */
+function See({ now: { database, points, other } }: { now: Standing }) {
+  const example = () =>
+    go("query", { language: "influxql", db: database ?? "", q: `SELECT celsius FROM ${MEASUREMENT} WHERE $timeFilter`, last: "15m", view: "line" }, true);
+  const plot = async ({ database, measurement }: NonNullable<Standing["other"]>) => {
     try {
-      await navigator.clipboard.writeText(text);
-      say("Copied.");
-    } catch {
-      say("The browser does not allow copying here. Select the text instead.", "bad");
+      const field = firstNumber(await schema.fields(database, measurement));
+      if (field === undefined) return;
+      const source = shortlyQuoted(measurement);
+      const reach = await reachOf(database, source, [field.name]);
+      const range = rangeParams(reach === null ? { last: "1h" } : newestOf(reach));
+      go("query", { language: "influxql", db: database, q: plotQuery(source, field), view: "line", ...range }, true);
+    } catch (error) {
+      say((error as Error).message, "bad");
     }
   };
   return (
-    <div class="snippet">
-      <pre tabIndex={0}>{text}</pre>
-      <button type="button" onClick={() => void copy()}>
-        Copy
-      </button>
-    </div>
+    <button type="button" class="primary" disabled={points === 0 && other === null} onClick={() => (points > 0 || other === null ? example() : void plot(other))}>
+      {other === null ? "Plot the temperatures" : `Plot “${other.measurement}”`}
+    </button>
   );
 }

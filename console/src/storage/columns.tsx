@@ -97,7 +97,7 @@ type Row = Record<string, string>;
 
 function columnsOf(total: number): Column<Row>[] {
   return [
-    { head: "Column", cell: ({ column, kind }) => (column === "" ? <span class="facts">{KINDS[kind] ?? kind}</span> : <code>{column}</code>) },
+    { head: "Column", words: true, cell: ({ column, kind }) => (column === "" ? <span class="facts">{KINDS[kind] ?? kind}</span> : <code>{column}</code>) },
     { head: "Type", cell: ({ type }) => type },
     { head: "Encoding", cell: ({ encoding }) => encoding },
     { head: "Values", right: true, cell: ({ values }) => (values === "0" ? "" : number(Number(values))) },

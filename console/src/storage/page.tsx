@@ -106,7 +106,7 @@ function Diagnostics({ answer }: { answer: Answer }) {
               Object.entries(row).filter(([, value]) => value !== "").map(([key, value]) => (
                 <tr key={`${i} ${key}`}>
                   <td>{key}</td>
-                  <td>
+                  <td class="words">
                     <code>{value}</code>
                   </td>
                 </tr>

@@ -37,13 +37,12 @@ function Opened({ dialog, title, children }: Props) {
       onClose={dialog.close}
       onClick={(event) => event.target === element.current && dialog.close()}
     >
-      <div class="dialog-head">
-        <h2 id={id}>{title}</h2>
-        <button type="button" class="quiet" onClick={dialog.close} aria-label="Close">
-          ✕
-        </button>
-      </div>
+      <h2 id={id}>{title}</h2>
       {children}
+      {/* The last, so that the browser focuses the first field or button of the dialog instead. */}
+      <button type="button" class="quiet dialog-close" onClick={dialog.close} aria-label="Close">
+        ✕
+      </button>
     </dialog>
   );
 }
@@ -82,11 +81,12 @@ export function Confirm({ dialog, title, words, action, typed, onConfirm }: Conf
           </label>
         )}
         <div class="buttons">
-          <button type="submit" class="danger" disabled={typed !== undefined && text !== typed}>
-            {action}
-          </button>
+          {/* The least dangerous one is focused first. */}
           <button type="button" class="quiet" onClick={dialog.close}>
             Keep
+          </button>
+          <button type="submit" class="danger" disabled={typed !== undefined && text !== typed}>
+            {action}
           </button>
         </div>
       </form>

@@ -6,6 +6,8 @@ export interface Column<T> {
   head: string;
   /** Of numbers, which stand at the right. */
   right?: boolean;
+  /** Of free text, which may be broken into lines. Names, numbers and times are not: the table is moved aside instead. */
+  words?: boolean;
   cell(row: T): ComponentChildren;
 }
 
@@ -21,7 +23,7 @@ interface Props<T> {
 }
 
 export function Table<T>({ label, caption, columns, rows, keyOf, actions }: Props<T>) {
-  const side = (column: Column<T>) => (column.right === true ? "right" : undefined);
+  const look = ({ right, words }: Column<T>) => (right === true ? "right" : words === true ? "words" : undefined);
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="list">
@@ -29,7 +31,7 @@ export function Table<T>({ label, caption, columns, rows, keyOf, actions }: Prop
         <thead>
           <tr>
             {columns.map((column) => (
-              <th scope="col" class={side(column)} key={column.head}>
+              <th scope="col" class={look(column)} key={column.head}>
                 {column.head}
               </th>
             ))}
@@ -44,7 +46,7 @@ export function Table<T>({ label, caption, columns, rows, keyOf, actions }: Prop
           {rows.map((row, i) => (
             <tr key={keyOf(row, i)}>
               {columns.map((column) => (
-                <td class={side(column)} key={column.head}>
+                <td class={look(column)} key={column.head}>
                   {column.cell(row)}
                 </td>
               ))}

@@ -30,6 +30,8 @@ class Page {
     this.base = base;
     this.faults = [];
     this.urls = [];
+    /** The same with what was sent. */
+    this.sent = [];
   }
 
   async prepare(theme, width, height) {
@@ -49,7 +51,10 @@ class Page {
       this.faults.push(`a dialog of the browser: ${dialog.message()}`);
       dialog.dismiss();
     });
-    inner.on('request', (request) => this.urls.push(request.url()));
+    inner.on('request', (request) => {
+      this.urls.push(request.url());
+      this.sent.push({ url: request.url(), body: request.postData() ?? '' });
+    });
   }
 
   async open(fragment = '') {

@@ -9,6 +9,14 @@ test(() => drive(async (page) => {
     await page.click('radio', way);
     await page.shows(way === 'Telegraf' ? '[[outputs.influxdb]]' : way === 'Python' ? 'InfluxDBClient' : '--data-binary');
   }
+  // Points of Telegraf, in a database of their own, can be plotted, too.
+  await fetch(`${page.base}query?q=CREATE+DATABASE+telegraf`, { method: 'POST' });
+  await fetch(`${page.base}write?db=telegraf`, { method: 'POST', body: 'mem,host=a used=1.5' });
+  await page.shows('There are points of “mem” in “telegraf”.');
+  await page.click('button', 'Plot “mem”');
+  await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
+  await page.open('#/start');
+  await page.shows('which it creates');
   await page.click('button', 'Write a point');
   await page.shows('1 point is there.');
   await page.click('button', 'Plot the temperatures');

@@ -7,18 +7,33 @@ test(() => drive(async (page) => {
   await page.open('#/query?db=d&from=1451606400000&to=1452606400000');
   await page.offers('d');
   await page.evaluate(() => {
-    window.frames_ = 0;
-    const count = () => requestAnimationFrame(() => (window.frames_++, count()));
-    count();
+    window.longest = 0;
+    let before = performance.now();
+    const frame = (now) => {
+      window.longest = Math.max(window.longest, now - before);
+      before = now;
+      requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
   });
+  /** No gap between two frames may be a large part of a piece of work: a page that reads or draws at once has one as long as all of it. */
+  const begun = Date.now();
+  const goesOn = async (what) => {
+    const longest = await page.evaluate(() => window.longest);
+    const all = Date.now() - begun;
+    assert.ok(longest < Math.max(500, all / 4), `no frame for ${longest} ms of ${all}: ${what}`);
+  };
   await page.ask('SELECT v FROM many');
   await page.shows('1,000,000 rows');
   await page.until('a plot', () => document.querySelector('.plot-frame')?.dataset.points === '1000000');
-  const { drawn, frames } = await page.evaluate(() => ({ drawn: Number(document.querySelector('.plot-frame').dataset.drawn), frames: window.frames_ }));
+  const drawn = await page.evaluate(() => Number(document.querySelector('.plot-frame').dataset.drawn));
   assert.ok(drawn > 500 && drawn < 5000, `${drawn} points drawn`);
-  assert.ok(frames > 10, `${frames} frames while the points came`);
-  for (const view of ['Area', 'Heat map', 'Bars']) await page.click('radio', view);
-  await page.click('radio', 'Table');
+  await goesOn('the points came');
+  for (const view of ['Area', 'Heat map', 'Bars', 'Table']) {
+    await page.click('radio', view);
+    await page.until(view, (view) => [...document.querySelectorAll('[role=radio][aria-checked=true]')].some((radio) => radio.innerText === view), view);
+    await goesOn(view);
+  }
   await page.until('rows', () => document.querySelectorAll('.grid-body [role=row]').length > 5);
   const rows = await page.evaluate(() => document.querySelectorAll('[role=row]').length);
   assert.ok(rows < 100, `${rows} rows in the page`);

@@ -2,6 +2,18 @@
 const assert = require('assert');
 const { drive, test } = require('./browser');
 
+/** The cells of tables that stand in several lines although they are no free text. */
+const brokenCells = (page) =>
+  page.evaluate(() => {
+    const cells = [...document.querySelectorAll('table.list td:not(.words)')];
+    const lines = (cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return new Set([...range.getClientRects()].filter(({ width }) => width > 0).map(({ bottom }) => Math.round(bottom / 8))).size;
+    };
+    return cells.filter((cell) => cell.childElementCount === 0 && lines(cell) > 1).map((cell) => cell.innerText);
+  });
+
 async function steps(page) {
   await page.open('#/explore?db=d');
   await page.click('button', 'cpu');
@@ -14,12 +26,20 @@ async function steps(page) {
   await page.shows('cpu mean');
 
   await page.click('button', 'Save');
+  const focused = () => page.evaluate(() => [document.activeElement.tagName, document.activeElement.innerText.split('\n')[0]]);
+  await page.until('the form', () => document.querySelector('dialog select') !== null && document.activeElement === document.querySelector('dialog select'));
   await page.fill('textbox', 'Name of the dashboard', 'Fleet');
   await page.fill('textbox', 'Title of the panel', 'Use of all hosts');
   await page.isAccessible('the form of a panel');
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('Use of all hosts');
   await page.until('the plot of the panel', () => document.querySelector('.panel canvas') !== null);
+  // The values at the mouse stay, also where they make the legend a line longer, and the plot lower.
+  await page.evaluate(() => (document.querySelector('.panel .legend').style.width = '150px'));
+  const over = await page.evaluate(() => document.querySelector('.panel .u-over').getBoundingClientRect().toJSON());
+  for (let i = 0; i < 4; i++) await page.inner.mouse.move(over.x + 50 + 10 * i, over.y + 40);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.ok(await page.evaluate(() => document.querySelectorAll('.panel .legend-value').length > 0), await page.text());
   await page.isAccessible('a dashboard');
   // It is in the database, not in the browser.
   await page.evaluate(() => localStorage.clear());
@@ -46,9 +66,30 @@ async function steps(page) {
   await page.open('#/dashboards?db=d&name=Harm');
   await page.shows('does not only read');
   assert.ok(!(await (await fetch(`${page.base}query?db=d&q=SHOW+MEASUREMENTS`)).text()).includes('stolen'));
+  // Nor does a function of SQL act; the server is told, too, that panels only read.
+  await sql('CREATE SEQUENCE numbers');
+  await sql("CREATE VIEW hidden AS SELECT setval('numbers', 777) AS it");
+  const acting = ["SELECT setval('numbers', 777)", "SELECT pg_sleep(60)"].map((text) => ({ title: 'Harm', language: 'sql', text, view: 'table', size: 'half' }));
+  const reading = { title: 'Reads', language: 'sql', text: "SELECT 'it only reads' AS words", view: 'table', size: 'half' };
+  const hiding = { ...reading, text: 'SELECT it FROM hidden' };
+  const panels = JSON.stringify({ panels: [...acting, hiding, reading, { ...reading, language: 'influxql', text: 'SELECT usage FROM cpu LIMIT 3' }], range: {} });
+  await sql(`UPDATE nyala_dashboards SET definition = '${panels.replaceAll("'", "''")}' WHERE name = 'Harm'`);
+  page.sent.length = 0;
+  await page.open('#/dashboards?db=d&name=Harm');
+  await page.shows('it only reads');
+  // What a view hides, the server refuses.
+  await page.shows('in a read-only transaction');
+  await page.until('the table of InfluxQL', () => document.querySelectorAll('.panel [role=row]').length >= 6);
+  assert.strictEqual((await page.text()).split('does not only read').length - 1, acting.length);
+  assert.match(await sql("SELECT nextval('numbers')"), /:1\b/);
+  const asked = page.sent.filter(({ body }) => body.includes('only+reads') || body.includes('only reads') || body.includes('LIMIT+3'));
+  assert.ok(asked.length >= 2 && asked.every(({ url }) => url.endsWith('?read_only=true')), JSON.stringify(page.sent));
+  await sql('DROP VIEW hidden');
+  await sql('DROP SEQUENCE numbers');
   await page.click('button', 'Edit');
   await page.click('button', 'Drop');
   await page.shows('is dropped for everybody');
+  assert.deepStrictEqual(await focused(), ['BUTTON', 'Keep']);
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('New dashboard');
   await page.hides('Harm');
@@ -59,6 +100,9 @@ async function steps(page) {
   await page.shows('generate_series');
   await page.shows('ready for queries and writes');
   await page.shows('index of series');
+  // No two purposes have the same colour.
+  const swatches = await page.evaluate(() => [...document.querySelectorAll('.swatch')].map(({ style }) => style.background));
+  assert.ok(swatches.length >= 9 && new Set(swatches).size === swatches.length, swatches.join());
   await page.click('button', 'Cancel');
   await page.shows('End this query?');
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
@@ -71,6 +115,7 @@ async function steps(page) {
   await page.shows('No such lines.');
   await page.fill('searchbox', 'Filter the log', 'READY');
   await page.shows('ready address=');
+  assert.deepStrictEqual(await brokenCells(page), []);
   await page.click('radio', 'error');
   await page.shows('No such lines.');
   await page.isAccessible('activity');
@@ -93,6 +138,7 @@ async function steps(page) {
   await page.click('button', 'Drop database extra');
   await page.shows('cannot be undone');
   await page.isAccessible('a question');
+  assert.deepStrictEqual(await focused(), ['INPUT', '']);
   assert.ok(await page.evaluate(() => document.querySelector('dialog .danger').disabled));
   await page.inner.locator('dialog input').fill('extra');
   await page.inner.locator('dialog .danger').click();
@@ -165,8 +211,50 @@ async function steps(page) {
     await new Promise((resolve) => setTimeout(resolve, 300));
     const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth || document.querySelector('main').scrollWidth > innerWidth);
     assert.ok(!wide, `${name} is wider than a phone`);
+    assert.deepStrictEqual(await brokenCells(page), [], name);
     await page.isAccessible(`${name} on a phone`);
   }
+  // Every page is in its menu, and the theme.
+  await page.click('button', 'Menu');
+  await page.shows('First steps');
+  await page.choose('Theme', 'dark');
+  await page.isAccessible('the menu on a phone');
+  await page.click('link', 'Storage');
+  await page.hides('First steps');
+  await page.until('the page', () => document.querySelector('main h1')?.innerText === 'Storage');
+
+  // One finger moves a plot, two zoom it, and there are buttons.
+  await page.open('#/query?db=d&from=1451606400000&to=1451610000000');
+  await page.offers('d');
+  await page.ask('SELECT mean(usage) FROM cpu WHERE $timeFilter GROUP BY time($interval)');
+  await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
+  await page.evaluate(() => document.querySelector('.plot').scrollIntoView({ block: 'center' }));
+  const session = await page.inner.createCDPSession();
+  const box = await (await page.inner.waitForSelector('.u-over')).boundingBox();
+  const touch = (type, ...shares) =>
+    session.send('Input.dispatchTouchEvent', { type, touchPoints: shares.map((share, id) => ({ id, x: box.x + box.width * share, y: box.y + 60 })) });
+  const range = async (act) => {
+    const before = await page.evaluate(() => location.hash);
+    await act();
+    await page.until('another range', (before) => location.hash !== before, before);
+    const params = new URLSearchParams((await page.evaluate(() => location.hash)).split('?')[1]);
+    return { from: Number(params.get('from')), to: Number(params.get('to')) };
+  };
+  const panned = await range(async () => {
+    await touch('touchStart', 0.8);
+    for (const share of [0.7, 0.6, 0.5, 0.4, 0.3]) await touch('touchMove', share);
+    await touch('touchEnd');
+  });
+  assert.ok(Math.abs(panned.from - 1451608200000) < 200_000, JSON.stringify(panned));
+  assert.ok(Math.abs(panned.to - panned.from - 3_744_000) < 1000, JSON.stringify(panned));
+  const pinched = await range(async () => {
+    await touch('touchStart', 0.4, 0.6);
+    for (const by of [0.05, 0.1, 0.15, 0.2]) await touch('touchMove', 0.4 - by, 0.6 + by);
+    await touch('touchEnd');
+  });
+  assert.ok(Math.abs((panned.to - panned.from) / (pinched.to - pinched.from) - 3) < 0.3, JSON.stringify(pinched));
+  const later = await range(() => page.click('button', 'Later'));
+  assert.ok(later.from > pinched.from);
 }
 
 test(() => drive(steps));
