@@ -136,6 +136,12 @@ pub fn write_time(of_day_us: i64, out: &mut Vec<u8>) {
     clock(seconds.unsigned_abs(), (of_day_us % 1_000_000).unsigned_abs() as u32 * 1000, out);
 }
 
+/// `HH:MM:SS` of a second of a day.
+pub fn clock_digits(of_day_s: u32) -> [u8; 8] {
+    let [hours, minutes, seconds] = [of_day_s / 3600, of_day_s / 60 % 60, of_day_s % 60].map(digits_of);
+    [hours[0], hours[1], b':', minutes[0], minutes[1], b':', seconds[0], seconds[1]]
+}
+
 /// `HH:MM:SS`, and the nanoseconds without zeros at the end.
 fn clock(seconds: u64, ns: u32, out: &mut Vec<u8>) {
     let (hours, minutes, seconds) = (seconds / 3600, (seconds / 60 % 60) as u32, (seconds % 60) as u32);

@@ -1,14 +1,23 @@
 //! The rows of a batch, written one after the other.
 //!
 //! Much of a row is often as in the row before: rows of one time follow each other, and tags come as dictionaries. So the
-//! text of a time is copied as long as it does not change, and cells of neighbouring dictionaries are kept
-//! ([`combinations`](super::combinations)).
+//! text of a time is copied as long as it does not change, only the clock in it is written anew within a day, and cells of
+//! neighbouring dictionaries are kept ([`combinations`](super::combinations)).
 
 use super::combinations::{Combinations, Combined};
-use super::{Cells, Column};
+use super::{Cells, Column, Format};
 use crate::error::Failure;
+use crate::value::time::clock_digits;
+use crate::value::types::PgType;
+use crate::value::units;
 use arrow_array::ArrayRef;
 use nyala_exec::QueryMemory;
+
+const DAY_S: i64 = 86_400;
+/// The bytes of the length in front of a cell.
+const LENGTH_BYTES: usize = 4;
+/// The bytes of `HH:MM:SS`.
+const CLOCK_BYTES: usize = 8;
 
 /// What is known of the rows of an answer before the next batch.
 #[derive(Default)]
@@ -34,6 +43,17 @@ struct Repeated {
     /// The value that was written last, and its cell.
     last: Option<i64>,
     cell: Vec<u8>,
+    /// What the text says of the day, if it is one of whole seconds.
+    day: Option<LocalDay>,
+}
+
+/// A day of a zone in which a text of a time lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LocalDay {
+    /// Days since 1970.
+    number: i64,
+    /// The seconds that the zone is ahead of UTC.
+    offset_s: i32,
 }
 
 impl<'a> RowWriter<'a> {
@@ -71,7 +91,9 @@ impl<'a> RowWriter<'a> {
             }
             end(&mut dictionaries, place, &mut parts);
             parts.push(match &column.cells {
-                Cells::Timestamp(..) => Part::Time(Repeated { column, last: None, cell: Vec::new() }),
+                Cells::Timestamp(..) => {
+                    Part::Time(Repeated { column, last: None, cell: Vec::new(), day: None })
+                }
                 _ => Part::One(column),
             });
         }
@@ -105,12 +127,45 @@ impl Repeated {
             _ => None,
         };
         if value.is_none() || value != self.last {
-            self.cell.clear();
-            self.column.write(row, &mut self.cell)?;
+            let moment = value.and_then(|value| self.local(value));
+            match (moment, self.clock_place()) {
+                (Some((day, of_day_s)), Some(place)) if self.day == Some(day) => {
+                    self.cell[place..place + CLOCK_BYTES].copy_from_slice(&clock_digits(of_day_s));
+                }
+                _ => {
+                    self.cell.clear();
+                    self.column.write(row, &mut self.cell)?;
+                    self.day = moment.map(|(day, _)| day);
+                }
+            }
             self.last = value;
         }
         out.extend_from_slice(&self.cell);
         Ok(())
+    }
+
+    /// The day of a time and the second of the day, as the text shows them; `None` if it shows anything else.
+    fn local(&self, value: i64) -> Option<(LocalDay, u32)> {
+        let (Cells::Timestamp(_, unit), Format::Text) = (&self.column.cells, self.column.format) else {
+            return None;
+        };
+        let unix_us = units::microseconds(value, *unit).ok()?;
+        // Infinity is none of these either.
+        if unix_us % 1_000_000 != 0 {
+            return None;
+        }
+        let unix_s = unix_us / 1_000_000;
+        let has_zone = self.column.of == PgType::Timestamptz;
+        let offset_s = if has_zone { self.column.zone.offset_seconds(unix_s) } else { 0 };
+        let local_s = unix_s + i64::from(offset_s);
+        let day = LocalDay { number: local_s.div_euclid(DAY_S), offset_s };
+        Some((day, local_s.rem_euclid(DAY_S) as u32))
+    }
+
+    /// Where the clock stands in the cell: behind the length, the date and a blank.
+    fn clock_place(&self) -> Option<usize> {
+        let text = self.cell.get(LENGTH_BYTES..)?;
+        Some(LENGTH_BYTES + text.iter().position(|byte| *byte == b' ')? + 1)
     }
 }
 
@@ -148,9 +203,13 @@ mod tests {
             let rows = 40;
             let numbers: Int64Array =
                 (0..rows).map(|_| random.random_bool(0.9).then(|| random.random_range(-200..1200))).collect();
+            // Of a few seconds, of a few days, before 1970, and some with a fraction.
+            let (step_ns, span) =
+                [(1500, 3), (1_000_000_000, 90_000), (3_600_000_000_000, 100)][seed as usize % 3];
             let times: TimestampNanosecondArray = (0..rows)
-                .map(|_| random.random_bool(0.8).then(|| random.random_range(0..3) * 1500))
+                .map(|_| random.random_bool(0.8).then(|| random.random_range(-span..span) * step_ns))
                 .collect();
+            let times = times.with_timezone_opt((seed % 2 == 0).then_some("UTC"));
             let arrays: Vec<ArrayRef> = vec![
                 dictionary(random, rows),
                 dictionary(random, rows),
@@ -161,11 +220,15 @@ mod tests {
                 dictionary(random, rows),
                 dictionary(random, rows),
             ];
+            let zone =
+                nyala_exec::Zone::named(["UTC", "Europe/Berlin", "Asia/Kolkata"][seed as usize / 3 % 3]);
+            let zone = zone.expect("there is such a zone");
+            let format = if seed % 7 == 0 { Format::Binary } else { Format::Text };
             let columns = |arrays: &[ArrayRef]| -> Vec<Column> {
                 let of = |array: &ArrayRef| {
                     let field = Field::new("c", array.data_type().clone(), true);
                     let column_type = ColumnType::of_field(&field).expect("it has a type");
-                    Column::of(array, column_type, Format::Text).expect("it can be sent")
+                    Column::of(array, column_type, format).expect("it can be sent").in_zone(zone)
                 };
                 arrays.iter().map(of).collect()
             };
