@@ -13,6 +13,7 @@ import { useLoaded } from "../ui/use_loaded";
 import { LogLines } from "./log_lines";
 import { newest, rates, readMetrics, type Rates } from "./metrics";
 import { RunningQueries } from "./running_queries";
+import { SlowestQueries } from "./slowest_queries";
 
 const EVERY_MS = 2000;
 
@@ -71,6 +72,7 @@ export function ActivityPage() {
         <RatePlot title="Queries a second" of={(rates) => rates.queries} />
       </div>
       <RunningQueries />
+      <SlowestQueries />
       <Memory />
       <LogLines />
     </div>

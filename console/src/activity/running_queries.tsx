@@ -1,6 +1,5 @@
-// The queries that run now, with a button that ends one, and the slowest that this page has seen.
+// The queries that run now, with a button that ends one.
 
-import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { ask } from "../server/run";
 import { records } from "../server/schema";
@@ -8,7 +7,7 @@ import { revision } from "../server/session";
 import { Confirm, useDialog } from "../ui/dialog";
 import { ListCard } from "../ui/list_card";
 import { elapsed } from "../ui/numbers";
-import { Table, type Column } from "../ui/table";
+import { type Column } from "../ui/table";
 import { say } from "../ui/toast";
 import { useLoaded } from "../ui/use_loaded";
 import { durationMs } from "./duration";
@@ -23,7 +22,6 @@ interface Running {
 
 const EVERY_MS = 1000;
 const OWN = "SHOW QUERIES";
-const SLOWEST_MAX = 10;
 
 const COLUMNS: Column<Running>[] = [
   { head: "Query", words: true, cell: ({ text }) => <code class="statement">{text}</code> },
@@ -32,15 +30,11 @@ const COLUMNS: Column<Running>[] = [
 ];
 const keyOf = ({ id, text }: Running) => `${id} ${text}`;
 
-const slowest = signal<Running[]>([]);
-
 async function running(): Promise<Running[]> {
   const rows = records((await ask(OWN)).frames[0]);
   const found = rows
     .filter(({ query }) => query !== OWN)
     .map(({ qid, query, database, duration, status }) => ({ id: qid, text: query, database, ms: durationMs(duration), status }));
-  const others = slowest.value.filter((old) => !found.some((now) => now.id === old.id && now.text === old.text));
-  slowest.value = [...others, ...found].sort((a, b) => b.ms - a.ms).slice(0, SLOWEST_MAX);
   return found.sort((a, b) => b.ms - a.ms);
 }
 
@@ -78,15 +72,6 @@ export function RunningQueries() {
           </button>
         )}
       />
-      {slowest.value.length > 0 && (
-        <section class="card" aria-label="Slowest queries">
-          <div class="card-head">
-            <h2>Slowest queries</h2>
-            <span class="facts">Of those that ran at the moments when this page looked, once a second.</span>
-          </div>
-          <Table label="Slowest queries, as a table" columns={COLUMNS} rows={slowest.value} keyOf={keyOf} />
-        </section>
-      )}
       <Confirm
         dialog={dialog}
         title="End this query?"

@@ -1,8 +1,9 @@
-// Colours that colour-blind people tell apart (after Okabe and Ito), in a lighter and a darker set for the two themes. Beyond
-// nine, series differ by their dashes too.
+// Colours that all eyes tell apart, in a lighter and a darker set for the two themes: for people who lack one of the three
+// kinds of cones, too, no two are nearer than a fifteenth of the way from black to white (in Oklab, cones by Machado and others).
+// Each stands out from its ground by 4.5 to 1. Beyond nine, series differ by their dashes too.
 
-const DARK = ["#57b6f0", "#f0a63c", "#2fc39a", "#f07a4f", "#dd93c4", "#e8df5a", "#9fb3ff", "#c9ced6", "#7755ff"];
-const LIGHT = ["#0067a8", "#a86200", "#007a58", "#b84300", "#a6407f", "#746b00", "#4a55b8", "#4c5561", "#2200cc"];
+const DARK = ["#1e81fd", "#e69f05", "#1dd19d", "#bc7149", "#c198ff", "#fbff17", "#8d90b7", "#b6fcde", "#e2beff"];
+const LIGHT = ["#0078cb", "#a06c0b", "#0e5243", "#9d145a", "#5c37fa", "#7f500e", "#026386", "#7a7670", "#3204d1"];
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
 export const color = (i: number, dark: boolean) => (dark ? DARK : LIGHT)[i % DARK.length];
