@@ -5,6 +5,7 @@
 
 mod binary;
 mod combinations;
+mod integers;
 mod rows;
 mod text;
 
@@ -172,12 +173,6 @@ impl Column {
     pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
         if self.is_null(row) {
             out.extend_from_slice(&(-1_i32).to_be_bytes());
-            return Ok(());
-        }
-        if let (Cells::Int64(values), Format::Text) = (&self.cells, self.format)
-            && self.of != PgType::Regproc
-        {
-            text::write_counted_integer(values[row], out);
             return Ok(());
         }
         let begin = out.len();

@@ -5,6 +5,7 @@
 //! neighbouring dictionaries are kept ([`combinations`](super::combinations)).
 
 use super::combinations::{Combinations, Combined};
+use super::integers::Integers;
 use super::{Cells, Column, Format};
 use crate::error::Failure;
 use crate::value::time::clock_digits;
@@ -33,6 +34,7 @@ pub struct RowWriter<'a> {
 /// Neighbouring columns that are written in the same way.
 enum Part {
     One(Column),
+    Integers(Integers),
     Time(Repeated),
     Dictionaries(Combined, usize),
 }
@@ -67,7 +69,7 @@ impl<'a> RowWriter<'a> {
     ) -> Self {
         let count = columns.len();
         let mut parts: Vec<Part> = Vec::with_capacity(count);
-        let mut dictionaries = Vec::new();
+        let (mut dictionaries, mut integers) = (Vec::new(), Vec::new());
         let mut numbered = 0;
         let mut end = |dictionaries: &mut Vec<Column>, place: usize, parts: &mut Vec<Part>| {
             let found = std::mem::take(dictionaries);
@@ -85,11 +87,18 @@ impl<'a> RowWriter<'a> {
             }
         };
         for (place, column) in columns.into_iter().enumerate() {
+            if !Integers::is_one(&column) {
+                end_integers(&mut integers, &mut parts);
+            }
             if matches!(column.cells, Cells::Dictionary(..)) {
                 dictionaries.push(column);
                 continue;
             }
             end(&mut dictionaries, place, &mut parts);
+            if Integers::is_one(&column) {
+                integers.push(column);
+                continue;
+            }
             parts.push(match &column.cells {
                 Cells::Timestamp(..) => {
                     Part::Time(Repeated { column, last: None, cell: Vec::new(), day: None })
@@ -97,6 +106,7 @@ impl<'a> RowWriter<'a> {
                 _ => Part::One(column),
             });
         }
+        end_integers(&mut integers, &mut parts);
         end(&mut dictionaries, count, &mut parts);
         while written.0.len() < numbered {
             written.0.push(Combinations::of(memory));
@@ -114,9 +124,20 @@ impl<'a> RowWriter<'a> {
         let written = &mut self.written.0;
         self.parts.iter_mut().try_for_each(|part| match part {
             Part::One(column) => column.write(row, out),
+            Part::Integers(integers) => {
+                integers.write(row, out);
+                Ok(())
+            }
             Part::Time(repeated) => repeated.write(row, out),
             Part::Dictionaries(combined, number) => combined.write(row, &mut written[*number], out),
         })
+    }
+}
+
+/// Ends a run of columns of integers.
+fn end_integers(columns: &mut Vec<Column>, parts: &mut Vec<Part>) {
+    if !columns.is_empty() {
+        parts.push(Part::Integers(Integers::of(std::mem::take(columns))));
     }
 }
 
@@ -213,8 +234,11 @@ mod tests {
             let arrays: Vec<ArrayRef> = vec![
                 dictionary(random, rows),
                 dictionary(random, rows),
-                Arc::new(numbers),
+                Arc::new(numbers.clone()),
                 dictionary(random, rows),
+                Arc::new(numbers.clone()),
+                Arc::new(Int64Array::from_iter_values((0..rows).map(|_| random.random()))),
+                Arc::new(numbers),
                 Arc::new(times),
                 dictionary(random, rows),
                 dictionary(random, rows),

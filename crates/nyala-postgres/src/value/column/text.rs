@@ -56,22 +56,6 @@ pub(in crate::value) fn write(column: &Column, row: usize, out: &mut Vec<u8>) ->
     Ok(())
 }
 
-/// Appends the length of a number's text, and the text.
-pub(super) fn write_counted_integer(value: i64, out: &mut Vec<u8>) {
-    // Small numbers are frequent, and a call less for each of them is seen.
-    if let Ok(small @ 0..100) = u8::try_from(value) {
-        match small < 10 {
-            true => out.extend_from_slice(&[0, 0, 0, 1, b'0' + small]),
-            false => out.extend_from_slice(&[0, 0, 0, 2, b'0' + small / 10, b'0' + small % 10]),
-        }
-        return;
-    }
-    let mut buffer = itoa::Buffer::new();
-    let text = buffer.format(value).as_bytes();
-    out.extend_from_slice(&(text.len() as u32).to_be_bytes());
-    out.extend_from_slice(text);
-}
-
 fn integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
