@@ -178,8 +178,13 @@ fn what_is_not_there_is_refused_by_its_name() {
     done(&server, "CREATE TABLE t (id int PRIMARY KEY, n int, s text)");
     done(&server, "CREATE TABLE plain (n int)");
     done(&server, "CREATE VIEW v AS SELECT n FROM t");
+    done(&server, "CREATE TABLE indexed (n int UNIQUE)");
     let refused = [
-        ("ALTER TABLE t ADD CONSTRAINT u UNIQUE (n)", "UNIQUE"),
+        ("ALTER TABLE t ADD CONSTRAINT u UNIQUE (n), ADD c int", "UNIQUE"),
+        ("ALTER TABLE t ADD c int UNIQUE", "UNIQUE"),
+        ("ALTER TABLE t ADD UNIQUE NULLS NOT DISTINCT (n)", "NULLS NOT DISTINCT"),
+        ("ALTER TABLE t ADD UNIQUE (n) DEFERRABLE", "DEFERRABLE"),
+        ("ALTER TABLE indexed ALTER n TYPE text", "which is indexed"),
         ("ALTER TABLE t ADD c int REFERENCES t", "FOREIGN KEY"),
         ("ALTER TABLE t ADD c serial", "a new column with a sequence of its own"),
         ("ALTER TABLE t DROP COLUMN id", "primary key"),

@@ -251,7 +251,7 @@ fn what_is_not_there_is_refused_by_its_name() {
             "CREATE TABLE u (id serial PRIMARY KEY, n int GENERATED ALWAYS AS (id) STORED)",
             "computed from others",
         ),
-        ("CREATE TABLE u (id int PRIMARY KEY, n int UNIQUE)", "UNIQUE"),
+        ("CREATE TABLE u (id int PRIMARY KEY, n float8 UNIQUE)", "double precision in an index"),
         ("CREATE TABLE u (id int PRIMARY KEY, n int REFERENCES t)", "FOREIGN KEY"),
         ("CREATE TABLE u (id float8 PRIMARY KEY)", "primary key"),
         ("CREATE TABLE u (id int PRIMARY KEY, n numeric)", "numeric"),
@@ -260,7 +260,12 @@ fn what_is_not_there_is_refused_by_its_name() {
         ("MERGE INTO m USING t ON t.id = m.v WHEN MATCHED THEN DELETE", "MERGE of points"),
         ("DRY RUN UPDATE m SET v = 2 RETURNING v", "RETURNING after DRY RUN"),
         ("INSERT INTO t VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET id = 2", "key"),
-        ("CREATE INDEX i ON t (n)", "CREATE INDEX"),
+        ("CREATE INDEX i ON t (n + 1)", "expression"),
+        ("CREATE INDEX i ON t (n DESC)", "n DESC in an index"),
+        ("CREATE INDEX i ON t (n) WHERE n > 1", "a part of the rows"),
+        ("CREATE INDEX i ON t (id) INCLUDE (n)", "INCLUDE"),
+        ("CREATE INDEX i ON t USING hash (n)", "USING HASH"),
+        ("CREATE INDEX i ON t (n) WITH (fillfactor = 70)", "storage parameters"),
     ];
     for (statement, name) in refused {
         let answer = answer(&server, statement);
