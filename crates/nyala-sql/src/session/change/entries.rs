@@ -136,6 +136,6 @@ impl Work<'_> {
 
     /// Fails if the statement was stopped, which is looked at for some of the rows.
     pub(super) fn check_now_and_then(&self, row: usize) -> SqlResult<()> {
-        if row % 64 == 0 { self.check_running() } else { Ok(()) }
+        if row.is_multiple_of(64) { self.check_running() } else { Ok(()) }
     }
 }
