@@ -219,3 +219,44 @@ delete from x where b = 'b';
 insert into x values (13, 'd');
 select * from x where a = 13;
 drop table x;
+-- A row that is there in all its columns.
+create table oc (id int primary key, u int unique);
+insert into oc values (1, 1);
+insert into oc values (1, 1) on conflict (u) do nothing;
+insert into oc values (1, 1) on conflict on constraint oc_u_key do nothing;
+insert into oc values (1, 1), (2, 2), (2, 2), (3, 2) on conflict do nothing;
+select * from oc order by id;
+drop table oc;
+-- Each name is there once: of tables, keys, indexes, views and sequences.
+create table nm (a int, b int);
+create index foo_pkey on nm (b);
+create table foo (a int primary key);
+\t off
+\d foo
+\t on
+create table foo2 (a int constraint foo_pkey primary key);
+create index foo2 on nm (a);
+create table foo2 (a int);
+create view foo2 as select 1;
+create sequence foo2;
+create table h (a int not null, b int);
+create index h_pkey on h (b);
+alter table h add primary key (a);
+\t off
+\d h
+\t on
+create table h2 (a int not null, b int);
+create index h2i on h2 (b);
+alter table h2 add constraint h2i primary key (a);
+create index seq_a_seq on nm (a, b);
+create table seq (a serial);
+select pg_get_serial_sequence('seq', 'a');
+create table h3 (a int constraint x check (a > 0), b int constraint x unique);
+create table h4 (a int constraint x4 check (a > 0), b int);
+alter table h4 add constraint x4 unique (b);
+create index nm_i on nm (a);
+drop index nm_i, nope;
+select indexname from pg_indexes where tablename = 'nm' order by 1;
+drop index nm_i, seq_a_seq;
+select indexname from pg_indexes where tablename = 'nm' order by 1;
+drop table nm, foo, h, h2, seq, h4;

@@ -65,8 +65,8 @@ impl SlowestQueries {
         if query.text.len() > TEXT_MAX_BYTES {
             let is_end = |end: &usize| query.text.is_char_boundary(*end);
             let end = (0..=TEXT_MAX_BYTES).rev().find(is_end).unwrap_or(0);
-            query.text.truncate(end);
-            query.text.push('…');
+            // Not truncated: that would keep all of its memory.
+            query.text = format!("{}…", &query.text[..end]);
         }
         let mut kept = self.lock();
         kept.push(query);

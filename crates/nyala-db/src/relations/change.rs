@@ -1,5 +1,7 @@
 //! Changes of relations.
 
+use super::names::Named;
+use super::published::new_indexes;
 use super::{Definition, Relation, Relations, TABLE_PREFIX, key_of};
 use crate::records::Change;
 use nyala_core::store::StoreRef;
@@ -46,6 +48,8 @@ impl Relations {
         };
         let changed = records.change_by(&what, decided, |records| self.learn(records)).await?;
         let (before, after) = changed.expect("a change was decided on");
+        let new = new_indexes(before.as_ref().map(|own| &own.definition), after.as_ref());
+        self.note_published(new).await?;
         let after = self.put(database, name, before.as_ref(), after);
         Ok((before, after))
     }
@@ -92,15 +96,19 @@ impl Relations {
         let records = self.records()?;
         let _changing = self.changing.lock().await;
         let decide = || {
+            let named = changes.iter().filter_map(|own| {
+                let (database, name, before) = (&*own.before.database, &*own.name, Some(&*own.before));
+                Some(Named { database, name, definition: own.after.as_ref()?, before })
+            });
+            self.check_names(&named.collect::<Vec<_>>(), |database, name| {
+                changes.iter().any(|own| own.before.database == database && own.before.name == name)
+            })?;
             let mut decided: Vec<Change> = Vec::with_capacity(changes.len());
             for change in changes {
                 let before = &change.before;
                 let now = self.find(&before.database, &before.name);
                 if existing(now.as_ref(), &before.name)?.definition != before.definition {
                     return Err(Error::retry(format!("relation {:?} was changed meanwhile", before.name)));
-                }
-                if change.is_move() && self.has_name(&before.database, &change.name) {
-                    return Err(Error::conflict(format!("relation {:?} exists", change.name)));
                 }
                 decided.push((key_of(&before.database, &change.name), change.after.as_ref().map(json)));
                 if change.is_move() {
@@ -112,6 +120,9 @@ impl Relations {
         let what = changes.first().map(|first| format!("relation {}", first.before.name));
         let learn = |records: &[(Vec<u8>, Vec<u8>)]| self.learn(records);
         records.change_by(&what.unwrap_or_default(), decide, learn).await?;
+        let of_change = |own: &RelationChange| new_indexes(Some(&own.before.definition), own.after.as_ref());
+        let new = changes.iter().flat_map(of_change).collect();
+        self.note_published(new).await?;
         for RelationChange { before, name, after } in changes {
             if *name != before.name {
                 self.put(&before.database, &before.name, Some(before), None);

@@ -41,6 +41,16 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// The names of its key and its indexes.
+    pub(crate) fn inner_names(&self) -> impl Iterator<Item = &str> {
+        let table = self.table();
+        let key = table.and_then(|table| match &table.key {
+            Key::Declared { name, .. } => Some(&**name),
+            Key::Hidden { .. } => None,
+        });
+        key.into_iter().chain(table.into_iter().flat_map(|own| &own.indexes).map(|index| &*index.name))
+    }
+
     /// It as a table.
     pub fn table(&self) -> Option<&TableDefinition> {
         match &self.body {
@@ -268,11 +278,7 @@ impl Relation {
 
     /// Whether it, its key or one of its indexes has a name.
     pub fn has_name(&self, name: &str) -> bool {
-        let is_of_table = |table: &TableDefinition| {
-            matches!(&table.key, Key::Declared { name: own, .. } if own == name)
-                || table.index(name).is_some()
-        };
-        self.name == name || self.table().is_some_and(is_of_table)
+        self.name == name || self.definition.inner_names().any(|own| own == name)
     }
 
     /// It as a view.

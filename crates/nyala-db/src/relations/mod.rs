@@ -12,6 +12,8 @@ pub mod definition;
 mod dropped;
 mod ids;
 mod index;
+mod names;
+mod published;
 mod row_ids;
 mod sequences;
 mod uncommitted;
@@ -31,6 +33,7 @@ use crate::records::VersionedRecords;
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result, TableId};
 use parking_lot::RwLock;
+use published::Published;
 use row_ids::RowIds;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -54,6 +57,7 @@ pub struct Relations {
     /// Why they cannot be read.
     damage: Option<String>,
     state: RwLock<State>,
+    published: RwLock<Published>,
     /// Grows with every change.
     version: AtomicU64,
     row_ids: RowIds,
@@ -76,6 +80,7 @@ impl Relations {
             records: None,
             damage: None,
             state: RwLock::default(),
+            published: RwLock::default(),
             version: AtomicU64::new(1),
             row_ids: RowIds::default(),
             sequences: Sequences::new(store.clone()),
@@ -88,6 +93,7 @@ impl Relations {
             Err(error) if error.kind() == ErrorKind::Unsupported && !relations.has_records() => {}
             Err(error) => return Err(error),
         }
+        relations.note_all_published().await?;
         if relations.damage.is_none() && !store.capabilities().is_shared {
             relations.drop_orphans().await?;
             relations.drop_orphan_columns().await?;

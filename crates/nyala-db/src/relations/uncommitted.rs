@@ -4,6 +4,8 @@
 //! commit writes the records together with the rows of the transaction.
 
 use super::change::json;
+use super::names::Named;
+use super::published::new_indexes;
 use super::{Definition, Relation, RelationChange, Relations, key_of};
 use crate::records::Change;
 use nyala_core::store::Stage;
@@ -162,7 +164,22 @@ impl Relations {
             let definition = change.now.as_ref().map(|now| json(&now.definition));
             changes.push((key_of(database, name), definition));
         }
+        let named = own.changed.values().filter_map(|change| {
+            let now = change.now.as_ref()?;
+            let (database, name, definition) = (&*now.database, &*now.name, &now.definition);
+            Some(Named { database, name, definition, before: change.before.as_deref() })
+        });
+        self.check_names(&named.collect::<Vec<_>>(), |database, name| {
+            own.changed.contains_key(&(database.to_owned(), name.to_owned()))
+        })?;
         records.change_with(changes, stage).await?;
+        let of_change = |change: &Uncommitted| {
+            let [before, now] =
+                [&change.before, &change.now].map(|own| own.as_ref().map(|own| &own.definition));
+            new_indexes(before, now)
+        };
+        let new = own.changed.values().flat_map(of_change).collect();
+        self.note_published(new).await?;
         for ((database, name), change) in &own.changed {
             let definition = change.now.as_ref().map(|now| now.definition.clone());
             self.put(database, name, change.now.as_ref().or(change.before.as_ref()), definition);

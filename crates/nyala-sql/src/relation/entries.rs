@@ -96,24 +96,42 @@ impl<'a> RowIndex<'a> {
         let Some(index) = self.index else { return Ok(Some(values)) };
         let columns = (0..self.key.len()).map(|place| index.key_column(place)).collect();
         let mut found = snapshot.scan(ScanRequest::by_key(self.table, one(values), columns)).await?;
-        let entry = found.next().await?.filter(|entries| entries.rows > 0);
-        Ok(entry.and_then(|entry| entry.columns.iter().map(|values| value_at(values, 0)).collect()))
+        while let Some(entries) = found.next().await? {
+            if entries.rows > 0 {
+                return Ok(entries.columns.iter().map(|values| value_at(values, 0)).collect());
+            }
+        }
+        Ok(None)
     }
 
-    /// Whether another row than that of `rows` has its values, which are given.
-    pub(crate) async fn is_taken(
+    /// Whether another row than that of `rows`, which may be there, has its values, which are given.
+    pub(crate) async fn is_taken_by_another(
         &self,
         snapshot: &dyn Snapshot,
         values: Vec<Value>,
         (rows, row): (&[ArrayRef], usize),
     ) -> Result<bool> {
+        if self.index.is_none() {
+            return self.is_taken(snapshot, values).await;
+        }
+        let own = self.key.iter().map(|position| value_at(&rows[*position], row)).collect();
+        let found = self.key_for(snapshot, values).await?;
+        Ok(found.is_some() && found != own)
+    }
+
+    /// Whether a row has some values.
+    pub(crate) async fn is_taken(&self, snapshot: &dyn Snapshot, values: Vec<Value>) -> Result<bool> {
         if self.index.is_some() {
-            let own = self.key.iter().map(|position| value_at(&rows[*position], row)).collect();
-            let found = self.key_for(snapshot, values).await?;
-            return Ok(found.is_some() && found != own);
+            return Ok(self.key_for(snapshot, values).await?.is_some());
         }
         let request = ScanRequest::by_key(self.table, one(values), vec![self.first]);
-        Ok(snapshot.scan(request).await?.next().await?.is_some_and(|found| found.rows > 0))
+        let mut found = snapshot.scan(request).await?;
+        while let Some(rows) = found.next().await? {
+            if rows.rows > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

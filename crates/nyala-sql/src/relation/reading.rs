@@ -17,7 +17,6 @@ use nyala_core::store::{
     Direction, Order, Prefilter, RowSelection, RowStream, ScanRequest, Snapshot, SnapshotRef,
 };
 use nyala_core::{ColumnId, TableId, Value};
-use nyala_db::relations::Index;
 use nyala_exec::Distinct;
 use std::sync::Arc;
 
@@ -199,9 +198,12 @@ impl Reading {
 /// The rows that an index finds, in order of their keys; `None` if there is no index for them, or if there are so many of
 /// them that a scan is cheaper.
 async fn found_by_index(snapshot: &dyn Snapshot, scan: &TableRead) -> Result<Option<Vec<RowSelection>>> {
-    let Some(IndexRange { index, entries, is_unique }) = scan.index.as_deref() else { return Ok(None) };
+    let Some(IndexRange { index, entries, is_unique, since }) = scan.index.as_deref() else {
+        return Ok(None);
+    };
     // A snapshot may be older than the index.
-    if snapshot.schema(scan.table).is_err() || snapshot.schema(index.table).is_err() {
+    let is_known = snapshot.sequence() >= *since && snapshot.schema(index.table).is_ok();
+    if !is_known || snapshot.schema(scan.table).is_err() {
         return Ok(None);
     }
     let worth_it = (scan.rows.unwrap_or(0) / ROWS_PER_FOUND_ROW).clamp(FOUND_ENTRIES_MIN, FOUND_ROWS_MAX);
@@ -220,23 +222,7 @@ async fn found_by_index(snapshot: &dyn Snapshot, scan: &TableRead) -> Result<Opt
             }
         }
     }
-    // The entries of all rows came with one commit: a snapshot before it has none at all.
-    if keys.is_empty() && is_empty(snapshot, index.table).await? {
-        return Ok(None);
-    }
     keys.sort_unstable();
     keys.dedup();
     Ok(Some(keys.into_iter().map(one).collect()))
-}
-
-async fn is_empty(snapshot: &dyn Snapshot, table: TableId) -> Result<bool> {
-    let columns = vec![Index::value_column(0)];
-    let request = ScanRequest { limit: Some(1), ..ScanRequest::by_key(table, RowSelection::All, columns) };
-    let mut rows = snapshot.scan(request).await.map_err(outside)?;
-    while let Some(batch) = rows.next().await.map_err(outside)? {
-        if batch.rows > 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

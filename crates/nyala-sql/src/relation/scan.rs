@@ -54,12 +54,13 @@ impl RelationScan {
         limit: Option<usize>,
         rows: Option<usize>,
     ) -> Result<Self> {
-        let RelationTable { name, table, columns, indexes, .. } = of;
+        let RelationTable { catalog, name, table, columns, indexes } = of;
         let schema = Arc::new(columns.schema.project(&projection)?);
         let direction = Direction::Forward;
         let order = key_order(&columns, &projection, conditions.keys.fixed, direction);
         let (parts, properties) = (1, properties(schema, order, 1));
-        let index = IndexRange::of(&indexes, &columns, &conditions).map(Arc::new);
+        let since = |index| catalog.relations().index_since(index);
+        let index = IndexRange::of(&indexes, &columns, &conditions, since).map(Arc::new);
         let (projection, conditions) = (projection.into(), Arc::new(conditions));
         let tests = PushedTests::default();
         let read = TableRead {

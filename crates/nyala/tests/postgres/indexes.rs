@@ -131,6 +131,64 @@ fn rows_stay_apart_whoever_writes_and_however_the_server_ends() {
     assert!(server.stop().success());
 }
 
+/// Transactions that begin while an index is built know its table of the store, but not its entries.
+#[test]
+fn who_begins_while_an_index_is_built_finds_all_rows() {
+    let server = Server::start(&[]);
+    let mut other = Raw::open(server.address);
+    does(
+        &mut other,
+        &[
+            "CREATE TABLE t (id int PRIMARY KEY, word text)",
+            "INSERT INTO t SELECT v, 'word ' || v % 1000 FROM generate_series(1, 200000) AS s(v)",
+        ],
+    );
+    let address = server.address;
+    std::thread::scope(|scope| {
+        let building =
+            scope.spawn(move || does(&mut Raw::open(address), &["CREATE INDEX words ON t (word)"]));
+        let mut begun = Vec::new();
+        while !building.is_finished() && begun.len() < 64 {
+            let mut own = Raw::open(address);
+            does(&mut own, &["BEGIN", "SELECT count(*) FROM pg_class"]);
+            // It takes its snapshot now.
+            does(&mut own, &["SELECT id FROM t WHERE id = 1"]);
+            begun.push(own);
+        }
+        building.join().expect("it is built");
+        assert!(begun.len() > 1, "{}", begun.len());
+        for (number, mut own) in begun.into_iter().enumerate() {
+            let written = query(&mut own, &format!("INSERT INTO t VALUES ({}, 'word 7')", 300_000 + number));
+            // Whoever cannot write has to begin anew; whoever can finds everything.
+            if written.contains("SERROR") {
+                assert!(written.contains("C40001\0"), "{written}");
+                continue;
+            }
+            let by_index = shown(&mut own, "SELECT count(*) FROM t WHERE word = 'word 7'");
+            assert_eq!(by_index, shown(&mut own, "SELECT count(*) FROM t WHERE word || '' = 'word 7'"));
+            query(&mut own, "COMMIT");
+        }
+    });
+    let by_index = shown(&mut other, "SELECT count(*) FROM t WHERE word = 'word 7'");
+    assert_eq!(by_index, shown(&mut other, "SELECT count(*) FROM t WHERE word || '' = 'word 7'"));
+}
+
+#[test]
+fn names_are_taken_once_however_they_are_committed() {
+    let server = Server::start(&[]);
+    let (mut own, mut other) = (Raw::open(server.address), Raw::open(server.address));
+    does(&mut own, &["CREATE TABLE t (a int PRIMARY KEY, b int)", "CREATE INDEX i ON t (b)"]);
+    does(&mut own, &["BEGIN", "ALTER INDEX i RENAME TO taken"]);
+    does(&mut other, &["CREATE TABLE taken (a int)"]);
+    fails(&mut own, "COMMIT", "40001");
+    does(&mut other, &["DROP TABLE taken", "ALTER INDEX i RENAME TO taken"]);
+    // UPSERT writes the last of several rows, with an index or without.
+    does(&mut own, &["UPSERT INTO t VALUES (1, 1), (1, 2), (2, 3)", "UPSERT INTO t VALUES (1, 4)"]);
+    assert_eq!(shown(&mut own, "SELECT string_agg(b::text, ',' ORDER BY a) FROM t"), "4,3");
+    assert_eq!(shown(&mut own, "SELECT count(*) FROM t WHERE b = 2 OR b = 1"), "0");
+    assert_eq!(shown(&mut own, "SELECT a FROM t WHERE b = 4"), "1");
+}
+
 #[test]
 fn an_index_that_is_new_has_the_rows_of_all_transactions() {
     let server = Server::start(&[]);
@@ -154,6 +212,12 @@ fn an_index_that_is_new_has_the_rows_of_all_transactions() {
     assert!(query(&mut own, by_word).contains("id 3"));
     does(&mut own, &["COMMIT"]);
     assert!(!query(&mut own, by_word).contains("id 3"));
+    // Nor does it write any, and what it would have found by them is not lost.
+    does(&mut other, &["DROP INDEX words"]);
+    does(&mut own, &["BEGIN", "SELECT count(*) FROM t"]);
+    does(&mut other, &["CREATE INDEX words ON t (word)"]);
+    fails(&mut own, "INSERT INTO t VALUES (20, 'two')", "40001");
+    does(&mut own, &["ROLLBACK"]);
     // Of two who give a row the same value, the first to commit wins.
     does(&mut other, &["DROP INDEX words", "CREATE UNIQUE INDEX words ON t (word)"]);
     does(&mut own, &["BEGIN", "INSERT INTO t VALUES (10, 'ten')"]);

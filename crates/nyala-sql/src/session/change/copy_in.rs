@@ -84,6 +84,7 @@ impl Session {
                     return Ok(None);
                 }
                 let snapshot = self.transaction_snapshot().await?;
+                self.check_indexes(&table.relation, &snapshot)?;
                 let run = self.run(statement, freshness, snapshot, Arc::default())?;
                 let is_in_transaction = self.transaction.is_some();
                 let sink = match is_in_transaction {

@@ -97,7 +97,9 @@ impl Work<'_> {
             for row in 0..count {
                 self.check_now_and_then(row)?;
                 let Some(values) = of.values(rows, row) else { continue };
-                if of.is_taken(snapshot, values.clone(), (rows, row)).await? || !seen.insert(values) {
+                if of.is_taken_by_another(snapshot, values.clone(), (rows, row)).await?
+                    || !seen.insert(values)
+                {
                     return Ok(Some(Taken { row, index }));
                 }
             }
@@ -124,7 +126,7 @@ impl Work<'_> {
             let values: Vec<Option<Vec<Value>>> = by.iter().map(|of| of.values(rows, row)).collect();
             for ((of, own), seen) in by.iter().zip(&values).zip(&seen) {
                 let Some(own) = own else { continue };
-                if seen.contains(own) || of.is_taken(&*snapshot, own.clone(), (rows, row)).await? {
+                if seen.contains(own) || of.is_taken(&*snapshot, own.clone()).await? {
                     continue 'rows;
                 }
             }

@@ -14,13 +14,14 @@ use crate::session::{Planning, Run, Session};
 use crate::statement::Statement;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
-use nyala_core::store::{Feature, Stage, StoreRef};
+use nyala_core::store::{Feature, SnapshotRef, Stage, StoreRef};
 use nyala_core::{ErrorKind, before_long_work};
+use nyala_db::relations::{Index, Relation};
 use nyala_db::users::Privilege;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OnceCell, OwnedMutexGuard};
 use tokio::time::Instant;
 
 /// How often a statement begins anew because somebody else was first. From the second time on it is alone in its table, so
@@ -217,6 +218,7 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let snapshot = self.transaction_snapshot().await?;
+        self.check_indexes(&change.relation, &snapshot)?;
         let mut sink = Sink::of_transaction(self.transaction_stage()?);
         let mut full = FullMemory::default();
         let outcome = loop {
@@ -232,6 +234,26 @@ impl Session {
             transaction.refresh().await?;
         }
         Ok(Attempt::Done(outcome))
+    }
+
+    /// Fails if the transaction began before an index of the table was there: its stage has no entries of the rows.
+    pub(super) fn check_indexes(
+        &self,
+        relation: &Relation,
+        snapshot: &OnceCell<SnapshotRef>,
+    ) -> SqlResult<()> {
+        let (Some(table), Some(snapshot)) = (relation.table(), snapshot.get()) else { return Ok(()) };
+        let relations = self.server.catalog.relations();
+        let is_older = |index: &Index| {
+            relations.index_since(index.table).is_some_and(|since| snapshot.sequence() < since)
+        };
+        match table.indexes.iter().any(is_older) {
+            true => {
+                let words = format!("table \"{}\" got an index since the transaction began", relation.name);
+                Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
+            }
+            false => Ok(()),
+        }
     }
 
     /// The stage of the transaction, for a statement that writes to it.

@@ -139,8 +139,9 @@ pub(super) async fn prepare(
                 OnConflictAction::DoUpdate(update) => {
                     let taken = do_update::columns_taken(preparing, update)?;
                     let is_blind = arbiter == Arbiter::Key
+                        && !has_indexes
                         && taken.is_some_and(|taken| {
-                            takes_all(preparing, &named, &taken) && is_blind(preparing, &named, insert)
+                            takes_all(preparing, &named, &taken) && covers_all(preparing, &named, insert)
                         });
                     match is_blind {
                         true => Conflict::Replace { is_blind, may_repeat: false },
@@ -242,19 +243,17 @@ fn replaced(preparing: &Preparing<'_>, named: &[usize], insert: &ast::Insert) ->
         let message = format!("UPSERT INTO table \"{}\", which has no primary key", preparing.relation.name);
         return Err(SqlError::unsupported(message));
     }
-    let is_blind = is_blind(preparing, named, insert);
+    let covers = covers_all(preparing, named, insert);
+    // The entries of what is there have to be deleted.
+    let is_blind = covers && table.is_some_and(|table| table.indexes.is_empty());
     if !is_blind {
         preparing.check_readable()?;
     }
-    Ok(Conflict::Replace { is_blind, may_repeat: is_blind })
+    Ok(Conflict::Replace { is_blind, may_repeat: covers })
 }
 
-/// Whether rows can be written without a look at those that are there, because every column gets a value.
-fn is_blind(preparing: &Preparing<'_>, named: &[usize], insert: &ast::Insert) -> bool {
-    // The entries of what is there have to be deleted.
-    if preparing.relation.table().is_some_and(|table| !table.indexes.is_empty()) {
-        return false;
-    }
+/// Whether what rows become does not depend on those that are there, because every column gets a value.
+fn covers_all(preparing: &Preparing<'_>, named: &[usize], insert: &ast::Insert) -> bool {
     let names_all = named.len() == preparing.columns.columns.len();
     // RETURNING shows the columns that a row keeps.
     names_all

@@ -17,6 +17,7 @@ use nyala_core::arrays::concat;
 use nyala_core::store::{WriteBatch, WriteMode};
 use nyala_core::{ErrorKind, Value};
 use nyala_db::relations::Key;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often rows get other numbers because another server has given them too.
@@ -122,7 +123,10 @@ impl Work<'_> {
                 }
                 return self.replace(insert, rows).await;
             }
-            Conflict::Replace { is_blind: false, .. } => {
+            Conflict::Replace { is_blind: false, may_repeat } => {
+                if *may_repeat {
+                    rows = last_ones(&self.primary(), &rows);
+                }
                 return update_existing(self, rows, None, &insert.named, &Arbiter::Key).await;
             }
             Conflict::Update(_) => {
@@ -228,4 +232,17 @@ impl Work<'_> {
         let first = self.catalog.relations().row_ids(self.rules.around().now_ns, count);
         *numbers = Arc::new(Int64Array::from_iter_values(first..first + count as i64));
     }
+}
+
+/// The rows of which none after them has the same key.
+fn last_ones(key: &RowIndex<'_>, rows: &[ArrayRef]) -> Vec<ArrayRef> {
+    let count = rows.first().map_or(0, |values| values.len());
+    let last: BTreeMap<Option<Vec<Value>>, u32> =
+        (0..count).map(|row| (key.values(rows, row), row as u32)).collect();
+    if last.len() == count {
+        return rows.to_vec();
+    }
+    let mut kept: Vec<u32> = last.into_values().collect();
+    kept.sort_unstable();
+    some_rows(rows, &kept)
 }

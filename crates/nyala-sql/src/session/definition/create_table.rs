@@ -4,7 +4,7 @@ use super::new_column::NewColumn;
 use super::new_index::NewIndex;
 use super::sequence::NewSequence;
 use super::storage::Storage;
-use super::{of_creation, taken};
+use super::{of_creation, same_constraint, taken};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, parsed_for_plan, planned, type_of};
@@ -65,6 +65,11 @@ impl Session {
         }
         let (mut table, indexes) = NewTable::of(&place.name, create)?;
         table.name_key(&self.relations().of(&place.database));
+        if let Some((key, _)) = &table.key
+            && (*key == place.name || self.is_name_taken(&place.database, key))
+        {
+            return Err(taken(key));
+        }
         if !indexes.is_empty() {
             self.server.catalog.store().capabilities().need(Feature::StagedWrites)?;
         }
@@ -169,6 +174,9 @@ impl NewTable {
             let is_key = |name: &str| matches!(&table.key, Key::Declared { name: own, .. } if own == name);
             let is_own = |name: &str| is_key(name) || name == self.name || table.index(name).is_some();
             let index = new.define(&self.name, &table, |name| is_taken(name) || is_own(name))?;
+            if table.checks.iter().any(|check| check.name == index.name) {
+                return Err(same_constraint(&index.name, &self.name));
+            }
             if self.key.as_ref().is_none_or(|(_, key)| *key != index.columns) {
                 self.indexes.push(index);
             }
@@ -220,10 +228,7 @@ impl NewTable {
 
     /// Gives its key another name than the usual one if a table has it that was renamed.
     fn name_key(&mut self, relations: &[Arc<Relation>]) {
-        let is_taken = |name: &str| {
-            let mut keys = relations.iter().filter_map(|own| own.table()).map(|table| &table.key);
-            keys.any(|key| matches!(key, Key::Declared { name: own, .. } if own == name))
-        };
+        let is_taken = |name: &str| relations.iter().any(|own| own.has_name(name));
         if let Some((name, _)) = &mut self.key
             && *name == format!("{}_pkey", self.name)
         {
@@ -308,6 +313,11 @@ pub(super) fn with_key(
     let mut new = NewTable { columns, ..NewTable::empty(name, Storage::default()) };
     new.set_key(constraint.name.as_ref(), &names_of_key(constraint)?)?;
     new.name_key(relations);
+    if let Some((key, _)) = &new.key
+        && relations.iter().any(|own| own.has_name(key))
+    {
+        return Err(taken(key));
+    }
     let key = new.key.map(|(name, columns)| Key::Declared { name, columns });
     Ok(TableDefinition {
         columns: new.columns,

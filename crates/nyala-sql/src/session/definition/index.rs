@@ -4,7 +4,7 @@
 //! snapshot before it finds none.
 
 use super::new_index::NewIndex;
-use super::{changed, inside_transaction, of_publishing, table_of, taken};
+use super::{changed, inside_transaction, of_publishing, same_constraint, table_of, taken};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::assign::check_sizes;
@@ -20,7 +20,7 @@ use arrow_array::{Array, ArrayRef};
 use datafusion::sql::sqlparser::ast::{AlterIndexOperation, CreateIndex, Ident, ObjectName};
 use nyala_core::store::{Alteration, Feature, RowSelection, ScanRequest, Stage, WriteBatch};
 use nyala_db::relations::{Index, Key, Relation, RelationChange, TableDefinition, UncommittedRelations};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Session {
@@ -68,6 +68,7 @@ impl Session {
         }
         let mut index =
             new.define(&relation.name, before, |name| self.is_name_taken(&place.database, name))?;
+        check_constraint_name(&relation, before, &index)?;
         let key = before.key.columns()[0];
         let is_hidden = matches!(before.key, Key::Hidden { .. });
         // It changes nothing, but transactions that have written rows without entries cannot commit them.
@@ -102,6 +103,7 @@ impl Session {
         }
         let mut index =
             new.define(&relation.name, table, |name| self.is_name_taken(&relation.database, name))?;
+        check_constraint_name(relation, table, &index)?;
         let schema = index.schema(&*catalog.store().schema(table.table)?)?;
         index.table = self.create_uncommitted(&relation.database, &index.name, schema).await?;
         let freshness = catalog.follow().await?;
@@ -164,6 +166,7 @@ impl Session {
         if_exists: bool,
         names: &[ObjectName],
     ) -> SqlResult<CommandTag> {
+        let mut dropped: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
         for name in names {
             let place = self.writable_place(name)?;
             let Some((relation, index)) = self.found_index(&place)? else {
@@ -181,17 +184,29 @@ impl Session {
                 return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS, words)
                     .with_hint(format!("You can drop constraint {name} on table {table} instead.")));
             }
-            // Whoever is writing rows finishes first.
-            let lock = relation.lock.clone();
-            let _alone = match self.transaction {
-                Some(_) => None,
-                None => Some(lock.write().await),
+            let table = (relation.database.clone(), relation.name.clone());
+            dropped.entry(table).or_default().push(place.name);
+        }
+        let (mut alone, mut changes) = (Vec::new(), Vec::new());
+        for ((database, name), indexes) in dropped {
+            let gone = || {
+                SqlError::new(SqlState::SERIALIZATION_FAILURE, "the table was dropped meanwhile: try again")
             };
-            let relation = self.relations().find(&relation.database, &relation.name);
-            let relation = relation.ok_or_else(|| place.unknown())?;
+            let found = self.relations().find(&database, &name).ok_or_else(gone)?;
+            if self.transaction.is_none() {
+                // Whoever is writing rows finishes first. Tables are locked in order of their names.
+                alone.push(found.lock.clone().write_owned().await);
+            }
+            let relation = self.relations().find(&database, &name).ok_or_else(gone)?;
+            if !Arc::ptr_eq(&relation.lock, &found.lock) {
+                return Err(gone());
+            }
             let mut table = table_of(&relation)?.clone();
-            table.indexes.retain(|own| own.name != place.name);
-            self.publish(&[changed(&relation, table)]).await?;
+            table.indexes.retain(|own| !indexes.contains(&own.name));
+            changes.push(changed(&relation, table));
+        }
+        if !changes.is_empty() {
+            self.publish(&changes).await?;
         }
         Ok(CommandTag::of("DROP INDEX"))
     }
@@ -244,6 +259,14 @@ impl Session {
     }
 }
 
+/// Fails if a check of a table has the name of a new constraint.
+fn check_constraint_name(relation: &Relation, table: &TableDefinition, index: &Index) -> SqlResult<()> {
+    match index.is_constraint && table.checks.iter().any(|check| check.name == index.name) {
+        true => Err(same_constraint(&index.name, &relation.name)),
+        false => Ok(()),
+    }
+}
+
 /// The first row that has the values of one before it, or of one that has an entry.
 async fn first_twice(
     entries: &RowIndex<'_>,
@@ -254,7 +277,7 @@ async fn first_twice(
     let mut seen = BTreeSet::new();
     for row in 0..rows.first().map_or(0, |values| values.len()) {
         let Some(values) = entries.values(rows, row) else { continue };
-        if entries.is_taken(&*snapshot, values.clone(), (rows, row)).await? || !seen.insert(values) {
+        if entries.is_taken(&*snapshot, values.clone()).await? || !seen.insert(values) {
             return Ok(Some(row));
         }
     }

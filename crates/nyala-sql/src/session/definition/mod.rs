@@ -186,3 +186,9 @@ fn changed(relation: &Arc<Relation>, table: TableDefinition) -> RelationChange {
 fn inside_transaction(what: &str) -> SqlError {
     SqlError::unsupported(format!("{what} inside a transaction")).with_hint("Execute it before BEGIN.")
 }
+
+/// The error of a constraint whose name another one of its table has.
+fn same_constraint(name: &str, table: &str) -> SqlError {
+    let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+    SqlError::new(SqlState::DUPLICATE_OBJECT, message)
+}

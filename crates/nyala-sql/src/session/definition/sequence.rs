@@ -89,8 +89,11 @@ impl Session {
         let place = self.writable_place(name)?;
         place.check_new()?;
         self.check_sequences()?;
-        if place.relation(self.relations()).is_some() {
-            return if if_not_exists { Ok(()) } else { Err(taken(&place.name)) };
+        if place.relation(self.relations()).is_some() && if_not_exists {
+            return Ok(());
+        }
+        if self.is_name_taken(&place.database, &place.name) {
+            return Err(taken(&place.name));
         }
         if options.restart.is_some() || options.name.is_some() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "invalid sequence option for CREATE SEQUENCE"));
@@ -128,7 +131,7 @@ impl Session {
 
     fn rename_sequence(&mut self, place: &Place, relation: &Arc<Relation>, to: &str) -> SqlResult<()> {
         check_name(to)?;
-        if self.relations().find(&place.database, to).is_some() {
+        if self.is_name_taken(&place.database, to) {
             return Err(taken(to));
         }
         for table in self.relations().of(&place.database) {
@@ -250,7 +253,7 @@ impl Session {
         let name = match &new.options.name {
             Some(name) => {
                 let named = self.writable_place(name)?;
-                if named.relation(self.relations()).is_some() {
+                if self.is_name_taken(&named.database, &named.name) {
                     return Err(taken(&named.name));
                 }
                 named.name
@@ -258,9 +261,8 @@ impl Session {
             None => {
                 let base = shortened(&place.name, column);
                 let numbered = (1..).map(|number| format!("{base}{number}"));
-                let is_free = |name: &String| {
-                    *name != place.name && self.relations().find(&place.database, name).is_none()
-                };
+                let is_free =
+                    |name: &String| *name != place.name && !self.is_name_taken(&place.database, name);
                 std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default()
             }
         };

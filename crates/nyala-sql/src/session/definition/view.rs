@@ -34,6 +34,7 @@ impl Session {
                 return Err(SqlError::new(SqlState::WRONG_OBJECT, message));
             }
             Some(_) if !create.or_replace => return Err(taken(&place.name)),
+            None if self.is_name_taken(&place.database, &place.name) => return Err(taken(&place.name)),
             _ => {}
         }
         let query = create.query.to_string();
