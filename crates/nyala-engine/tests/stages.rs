@@ -6,14 +6,16 @@ mod keyed_table;
 
 use keyed_table::*;
 use nyala_core::memory::MemoryBudget;
-use nyala_core::store::{Delete, Freshness, RowSelection, Stage, Store};
+use nyala_core::store::{Delete, Freshness, Operation, RowSelection, Stage, Store, WriteMode};
 use nyala_core::{ErrorKind, Result, TableId};
 use nyala_engine::fs::{Fault, FsRef, SimulatedFs};
-use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on, check};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, WriteHook, WriteStep, block_on, check};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
 
 fn options(fs: &SimulatedFs, memory_bytes: u64) -> EngineOptions {
     EngineOptions {
@@ -396,4 +398,86 @@ fn a_commit_on_a_failing_disk_says_what_became_of_it() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A commit looks at what others have noted that they change, and once more when nobody is under way.
+#[test]
+fn a_row_that_comes_while_a_commit_looks_is_found() -> Result<()> {
+    for (is_spilled, mode) in [false, true].into_iter().flat_map(|spilled| MODES.map(|mode| (spilled, mode)))
+    {
+        let (fs, gate) = (SimulatedFs::new(), Arc::<Gate>::default());
+        let base = if is_spilled { spilling(&fs) } else { options(&fs, 256 << 20) };
+        let engine = Arc::new(Engine::open(EngineOptions { write_hook: gate.hook(), ..base })?);
+        let (first, second) = (table(&engine, "first")?, table(&engine, "second")?);
+        block_on(engine.write(batch(vec![upsert(first, &[(0, 0)]), upsert(second, &[(0, 0)])])))?;
+        let mut stage = block_on(engine.stage())?;
+        block_on(stage.write(batch(vec![upsert(second, &[(7, 2)])])))?;
+        gate.close();
+        let writer = engine.clone();
+        let mut operations = vec![upsert(first, &[(1, 1)]), upsert(second, &[(7, 1)])];
+        for operation in &mut operations {
+            let Operation::Upsert(upsert) = operation else { unreachable!("they are upserts") };
+            upsert.mode = mode;
+        }
+        let other = std::thread::spawn(move || block_on(writer.write(batch(operations))));
+        // The row of the first table is in memory, that of the second one is not.
+        gate.wait_for_one();
+        let mut commit = stage.commit();
+        let polled = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "{mode:?}");
+        if is_spilled {
+            // It is committed in a thread of its own.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        gate.open();
+        other.join().expect("it does not panic")?;
+        let outcome = block_on(commit);
+        assert!(
+            matches!(&outcome, Err(error) if error.kind() == ErrorKind::Conflict),
+            "{mode:?}: {outcome:?}"
+        );
+        let found = block_on(rows(&block_on(engine.snapshot(Freshness::Latest))?, second))?;
+        assert_eq!(found[&7], 1, "{mode:?}");
+    }
+    Ok(())
+}
+
+const MODES: [WriteMode; 2] = [WriteMode::Upsert, WriteMode::Insert];
+
+/// Where a write waits after its first rows are in memory.
+#[derive(Default)]
+struct Gate {
+    /// Whether it is closed, and whether somebody waits.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn hook(self: &Arc<Self>) -> WriteHook {
+        let gate = self.clone();
+        WriteHook::new(move |step| {
+            let mut state = gate.state.lock().expect("not poisoned");
+            while step == WriteStep::Applying && state.0 {
+                state.1 = true;
+                gate.changed.notify_all();
+                state = gate.changed.wait(state).expect("not poisoned");
+            }
+        })
+    }
+
+    fn close(&self) {
+        *self.state.lock().expect("not poisoned") = (true, false);
+    }
+
+    fn wait_for_one(&self) {
+        let mut state = self.state.lock().expect("not poisoned");
+        while !state.1 {
+            state = self.changed.wait(state).expect("not poisoned");
+        }
+    }
+
+    fn open(&self) {
+        *self.state.lock().expect("not poisoned") = (false, false);
+        self.changed.notify_all();
+    }
 }

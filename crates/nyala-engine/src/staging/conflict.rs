@@ -11,7 +11,8 @@ use crate::memory::memtable::PreparedKeys;
 use crate::memory::version::TableVersion;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::tombstone::Tombstone;
-use crate::writing::change_journal::{ChangedRows, JournalPlace};
+use crate::writing::Writer;
+use crate::writing::change_journal::{ChangedRows, JournalPlace, Settled};
 use crate::writing::conditional_write::{Lookup, RowKey};
 use arrow_array::ArrayRef;
 use nyala_core::{Error, Result};
@@ -36,10 +37,27 @@ impl<'a> ConflictCheck<'a> {
         Self { rows, place, next_change }
     }
 
-    /// Fails with a conflict if somebody else was first, by what is applied `now`. After the sequence `untouched_since`
-    /// nobody may have written or deleted a key of the stage at all.
+    /// The same as `run` while others write, so that less is left for it. Changes that are noted and not applied yet are
+    /// left to it, and those after them: whether their keys have rows cannot be said.
+    pub(super) fn run_early(&mut self, writer: &Writer, untouched_since: Option<u64>) -> Result<()> {
+        let settled = self.place.settled();
+        self.look(&writer.applied(), untouched_since, Some(&settled))
+    }
+
+    /// Fails with a conflict if somebody else was first, by what is applied `now`: the caller's locks and its look at the
+    /// claims see to it that nothing of others is on its way. After the sequence `untouched_since` nobody may have written or
+    /// deleted a key of the stage at all.
     pub(super) fn run(&mut self, now: &EngineSnapshot, untouched_since: Option<u64>) -> Result<()> {
-        let (changes, next_change) = self.place.changes_from(self.next_change)?;
+        self.look(now, untouched_since, None)
+    }
+
+    fn look(
+        &mut self,
+        now: &EngineSnapshot,
+        untouched_since: Option<u64>,
+        settled: Option<&Settled>,
+    ) -> Result<()> {
+        let (changes, next_change) = self.place.changes_from(self.next_change, settled)?;
         for id in self.rows.written.iter().copied() {
             let opened = self.rows.opened.version.table(id)?;
             let name = opened.schema.shown_name();

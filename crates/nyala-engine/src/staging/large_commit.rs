@@ -51,7 +51,7 @@ pub(super) fn commit(
     let mut next_change = 0;
     // Rows of runs are not found before their files are sealed, which needs the sequence.
     if rows.loads.is_empty() {
-        next_change = early_check(&rows, place, maintenance, next_change)?;
+        next_change = early_check(&rows, place, maintenance, next_change, None)?;
     }
     rows.loads.iter_mut().try_for_each(|load| load.write_all(&maintenance.output))?;
     let targets = targets(&mut rows, maintenance)?;
@@ -63,7 +63,7 @@ pub(super) fn commit(
     };
     let mut adopted = Vec::new();
     let outcome = write(targets, reserved, maintenance, &mut adopted, &mut rows)
-        .and_then(|()| early_check(&rows, place, maintenance, next_change))
+        .and_then(|()| early_check(&rows, place, maintenance, next_change, Some(reserved)))
         .and_then(|next_change| {
             let mut check = ConflictCheck::from(&rows, place, next_change);
             publish(&rows, &mut check, reserved, &adopted, maintenance)
@@ -81,9 +81,10 @@ fn early_check(
     place: &JournalPlace,
     maintenance: &Maintenance,
     next_change: u64,
+    untouched_since: Option<u64>,
 ) -> Result<u64> {
     let mut check = ConflictCheck::from(rows, place, next_change);
-    check.run(&maintenance.writer.applied(), None)?;
+    check.run_early(&maintenance.writer, untouched_since)?;
     Ok(check.next_change)
 }
 

@@ -299,7 +299,7 @@ impl EngineStage {
         let keys = if mode == LockMode::Claiming { rows.keys(&batch)? } else { Vec::new() };
         let mut check = ConflictCheck::new(&rows, &place);
         // Most of the work is done before others have to wait.
-        check.run(&writer.applied(), None)?;
+        check.run_early(writer, None)?;
         loop {
             let tables = rows.written.iter().map(|table| (*table, mode)).collect();
             let tables = writer.lock_tables(tables).await.map_err(dropped)?;

@@ -81,6 +81,14 @@ pub(crate) struct JournalPlace {
     is_given_up: Arc<AtomicBool>,
 }
 
+/// Up to where the changes of a moment are in memory.
+pub(crate) struct Settled {
+    /// The number of the next change that comes.
+    end: u64,
+    /// Every reader sees what was written up to here.
+    seen: u64,
+}
+
 impl ChangeJournal {
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
         let state = State {
@@ -185,20 +193,53 @@ impl JournalPlace {
         }
     }
 
-    /// The changes from a number on that the stage does not see, and the number of the next one that comes.
-    pub(crate) fn changes_from(&self, number: u64) -> Result<(Vec<Arc<Change>>, u64)> {
+    /// Up to where changes are in memory.
+    pub(crate) fn settled(&self) -> Settled {
+        let state = self.journal.state.lock();
+        Settled { end: state.first + state.changes.len() as u64, seen: state.seen }
+    }
+
+    /// The changes from a number on that the stage does not see, and the number of the next one to look at: all that are
+    /// noted, or those before the first that may not be in memory yet.
+    pub(crate) fn changes_from(
+        &self,
+        number: u64,
+        settled: Option<&Settled>,
+    ) -> Result<(Vec<Arc<Change>>, u64)> {
         let state = self.journal.state.lock();
         self.check()?;
         let known = number.saturating_sub(state.first) as usize;
-        let is_unseen = |(number, change): &(u64, &Arc<Change>)| match change.rows {
-            ChangedRows::Rowsets(_) => *number >= self.first,
-            ChangedRows::Keys(_) | ChangedRows::Points(_) | ChangedRows::Range(_) => {
-                change.sequence > self.opened_at
+        let (mut next, mut changes) = (state.first + known as u64, Vec::new());
+        for change in state.changes.iter().skip(known) {
+            if settled.is_some_and(|settled| !settled.has(next, change)) {
+                break;
             }
-        };
-        let changes = (state.first..).zip(&state.changes).skip(known).filter(is_unseen);
-        let changes = changes.map(|(_, change)| change.clone()).collect();
-        Ok((changes, state.first + state.changes.len() as u64))
+            let is_unseen = match change.rows {
+                ChangedRows::Rowsets(_) => next >= self.first,
+                ChangedRows::Keys(_) | ChangedRows::Points(_) | ChangedRows::Range(_) => {
+                    change.sequence > self.opened_at
+                }
+            };
+            if is_unseen {
+                changes.push(change.clone());
+            }
+            next += 1;
+        }
+        Ok((changes, next))
+    }
+}
+
+impl Settled {
+    /// Whether a view that is taken afterwards has what was changed.
+    fn has(&self, number: u64, change: &Change) -> bool {
+        match change.rows {
+            // They were published when they were noted.
+            ChangedRows::Rowsets(_) => number < self.end,
+            // They are noted before they are applied.
+            ChangedRows::Keys(_) | ChangedRows::Points(_) | ChangedRows::Range(_) => {
+                change.sequence <= self.seen
+            }
+        }
     }
 }
 
