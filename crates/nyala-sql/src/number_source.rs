@@ -12,8 +12,17 @@ use nyala_db::catalog::Catalog;
 use nyala_db::relations::{
     ColumnDefinition, Exhausted, Relation, SequenceDefinition, SequenceState, UncommittedRelations,
 };
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long a thread waits for numbers: if the store waits for somebody whose turn is in this very thread, it would be for
+/// ever.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a reservation of numbers gives.
+type Reserved = Result<(), Exhausted>;
 
 /// What a session was given.
 #[derive(Debug, Default)]
@@ -57,26 +66,74 @@ impl NumberSource {
         Ok(relation)
     }
 
-    /// Waits for the disk, so that the next number is there without waiting.
-    pub(crate) async fn prepare(&self, relation: &Relation) -> SqlResult<()> {
-        // That there is none is said when it is taken.
-        let _ = self.catalog.relations().sequences().reserve(sequence_of(relation)?).await?;
-        Ok(())
+    /// The next numbers of a sequence.
+    pub(crate) async fn take(&self, relation: &Relation, count: usize) -> SqlResult<VecDeque<i64>> {
+        let sequence = sequence_of(relation)?;
+        let sequences = self.catalog.relations().sequences();
+        let mut numbers = VecDeque::with_capacity(count);
+        while numbers.len() < count {
+            match sequences.take_reserved(sequence) {
+                Some(number) => numbers.push_back(number),
+                None => {
+                    self.reserved(relation).await?.map_err(|Exhausted| exhausted(&relation.name, sequence))?
+                }
+            }
+        }
+        if let Some(last) = numbers.back() {
+            self.note(sequence, *last);
+        }
+        Ok(numbers)
     }
 
-    /// The next number of a sequence.
+    /// The next number of a sequence, for an expression: the thread waits if it is not reserved.
     pub(crate) fn next(&self, relation: &Relation) -> SqlResult<i64> {
         let sequence = sequence_of(relation)?;
         let sequences = self.catalog.relations().sequences();
-        let number = match sequences.take_reserved(sequence) {
-            Some(number) => number,
-            None => block_on(sequences.next(sequence))?
-                .map_err(|Exhausted| exhausted(&relation.name, sequence))?,
+        let number = loop {
+            if let Some(number) = sequences.take_reserved(sequence) {
+                break number;
+            }
+            let (sender, reserved) = mpsc::channel();
+            self.reserve_apart(sequence, move |outcome| drop(sender.send(outcome)))?;
+            let outcome = reserved.recv_timeout(PATIENCE).map_err(|_| {
+                let words =
+                    format!("the next numbers of sequence \"{}\" could not be reserved", relation.name);
+                SqlError::new(SqlState::SERIALIZATION_FAILURE, words).with_hint("Try it again.")
+            })?;
+            outcome?.map_err(|Exhausted| exhausted(&relation.name, sequence))?;
         };
+        self.note(sequence, number);
+        Ok(number)
+    }
+
+    fn note(&self, sequence: &SequenceDefinition, number: i64) {
         let mut given = self.given.lock();
         given.last = Some(sequence.id);
         given.numbers.insert(sequence.id, number);
-        Ok(number)
+    }
+
+    /// Reserves numbers.
+    async fn reserved(&self, relation: &Relation) -> SqlResult<Reserved> {
+        let (sender, reserved) = oneshot::channel();
+        self.reserve_apart(sequence_of(relation)?, move |outcome| drop(sender.send(outcome)))?;
+        let lost = |_| SqlError::new(SqlState::INTERNAL, "the reservation of numbers broke off");
+        Ok(reserved.await.map_err(lost)??)
+    }
+
+    /// Reserves numbers in a thread of its own. An expression that needs one blocks the thread of its connection: others of
+    /// that thread must not be in the middle of a reservation, or both wait for ever.
+    fn reserve_apart(
+        &self,
+        sequence: &SequenceDefinition,
+        done: impl FnOnce(nyala_core::Result<Reserved>) + Send + 'static,
+    ) -> SqlResult<()> {
+        let (catalog, sequence) = (self.catalog.clone(), sequence.clone());
+        let reserve = move || done(block_on(catalog.relations().sequences().reserve(&sequence)));
+        let spawned = std::thread::Builder::new().name("numbers".to_owned()).spawn(reserve);
+        spawned.map(drop).map_err(|error| {
+            let words = format!("cannot start a thread to reserve numbers: {error}");
+            SqlError::new(SqlState::INTERNAL, words)
+        })
     }
 
     /// The number that the session was given last by a sequence.

@@ -148,18 +148,6 @@ impl Sequences {
         reserved.as_mut().filter(|own| own.is_of(sequence))?.take()
     }
 
-    /// The next number.
-    pub async fn next(&self, sequence: &SequenceDefinition) -> Result<std::result::Result<i64, Exhausted>> {
-        loop {
-            if let Some(number) = self.take_reserved(sequence) {
-                return Ok(Ok(number));
-            }
-            if let Err(exhausted) = self.reserve(sequence).await? {
-                return Ok(Err(exhausted));
-            }
-        }
-    }
-
     /// Reserves the next block, if nothing is left of the last one, or if the sequence was altered since.
     pub async fn reserve(&self, sequence: &SequenceDefinition) -> Result<std::result::Result<(), Exhausted>> {
         if self.store.capabilities().is_shared {

@@ -126,7 +126,7 @@ impl CopyReader {
                 Ok(false) => return Ok(()),
                 Err(failure) => {
                     // What is wrong with an earlier row comes first.
-                    copy.check(&mut self.rows)?;
+                    copy.check(&mut self.rows).await?;
                     return Err(failure);
                 }
             }

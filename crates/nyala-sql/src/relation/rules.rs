@@ -20,8 +20,8 @@ use nyala_core::arrays::value_at;
 use nyala_core::store::Capabilities;
 use nyala_core::{ColumnId, Value};
 use nyala_db::relations::{Relation, TableDefinition};
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most bytes of a value that a message shows.
 const SHOWN_BYTES: usize = 64;
@@ -38,6 +38,8 @@ pub(crate) struct Rules {
     around: Surroundings,
     capabilities: Capabilities,
     numbers: Option<NumberSource>,
+    /// What was taken from it for columns, and no row has yet.
+    taken: Mutex<HashMap<usize, VecDeque<i64>>>,
 }
 
 enum DefaultValue {
@@ -115,7 +117,8 @@ impl Rules {
         let indexed = table.indexes.iter().flat_map(|index| &index.columns);
         let found_by = columns.key.iter().chain(indexed).copied().collect();
         let (table, numbers) = (name.to_owned(), numbering.map(|own| own.source));
-        Ok(Self { table, columns, found_by, defaults, checks, around, capabilities, numbers })
+        let taken = Mutex::default();
+        Ok(Self { table, columns, found_by, defaults, checks, around, capabilities, numbers, taken })
     }
 
     /// The columns that they are about.
@@ -133,16 +136,22 @@ impl Rules {
         !matches!(self.defaults[position], DefaultValue::Constant(None))
     }
 
-    /// Waits until new rows can be given numbers of sequences, as far as that is known.
-    pub(crate) async fn reserve_numbers(&self, is_wanted: impl Fn(usize) -> bool) -> SqlResult<()> {
+    /// Takes numbers of sequences for new rows: as many for a column as is asked for.
+    pub(crate) async fn take_numbers(&self, wanted: impl Fn(usize) -> usize) -> SqlResult<()> {
         for (position, default) in self.defaults.iter().enumerate() {
-            if let (DefaultValue::Number(sequence), Some(source)) = (default, &self.numbers)
-                && is_wanted(position)
-            {
-                source.prepare(sequence).await?;
+            if let (DefaultValue::Number(sequence), Some(source)) = (default, &self.numbers) {
+                let count = wanted(position);
+                if count > 0 {
+                    let numbers = source.take(sequence, count).await?;
+                    self.taken().entry(position).or_default().extend(numbers);
+                }
             }
         }
         Ok(())
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<usize, VecDeque<i64>>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What new rows get for a column that they do not name.
@@ -151,12 +160,13 @@ impl Rules {
         match &self.defaults[position] {
             DefaultValue::Constant(value) => of_values(column.declared_type, &vec![value.clone(); rows]),
             DefaultValue::Number(sequence) => {
-                let source = self
-                    .numbers
-                    .as_ref()
-                    .ok_or_else(|| SqlError::new(SqlState::INTERNAL, "a sequence without a source"))?;
-                let numbers = (0..rows).map(|_| source.next(sequence)).collect::<SqlResult<Vec<i64>>>()?;
-                let numbers: ArrayRef = Arc::new(Int64Array::from(numbers));
+                let mut taken = self.taken();
+                let taken = taken.entry(position).or_default();
+                if taken.len() < rows {
+                    let words = format!("no number of sequence \"{}\" was taken for a row", sequence.name);
+                    return Err(SqlError::new(SqlState::INTERNAL, words));
+                }
+                let numbers: ArrayRef = Arc::new(taken.drain(..rows).collect::<Int64Array>());
                 assigned(&numbers, false, self.columns.name(position), column.declared_type, &self.around)
             }
             DefaultValue::Computed(expression) => {

@@ -30,6 +30,7 @@ mod drivers;
 mod hostile;
 mod indexes;
 mod psql;
+mod sequences;
 mod server;
 mod sqllogictest;
 mod statements;

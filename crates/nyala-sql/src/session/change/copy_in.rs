@@ -246,13 +246,15 @@ impl CopyIn {
     ///
     /// # Errors
     /// PostgreSQL's, if the table cannot have a row.
-    pub fn check(&mut self, rows: &mut CopyRows) -> SqlResult<()> {
-        let copied = rows.take();
-        let checked = match &mut self.kind {
-            Kind::Rows(own) => own.check(&self.run, &copied),
-            Kind::Points(own) => own.collect(&copied).map(drop),
-        };
-        checked.map_err(|error| self.located(error, &copied))
+    pub fn check<'a>(&'a mut self, rows: &'a mut CopyRows) -> Awaited<'a, SqlResult<()>> {
+        Box::pin(async move {
+            let copied = rows.take();
+            let checked = match &mut self.kind {
+                Kind::Rows(own) => own.check(&self.run, &copied).await,
+                Kind::Points(own) => own.collect(&copied).map(drop),
+            };
+            checked.map_err(|error| self.located(error, &copied))
+        })
     }
 
     /// Writes the last rows and makes all of them visible, or a part of the transaction.
@@ -318,10 +320,10 @@ impl RowsIn {
         Ok(())
     }
 
-    fn check(&mut self, run: &Run, copied: &CopiedRows) -> SqlResult<()> {
+    async fn check(&mut self, run: &Run, copied: &CopiedRows) -> SqlResult<()> {
         let Some(mut sink) = self.sink.take().filter(|_| copied.count() > 0) else { return Ok(()) };
         let work = work(&self.catalog, &self.relation, &self.rules, run, &mut sink)?;
-        let rows = work.completed(&self.insert.named, copied.columns.clone(), copied.count())?;
+        let rows = work.completed(&self.insert.named, copied.columns.clone(), copied.count()).await?;
         self.rules.check(&rows)
     }
 

@@ -34,7 +34,9 @@ impl Work<'_> {
             Some(SetExpr::Values(values)) => values,
             _ => return Err(SqlError::new(SqlState::INTERNAL, "the statement has no VALUES")),
         };
-        self.rules.reserve_numbers(|position| insert.named.contains(&position)).await?;
+        let defaults_at = |place: usize| values.rows.iter().filter(|cells| is_default(&cells[place])).count();
+        let place_of = |position: usize| insert.named.iter().position(|own| *own == position);
+        self.rules.take_numbers(|position| place_of(position).map_or(0, defaults_at)).await?;
         let mut cells = Vec::with_capacity(insert.named.len());
         for (place, position) in insert.named.iter().enumerate() {
             cells.push(self.literal_column(place, *position, values)?);
@@ -104,8 +106,7 @@ impl Work<'_> {
         cells: Vec<ArrayRef>,
         count: usize,
     ) -> SqlResult<()> {
-        self.rules.reserve_numbers(|position| !insert.named.contains(&position)).await?;
-        let mut rows = self.completed(&insert.named, cells, count)?;
+        let mut rows = self.completed(&insert.named, cells, count).await?;
         self.rules.check(&rows)?;
         let mode = match &insert.conflict {
             Conflict::Fail => WriteMode::Insert,
@@ -204,12 +205,13 @@ impl Work<'_> {
     }
 
     /// Whole rows: with defaults for what the statement does not name, and numbers if the key is hidden.
-    pub(super) fn completed(
+    pub(super) async fn completed(
         &self,
         named: &[usize],
         cells: Vec<ArrayRef>,
         count: usize,
     ) -> SqlResult<Vec<ArrayRef>> {
+        self.rules.take_numbers(|position| if named.contains(&position) { 0 } else { count }).await?;
         let mut rows: Vec<Option<ArrayRef>> = vec![None; self.rules.columns().columns.len()];
         for (position, values) in named.iter().zip(cells) {
             rows[*position] = Some(values);

@@ -248,7 +248,7 @@ impl Work<'_> {
     async fn merge_insert(&mut self, values: &Values, rows: &RecordBatch) -> SqlResult<()> {
         let cells = self.merged(values, rows)?;
         let (named, cells): (Vec<usize>, Vec<ArrayRef>) = cells.into_iter().unzip();
-        let whole = self.completed(&named, cells, rows.num_rows())?;
+        let whole = self.completed(&named, cells, rows.num_rows()).await?;
         self.rules.check(&whole)?;
         self.insert_new(whole, WriteMode::Insert).await
     }

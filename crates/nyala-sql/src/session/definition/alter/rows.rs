@@ -134,6 +134,9 @@ impl Pass {
         while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
             held.shrink_to(0);
             held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
+            let is_default = |own: &Computed, position| own.position == position && own.expression.is_none();
+            let is_new = |position| self.computed.iter().any(|own| is_default(own, position));
+            self.rules.take_numbers(|position| if is_new(position) { batch.rows } else { 0 }).await?;
             let after = self.row_after(&batch)?;
             self.check(&after)?;
             if let Some(stage) = stage {

@@ -1,0 +1,38 @@
+//! Numbers of sequences for many sessions at once. What single statements answer is compared with a real PostgreSQL in
+//! `psql.rs`.
+
+use super::hostile::Raw;
+use super::server::Server;
+use super::statements::{does, query};
+
+const SESSIONS: usize = 8;
+const STATEMENTS: usize = 12;
+const ROWS: usize = 700;
+
+/// Sessions that share a thread take more numbers than are reserved together: none waits for another one for ever.
+#[test]
+fn numbers_that_run_out_stop_nobody() {
+    let server = Server::start(&[]);
+    let mut own = Raw::open(server.address);
+    does(&mut own, &["CREATE TABLE t (id serial PRIMARY KEY, n int)", "CREATE SEQUENCE s"]);
+    std::thread::scope(|scope| {
+        for session in 0..SESSIONS {
+            let address = server.address;
+            scope.spawn(move || {
+                let mut raw = Raw::open(address);
+                for statement in 0..STATEMENTS {
+                    let inserted = match (session + statement) % 2 {
+                        0 => format!("INSERT INTO t (n) SELECT v FROM generate_series(1, {ROWS}) AS g(v)"),
+                        _ => format!(
+                            "INSERT INTO t (id, n) SELECT 1000000 + nextval('s'), v FROM generate_series(1, {ROWS}) AS g(v)"
+                        ),
+                    };
+                    does(&mut raw, &[&inserted, "INSERT INTO t DEFAULT VALUES", "INSERT INTO t (id) VALUES (DEFAULT)"]);
+                }
+            });
+        }
+    });
+    let count = query(&mut own, "SELECT count(*), count(DISTINCT id) FROM t");
+    let expected = (SESSIONS * STATEMENTS * (ROWS + 2)).to_string();
+    assert_eq!(count.matches(&*expected).count(), 2, "{count}");
+}
