@@ -4,7 +4,7 @@ use super::new_column::NewColumn;
 use super::new_index::NewIndex;
 use super::sequence::NewSequence;
 use super::storage::Storage;
-use super::{of_creation, same_constraint, taken};
+use super::{check_key_type, of_creation, same_constraint, taken};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, parsed_for_plan, planned, type_of};
@@ -208,11 +208,7 @@ impl NewTable {
                 let message = format!("column \"{name}\" named in key does not exist");
                 return Err(SqlError::new(SqlState::UNKNOWN_COLUMN, message));
             };
-            if !column.declared_type.column_type().can_be_key() {
-                let message = format!("type {} in a primary key", column.declared_type.name());
-                return Err(SqlError::unsupported(message)
-                    .with_hint("Floats are not exact. Use numeric(p,s), or a whole number."));
-            }
+            check_key_type(column.declared_type, "a primary key")?;
             if columns.contains(&column.id) {
                 let message = format!("column \"{name}\" appears twice in primary key constraint");
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));

@@ -57,15 +57,8 @@ impl Session {
         if self.transaction.is_some() {
             return self.add_uncommitted_index(statement, &found, new).await;
         }
-        // Whoever writes rows finishes first, and goes on after the commit, even if the client goes away.
-        let alone = found.lock.clone().write_owned().await;
-        catalog.follow().await?;
-        let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
+        let (alone, relation) = self.locked_alone(place, &found).await?;
         let before = table_of(&relation)?;
-        if !Arc::ptr_eq(&relation.lock, &found.lock) {
-            let words = "the table was made anew by another session: try again";
-            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words));
-        }
         let mut index =
             new.define(&relation.name, before, |name| self.is_name_taken(&place.database, name))?;
         check_constraint_name(&relation, before, &index)?;

@@ -28,8 +28,9 @@ use datafusion::sql::sqlparser::ast::{self, ObjectName};
 use drop::DroppedKind;
 use new_column::NewColumn;
 use nyala_core::{Error, ErrorKind};
-use nyala_db::relations::{Body, Definition, Relation, RelationChange, TableDefinition};
+use nyala_db::relations::{Body, DeclaredType, Definition, Relation, RelationChange, TableDefinition};
 use std::sync::Arc;
+use tokio::sync::OwnedRwLockWriteGuard;
 
 /// Whether a statement defines something.
 pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
@@ -100,6 +101,24 @@ impl Session {
         if is_alone {
             drop(self.end_transaction());
         }
+    }
+
+    /// Locks a table alone, for a statement that copies its rows, and returns it as it is then: whoever writes rows finishes
+    /// first, and goes on after the commit, even if the client goes away.
+    async fn locked_alone(
+        &self,
+        place: &Place,
+        found: &Relation,
+    ) -> SqlResult<(OwnedRwLockWriteGuard<()>, Arc<Relation>)> {
+        let alone = found.lock.clone().write_owned().await;
+        self.server.catalog.follow().await?;
+        let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
+        table_of(&relation)?;
+        if !Arc::ptr_eq(&relation.lock, &found.lock) {
+            let words = "the table was made anew by another session: try again";
+            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words));
+        }
+        Ok((alone, relation))
     }
 
     async fn define_one(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
@@ -191,4 +210,13 @@ fn inside_transaction(what: &str) -> SqlError {
 fn same_constraint(name: &str, table: &str) -> SqlError {
     let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
     SqlError::new(SqlState::DUPLICATE_OBJECT, message)
+}
+
+/// Fails if a column of a type can be in no key; `what` is where it would be.
+fn check_key_type(declared: DeclaredType, what: &str) -> SqlResult<()> {
+    match declared.column_type().can_be_key() {
+        true => Ok(()),
+        false => Err(SqlError::unsupported(format!("type {} in {what}", declared.name()))
+            .with_hint("Floats are not exact. Use numeric(p,s), or a whole number.")),
+    }
 }

@@ -1,6 +1,6 @@
 //! What a statement says of a unique constraint or an index.
 
-use super::taken;
+use super::{check_key_type, taken};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
 use crate::target::{check_name, last_part};
@@ -75,11 +75,7 @@ impl NewIndex {
                 let message = format!("column \"{column}\"{words} does not exist");
                 return Err(SqlError::new(SqlState::UNKNOWN_COLUMN, message));
             };
-            if !own.declared_type.column_type().can_be_key() {
-                let message = format!("type {} in an index", own.declared_type.name());
-                return Err(SqlError::unsupported(message)
-                    .with_hint("Floats are not exact. Use numeric(p,s), or a whole number."));
-            }
+            check_key_type(own.declared_type, "an index")?;
             if columns.contains(&own.id) {
                 let what = if self.is_constraint { "unique constraint" } else { "an index" };
                 let message = format!("column \"{column}\" appears twice in {what}");

@@ -11,7 +11,7 @@ use crate::relation::entries::RowIndex;
 use crate::relation::output;
 use crate::session::Session;
 use crate::session::definition::create_table::with_key;
-use crate::session::definition::{inside_transaction, table_of};
+use crate::session::definition::{changed, inside_transaction, table_of};
 use crate::statement::Statement;
 use crate::target::Place;
 use crate::transaction::{committed, of_commit};
@@ -23,9 +23,7 @@ use nyala_core::arrays::value_at;
 use nyala_core::store::{
     CellColumn, Feature, Operation, RowSelection, ScanRequest, Stage, Upsert, WriteBatch, WriteMode,
 };
-use nyala_db::relations::{
-    Body, Definition, Key, Relation, RelationChange, TableDefinition, UncommittedRelations,
-};
+use nyala_db::relations::{Key, Relation, TableDefinition, UncommittedRelations};
 use std::sync::Arc;
 
 /// The rows of a table, and the table that they are copied to.
@@ -49,15 +47,8 @@ impl Session {
         let catalog = self.server.catalog.clone();
         let store = catalog.store().clone();
         store.capabilities().need(Feature::StagedWrites)?;
-        // Whoever writes rows finishes first, and goes on after the commit, even if the client goes away.
-        let alone = found.lock.clone().write_owned().await;
-        catalog.follow().await?;
-        let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
+        let (alone, relation) = self.locked_alone(place, &found).await?;
         let before = table_of(&relation)?;
-        if !Arc::ptr_eq(&relation.lock, &found.lock) {
-            let words = "the table was made anew by another session: try again";
-            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words));
-        }
         if matches!(before.key, Key::Declared { .. }) {
             return Err(second_key(&relation.name));
         }
@@ -78,9 +69,7 @@ impl Session {
         let copying = Copying { name: &relation.name, from: before, to: &after };
         self.copy_rows(statement, &copying, &mut stage).await?;
         let mut relations = UncommittedRelations::default();
-        let name = relation.name.clone();
-        let after = Some(Definition { body: Body::Table(after), ..relation.definition.clone() });
-        relations.change(catalog.relations(), &RelationChange { before: relation.clone(), name, after });
+        relations.change(catalog.relations(), &changed(&relation, after));
         let done = committed(catalog, Arc::new(relations), tables, stage, Some(alone)).await;
         self.note_definitions();
         done.map_err(of_commit)
