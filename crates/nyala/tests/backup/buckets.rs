@@ -199,29 +199,29 @@ fn a_killed_command_harms_nothing_and_what_it_sent_is_not_sent_again() {
         }
         let (before, _) = place.files();
         // For some seconds the server has the copy of the command that was killed, and refuses another one.
-        let (mut child, mut changed) = loop {
+        let mut child = loop {
             place.objects.changes();
-            let (mut child, mut changed) = (place.spawn_backup(), Vec::new());
             // So many objects later it is killed.
-            let mut ended = None;
-            for _ in 0..2000 {
-                changed.extend(place.objects.changes());
-                ended = child.try_wait().expect("a child");
-                if changed.len() > number || ended.is_some() {
-                    break;
+            place.objects.hold_after(number);
+            let mut child = place.spawn_backup();
+            let ended = loop {
+                let ended = child.try_wait().expect("a child");
+                if ended.is_some() || place.objects.holds() {
+                    break ended;
                 }
                 std::thread::sleep(Duration::from_millis(2));
-            }
+            };
             match ended {
                 Some(status) if !status.success() && begun.elapsed() < COPY_WAIT_MAX => {
                     std::thread::sleep(Duration::from_millis(300));
                 }
-                _ => break (child, changed),
+                _ => break child,
             }
         };
         let _ = child.kill();
         let succeeded = child.wait().expect("gone").success();
-        changed.extend(place.objects.changes());
+        place.objects.drop_held();
+        let changed = place.objects.changes();
         assert!(!changed.iter().any(|name| before.contains(name)), "sent again: {changed:?}");
         resumed += place.files().0.len() - before.len();
         let listed = place.listed();

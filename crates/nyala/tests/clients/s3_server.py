@@ -3,7 +3,8 @@
 GET /__faults/KIND/COUNT/OTHERS makes the next COUNT requests after some others fail: 503 (asks to slow down), cut (half of an
 answer), slow (a second late), 403, lost (no answer). GET /__uploads says how many uploads were begun and not ended, /__objects
 what is in the bucket "archive", /__changes which objects requests changed since it was asked the last time. GET /__age/NAME makes
-an object an hour older, /__damage/NAME changes a byte in its middle, /__remove/NAME removes it.
+an object an hour older, /__damage/NAME changes a byte in its middle, /__remove/NAME removes it. /__hold/COUNT keeps requests that change
+something waiting after COUNT others, /__held says how many wait, /__drop closes their connections and lets new ones pass.
 """
 
 import datetime
@@ -19,6 +20,9 @@ ERROR = "<?xml version='1.0'?><Error><Code>{0}</Code><Message>{0} of a test</Mes
 lock = threading.Lock()
 faults = []
 changes = []
+gate = threading.Condition(lock)
+# How many changes may still pass (None: all), how many wait, and how often those who waited were sent away.
+passing, waiting, drops = None, 0, 0
 inner = DomainDispatcherApplication(create_backend_app)
 
 
@@ -43,9 +47,16 @@ def asked(path):
             text = "".join(f"{name}\n" for name in changes)
             changes.clear()
         return text
+    if path == "/__held":
+        return str(waiting)
+    if path == "/__drop":
+        set_passing(None)
+        return ""
     if path.startswith("/__") and path.count("/") > 1:
         how, name = path[3:].split("/", 1)
-        if how == "faults":
+        if how == "hold":
+            set_passing(int(name))
+        elif how == "faults":
             kind, count, others = name.split("/")
             with lock:
                 faults[:] = [None] * int(others) + [kind] * int(count)
@@ -61,12 +72,32 @@ def asked(path):
     return None
 
 
+def set_passing(count):
+    """From now on so many changes pass, or all; those who wait are sent away."""
+    global passing, drops
+    with gate:
+        passing = count
+        drops += 1
+        gate.notify_all()
+
+
 def noted(environ):
-    """Notes an object that a request changes."""
+    """Notes an object that a request changes; False: it was kept waiting, and changes nothing any more."""
+    global passing, waiting
     name = environ["PATH_INFO"].partition("/archive/")[2]
-    if name and environ["REQUEST_METHOD"] != "GET" and environ["REQUEST_METHOD"] != "HEAD":
-        with lock:
-            changes.append(name)
+    if not name or environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+        return True
+    with gate:
+        if passing == 0:
+            before = drops
+            waiting += 1
+            gate.wait_for(lambda: drops != before)
+            waiting -= 1
+            return False
+        if passing is not None:
+            passing -= 1
+        changes.append(name)
+    return True
 
 
 def application(environ, start_response):
@@ -83,10 +114,9 @@ def application(environ, start_response):
         code, status = {"503": ("SlowDown", "503 Slow Down"), "403": ("AccessDenied", "403 Forbidden")}[fault]
         start_response(status, [("Content-Type", "application/xml")])
         return [ERROR.format(code).encode()]
-    if fault == "lost":
+    if fault == "lost" or not noted(environ):
         environ["werkzeug.socket"].close()
         return [b""]
-    noted(environ)
     if fault == "slow":
         time.sleep(1)
     if fault != "cut":

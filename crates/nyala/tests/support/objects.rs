@@ -60,6 +60,21 @@ impl Objects {
         self.send("GET", &format!("/__faults/{kind}/{count}/{others}"));
     }
 
+    /// Requests that change something wait after so many others.
+    pub(crate) fn hold_after(&self, others: usize) {
+        self.send("GET", &format!("/__hold/{others}"));
+    }
+
+    /// Whether a request waits.
+    pub(crate) fn holds(&self) -> bool {
+        self.send("GET", "/__held") != "0"
+    }
+
+    /// Those that wait are cut off and change nothing; new ones pass.
+    pub(crate) fn drop_held(&self) {
+        self.send("GET", "/__drop");
+    }
+
     /// Uploads that were begun and not ended.
     pub(crate) fn uploads(&self) -> String {
         self.send("GET", "/__uploads")
