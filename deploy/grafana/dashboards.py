@@ -236,6 +236,8 @@ OVERVIEW = dashboard("nyala-overview", "nyala: overview", "nyala", [
         lines("Connections", "none", (value("nyala_flight_connections"), "{{instance}}"),
               (value("nyala_flight_connections_max"), "most {{instance}}"),
               (rate("nyala_flight_connections_closed_for_others_total"), "closed for others {{instance}}")),
+        lines("How long calls took", "s", (quantile(0.5, "nyala_flight_call_duration_seconds"), "p50 {{instance}}"),
+              (quantile(0.99, "nyala_flight_call_duration_seconds"), "p99 {{instance}}")),
         lines("What is kept for clients", "none", (value("nyala_flight_prepared_statements"), "statements {{instance}}"),
               (value("nyala_flight_transactions"), "transactions {{instance}}"))),
     row("UDP, Graphite, OpenTSDB, collectd, OpenTelemetry",

@@ -1,4 +1,4 @@
-//! How long statements took, by upper bounds.
+//! How long statements and calls took, by upper bounds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,7 +18,8 @@ pub struct Durations {
 }
 
 impl Durations {
-    pub(crate) fn observe(&self, duration: Duration) {
+    /// Counts one more.
+    pub fn observe(&self, duration: Duration) {
         let duration_ns = duration.as_nanos() as u64;
         let place = BOUNDS_US.partition_point(|bound_us| bound_us * 1000 < duration_ns);
         self.counts[place].fetch_add(1, Ordering::Relaxed);

@@ -5,6 +5,7 @@
 
 pub mod arrays;
 mod column_type;
+mod durations;
 pub mod env;
 pub mod error;
 pub mod ids;
@@ -17,6 +18,7 @@ pub mod time;
 pub mod value;
 mod yielding;
 
+pub use durations::Durations;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{ColumnId, Sequence, SeriesId, TableId};
 pub use schema::{ColumnSchema, ColumnType, Encoding, KeySpan, Partitioning, Ranges, TableKind, TableSchema};

@@ -46,6 +46,7 @@ const HANDSHAKE: &str = "/arrow.flight.protocol.FlightService/Handshake";
 
 /// The calls of a connection.
 struct Calls {
+    server: Arc<Server>,
     begin: BeginCall,
     state: Mutex<CallsState>,
 }
@@ -59,11 +60,15 @@ struct CallsState {
 }
 
 /// A call, until it is dropped.
-struct OpenCall(Arc<Calls>);
+struct OpenCall {
+    calls: Arc<Calls>,
+    began: Instant,
+}
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+        self.calls.server.counts.durations.observe(self.began.elapsed());
+        let mut state = self.calls.state.lock();
         state.open -= 1;
         if state.open == 0 {
             state.idle_since = Instant::now();
@@ -73,9 +78,9 @@ impl Drop for OpenCall {
 }
 
 impl Calls {
-    fn new(begin: BeginCall) -> Arc<Self> {
+    fn new(server: Arc<Server>, begin: BeginCall) -> Arc<Self> {
         let state = CallsState { open: 0, held: None, idle_since: Instant::now() };
-        Arc::new(Self { begin, state: Mutex::new(state) })
+        Arc::new(Self { server, begin, state: Mutex::new(state) })
     }
 
     fn begin(self: &Arc<Self>) -> Option<OpenCall> {
@@ -85,7 +90,7 @@ impl Calls {
         }
         state.open += 1;
         drop(state);
-        Some(OpenCall(self.clone()))
+        Some(OpenCall { calls: self.clone(), began: Instant::now() })
     }
 
     /// Waits until there was no call for this long.
@@ -114,7 +119,7 @@ impl Server {
         client: Option<IpAddr>,
         begin: BeginCall,
     ) -> io::Result<()> {
-        let (calls, service) = (Calls::new(begin), Service::new(self.clone(), client));
+        let (calls, service) = (Calls::new(self.clone(), begin), Service::new(self.clone(), client));
         let service =
             FlightServiceServer::new(service).max_decoding_message_size(self.settings.message_bytes_max);
         let (server, counted) = (self.clone(), calls.clone());

@@ -5,6 +5,7 @@ use crate::kept::Kept;
 use crate::tokens::Tokens;
 use futures::future::BoxFuture;
 use hyper::header::HeaderMap;
+use nyala_core::Durations;
 use nyala_core::memory::MemoryBudget;
 use nyala_db::users::Principal;
 use nyala_sql::SqlServer;
@@ -93,6 +94,8 @@ pub struct Server {
 pub struct Counts {
     /// Calls.
     pub calls: AtomicU64,
+    /// How long each took until its answer was complete.
+    pub durations: Durations,
     /// Log-ins that failed.
     pub failed_log_ins: AtomicU64,
     /// Statements that were executed.

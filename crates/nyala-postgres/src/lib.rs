@@ -11,7 +11,6 @@ pub mod authentication;
 mod cancels;
 mod connection;
 pub mod copy;
-mod durations;
 pub mod error;
 pub mod message;
 mod server;
@@ -19,5 +18,4 @@ mod shared;
 pub mod value;
 
 pub use connection::wire::Duplex;
-pub use durations::Durations;
 pub use shared::{Counts, Server, Settings, Surroundings};

@@ -1,8 +1,8 @@
 //! What all connections share: settings, surroundings, counts.
 
 use crate::cancels::Cancels;
-use crate::durations::Durations;
 use crate::error::Failure;
+use nyala_core::Durations;
 use nyala_core::memory::MemoryBudget;
 use nyala_sql::SqlServer;
 use std::net::IpAddr;

@@ -156,6 +156,7 @@ fn metrics(server: &Server, limiter: &ConnectionLimiter) -> Vec<Metric> {
     let closed =
         "Connections of Arrow Flight's clients that waited for their clients and were closed for others.";
     let (statements, transactions) = server.kept();
+    let (of_calls, seconds, up_to) = counts.durations.counts();
     vec![
         Metric::gauge(
             "nyala_flight_connections",
@@ -183,6 +184,13 @@ fn metrics(server: &Server, limiter: &ConnectionLimiter) -> Vec<Metric> {
             "nyala_flight_failed_statements_total",
             "Statements of Arrow Flight's clients that failed.",
             count(&counts.failed_statements),
+        ),
+        Metric::histogram(
+            "nyala_flight_call_duration_seconds",
+            "Time from the header of a call of Arrow Flight's clients until its answer is sent.",
+            of_calls,
+            seconds,
+            up_to,
         ),
         Metric::gauge(
             "nyala_flight_prepared_statements",
