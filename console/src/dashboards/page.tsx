@@ -210,7 +210,7 @@ function One({ database, saved, mayWrite, onSaved }: OneProps) {
             database={database}
             range={range}
             turn={turn + revision.value}
-            onRange={({ from, to }) => setRange({ from: Math.floor(from), to: Math.ceil(to) })}
+            onRange={setRange}
             onChange={draft === null ? null : (next) => change(i, next)}
             onMove={draft === null ? null : (by) => move(i, by)}
           />

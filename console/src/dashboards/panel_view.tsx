@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Answer } from "../data/frame";
-import type { Range } from "../plot/plot";
+import { NoRows } from "../query/no_rows";
 import { rangeParams } from "../query/range_picker";
 import { resolve, substitute, type TimeRange } from "../query/variables";
 import { AnswerView } from "../query/views";
@@ -17,7 +17,7 @@ interface Props {
   range: TimeRange;
   /** Counts up when the panel should ask again. */
   turn: number;
-  onRange(range: Range): void;
+  onRange(range: TimeRange): void;
   onChange: ((panel: Panel | null) => void) | null;
   onMove: ((by: number) => void) | null;
 }
@@ -93,7 +93,14 @@ export function PanelView({ panel, database, range, turn, onRange, onChange, onM
         {!reads && <p class="note">This statement does not only read, or has a word such as DROP or nextval in it, so a dashboard does not run it. Open it to see it.</p>}
         {error !== null && <p class="failure">{error}</p>}
         {answer !== null && (
-          <AnswerView answer={answer} view={panel.view} label={title} range={panel.text.includes("$timeFilter") ? resolve(range) : null} onRange={(next) => next !== null && onRange(next)} />
+          <AnswerView
+            answer={answer}
+            view={panel.view}
+            label={title}
+            range={panel.text.includes("$timeFilter") ? resolve(range) : null}
+            onRange={(next) => next !== null && onRange({ from: Math.floor(next.from), to: Math.ceil(next.to) })}
+            none={<NoRows key={JSON.stringify([panel.text, range])} asked={{ language: panel.language, text: panel.text, database, range }} onRange={onRange} />}
+          />
         )}
       </div>
     </section>

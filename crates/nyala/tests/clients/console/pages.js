@@ -60,6 +60,12 @@ async function steps(page) {
   await page.click('button', 'Save');
   await page.shows('Saved.');
   assert.match(await sql('SELECT definition FROM nyala_dashboards'), /Renamed/);
+  // A panel without rows in the chosen range leads to one that has some.
+  await page.choose('Last', '1h');
+  await page.shows('No rows in the chosen range.');
+  await page.isAccessible('a panel without rows');
+  await page.click('button', 'Show the range that has data');
+  await page.until('the plot of the panel', () => document.querySelector('.panel canvas') !== null);
   // A dashboard asks by itself, so it runs nothing that changes.
   const harmful = JSON.stringify({ panels: [{ title: 'Harm', language: 'influxql', text: 'SELECT usage INTO stolen FROM cpu', view: 'line', size: 'half' }], range: {} });
   await sql(`INSERT INTO nyala_dashboards VALUES ('Harm', 1, '${harmful}')`);
