@@ -114,7 +114,12 @@ fn what_is_wrong_is_found() {
     is("memory", &["--memory-limit", "1000000GiB"], "problem: memory-limit is 1000000.0 GiB");
     is("wal-sync", &["--wal-sync", "interval:1s"], "warning: ");
     is("disk", &["--wal-limit", "1000000GiB"], "problem: ");
-    is("access", &[], "ok: only this machine");
+    is("access", &[], "ok: clients reach the server from this machine only");
+    let flight = looked("access", &["--flight-bind", ":8087", "--allow-unauthenticated"]).0;
+    assert!(flight.starts_with("problem: other machines reach flight-bind"), "{flight}");
+    let inputs = ["--udp-bind", ":8089", "--graphite-bind", "127.0.0.1:2003", "--allow-unauthenticated"];
+    let (inputs, _) = looked("inputs", &inputs);
+    assert!(inputs.starts_with("warning: other machines reach udp-bind 0.0.0.0:8089, whose"), "{inputs}");
     let everybody = ["--http-bind", ":8086"];
     let (found, code) = looked("settings", &[]);
     assert!(found.is_empty(), "{found} {code}");

@@ -1,7 +1,7 @@
 //! Who can reach the server, what protects them, and which files hold secrets.
 
 use crate::cli::findings::Finding;
-use crate::config::Config;
+use crate::config::{BindAddress, Config};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,14 +11,22 @@ const DAY_S: i64 = 86_400;
 const RENEWED_BEFORE_S: i64 = 14 * DAY_S;
 
 pub(super) fn look(config: &Config, settings_file: Option<&Path>) -> Vec<Finding> {
-    let postgres = config.postgres_address().map(|(address, _)| ("postgres-bind", address));
-    let binds = [Some(("http-bind", config.http_bind)), postgres].into_iter().flatten();
-    let public: Vec<String> = binds
-        .filter(|(_, address)| !address.0.ip().to_canonical().is_loopback())
-        .map(|(name, address)| format!("{name} {address}"))
-        .collect();
+    let with_log_ins = public([
+        ("http-bind", Some(config.http_bind)),
+        ("postgres-bind", config.postgres_address().map(|(address, _)| address)),
+        ("flight-bind", config.flight_address().map(|(address, _)| address)),
+    ]);
+    // Packets of collectd say who has sent them, if they are asked to.
+    let collectd = config.collectd_bind.filter(|_| config.collectd_security_level == "none");
+    let without_log_ins = public([
+        ("udp-bind", config.udp_bind),
+        ("graphite-bind", config.graphite_bind),
+        ("opentsdb-bind", config.opentsdb_bind),
+        ("collectd-bind", collectd),
+    ]);
     let has_tls = config.https_certificate.is_some();
-    let mut findings = vec![judge_reach(&public, config.auth_enabled, has_tls)];
+    let mut findings = vec![judge_reach(&with_log_ins, config.auth_enabled, has_tls)];
+    findings.extend(judge_inputs(&without_log_ins));
     match config.certificates() {
         Err(message) => findings.push(Finding::problem(
             "certificate",
@@ -43,9 +51,18 @@ pub(super) fn look(config: &Config, settings_file: Option<&Path>) -> Vec<Finding
     findings
 }
 
+/// The addresses that other machines reach, with their settings.
+fn public<const N: usize>(binds: [(&str, Option<BindAddress>); N]) -> Vec<String> {
+    let binds = binds.into_iter().filter_map(|(name, address)| Some((name, address?)));
+    binds
+        .filter(|(_, address)| !address.0.ip().to_canonical().is_loopback())
+        .map(|(name, address)| format!("{name} {address}"))
+        .collect()
+}
+
 fn judge_reach(public: &[String], has_log_ins: bool, has_tls: bool) -> Finding {
     if public.is_empty() {
-        return Finding::ok("access", "only this machine can reach the server");
+        return Finding::ok("access", "clients reach the server from this machine only");
     }
     let found = format!("other machines reach {}", public.join(" and "));
     match (has_log_ins, has_tls) {
@@ -63,6 +80,17 @@ fn judge_reach(public: &[String], has_log_ins: bool, has_tls: bool) -> Finding {
             "--auth-enabled, or bind to 127.0.0.1",
         ),
     }
+}
+
+fn judge_inputs(public: &[String]) -> Option<Finding> {
+    (!public.is_empty()).then(|| {
+        Finding::warning(
+            "inputs",
+            format!("other machines reach {}, whose senders do not log in", public.join(" and ")),
+            "whoever reaches the port can write points, and its data can be read on the way",
+            "bind to 127.0.0.1, or let a firewall admit the senders only",
+        )
+    })
 }
 
 fn judge_certificate(not_after_s: Option<i64>, now_s: i64) -> Finding {
@@ -115,6 +143,8 @@ mod tests {
         assert_eq!(judge_reach(&public, false, true).grade, Grade::Problem);
         assert_eq!(judge_reach(&public, true, false).grade, Grade::Warning);
         assert_eq!(judge_reach(&public, true, true).grade, Grade::Ok);
+        assert!(judge_inputs(&[]).is_none());
+        assert_eq!(judge_inputs(&public).map(|finding| finding.grade), Some(Grade::Warning));
         let now_s = 1_800_000_000;
         assert_eq!(judge_certificate(None, now_s).grade, Grade::Warning);
         assert_eq!(judge_certificate(Some(now_s), now_s).grade, Grade::Problem);
