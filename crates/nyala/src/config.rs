@@ -201,7 +201,7 @@ settings! {
              all; other than loopback addresses need auth-enabled or allow-unauthenticated";
         scram_iterations: u32 = "0", "NUMBER",
             "Store a SCRAM-SHA-256 verifier with so many iterations when a password is set, from 4096 to 100000, so that its \
-             user can log in to postgres-bind without TLS; it is easier to guess passwords by than the Argon2id hash; 0: none";
+             user can log in to postgres-bind without TLS; a stolen verifier is easier to crack than the Argon2id hash; 0: none";
     }
     "Arrow Flight SQL" {
         flight_bind: OptionalBind = ("127.0.0.1:8087, unless something else listens there"), "ADDRESS:PORT",
@@ -221,7 +221,7 @@ settings! {
         #[arg(value_delimiter = ';')]
         graphite_templates: Vec<String> = ("measurement*: the path is the measurement"), "TEMPLATE;…",
             "What the parts of a path are: templates as InfluxDB's, each `[filter] template [tag=value,…]`";
-        graphite_separator: String = ".", "TEXT", "What joins parts of a path that are one name by a template";
+        graphite_separator: String = ".", "TEXT", "Separator between parts of a path that a template joins";
         opentsdb_bind: BindAddress = ("none"), "ADDRESS:PORT",
             "Address and port to receive OpenTSDB's lines and JSON on, usually port 4242";
         opentsdb_database: String = "opentsdb", "DATABASE[/POLICY]",
@@ -237,7 +237,7 @@ settings! {
             "Least protection of what is stored: none, sign (signed or encrypted) or encrypt";
         collectd_auth_file: PathBuf = (), "FILE", "Users and passwords of collectd's senders, `user: password` in each line";
         collectd_values: String = "split", "FORM",
-            "What several values of a type become: split (a measurement of each) or join (fields of one measurement)";
+            "How a type with several values is stored: split (a measurement of each) or join (fields of one measurement)";
         otlp_database: String = ("none: they are not taken"), "DATABASE[/POLICY]",
             "Where metrics of OpenTelemetry are written, which are posted to /v1/metrics; the database is created if missing";
     }

@@ -17,7 +17,8 @@ file, and the file overrides the default.
     --memory-limit 2GiB               # as a flag
 
 `nyala config` prints the settings in force as such a file; `nyala config --config FILE` checks a file. An unknown key is
-an error. Settings are read at the start; only the certificate, its key and `log-level` are read again, at SIGHUP.
+an error. Settings are read at the start. At SIGHUP the certificate, its key and `log-level` (unless `NYALA_LOG` is set) are read
+again, and the audit log is opened again. `collectd-auth-file` is read again when it changes.
 
 A SIZE is a number with `KiB`, `MiB`, `GiB`, `KB`, `MB`, `GB` or nothing for bytes. A DURATION is a number with `ms`, `s`,
 `m`, `h`, `d` or `w`, or several of them: `1h30m`. Lists are arrays in the file and separated by commas elsewhere.
@@ -40,7 +41,9 @@ pub fn markdown() -> String {
                 value => format!("`{value}`"),
             };
             let (name, variable) = (setting.name.replace('_', "-"), setting.variable);
-            let (value, help) = (setting.value_name, setting.help);
+            // A bar would end the cell.
+            let value = setting.value_name.replace('|', "\\|");
+            let help = setting.help;
             writeln!(page, "| `{name}`<br>`{variable}` | {value} | {default} | {help} |")?;
         }
         Ok(())
