@@ -13,9 +13,9 @@ const LOGICAL_BITS: u32 = 12;
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The timestamp of a wall clock time, in microseconds since 1970.
+    /// The timestamp of a wall clock time, in microseconds since 1970; beyond 2112 the last one that there is.
     pub fn from_micros(micros: u64) -> Self {
-        Self(micros << LOGICAL_BITS)
+        Self(micros.saturating_mul(1 << LOGICAL_BITS))
     }
 
     /// Its wall clock part, in microseconds since 1970.

@@ -132,7 +132,9 @@ impl TableCreator {
         let schema = Arc::new(self.schema.clone());
         let (request, features) = self.request(&schema)?;
         let cluster = &self.client.cluster;
-        let (began, deadline) = (Instant::now(), cluster.admin_deadline());
+        let deadline = cluster.admin_deadline();
+        // When the masters first lacked tablet servers.
+        let mut lacking_since = None;
         let mut repeated = false;
         let mut backoff = Backoff::default();
         loop {
@@ -144,21 +146,22 @@ impl TableCreator {
                 Err(error) if error.kind() == ErrorKind::AlreadyPresent && repeated => {
                     // An earlier attempt, whose answer was lost, may have created it; then it has our columns.
                     let table = self.client.open_table(&self.name).await?;
-                    let names = |schema: &Schema| -> Vec<_> {
+                    let columns = |schema: &Schema| -> Vec<_> {
                         schema
                             .columns()
                             .iter()
                             .map(|column| (column.name.clone(), column.data_type))
                             .collect()
                     };
-                    if names(table.schema()) != names(&schema) {
+                    if columns(table.schema()) != columns(&schema) {
                         return Err(error);
                     }
                     break;
                 }
                 Err(error) if lacks_servers(&error) => {
                     let error = error.with_kind(ErrorKind::Unavailable);
-                    if !backoff.wait(deadline.min(began + SERVERS_REGISTER_WITHIN)).await {
+                    let since = *lacking_since.get_or_insert_with(Instant::now);
+                    if !backoff.wait(deadline.min(since + SERVERS_REGISTER_WITHIN)).await {
                         return Err(error);
                     }
                 }

@@ -40,7 +40,7 @@ counters! {
     retries,
     /// Answers that said "busy" or "throttled".
     busy_answers,
-    /// How often another replica or master was found to be the leader.
+    /// How often a master was found to lead, the first time too, or a replica did not lead any more.
     leader_changes,
     /// Look-ups of tablet locations sent to a master.
     location_lookups,

@@ -157,6 +157,10 @@ impl ColumnFilter {
             if *value == Value::Null {
                 return Err(Error::invalid("NULL cannot be compared; see is_null"));
             }
+            // The servers take it for equal to every number.
+            if value.is_nan() {
+                return Err(Error::invalid("NaN cannot be compared"));
+            }
             // Cutting a bound to the column's length would move it.
             let data_type =
                 if matches!(data_type, DataType::Varchar { .. }) { DataType::String } else { data_type };

@@ -228,6 +228,14 @@ impl<'a> Cell<'a> {
 }
 
 impl Value {
+    pub(crate) fn is_nan(&self) -> bool {
+        match self {
+            Self::Float(value) => value.is_nan(),
+            Self::Double(value) => value.is_nan(),
+            _ => false,
+        }
+    }
+
     /// Reads the wire bytes of a column of this type.
     pub(crate) fn from_bytes(data_type: DataType, bytes: &[u8]) -> Result<Self> {
         use DataType as T;

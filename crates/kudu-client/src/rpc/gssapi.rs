@@ -199,6 +199,7 @@ pub(crate) struct Context {
     library: &'static Library,
     handle: Handle,
     target: Handle,
+    is_established: bool,
 }
 
 // SAFETY: see the head of this file; no handle is bound to the thread that made it.
@@ -215,7 +216,7 @@ impl Context {
         let major =
             unsafe { (library.import_name)(&mut minor, &Buffer::of(name.as_bytes()), &kind, &mut target) };
         library.check(&name, major, minor)?;
-        Ok(Self { library, handle: null_mut(), target })
+        Ok(Self { library, handle: null_mut(), target, is_established: false })
     }
 
     /// Takes the server's token (empty at first) and returns the next one to send, and whether both sides are
@@ -249,6 +250,7 @@ impl Context {
             let message = "Kerberos: the server did not authenticate itself, or offers no integrity";
             return Err(Error::new(ErrorKind::NotAuthenticated, message));
         }
+        self.is_established = is_done;
         Ok((output, is_done))
     }
 
@@ -286,9 +288,9 @@ impl Context {
     }
 
     fn require_established(&self) -> Result<()> {
-        match self.handle.is_null() {
-            true => Err(Error::protocol("Kerberos: a signature before the log-in")),
-            false => Ok(()),
+        match self.is_established {
+            true => Ok(()),
+            false => Err(Error::protocol("Kerberos: a signature before the log-in")),
         }
     }
 }

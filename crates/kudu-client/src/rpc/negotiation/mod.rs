@@ -171,7 +171,10 @@ where
         let answer = receive(socket, STEP_TLS_HANDSHAKE).await?;
         let mut records = answer.tls_handshake.as_deref().unwrap_or_default();
         while !records.is_empty() {
-            session.read_tls(&mut records)?;
+            // A server that has closed the session sends nothing further: otherwise this would go on for ever.
+            if session.read_tls(&mut records)? == 0 {
+                return Err(Error::protocol("bytes after the end of the TLS session"));
+            }
             session.process_new_packets().map_err(tls_error)?;
         }
     }
