@@ -6,8 +6,10 @@
 //! does not lead.
 //!
 //! No server compares its clock with that of another. A leader may lead for [`LEASE`], counted from the moment before it
-//! renewed the lead. Another server takes the lead after it has seen the same record for [`TAKEN_AFTER`], which is longer.
-//! So there are never two leaders, even if one was frozen, as long as a server asks [`Daemons::leads`] before each step.
+//! renewed the lead. Another server takes the lead after it has seen the same record for [`TAKEN_AFTER`], which is longer,
+//! counted from the moment after it read the record. So there are never two leaders, even if one was frozen, as long as a server
+//! asks [`Daemons::leads`] before each step. The exception is a machine that was suspended: its clock stood still, and a leader
+//! there leads for the rest of its lease when it wakes up.
 
 use crate::records::{Records, table_named};
 use nyala_core::store::StoreRef;
@@ -26,10 +28,12 @@ pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(15);
 /// After this time a lead that is not renewed is taken over, and a server without a heartbeat counts as gone.
 const TAKEN_AFTER: Duration = Duration::from_secs(20);
+/// How often it is looked whether servers show that they are alive.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// After this time without a heartbeat the record of a server is removed.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
-/// How many records of the lead are kept. A server that inserts a removed number again has been frozen for longer than its
-/// lease, which is counted from before it read the records. So it does not lead.
+/// How many records of the lead are kept. A server that was frozen may insert a number that was removed; it finds newer ones
+/// when it looks again, and does not lead.
 const LEADS_KEPT: i64 = 8;
 
 const DAEMON: u8 = b'd';
@@ -132,7 +136,7 @@ impl Daemons {
         let text = serde_json::to_vec(&beat).expect("a heartbeat is plain data");
         let key = daemon_key(self.id);
         self.records.write(vec![self.records.put([(key.as_slice(), text.as_slice())])]).await?;
-        self.read_others(began).await?;
+        self.read_others().await?;
         self.renew_or_take_lead(began).await
     }
 
@@ -183,13 +187,13 @@ impl Daemons {
     }
 
     /// Reads the records of the other servers, and who leads.
-    async fn read_others(&self, now: Instant) -> Result<()> {
+    async fn read_others(&self) -> Result<()> {
         let mut found: Vec<(u64, Heartbeat)> = Vec::new();
         let take = |key: &[u8], value: &[u8]| found.extend(read_beat(key, value));
         self.records.visit(&[DAEMON], take).await?;
-        let mut newest = None;
-        let take = |key: &[u8], value: &[u8]| newest = read_lead(key, value).or(newest);
-        self.records.visit(&[LEAD], take).await?;
+        let newest = self.newest_lead().await?;
+        // Not before: a record is no older than the moment when it was read.
+        let now = Instant::now();
         let mut seen = self.seen.lock();
         let mut before = std::mem::take(&mut seen.daemons);
         for (id, Heartbeat { daemon, beat }) in found {
@@ -200,8 +204,19 @@ impl Daemons {
             && seen.lead.is_none_or(|lead| lead.number != number)
         {
             seen.lead = Some(SeenLead { number, leader, seen: now });
+            if leader != self.id {
+                seen.leads_until = None;
+            }
         }
         Ok(())
+    }
+
+    /// The newest number, and who leads by it.
+    async fn newest_lead(&self) -> Result<Option<(i64, u64)>> {
+        let mut newest = None;
+        let take = |key: &[u8], value: &[u8]| newest = read_lead(key, value).or(newest);
+        self.records.visit(&[LEAD], take).await?;
+        Ok(newest)
     }
 
     /// Renews the lead, or takes it if nobody has it.
@@ -214,7 +229,9 @@ impl Daemons {
             return Ok(());
         }
         let number = lead.map_or(1, |lead| lead.number + 1);
-        if !self.insert_lead(number, self.id).await? {
+        let is_inserted = self.insert_lead(number, self.id).await?;
+        if !is_inserted || self.newest_lead().await? != Some((number, self.id)) {
+            self.seen.lock().leads_until = None;
             return Ok(());
         }
         let forgotten: Vec<Vec<u8>> = {
@@ -240,26 +257,33 @@ impl Daemons {
     }
 }
 
-/// The address of a server that uses a shared store now, if there is one. Takes longer than a heartbeat, unless all servers
-/// have left.
+/// A server that uses a shared store now, if there is one: its address. As long as a server takes to be gone for the others,
+/// unless all have left.
 pub async fn find_alive(store: &StoreRef) -> Result<Option<String>> {
     if table_named(store, TABLE).is_none() {
         return Ok(None);
     }
     let records = Records::open(store.clone(), TABLE).await?;
+    // As they are stored: a server of a later version may write them differently.
     let beats = async || {
-        let mut found: BTreeMap<u64, Heartbeat> = BTreeMap::new();
-        let take = |key: &[u8], value: &[u8]| found.extend(read_beat(key, value));
+        let mut found: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        let take = |key: &[u8], value: &[u8]| drop(found.insert(key.to_vec(), value.to_vec()));
         records.visit(&[DAEMON], take).await?;
         Ok::<_, Error>(found)
     };
     let before = beats().await?;
-    if before.is_empty() {
-        return Ok(None);
+    let since = Instant::now();
+    while !before.is_empty() && since.elapsed() < TAKEN_AFTER {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let changed = beats().await?.into_iter().find(|(key, value)| before.get(key) != Some(value));
+        if let Some((key, value)) = changed {
+            let address = read_beat(&key, &value).map(|(_, own)| own.daemon.address);
+            return Ok(Some(
+                address.unwrap_or_else(|| "an address that this version cannot read".to_owned()),
+            ));
+        }
     }
-    tokio::time::sleep(HEARTBEAT_INTERVAL + HEARTBEAT_INTERVAL / 2).await;
-    let is_alive = |(id, own): &(u64, Heartbeat)| before.get(id).is_none_or(|known| known.beat != own.beat);
-    Ok(beats().await?.into_iter().find(is_alive).map(|(_, own)| own.daemon.address))
+    Ok(None)
 }
 
 fn daemon_key(id: u64) -> Vec<u8> {
@@ -339,6 +363,62 @@ mod tests {
         b.heartbeat().await.unwrap();
         assert!(!b.leads() && c.leads(), "it finds out that it was replaced");
         assert_eq!(names(&b), expected(&[("b", false), ("c", true)]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_heartbeat_does_not_make_a_second_leader() {
+        let store = shared_store();
+        let (leader, other) = (daemon(&store, "leader").await, daemon(&store, "other").await);
+        leader.heartbeat().await.unwrap();
+        // The record of the other's heartbeat is on its way for this long.
+        let began = Instant::now();
+        for _ in 0..6 {
+            tokio::time::advance(HEARTBEAT_INTERVAL).await;
+            leader.heartbeat().await.unwrap();
+        }
+        other.read_others().await.unwrap();
+        other.renew_or_take_lead(began).await.unwrap();
+        other.heartbeat().await.unwrap();
+        assert!(leader.leads() && !other.leads());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_number_that_was_removed_makes_no_leader() {
+        let store = shared_store();
+        let (frozen, leader) = (daemon(&store, "frozen").await, daemon(&store, "leader").await);
+        leader.heartbeat().await.unwrap();
+        leader.leave().await.unwrap();
+        let began = Instant::now();
+        frozen.read_others().await.unwrap();
+        // Many have led since.
+        for _ in 0..LEADS_KEPT {
+            leader.heartbeat().await.unwrap();
+            leader.leave().await.unwrap();
+        }
+        leader.heartbeat().await.unwrap();
+        frozen.renew_or_take_lead(began).await.unwrap();
+        assert!(leader.leads() && !frozen.leads());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_server_and_one_of_a_later_version_are_found() {
+        let store = shared_store();
+        let own = daemon(&store, "own").await;
+        own.heartbeat().await.unwrap();
+        assert_eq!(find_alive(&store).await.unwrap(), None);
+        let slow = async {
+            tokio::time::sleep(Duration::from_secs(18)).await;
+            own.heartbeat().await.unwrap();
+        };
+        let (found, ()) = tokio::join!(find_alive(&store), slow);
+        assert_eq!(found.unwrap().as_deref(), Some("own"));
+        let later = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let key = daemon_key(7);
+            own.records.write(vec![own.records.put([(&key[..], &b"another form"[..])])]).await.unwrap();
+        };
+        let (found, ()) = tokio::join!(find_alive(&store), later);
+        assert!(found.unwrap().is_some_and(|address| address.contains("cannot read")));
     }
 
     /// Servers that stand still at any point, for any time.

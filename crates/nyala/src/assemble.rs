@@ -317,6 +317,8 @@ impl Running {
         let left = || self.shutdown_timeout.saturating_sub(begun.elapsed()).max(WORK_TIMEOUT_MIN);
         self.inputs.stop(left());
         self.lead_kept.abort();
+        // A heartbeat that has just taken the lead would keep it beyond `leave`.
+        let _ = self.work.block_on(self.lead_kept);
         self.work.block_on(self.lead.leave());
         if let Some(databases) = self.context.databases.get()
             && let Err(error) = self.work.block_on(databases.catalog.relations().give_numbers_back())
