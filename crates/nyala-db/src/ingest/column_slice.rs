@@ -74,7 +74,7 @@ impl FieldValues {
                     start = *end as usize;
                 }
             }
-            (values, more) => panic!("values {more:?} for a column of {:?}", values.kind()),
+            (values, more) => panic!("values of {:?} for a column of {:?}", more.kind(), values.kind()),
         }
     }
 }

@@ -44,6 +44,33 @@ pub fn push_name(line: &mut String, what: &str, name: &str, specials: &[u8]) -> 
     Ok(())
 }
 
+/// Begins a line with the name of a measurement.
+///
+/// # Errors
+/// Invalid for a name that line protocol cannot express.
+pub fn push_measurement_name(line: &mut String, name: &str) -> Result<()> {
+    match begins_otherwise(name) {
+        true => Err(unwritable("measurement", name)),
+        false => push_name(line, "measurement", name, MEASUREMENT_SPECIALS),
+    }
+}
+
+/// Whether a line that began with this name would be a comment, or its first letter would be skipped.
+pub fn begins_otherwise(measurement: &str) -> bool {
+    measurement.starts_with(['#', '\t', '\0'])
+}
+
+/// Appends `,key=value`.
+///
+/// # Errors
+/// Invalid for a name or a value that line protocol cannot express.
+pub fn push_checked_tag(line: &mut String, key: &str, value: &str) -> Result<()> {
+    line.push(',');
+    push_name(line, "tag", key, TAG_SPECIALS)?;
+    line.push('=');
+    push_name(line, "tag value", value, TAG_SPECIALS)
+}
+
 /// Appends whatever text other programs name things with. Line protocol can write neither a line break nor a backslash at the
 /// end: a line break becomes a space, and a space is added after the backslash.
 pub fn push_text(line: &mut String, text: &str, specials: &[u8]) {
@@ -60,8 +87,7 @@ pub fn push_text(line: &mut String, text: &str, specials: &[u8]) {
 
 /// Begins a line with whatever text other programs name a measurement with.
 pub fn push_measurement(line: &mut String, name: &str) {
-    // Unescaped, such a line would be a comment, or the letter would be skipped.
-    if name.starts_with(['#', '\t', '\0']) {
+    if begins_otherwise(name) {
         line.push('\\');
     }
     push_text(line, name, MEASUREMENT_SPECIALS);
@@ -93,6 +119,10 @@ mod tests {
         push_escaped(&mut line, "\"a\\ ", STRING_SPECIALS);
         line.push('|');
         push_measurement(&mut line, "#a\nb\\");
+        assert!(
+            push_measurement_name(&mut line, "#a").is_err()
+                && push_measurement_name(&mut line, "\ta").is_err()
+        );
         assert_eq!(line, "\\ a=b\\,|é\\ k=v\\=\"\\\\,|\\\"a\\\\ |\\#a\\ b\\\\ ");
     }
 }

@@ -1,6 +1,6 @@
 //! Keys of series, as line protocol has them, of rows that come as columns.
 
-use super::escape::{MEASUREMENT_SPECIALS, TAG_SPECIALS, push_name};
+use super::escape::{TAG_SPECIALS, push_measurement_name, push_name};
 use super::options::MAX_KEY_BYTES;
 use nyala_core::{Error, Result};
 
@@ -70,7 +70,7 @@ impl SeriesKeys {
     /// Invalid for a name that line protocol cannot express.
     pub fn of(measurement: &str) -> Result<Self> {
         let mut head = String::new();
-        push_name(&mut head, "measurement", measurement, MEASUREMENT_SPECIALS)?;
+        push_measurement_name(&mut head, measurement)?;
         Ok(Self { measurement: measurement.to_owned(), head, key: String::new(), keys: Keys::default() })
     }
 

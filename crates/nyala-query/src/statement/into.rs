@@ -9,8 +9,8 @@ use crate::influxql::{MeasurementName, Select, Target};
 use crate::plan::QueryContext;
 use nyala_core::{Error, Result};
 use nyala_db::ingest::{
-    LineLimits, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_escaped,
-    push_name, unwritable,
+    LineLimits, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_checked_tag, push_escaped,
+    push_measurement_name, push_name,
 };
 use nyala_exec::{Column, Frame, GroupTags, QueryMemory, ResultBatch, Scalar};
 use std::fmt::Write;
@@ -120,13 +120,10 @@ impl Points {
 
     async fn add(&mut self, frame: &Frame, context: &QueryContext) -> Result<()> {
         let measurement = self.measurement.as_deref().unwrap_or(&frame.name);
-        if measurement.starts_with('#') {
-            return Err(unwritable("measurement", measurement));
-        }
         let mut key = String::new();
-        push_name(&mut key, "measurement", measurement, MEASUREMENT_SPECIALS)?;
+        push_measurement_name(&mut key, measurement)?;
         for (name, value) in frame.tags.iter().filter(|(_, value)| !value.is_empty()) {
-            push_tag(&mut key, name, value)?;
+            push_checked_tag(&mut key, name, value)?;
         }
         let is_field = |column: &usize| !self.tag_columns.contains(column);
         let fields: Vec<usize> = (0..frame.columns.len()).filter(is_field).collect();
@@ -143,7 +140,7 @@ impl Points {
                 let name = &frame.column_names[*column];
                 match frame.columns[*column].scalar(row) {
                     Some(Scalar::String(value)) if !value.is_empty() && !is_tag(frame, name) => {
-                        push_tag(&mut self.lines, name, &value)?;
+                        push_checked_tag(&mut self.lines, name, &value)?;
                     }
                     _ => {}
                 }
@@ -198,13 +195,6 @@ impl Points {
 
 fn is_tag(frame: &Frame, name: &str) -> bool {
     frame.tags.get(name).is_some_and(|value| !value.is_empty())
-}
-
-fn push_tag(line: &mut String, name: &str, value: &str) -> Result<()> {
-    line.push(',');
-    push_name(line, "tag", name, TAG_SPECIALS)?;
-    line.push('=');
-    push_name(line, "tag value", value, TAG_SPECIALS)
 }
 
 fn push_value(line: &mut String, value: &Scalar) {

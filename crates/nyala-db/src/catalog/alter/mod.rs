@@ -18,6 +18,7 @@ pub use count::AlterCounts;
 use super::policy_measurements::{PolicyKey, PolicyMeasurements};
 use super::series_table::SeriesTable;
 use super::{Catalog, DropLocks, FieldType, Measurement};
+use crate::ingest::begins_otherwise;
 use nyala_core::{Error, Result};
 use std::sync::Arc;
 
@@ -157,6 +158,11 @@ impl Catalog {
     /// Fails if a measurement cannot get a name, or an alias, in some policies, because something else has it.
     fn check_free(&self, places: &[Place], name: &str) -> Result<()> {
         check_name("measurement", name)?;
+        if begins_otherwise(name) {
+            return Err(Error::invalid(
+                "the new name of a measurement begins with #, a tab or a zero byte, which no line can begin with",
+            ));
+        }
         let state = self.state.read();
         for (key, own) in places {
             let all = state.measurements.get(key);

@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
+use nyala_db::ingest::{STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_measurement_name, push_name};
 use nyala_shell::Client;
 use std::fmt::Write as _;
 
@@ -43,7 +44,8 @@ pub(super) fn import(
     let (done, bytes) = (pieces.done_rows(input), input.bytes);
     let mut lines = String::new();
     let (mut at, mut first) = (0, 0);
-    let head = escaped(measurement, &[',', ' ']);
+    let mut head = String::new();
+    push_measurement_name(&mut head, measurement).map_err(|error| error.to_string())?;
     while let Some(rows) = file.next()? {
         let begin = at;
         at += rows.num_rows() as u64;
@@ -80,15 +82,20 @@ impl Columns {
                 .map_err(|_| format!("there is no column {name}: it has {}", names.join(", ")))
         };
         let time = find(target.time)?;
-        let tags = target.tags.iter().map(|name| Ok((escaped(name, &[',', ' ', '=']), find(name)?)));
+        let escaped = |what: &str, name: &str| {
+            let mut escaped = String::new();
+            push_name(&mut escaped, what, name, TAG_SPECIALS).map_err(|error| error.to_string())?;
+            Ok::<_, String>(escaped)
+        };
+        let tags = target.tags.iter().map(|name| Ok((escaped("tag", name)?, find(name)?)));
         let tags = tags.collect::<Result<Vec<_>, String>>()?;
         let is_field = |place: &usize| *place != time && !tags.iter().any(|(_, tag)| tag == place);
         let fields = (0..schema.fields().len()).filter(is_field);
         // The number that is the time as well, as nyala shows it.
         let fields =
             fields.filter(|place| schema.field(*place).name() != "time_ns" || target.time == "time_ns");
-        let fields: Vec<_> =
-            fields.map(|place| (escaped(schema.field(place).name(), &[',', ' ', '=']), place)).collect();
+        let fields = fields.map(|place| Ok((escaped("field", schema.field(place).name())?, place)));
+        let fields = fields.collect::<Result<Vec<_>, String>>()?;
         match fields.is_empty() {
             true => Err("no column is left for fields".to_owned()),
             false => Ok(Self { time, tags, fields }),
@@ -155,7 +162,8 @@ impl Values {
                 out.push(',');
                 out.push_str(name);
                 out.push('=');
-                push_escaped(values.value(row), &[',', ' ', '='], out)?;
+                push_name(out, "tag value", values.value(row), TAG_SPECIALS)
+                    .map_err(|error| error.to_string())?;
             }
         }
         let mut separator = ' ';
@@ -218,35 +226,9 @@ fn push_field(values: &ArrayRef, row: usize, out: &mut String) -> Result<(), Str
         }
         _ => {
             out.push('"');
-            for letter in values.as_string::<i32>().value(row).chars() {
-                if matches!(letter, '"' | '\\') {
-                    out.push('\\');
-                }
-                out.push(letter);
-            }
+            push_escaped(out, values.as_string::<i32>().value(row), STRING_SPECIALS);
             out.push('"');
         }
     }
-    Ok(())
-}
-
-/// A name with a backslash before letters that mean something.
-fn escaped(text: &str, special: &[char]) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if special.contains(&letter) {
-            out.push('\\');
-        }
-        out.push(letter);
-    }
-    out
-}
-
-/// The same for the value of a tag, which cannot have a line end, nor a backslash at its end.
-fn push_escaped(text: &str, special: &[char], out: &mut String) -> Result<(), String> {
-    if text.contains('\n') || text.ends_with('\\') {
-        return Err(format!("the tag {text:?} has a line end, or a backslash at its end"));
-    }
-    out.push_str(&escaped(text, special));
     Ok(())
 }

@@ -9,7 +9,7 @@ use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::Batch;
 use nyala_core::{SeriesId, TimeRange};
 use nyala_db::catalog::{Field, FieldType, Measurement};
-use nyala_db::ingest::{MEASUREMENT_SPECIALS, push_escaped, push_tag};
+use nyala_db::ingest::{push_checked_tag, push_measurement_name};
 use nyala_db::series::TagFilter;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(super) fn read(
         let mut start = 0;
         for run in &batch.series {
             let end = start + run.rows as usize;
-            let key = key_of(measurement, name, run.series);
+            let key = key_of(measurement, name, run.series).map_err(words)?;
             left_out += read_run(&batch, start..end, &fields, &key, take)?;
             start = end;
         }
@@ -49,14 +49,13 @@ pub(super) fn read(
 }
 
 /// A series as a line has it.
-fn key_of(measurement: &Measurement, name: &str, series: SeriesId) -> String {
+fn key_of(measurement: &Measurement, name: &str, series: SeriesId) -> nyala_core::Result<String> {
     let mut key = String::new();
-    push_escaped(&mut key, name, MEASUREMENT_SPECIALS);
+    push_measurement_name(&mut key, name)?;
     for (tag, value) in measurement.series().tags_of(series) {
-        key.push(',');
-        push_tag(&mut key, &tag, &value);
+        push_checked_tag(&mut key, &tag, &value)?;
     }
-    key
+    Ok(key)
 }
 
 /// Hands on the rows of a series. A field may have had several types, each in other shards: they are handed on one after the

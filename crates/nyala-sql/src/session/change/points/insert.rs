@@ -23,8 +23,8 @@ use datafusion::sql::sqlparser::ast::{self, SetExpr};
 use nyala_core::Value;
 use nyala_core::arrays::value_at;
 use nyala_db::ingest::{
-    LineLimits, MAX_BODY_BYTES, MEASUREMENT_SPECIALS, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS,
-    push_escaped, push_name,
+    LineLimits, MAX_BODY_BYTES, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_checked_tag,
+    push_escaped, push_measurement_name, push_name,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -266,7 +266,7 @@ impl Lines {
             Source::Time | Source::TimeNs | Source::Series => 2,
         });
         let mut key = String::new();
-        push_name(&mut key, "measurement", measurement, MEASUREMENT_SPECIALS)?;
+        push_measurement_name(&mut key, measurement)?;
         for row in 0..rows {
             self.text.push_str(&key);
             let mut separator = ' ';
@@ -274,10 +274,7 @@ impl Lines {
                 let value = value_at(values, row);
                 match (&own.source, value) {
                     (Source::Tag(tag), Some(Value::String(text))) if !text.is_empty() => {
-                        self.text.push(',');
-                        push_name(&mut self.text, "tag", tag, TAG_SPECIALS)?;
-                        self.text.push('=');
-                        push_name(&mut self.text, "tag value", &text, TAG_SPECIALS)?;
+                        push_checked_tag(&mut self.text, tag, &text)?;
                     }
                     (Source::Field(name, ..), Some(value)) => {
                         self.text.push(separator);
