@@ -5,8 +5,9 @@
 //! record for each tag set (`series_directory`), and a store of one's own must not have any. A hidden series has no points, and
 //! is left behind.
 //!
-//! All come in the order of their keys, so that they can be compared with what the target has. Only those of which there are few
-//! are held in memory, and what idle series are called.
+//! All come in the order of their keys, so that they can be compared with what the target has. Held in memory are those of which
+//! there are few, what idle series are called, and for a target that several servers use the keys of all tag sets, about 70 bytes
+//! for a series.
 
 use super::record::{
     BLOCK_IDS, COLUMN_NAME, HIDDEN, ID_BLOCK, IDLE_SET, IDLE_TAGS, MEMBER, NEXT_ID, NOT_IDLE, OWN_TYPE,
@@ -25,8 +26,10 @@ use std::collections::{BTreeMap, HashMap, btree_map};
 use std::iter::Peekable;
 use std::sync::Arc;
 
-/// Records that are handed out together.
+/// Records that are handed out together, …
 const AT_ONCE: usize = 1 << 13;
+/// … if they do not have more bytes before.
+const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// Which shards of the target hold the points of a shard of the source, by the starts of shards.
 pub(crate) type ShardsOf<'a> = dyn Fn(i64) -> Vec<i64> + Sync + 'a;
@@ -97,6 +100,7 @@ impl MovedRecords {
             target,
             before: before.into_iter(),
             series: Some(source),
+            rows: None,
             idle: idle.into_iter().peekable(),
             hidden,
             tag_sets: tag_sets.clone(),
@@ -250,7 +254,10 @@ impl Few {
 struct Stream {
     target: TableId,
     before: btree_map::IntoIter<Vec<u8>, Vec<u8>>,
+    /// Those of the source.
     series: Option<Box<dyn RowStream>>,
+    /// The rows of `series` that came last, and the first of them that is not handed out.
+    rows: Option<(Batch, usize)>,
     idle: Peekable<btree_map::IntoIter<u32, Vec<u8>>>,
     hidden: RoaringBitmap,
     tag_sets: Option<Arc<Mutex<Vec<TagSet>>>>,
@@ -263,11 +270,8 @@ impl RowStream for Stream {
         if let Some(batch) = batch_of(&mut self.before.by_ref().take(AT_ONCE)) {
             return Ok(Some(batch));
         }
-        while self.series.is_some() || self.idle.peek().is_some() {
-            let series = self.next_series().await?;
-            if series.is_empty() {
-                continue;
-            }
+        let series = self.next_series().await?;
+        if !series.is_empty() {
             if let Some(tag_sets) = &self.tag_sets {
                 let key = |(id, tags): &(u32, Vec<u8>)| (tag_set_key(self.target, tags), *id);
                 tag_sets.lock().extend(series.iter().map(key));
@@ -280,31 +284,46 @@ impl RowStream for Stream {
 }
 
 impl Stream {
-    /// Series that come next, with their tags; maybe none.
+    /// Series that come next, with their tags; none at the end.
     async fn next_series(&mut self) -> Result<Vec<(u32, Vec<u8>)>> {
-        let next = match &mut self.series {
-            Some(stream) => stream.next().await?,
-            None => None,
-        };
-        let Some(batch) = next else {
-            self.series = None;
-            return Ok(self.idle.by_ref().take(AT_ONCE).collect());
-        };
-        let mut series = Vec::with_capacity(batch.rows);
-        let (keys, values) = (batch.columns[0].as_binary::<i32>(), batch.columns[1].as_binary::<i32>());
-        for row in 0..batch.rows {
-            let id = keys.value(row).last_chunk::<4>().map(|id| u32::from_be_bytes(*id));
-            let id = id.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the key of a series is too short"))?;
-            while let Some(idle) = self.idle.next_if(|(idle, _)| *idle < id) {
-                series.push(idle);
-            }
-            // A series that came back is in its old set, too.
-            self.idle.next_if(|(idle, _)| *idle == id);
-            if !self.hidden.contains(id) {
-                series.push((id, values.value(row).to_vec()));
-            }
+        let (mut series, mut bytes) = (Vec::new(), 0);
+        while series.len() < AT_ONCE && bytes < BYTES_AT_ONCE {
+            let stored = self.stored_id().await?;
+            let next = match self.idle.next_if(|(idle, _)| stored.is_none_or(|id| *idle < id)) {
+                Some(idle) => idle,
+                None => {
+                    let (Some(id), Some((batch, row))) = (stored, &mut self.rows) else { break };
+                    let tags = batch.columns[1].as_binary::<i32>().value(*row).to_vec();
+                    *row += 1;
+                    // A series that came back is in its old set, too.
+                    self.idle.next_if(|(idle, _)| *idle == id);
+                    if self.hidden.contains(id) {
+                        continue;
+                    }
+                    (id, tags)
+                }
+            };
+            bytes += next.1.len();
+            series.push(next);
         }
         Ok(series)
+    }
+
+    /// The next series of the source.
+    async fn stored_id(&mut self) -> Result<Option<u32>> {
+        while let Some(stream) = &mut self.series {
+            if let Some((batch, row)) = self.rows.as_ref().filter(|(batch, row)| *row < batch.rows) {
+                let key = batch.columns[0].as_binary::<i32>().value(*row);
+                let too_short = || Error::new(ErrorKind::Corrupt, "the key of a series is too short");
+                let id = key.last_chunk::<4>().map(|id| u32::from_be_bytes(*id));
+                return id.ok_or_else(too_short).map(Some);
+            }
+            match stream.next().await? {
+                Some(batch) => self.rows = Some((batch, 0)),
+                None => (self.series, self.rows) = (None, None),
+            }
+        }
+        Ok(None)
     }
 }
 

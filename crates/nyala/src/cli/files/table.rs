@@ -4,7 +4,8 @@ use super::csv::Records;
 use super::inputs::Input;
 use super::pieces::ImportedPieces;
 use super::query::{columns_of, quoted};
-use arrow_array::{ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use nyala_files::parquet::ParquetInput;
@@ -91,9 +92,9 @@ pub(super) fn import_parquet(
         let skipped = done.saturating_sub(begin).min(rows.num_rows() as u64) as usize;
         let mut from = skipped;
         while from < rows.num_rows() {
-            let take = rows_within(&rows, from);
-            piece.add(&rows.slice(from, take))?;
-            from += take;
+            let taken = next_rows(&rows, from);
+            piece.add(&taken)?;
+            from += taken.num_rows();
             if piece.is_full() {
                 let until = begin + from as u64;
                 piece.send(input, until, pieces, |body| {
@@ -111,11 +112,30 @@ pub(super) fn import_parquet(
     Ok(at)
 }
 
-/// How many rows from there on make about half a piece.
-fn rows_within(rows: &RecordBatch, from: usize) -> usize {
-    let each = rows.get_array_memory_size() / rows.num_rows().max(1);
-    let most = (PIECE_BYTES / 2 / each.max(1)).clamp(1, PIECE_ROWS);
-    most.min(rows.num_rows() - from)
+/// The rows from there on that make half a piece at most, but one at least.
+fn next_rows(rows: &RecordBatch, from: usize) -> RecordBatch {
+    let mut count = PIECE_ROWS.min(rows.num_rows() - from);
+    let bytes = |count| rows.columns().iter().map(|column| bytes_of(column, from, count)).sum::<usize>();
+    while count > 1 && bytes(count) > PIECE_BYTES / 2 {
+        count = count.div_ceil(2);
+    }
+    rows.slice(from, count)
+}
+
+/// About how many bytes some rows of a column have. A few of them may have nearly all bytes of texts.
+fn bytes_of(column: &ArrayRef, from: usize, count: usize) -> usize {
+    let between = |ends: &[i32]| (ends[from + count] - ends[from]) as usize;
+    let between_large = |ends: &[i64]| (ends[from + count] - ends[from]) as usize;
+    let rows = from..from + count;
+    match column.data_type() {
+        DataType::Utf8 => between(column.as_string::<i32>().offsets()),
+        DataType::Binary => between(column.as_binary::<i32>().offsets()),
+        DataType::LargeUtf8 => between_large(column.as_string::<i64>().offsets()),
+        DataType::LargeBinary => between_large(column.as_binary::<i64>().offsets()),
+        DataType::Utf8View => rows.map(|row| column.as_string_view().value(row).len()).sum(),
+        DataType::BinaryView => rows.map(|row| column.as_binary_view().value(row).len()).sum(),
+        _ => column.get_array_memory_size() / column.len().max(1) * count,
+    }
 }
 
 /// Rows that are sent together.

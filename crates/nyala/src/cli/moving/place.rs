@@ -93,7 +93,16 @@ pub(super) struct LogInArgs {
     #[arg(long, value_name = "FILE", env = "NYALA_KUDU_CERTIFICATE")]
     kudu_certificate: Option<PathBuf>,
     /// Refuse servers of the cluster that do not encrypt
-    #[arg(long)]
+    #[arg(
+        long,
+        value_name = "BOOLEAN",
+        env = "NYALA_KUDU_REQUIRE_ENCRYPTION",
+        num_args = 0..=1,
+        default_missing_value = "true",
+        default_value = "false",
+        hide_default_value = true,
+        action = clap::ArgAction::Set
+    )]
     kudu_require_encryption: bool,
 }
 
