@@ -19,7 +19,7 @@ enum Expected {
 
 /// Where the text begins that is replaced, and what may replace it.
 pub(crate) fn offered(text: &str, language: Language, names: &Names) -> (usize, Vec<String>) {
-    let (from, is_quoted) = match unclosed_quote(text) {
+    let (from, is_quoted) = match unclosed_quote(text, language) {
         Some((_, '\'')) => return (text.len(), Vec::new()),
         Some((at, _)) => (at, true),
         None => {
@@ -46,11 +46,10 @@ pub(crate) fn offered(text: &str, language: Language, names: &Names) -> (usize, 
     let mut offered: Vec<String> = match expected {
         Expected::Tables => names.tables.iter().filter(matches).map(named).collect(),
         Expected::Databases => names.databases.iter().filter(matches).map(named).collect(),
-        Expected::Any => {
-            let all = names.columns.iter().chain(&names.tables);
-            all.filter(matches).map(named).take(OFFERED_MAX).collect()
-        }
+        Expected::Any => names.columns.iter().chain(&names.tables).filter(matches).map(named).collect(),
     };
+    // Words of the language are few.
+    offered.truncate(OFFERED_MAX);
     if !is_quoted && !typed.is_empty() {
         let is_lower = typed.chars().all(|letter| !letter.is_uppercase());
         let words = keywords(language).iter().filter(|word| begins_with(word, typed));
@@ -60,19 +59,23 @@ pub(crate) fn offered(text: &str, language: Language, names: &Names) -> (usize, 
             offered.extend(functions.map(|name| format!("{name}(")));
         }
     }
-    offered.truncate(OFFERED_MAX);
     offered.sort();
     offered.dedup();
     (from, offered)
 }
 
-/// The quote at the end of a text that is not closed, and where it is.
-fn unclosed_quote(text: &str) -> Option<(usize, char)> {
+/// The quote at the end of a text that is not closed, and where it is. In SQL a backslash is a letter like others, but in
+/// texts with the prefix `E`.
+fn unclosed_quote(text: &str, language: Language) -> Option<(usize, char)> {
     let mut open: Option<(usize, char)> = None;
     let mut letters = text.char_indices();
+    let escapes = |at: usize| match language {
+        Language::Influxql => true,
+        Language::Sql => text[..at].ends_with(['e', 'E']) && text[at..].starts_with('\''),
+    };
     while let Some((at, letter)) = letters.next() {
         match (open, letter) {
-            (Some(_), '\\') => drop(letters.next()),
+            (Some((begin, _)), '\\') if escapes(begin) => drop(letters.next()),
             (Some((_, quote)), letter) if letter == quote => open = None,
             (None, '\'' | '"') => open = Some((at, letter)),
             _ => {}
@@ -83,11 +86,9 @@ fn unclosed_quote(text: &str) -> Option<(usize, char)> {
 
 /// What the word before the cursor asks for.
 fn expected(before: &str, language: Language) -> Expected {
-    let before = before.trim_end();
-    // `policy.` and `FROM a,` go on with what came before.
-    let before = before.trim_end_matches(['.', '"']);
-    let mut words =
-        before.rsplit(|letter: char| letter.is_whitespace() || letter == '(').filter(|word| !word.is_empty());
+    let words = before.rsplit(|letter: char| letter.is_whitespace() || letter == '(');
+    // `FROM policy.` and `FROM a, ` go on with what came before.
+    let mut words = words.filter(|word| !word.is_empty() && !word.ends_with(['.', ',']));
     let last = words.next().unwrap_or_default().to_ascii_uppercase();
     match last.as_str() {
         "FROM" | "INTO" | "UPDATE" | "JOIN" | "TABLE" | "MEASUREMENT" | "TRUNCATE" | "COPY" | "UPSERT"
@@ -156,5 +157,9 @@ mod tests {
         assert_eq!(offers("select 'te", Language::Sql).1, strings(&[]));
         assert_eq!(offers("\\ti", Language::Sql), (0, strings(&["\\timing"])));
         assert_eq!(offers("é日sel", Language::Sql).0, 0);
+        assert_eq!(offers("select 'C:\\' , cel", Language::Sql).1, strings(&["celsius"]));
+        assert_eq!(offers("select E'\\' , cel", Language::Sql).1, strings(&[]));
+        assert_eq!(offers("select * from autogen.Cp", Language::Influxql).1, strings(&["Cpu"]));
+        assert_eq!(offers("select * from temperature, Cp", Language::Influxql).1, strings(&["Cpu"]));
     }
 }
