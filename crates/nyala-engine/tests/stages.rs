@@ -6,7 +6,7 @@ mod keyed_table;
 
 use keyed_table::*;
 use nyala_core::memory::MemoryBudget;
-use nyala_core::store::{Delete, Freshness, Operation, RowSelection, Stage, Store, WriteMode};
+use nyala_core::store::{Alteration, Delete, Freshness, Operation, RowSelection, Stage, Store, WriteMode};
 use nyala_core::{ErrorKind, Result, TableId};
 use nyala_engine::fs::{Fault, FsRef, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, SyncPolicy, WriteHook, WriteStep, block_on, check};
@@ -396,6 +396,37 @@ fn a_commit_on_a_failing_disk_says_what_became_of_it() -> Result<()> {
             let engine = Engine::open(spilling(&fs))?;
             assert_eq!(count(&engine)?, expected, "{fault:?}, after the next start");
         }
+    }
+    Ok(())
+}
+
+/// Rows that are being replaced: none of others may come in between, of whatever key.
+#[test]
+fn rows_of_others_do_not_come_into_a_claimed_table() -> Result<()> {
+    for is_spilled in [false, true] {
+        let fs = SimulatedFs::new();
+        let base = if is_spilled { spilling(&fs) } else { options(&fs, 256 << 20) };
+        let engine = Engine::open(base)?;
+        let (old, new) = (table(&engine, "old")?, table(&engine, "new")?);
+        block_on(engine.write(batch(vec![upsert(old, &[(1, 1), (2, 2)])])))?;
+        let attempt = |others: &[Operation]| -> Result<()> {
+            let mut stage = block_on(engine.stage())?;
+            block_on(stage.write(batch(vec![upsert(new, &[(1, 1)])])))?;
+            // What it has written itself goes with the table.
+            block_on(stage.write(batch(vec![upsert(old, &[(1, 5)])])))?;
+            for operation in others {
+                block_on(engine.write(batch(vec![operation.clone()])))?;
+            }
+            let value = engine.schema(old)?.columns[1].clone();
+            block_on(engine.alter_table(old, vec![Alteration::RenameColumn(value.id, value.name + "x")]))?;
+            stage.claim_table(old);
+            block_on(stage.commit()).map(drop)
+        };
+        let refused = |outcome: Result<()>| outcome.is_err_and(|error| error.kind() == ErrorKind::Conflict);
+        assert!(refused(attempt(&[upsert(old, &[(9, 9)])])), "a new row");
+        assert!(refused(attempt(&[upsert(old, &[(2, 2)])])), "a row as it was");
+        assert!(refused(attempt(&[upsert(old, &[(9, 9)]), upsert(new, &[(8, 8)])])), "and another table");
+        attempt(&[])?;
     }
     Ok(())
 }

@@ -66,9 +66,28 @@ impl NumberSource {
         Ok(relation)
     }
 
+    /// A sequence whose counter may move. One that the transaction has altered shares it with the committed one: numbers that it
+    /// gave by other rules would be given again after a ROLLBACK.
+    fn counted<'a>(&self, relation: &'a Relation) -> SqlResult<&'a SequenceDefinition> {
+        let sequence = sequence_of(relation)?;
+        if self.uncommitted.is_empty() {
+            return Ok(sequence);
+        }
+        let committed = self.catalog.relations().of(&relation.database);
+        let mut committed = committed.iter().filter_map(|own| own.sequence());
+        match committed.any(|own| own.id == sequence.id && own != sequence) {
+            true => {
+                let words =
+                    format!("numbers of sequence \"{}\", which the transaction has altered", relation.name);
+                Err(SqlError::unsupported(words).with_hint("Commit before numbers are taken."))
+            }
+            false => Ok(sequence),
+        }
+    }
+
     /// The next numbers of a sequence.
     pub(crate) async fn take(&self, relation: &Relation, count: usize) -> SqlResult<VecDeque<i64>> {
-        let sequence = sequence_of(relation)?;
+        let sequence = self.counted(relation)?;
         let sequences = self.catalog.relations().sequences();
         let mut numbers = VecDeque::with_capacity(count);
         while numbers.len() < count {
@@ -87,7 +106,7 @@ impl NumberSource {
 
     /// The next number of a sequence, for an expression: the thread waits if it is not reserved.
     pub(crate) fn next(&self, relation: &Relation) -> SqlResult<i64> {
-        let sequence = sequence_of(relation)?;
+        let sequence = self.counted(relation)?;
         let sequences = self.catalog.relations().sequences();
         let number = loop {
             if let Some(number) = sequences.take_reserved(sequence) {
@@ -156,7 +175,7 @@ impl NumberSource {
 
     /// Sets where a sequence is.
     pub(crate) fn set(&self, relation: &Relation, state: SequenceState) -> SqlResult<()> {
-        let sequence = sequence_of(relation)?;
+        let sequence = self.counted(relation)?;
         if !(sequence.minimum..=sequence.maximum).contains(&state.last) {
             let (number, name) = (state.last, &relation.name);
             let bounds = format!("{}..{}", sequence.minimum, sequence.maximum);

@@ -35,6 +35,8 @@ pub(crate) struct Transaction {
     pub(crate) is_of_series: bool,
     /// Whether it may not write.
     pub(crate) is_read_only: bool,
+    /// Whether it has read or written rows.
+    pub(crate) has_looked: bool,
     /// Whether it has written anything.
     pub(crate) has_written: bool,
     pub(crate) has_failed: bool,
@@ -46,6 +48,14 @@ pub(crate) struct Transaction {
     savepoints: Vec<Savepoint>,
     /// What it has locked.
     locks: TransactionLocks,
+}
+
+/// Whether the relations that a commit changes are locked.
+pub(crate) enum Locked {
+    /// They are not. Whether the transaction has read or written rows.
+    Not { has_looked: bool },
+    /// The caller has the lock of the only one that there was.
+    Alone(OwnedRwLockWriteGuard<()>),
 }
 
 struct Savepoint {
@@ -176,27 +186,27 @@ impl Transaction {
         if self.relations.is_empty() {
             return stage.commit().await.map(drop).map_err(of_commit);
         }
-        committed(catalog.clone(), self.relations, self.tables, stage, None).await.map_err(of_commit)
+        let locked = Locked::Not { has_looked: self.has_looked };
+        committed(catalog.clone(), self.relations, self.tables, stage, locked).await.map_err(of_commit)
     }
 }
 
 /// Commits definitions and rows, in a task of its own: what was begun is ended, although the client may go away, so that it
-/// is known what became of the tables. Those that belong to nobody then are dropped. `alone` is the lock of the only
-/// relation that there was, if the caller has it.
+/// is known what became of the tables. Those that belong to nobody then are dropped.
 pub(crate) async fn committed(
     catalog: Arc<Catalog>,
     relations: Arc<UncommittedRelations>,
     mut tables: UncommittedTables,
     stage: Box<dyn Stage>,
-    alone: Option<OwnedRwLockWriteGuard<()>>,
+    locked: Locked,
 ) -> Result<(), Error> {
     let committing = tokio::spawn(async move {
         // Until it is known that nothing was committed, each of them may belong to somebody, which otherwise a start finds
         // out.
         let created = tables.forget();
-        let committed = match alone {
-            None => catalog.commit_relations(&relations, stage).await,
-            Some(_) => catalog.commit_locked_relations(&relations, stage).await,
+        let committed = match locked {
+            Locked::Not { has_looked } => catalog.commit_relations(&relations, stage, has_looked).await,
+            Locked::Alone(_alone) => catalog.commit_locked_relations(&relations, stage).await,
         };
         match &committed {
             Ok(()) => tables.put_back(created.into_iter().filter(|table| !relations.has_table(*table))),

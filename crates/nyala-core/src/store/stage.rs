@@ -12,7 +12,8 @@ use async_trait::async_trait;
 /// somebody else
 /// - wrote a row that the stage writes or deletes, even with the same values, or removed it in any way. A key that had
 ///   no row then and has none now was not changed;
-/// - dropped the table of such a row, or altered it in any way other than adding nullable columns without a default.
+/// - dropped the table of such a row, or altered it in any way other than adding nullable columns without a default;
+/// - wrote or removed any row of a table that the stage claims ([`Stage::claim_table`]).
 ///
 /// Rows that were only read, or left out because their mode ignores them, may have changed. A caller that needs them
 /// unchanged writes them.
@@ -38,6 +39,10 @@ pub trait Stage: Send + Sync {
     /// Adds a table that was created since the stage was opened, so that it can be written to and read. Nobody else may know
     /// of it yet. Missing if there is no such table.
     async fn add_table(&mut self, table: TableId) -> Result<()>;
+
+    /// Says that the rows of a table, as the stage sees them, are being replaced: none of others may come in between. The table
+    /// itself may be altered, and what the stage has written to it does not matter any more. Called before the commit.
+    fn claim_table(&mut self, table: TableId);
 
     /// Marks what was staged so far, to go back to it. Returns the number of the savepoint: how many there were before.
     async fn savepoint(&mut self) -> Result<usize>;

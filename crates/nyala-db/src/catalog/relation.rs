@@ -3,7 +3,7 @@
 use super::Catalog;
 use crate::records::Entry;
 use crate::relations::{Definition, Relation, RelationChange, UncommittedRelations, existing};
-use nyala_core::store::Stage;
+use nyala_core::store::{Alteration, Stage};
 use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use std::sync::Arc;
 
@@ -127,16 +127,31 @@ impl Catalog {
         self.relations().create_table(database, name, schema).await
     }
 
-    /// Commits what a transaction has staged, together with the relations that it has defined.
+    /// Commits what a transaction has staged, together with the relations that it has defined. `has_looked`: it has read or
+    /// written rows, maybe those of a table that it replaces, so that none may have come since.
     ///
     /// # Errors
     /// Conflict if somebody else was first to change one of them, or a row of the stage.
-    pub async fn commit_relations(&self, own: &UncommittedRelations, stage: Box<dyn Stage>) -> Result<()> {
+    pub async fn commit_relations(
+        &self,
+        own: &UncommittedRelations,
+        mut stage: Box<dyn Stage>,
+        has_looked: bool,
+    ) -> Result<()> {
         // Whoever is writing rows finishes first. All who wait for several do so in order of name, and for the databases
         // after that.
         let mut locks = Vec::new();
         for before in own.before() {
             locks.push(before.lock.clone().write_owned().await);
+        }
+        for replaced in own.replaced().filter(|_| has_looked) {
+            // What others commit from now on would go with the table, and what they have committed the stage has not seen.
+            match self.bar_open_stages(replaced).await {
+                Ok(_) => stage.claim_table(replaced),
+                // Somebody else was first to change it, which is found below.
+                Err(error) if error.kind() == ErrorKind::Missing => {}
+                Err(error) => return Err(error),
+            }
         }
         self.commit_locked_relations(own, stage).await
     }
@@ -157,6 +172,14 @@ impl Catalog {
             let _ = self.store().drop_table(unused).await;
         }
         Ok(())
+    }
+
+    /// Changes nothing of a table of the store, but whoever has written rows to it in a stage cannot commit them.
+    pub async fn bar_open_stages(&self, table: TableId) -> Result<Arc<TableSchema>> {
+        let schema = self.store().schema(table)?;
+        let key = schema.key[0];
+        let is_hidden = schema.column(key).is_some_and(|column| column.hidden);
+        self.store().alter_table(table, vec![Alteration::SetHidden(key, is_hidden)]).await
     }
 
     /// Drops a relation. Returns false if there is none.

@@ -1,7 +1,7 @@
 //! Changes of relations.
 
 use super::names::Named;
-use super::published::new_indexes;
+use super::published::New;
 use super::{Definition, Relation, Relations, TABLE_PREFIX, key_of};
 use crate::records::Change;
 use nyala_core::store::StoreRef;
@@ -48,8 +48,8 @@ impl Relations {
         };
         let changed = records.change_by(&what, decided, |records| self.learn(records)).await?;
         let (before, after) = changed.expect("a change was decided on");
-        let new = new_indexes(before.as_ref().map(|own| &own.definition), after.as_ref());
-        self.note_published(new).await?;
+        let new = New::of(before.as_ref().map(|own| &own.definition), after.as_ref());
+        self.note_published(vec![new]).await?;
         let after = self.put(database, name, before.as_ref(), after);
         Ok((before, after))
     }
@@ -120,8 +120,8 @@ impl Relations {
         let what = changes.first().map(|first| format!("relation {}", first.before.name));
         let learn = |records: &[(Vec<u8>, Vec<u8>)]| self.learn(records);
         records.change_by(&what.unwrap_or_default(), decide, learn).await?;
-        let of_change = |own: &RelationChange| new_indexes(Some(&own.before.definition), own.after.as_ref());
-        let new = changes.iter().flat_map(of_change).collect();
+        let of_change = |own: &RelationChange| New::of(Some(&own.before.definition), own.after.as_ref());
+        let new = changes.iter().map(of_change).collect();
         self.note_published(new).await?;
         for RelationChange { before, name, after } in changes {
             if *name != before.name {

@@ -5,7 +5,7 @@
 
 use super::change::json;
 use super::names::Named;
-use super::published::new_indexes;
+use super::published::New;
 use super::{Definition, Relation, RelationChange, Relations, key_of};
 use crate::records::Change;
 use nyala_core::store::Stage;
@@ -101,6 +101,16 @@ impl UncommittedRelations {
         self.now().any(|now| now.table().is_some_and(|own| own.stores().any(|own| own == table)))
     }
 
+    /// Tables of the store whose places under their names others take, and which nothing names any more.
+    pub(crate) fn replaced(&self) -> impl Iterator<Item = TableId> {
+        let of_change = |change: &Uncommitted| {
+            let before = change.before.as_ref()?.table()?.table;
+            let is_replaced = change.now.as_ref()?.table()?.table != before && !self.has_table(before);
+            is_replaced.then_some(before)
+        };
+        self.changed.values().filter_map(of_change)
+    }
+
     /// What they become.
     pub(crate) fn now(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.changed.values().filter_map(|own| own.now.as_ref())
@@ -173,12 +183,15 @@ impl Relations {
             own.changed.contains_key(&(database.to_owned(), name.to_owned()))
         })?;
         records.change_with(changes, stage).await?;
+        // A table that was renamed has had its rows before, under whatever name.
+        let table_of = |relation: &Relation| relation.table().map(|own| own.table);
         let of_change = |change: &Uncommitted| {
-            let [before, now] =
-                [&change.before, &change.now].map(|own| own.as_ref().map(|own| &own.definition));
-            new_indexes(before, now)
+            let now = change.now.as_deref();
+            let is_same = |before: &&Arc<Relation>| now.is_some_and(|now| table_of(now) == table_of(before));
+            let before = own.before().find(is_same).or(change.before.as_ref());
+            New::of(before.map(|own| &own.definition), now.map(|own| &own.definition))
         };
-        let new = own.changed.values().flat_map(of_change).collect();
+        let new = own.changed.values().map(of_change).collect();
         self.note_published(new).await?;
         for ((database, name), change) in &own.changed {
             let definition = change.now.as_ref().map(|now| now.definition.clone());

@@ -12,7 +12,7 @@ use crate::memory::version::TableVersion;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::tombstone::Tombstone;
 use crate::writing::Writer;
-use crate::writing::change_journal::{ChangedRows, JournalPlace, Settled};
+use crate::writing::change_journal::{Change, ChangedRows, JournalPlace, Settled};
 use crate::writing::conditional_write::{Lookup, RowKey};
 use arrow_array::ArrayRef;
 use nyala_core::{Error, Result};
@@ -58,7 +58,8 @@ impl<'a> ConflictCheck<'a> {
         settled: Option<&Settled>,
     ) -> Result<()> {
         let (changes, next_change) = self.place.changes_from(self.next_change, settled)?;
-        for id in self.rows.written.iter().copied() {
+        self.look_at_claimed(now, &changes)?;
+        for id in self.rows.written.difference(&self.rows.claimed).copied() {
             let opened = self.rows.opened.version.table(id)?;
             let name = opened.schema.shown_name();
             let Ok(table) = now.version.table(id) else {
@@ -90,6 +91,23 @@ impl<'a> ConflictCheck<'a> {
             }
         }
         self.next_change = next_change;
+        Ok(())
+    }
+}
+
+impl ConflictCheck<'_> {
+    /// Fails if a table that is being replaced was changed in any way.
+    fn look_at_claimed(&self, now: &EngineSnapshot, changes: &[Arc<Change>]) -> Result<()> {
+        for id in &self.rows.claimed {
+            let opened = self.rows.opened.version.table(*id)?;
+            let is_changed = changes.iter().any(|change| change.table == *id);
+            if is_changed || now.version.table(*id).is_err() {
+                let name = opened.schema.shown_name();
+                return Err(Error::conflict(format!(
+                    "table {name}: somebody else has changed its rows since"
+                )));
+            }
+        }
         Ok(())
     }
 }

@@ -159,7 +159,7 @@ fn publish(
     maintenance: &Maintenance,
 ) -> Result<Sequence> {
     let writer = &maintenance.writer;
-    let tables = rows.written.iter().map(|table| (*table, LockMode::Exclusive)).collect();
+    let tables = rows.locked_with(LockMode::Exclusive);
     let tables = block_on(writer.lock_tables(tables)).map_err(dropped)?;
     let now = writer.applied();
     let outcome = check.run(&now, Some(reserved)).and_then(|()| {

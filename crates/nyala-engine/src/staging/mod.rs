@@ -255,6 +255,10 @@ impl Stage for EngineStage {
         Ok(())
     }
 
+    fn claim_table(&mut self, table: TableId) {
+        self.rows.get_mut().claimed.insert(table);
+    }
+
     async fn savepoint(&mut self) -> Result<usize> {
         let maintenance = self.maintenance()?;
         self.add_savepoint(&maintenance).await
@@ -301,7 +305,7 @@ impl EngineStage {
         // Most of the work is done before others have to wait.
         check.run_early(writer, None)?;
         loop {
-            let tables = rows.written.iter().map(|table| (*table, mode)).collect();
+            let tables = rows.locked_with(mode);
             let tables = writer.lock_tables(tables).await.map_err(dropped)?;
             // Before the journal is looked at: a claim is given up after its batch is in there.
             if let Some(sequence) = writer.claims.find_any(&keys) {

@@ -11,6 +11,7 @@ use crate::memory::version::{PartitionVersion, TableVersion, Version};
 use crate::reading::snapshot::EngineSnapshot;
 use crate::writing::claims::ClaimedKey;
 use crate::writing::conditional_write::keys_of;
+use crate::writing::table_locks::LockMode;
 use crate::writing::write::{by_partition, for_each_partition_time};
 use nyala_core::memory::Component;
 use nyala_core::store::{Operation, WriteBatch};
@@ -30,6 +31,8 @@ pub(super) struct StagedRows {
     pub(super) spilled_to: u64,
     /// The tables of its rows.
     pub(super) written: BTreeSet<TableId>,
+    /// The tables that are being replaced as the stage sees them: nobody else may have changed a row of theirs.
+    pub(super) claimed: BTreeSet<TableId>,
     /// The tables that the version has in a form of the stage's own, or had before a savepoint was gone back to.
     added: BTreeSet<TableId>,
     /// Tables that were created since the opening.
@@ -60,6 +63,7 @@ impl StagedRows {
             sequence: opened.sequence,
             spilled_to: opened.sequence,
             written: BTreeSet::new(),
+            claimed: BTreeSet::new(),
             added: BTreeSet::new(),
             created: Vec::new(),
             next_partition: u64::MAX,
@@ -68,6 +72,12 @@ impl StagedRows {
             has_failed: false,
             opened,
         }
+    }
+
+    /// The tables that a commit locks: those of its rows in this mode, and those that nobody may have changed.
+    pub(super) fn locked_with(&self, mode: LockMode) -> Vec<(TableId, LockMode)> {
+        let written = self.written.iter().map(|table| (*table, mode));
+        written.chain(self.claimed.iter().map(|table| (*table, LockMode::Exclusive))).collect()
     }
 
     /// What the stage sees of the tables that it has added.

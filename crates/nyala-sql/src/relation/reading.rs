@@ -4,10 +4,11 @@ use super::columns::TableColumns;
 use super::entries::one;
 use super::filter::Conditions;
 use super::index_range::IndexRange;
+use super::known::check_known;
 use super::parts::part_of;
 use super::prefilter::PushedTests;
 use super::shown::shown_as;
-use crate::error::{SqlError, SqlState, outside};
+use crate::error::outside;
 use crate::execution::Execution;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
@@ -17,6 +18,7 @@ use nyala_core::store::{
     Direction, Order, Prefilter, RowSelection, RowStream, ScanRequest, Snapshot, SnapshotRef,
 };
 use nyala_core::{ColumnId, TableId, Value};
+use nyala_db::catalog::Catalog;
 use nyala_exec::Distinct;
 use std::sync::Arc;
 
@@ -33,6 +35,7 @@ const OTHER_COLUMNS_MIN: usize = 8;
 /// What is read of a table.
 #[derive(Clone)]
 pub(super) struct TableRead {
+    pub(super) catalog: Arc<Catalog>,
     pub(super) name: String,
     pub(super) table: TableId,
     pub(super) columns: Arc<TableColumns>,
@@ -89,16 +92,10 @@ impl Reading {
         // None if rows are counted.
         let stored = stored.into_list();
         let mut selections = scan.conditions.keys.selections();
-        match snapshot.schema(scan.table) {
-            Ok(schema) => {
-                // A transaction that began before a column was added cannot know what its rows have there.
-                if stored.iter().any(|id| schema.column(*id).is_none()) {
-                    let words = format!("table \"{}\" was altered since the transaction began", scan.name);
-                    return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words).into());
-                }
-            }
-            // It was created since the transaction began, or dropped meanwhile.
-            Err(_) => selections.clear(),
+        let judged = scan.conditions.predicates.iter().map(|own| own.column);
+        let read: Vec<ColumnId> = stored.iter().copied().chain(judged).collect();
+        if !check_known(&scan.catalog, &*snapshot, (scan.table, &scan.name), &read)? {
+            selections.clear();
         }
         match found_by_index(&*snapshot, &scan).await? {
             // They are few: the first part reads them.

@@ -64,6 +64,7 @@ impl RelationScan {
         let (projection, conditions) = (projection.into(), Arc::new(conditions));
         let tests = PushedTests::default();
         let read = TableRead {
+            catalog,
             name,
             table,
             columns,

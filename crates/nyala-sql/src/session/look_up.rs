@@ -9,7 +9,7 @@ use crate::relation::columns::{ROW_ID, TableColumns, data_type};
 use crate::relation::datum::Datum;
 use crate::relation::input::Surroundings;
 use crate::relation::literal::{datum, is_literal, parameter};
-use crate::relation::shown_as;
+use crate::relation::{check_known, shown_as};
 use crate::rows::Rows;
 use crate::session::Outcome;
 use crate::session::Session;
@@ -34,6 +34,7 @@ use std::sync::Arc;
 pub(crate) struct LookUp {
     database: String,
     table: TableId,
+    name: String,
     key: KeyCondition,
     columns: Vec<ColumnId>,
     pub(super) schema: SchemaRef,
@@ -73,7 +74,8 @@ impl Session {
         });
         let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let ids = shown.iter().map(|(position, _)| columns.columns[*position].id).collect();
-        let plan = LookUp { database: place.database, table: table.table, key, columns: ids, schema };
+        let (database, name) = (place.database, relation.name.clone());
+        let plan = LookUp { database, table: table.table, name, key, columns: ids, schema };
         Ok(Some((plan, types.into_iter().map(|known| known.unwrap_or(DataType::Utf8)).collect())))
     }
 
@@ -101,13 +103,13 @@ impl Session {
             return Ok(Outcome::Rows(Rows::ready(RecordBatch::new_empty(look_up.schema.clone()))));
         };
         let selection = RowSelection::Keys { start: Bound::Included(key.clone()), end: Bound::Included(key) };
-        let found = match snapshot.schema(look_up.table) {
-            Ok(_) => {
+        let table = (look_up.table, look_up.name.as_str());
+        let found = match check_known(&self.server.catalog, &*snapshot, table, &look_up.columns)? {
+            true => {
                 let request = ScanRequest::by_key(look_up.table, selection, look_up.columns.clone());
                 snapshot.scan(request).await?.next().await?
             }
-            // It was created since the transaction began.
-            Err(_) => None,
+            false => None,
         };
         let rows = match found {
             None => RecordBatch::new_empty(look_up.schema.clone()),
@@ -146,7 +148,11 @@ impl KeyCondition {
             let (name, declared) = (columns.name(position), columns.columns[position].declared_type);
             let mut own = equal.iter().filter(|(column, _)| column == name);
             let (Some((_, value)), None) = (own.next(), own.next()) else { return None };
-            let is_limited = matches!(declared, DeclaredType::Varchar(_) | DeclaredType::Char(_));
+            // What it is compared with may be longer, or have more digits.
+            let is_limited = matches!(
+                declared,
+                DeclaredType::Varchar(_) | DeclaredType::Char(_) | DeclaredType::Numeric { .. }
+            );
             // A text is not compared with a number.
             let is_mixed = declared == DeclaredType::Text && is_number(value);
             if is_limited || is_mixed || !is_plain(value) {

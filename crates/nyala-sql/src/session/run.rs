@@ -46,6 +46,15 @@ impl Run {
 impl Session {
     /// What a statement shows: in a transaction what all its statements show, otherwise what it takes itself.
     pub(crate) async fn transaction_snapshot(&mut self) -> SqlResult<Arc<OnceCell<SnapshotRef>>> {
+        let snapshot = self.open_transaction().await?;
+        if let Some(transaction) = &mut self.transaction {
+            transaction.has_looked = true;
+        }
+        Ok(snapshot)
+    }
+
+    /// The same for a statement that does not look at rows.
+    pub(crate) async fn open_transaction(&mut self) -> SqlResult<Arc<OnceCell<SnapshotRef>>> {
         let store = self.server.catalog.store().clone();
         let Some(transaction) = &mut self.transaction else { return Ok(Arc::default()) };
         let freshness = self.server.catalog.follow().await?;

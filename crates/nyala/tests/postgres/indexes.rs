@@ -71,7 +71,7 @@ fn write(address: SocketAddr, seed: u64, codes: &Mutex<BTreeSet<String>>) {
 }
 
 /// What a query of one text gives.
-fn shown(raw: &mut Raw, statement: &str) -> String {
+pub(crate) fn shown(raw: &mut Raw, statement: &str) -> String {
     let answer = query(raw, &format!("SELECT 'shown <' || coalesce(({statement})::text, '') || '>'"));
     let (_, rest) = answer.split_once("shown <").unwrap_or_else(|| panic!("{statement}: {answer}"));
     rest.split_once('>').expect("its end").0.to_owned()

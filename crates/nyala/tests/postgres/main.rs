@@ -26,6 +26,7 @@ mod process;
 mod advisory_locks;
 mod catalog;
 mod copy;
+mod definitions_beside;
 mod drivers;
 mod hostile;
 mod indexes;

@@ -2,8 +2,10 @@
 //! `psql.rs`.
 
 use super::hostile::Raw;
+use super::indexes::shown;
 use super::server::Server;
 use super::statements::{does, query};
+use super::transactions::fails;
 
 const SESSIONS: usize = 8;
 const STATEMENTS: usize = 12;
@@ -35,4 +37,26 @@ fn numbers_that_run_out_stop_nobody() {
     let count = query(&mut own, "SELECT count(*), count(DISTINCT id) FROM t");
     let expected = (SESSIONS * STATEMENTS * (ROWS + 2)).to_string();
     assert_eq!(count.matches(&*expected).count(), 2, "{count}");
+}
+
+/// The counter of a sequence is everybody's, also while a transaction alters the rules that it counts by.
+#[test]
+fn a_sequence_that_is_altered_and_rolled_back_gives_no_number_again() {
+    let server = Server::start(&[]);
+    let mut own = Raw::open(server.address);
+    does(&mut own, &["CREATE SEQUENCE s", "SELECT nextval('s'), nextval('s'), nextval('s')"]);
+    for altered in ["INCREMENT BY -1 MINVALUE -100", "MAXVALUE 5 CYCLE"] {
+        for taken in ["SELECT nextval('s')", "SELECT setval('s', 2)"] {
+            does(&mut own, &["BEGIN", &format!("ALTER SEQUENCE s {altered}")]);
+            fails(&mut own, taken, "0A000");
+            does(&mut own, &["ROLLBACK"]);
+        }
+    }
+    // One that begins anew has a counter of its own.
+    does(&mut own, &["BEGIN", "ALTER SEQUENCE s RESTART"]);
+    assert_eq!(shown(&mut own, "SELECT nextval('s')"), "1");
+    does(&mut own, &["ROLLBACK"]);
+    assert_eq!(shown(&mut own, "SELECT nextval('s')"), "4");
+    does(&mut own, &["BEGIN", "ALTER SEQUENCE s INCREMENT BY 10", "COMMIT"]);
+    assert_eq!(shown(&mut own, "SELECT nextval('s')"), "14");
 }

@@ -195,6 +195,10 @@ impl Stage for EmulatedStage {
         self.stage.add_table(table).await
     }
 
+    fn claim_table(&mut self, table: TableId) {
+        self.stage.claim_table(table);
+    }
+
     async fn savepoint(&mut self) -> Result<usize> {
         self.stage.savepoint().await
     }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::ids::{Sequence, TableId};
 use crate::store::{Capabilities, SnapshotRef, Stage, WriteBatch, WriteOutcome};
 use async_trait::async_trait;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(super) struct MemoryStage {
@@ -15,6 +16,7 @@ pub(super) struct MemoryStage {
     opened: Arc<State>,
     staged: State,
     touched: Touched,
+    claimed: BTreeSet<TableId>,
     /// What was staged before each savepoint.
     savepoints: Vec<(State, Touched)>,
 }
@@ -23,7 +25,8 @@ impl MemoryStage {
     pub(super) fn open(shared: Arc<Shared>, capabilities: Capabilities) -> Self {
         let opened = shared.state();
         let staged = State::clone(&opened);
-        Self { shared, capabilities, opened, staged, touched: Touched::new(), savepoints: Vec::new() }
+        let (touched, claimed, savepoints) = Default::default();
+        Self { shared, capabilities, opened, staged, touched, claimed, savepoints }
     }
 }
 
@@ -61,6 +64,10 @@ impl Stage for MemoryStage {
         Ok(())
     }
 
+    fn claim_table(&mut self, table: TableId) {
+        self.claimed.insert(table);
+    }
+
     async fn savepoint(&mut self) -> Result<usize> {
         self.savepoints.push((self.staged.clone(), self.touched.clone()));
         Ok(self.savepoints.len() - 1)
@@ -84,7 +91,8 @@ impl Stage for MemoryStage {
             return Ok(Sequence(self.shared.state().sequence));
         }
         self.shared.change(|state| {
-            for (table, keys) in &self.touched {
+            self.claimed.iter().try_for_each(|table| self.check_claimed(*table, state))?;
+            for (table, keys) in self.touched.iter().filter(|(table, _)| !self.claimed.contains(table)) {
                 self.check_unchanged(*table, state)?;
                 let (staged, table) = (self.staged.table(*table)?, state.table_mut(*table)?);
                 for key in keys {
@@ -100,6 +108,23 @@ impl Stage for MemoryStage {
 }
 
 impl MemoryStage {
+    /// Fails with a conflict if somebody else has changed a row of a table.
+    fn check_claimed(&self, id: TableId, now: &State) -> Result<()> {
+        let opened = self.opened.table(id)?;
+        let is_same = now.table(id).is_ok_and(|now| {
+            let mut rows = now.rows.iter().zip(&opened.rows);
+            now.rows.len() == opened.rows.len()
+                && rows.all(|(now, opened)| now.0 == opened.0 && Arc::ptr_eq(now.1, opened.1))
+        });
+        match is_same {
+            true => Ok(()),
+            false => Err(Error::conflict(format!(
+                "table {}: somebody else has changed its rows since",
+                opened.schema.shown_name()
+            ))),
+        }
+    }
+
     /// Fails with a conflict if somebody else was first to change a table or a row.
     fn check_unchanged(&self, id: TableId, now: &State) -> Result<()> {
         let opened = self.opened.table(id)?;
@@ -254,6 +279,28 @@ mod tests {
         assert!(!is_refused(left_out, async |store| write(store, upsert(1, 12)).await).await?);
         let left_out = deletion(DeleteMode::DeleteIgnore, 3);
         assert!(!is_refused(left_out, async |store| write(store, upsert(3, 30)).await).await?);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn rows_of_others_do_not_come_into_a_claimed_table() -> Result<()> {
+        for (claimed, others, is_refused) in [
+            (TABLE, vec![row(WriteMode::Upsert, 9, 90)], true),
+            (TABLE, vec![deletion(DeleteMode::Blind, 1)], true),
+            (TABLE, Vec::new(), false),
+            (TableId(1), vec![row(WriteMode::Upsert, 9, 90)], false),
+        ] {
+            let store = store().await?;
+            let mut stage = store.stage().await?;
+            stage.write(row(WriteMode::Upsert, 3, 30)).await?;
+            for batch in others {
+                store.write(batch).await?;
+            }
+            store.alter_table(claimed, vec![Alteration::RenameColumn(VALUE, "w".to_owned())]).await?;
+            stage.claim_table(claimed);
+            // What it has written to a table that it does not claim is in conflict with the alteration.
+            assert_eq!(stage.commit().await.is_err(), is_refused);
+        }
         Ok(())
     }
 

@@ -27,6 +27,7 @@ use nyala_db::relations::{DeclaredType, Relation};
 use nyala_db::users::Privilege;
 use nyala_exec::QueryMemory;
 use std::sync::Arc;
+use tokio::sync::OwnedRwLockReadGuard;
 
 /// A COPY that waits for rows.
 pub struct CopyIn {
@@ -84,7 +85,7 @@ impl Session {
                     return Ok(None);
                 }
                 let snapshot = self.transaction_snapshot().await?;
-                self.check_indexes(&table.relation, &snapshot)?;
+                self.check_whole(&table.relation, &snapshot)?;
                 let run = self.run(statement, freshness, snapshot, Arc::default())?;
                 let is_in_transaction = self.transaction.is_some();
                 let sink = match is_in_transaction {
@@ -331,6 +332,7 @@ impl RowsIn {
         if self.is_in_transaction {
             self.write(run, copied, false).await?;
             self.sink = None;
+            self.hold_unaltered(session).await?;
             if let Some(transaction) = &mut session.transaction {
                 transaction.refresh().await?;
             }
@@ -339,12 +341,7 @@ impl RowsIn {
         if matches!(self.sink, Some(Sink::Stage(_))) {
             self.write(run, copied, false).await?;
         }
-        let _shared = self.relation.lock.clone().read_owned().await;
-        self.catalog.follow().await?;
-        if !session.is_unchanged(&self.relation) {
-            let message = format!("table \"{}\" was altered while rows were copied", self.relation.name);
-            return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message));
-        }
+        let _shared = self.hold_unaltered(session).await?;
         if matches!(self.sink, Some(Sink::Store(_))) {
             self.write(run, copied, false).await?;
         }
@@ -352,6 +349,19 @@ impl RowsIn {
             sink.commit().await.map_err(of_commit)?;
         }
         Ok(self.written)
+    }
+}
+
+impl RowsIn {
+    /// Waits for whoever alters the table, and fails if somebody has since the rows began to come.
+    async fn hold_unaltered(&self, session: &Session) -> SqlResult<OwnedRwLockReadGuard<()>> {
+        let shared = self.relation.lock.clone().read_owned().await;
+        self.catalog.follow().await?;
+        if session.is_unchanged(&self.relation) {
+            return Ok(shared);
+        }
+        let message = format!("table \"{}\" was altered while rows were copied", self.relation.name);
+        Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, message))
     }
 }
 

@@ -6,6 +6,7 @@ use super::work::{Chunks, Work, indexes_of};
 use super::{Change, ChangeKind, ChangePlan, preparing};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::relation::altered_since;
 use crate::relation::rules::{Numbering, Rules, need_plans};
 use crate::rows::Rows;
 use crate::session::Outcome;
@@ -218,7 +219,7 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let snapshot = self.transaction_snapshot().await?;
-        self.check_indexes(&change.relation, &snapshot)?;
+        self.check_whole(&change.relation, &snapshot)?;
         let mut sink = Sink::of_transaction(self.transaction_stage()?);
         let mut full = FullMemory::default();
         let outcome = loop {
@@ -236,14 +237,14 @@ impl Session {
         Ok(Attempt::Done(outcome))
     }
 
-    /// Fails if the transaction began before an index of the table was there: its stage has no entries of the rows.
-    pub(super) fn check_indexes(
-        &self,
-        relation: &Relation,
-        snapshot: &OnceCell<SnapshotRef>,
-    ) -> SqlResult<()> {
+    /// Fails if the transaction began before the table, a column or an index was there: its stage has not got the rows, their
+    /// values, or entries of them.
+    pub(super) fn check_whole(&self, relation: &Relation, snapshot: &OnceCell<SnapshotRef>) -> SqlResult<()> {
         let (Some(table), Some(snapshot)) = (relation.table(), snapshot.get()) else { return Ok(()) };
         let relations = self.server.catalog.relations();
+        if snapshot.sequence() < relations.whole_since(table.table, table.columns.iter().map(|own| own.id)) {
+            return Err(altered_since(&relation.name));
+        }
         let is_older = |index: &Index| {
             relations.index_since(index.table).is_some_and(|since| snapshot.sequence() < since)
         };
@@ -401,9 +402,9 @@ impl Session {
         values: &Arc<[ScalarValue]>,
         is_whole: bool,
     ) -> SqlResult<Chunks<'a>> {
-        let execution = match &*work.sink {
-            Sink::Store(_) => work.run.execution.clone(),
-            Sink::Stage(own) => work.run.over(own.stage.snapshot().await?),
+        let execution = match work.sink.read_by_statement() {
+            Some(stage) => work.run.over(stage.snapshot().await?),
+            None => work.run.execution.clone(),
         };
         let planning = Planning::Needed(selection.to_plan());
         let stream = self.stream(work.run, execution, planning, values.clone()).await?;

@@ -74,6 +74,15 @@ impl Sink {
         Self::Stage(StageSink { stage: HeldStage::OfTransaction(stage), is_kept: true, has_written: false })
     }
 
+    /// The stage whose rows a query of the statement reads; otherwise it reads what its run shows. That of a transaction is what
+    /// its earlier statements have left, and of the parts of one statement what was there before the first.
+    pub(super) fn read_by_statement(&self) -> Option<&dyn Stage> {
+        match self {
+            Self::Stage(StageSink { stage: HeldStage::Own(stage), .. }) => Some(&**stage),
+            Self::Stage(_) | Self::Store(_) => None,
+        }
+    }
+
     /// Makes visible what a statement has written, if it is no part of a transaction.
     pub(super) async fn commit(self) -> Result<()> {
         match self {

@@ -47,7 +47,7 @@ impl Session {
             let place = self.writable_place(name)?;
             let kind = dropped.word();
             match place.relation(self.relations()) {
-                Some(relation) if DroppedKind::of(&relation).word() == kind => found.push(relation),
+                Some(relation) if DroppedKind::of(&relation).word() == kind => found.push((place, relation)),
                 Some(relation) => {
                     let message = format!("\"{}\" is not a {kind}", place.name);
                     let other = DroppedKind::of(&relation).word();
@@ -61,8 +61,8 @@ impl Session {
                 }
             }
         }
-        self.check_numbered(&found)?;
-        for relation in found {
+        self.check_numbered(found.iter().map(|(_, relation)| relation))?;
+        for (place, relation) in found {
             if let DroppedKind::Sequence { is_cascade } = dropped {
                 self.drop_sequence(&relation, is_cascade)?;
                 continue;
@@ -75,7 +75,7 @@ impl Session {
                 continue;
             }
             // Whoever is writing rows finishes first.
-            let _changing = relation.lock.write().await;
+            let (_alone, relation) = self.locked_relation(&place, &relation).await?;
             let dropped = self.server.catalog.drop_relation(&relation.database, &relation.name).await?;
             if !dropped && !if_exists {
                 let message = format!("table \"{}\" does not exist", relation.name);
@@ -105,10 +105,8 @@ impl Session {
                 }
                 continue;
             }
-            let _changing = relation.lock.write().await;
             let catalog = Arc::clone(&self.server.catalog);
-            // It may have been altered before the lock was there.
-            let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
+            let (_alone, relation) = self.locked_alone(&place, &relation).await?;
             let schemas = self.schemas_without_rows(&relation)?;
             catalog.truncate_relation(&relation, schemas).await?;
         }

@@ -14,12 +14,12 @@ use crate::relation::rules::Rules;
 use crate::session::{Run, Session};
 use crate::statement::Statement;
 use crate::target::{Place, last_part};
-use crate::transaction::{committed, of_commit};
+use crate::transaction::{Locked, committed, of_commit};
 use crate::uncommitted_tables::UncommittedTables;
 use arrow_array::{Array, ArrayRef};
 use datafusion::sql::sqlparser::ast::{AlterIndexOperation, CreateIndex, Ident, ObjectName};
-use nyala_core::store::{Alteration, Feature, RowSelection, ScanRequest, Stage, WriteBatch};
-use nyala_db::relations::{Index, Key, Relation, RelationChange, TableDefinition, UncommittedRelations};
+use nyala_core::store::{Feature, RowSelection, ScanRequest, Stage, WriteBatch};
+use nyala_db::relations::{Index, Relation, RelationChange, TableDefinition, UncommittedRelations};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -62,10 +62,8 @@ impl Session {
         let mut index =
             new.define(&relation.name, before, |name| self.is_name_taken(&place.database, name))?;
         check_constraint_name(&relation, before, &index)?;
-        let key = before.key.columns()[0];
-        let is_hidden = matches!(before.key, Key::Hidden { .. });
-        // It changes nothing, but transactions that have written rows without entries cannot commit them.
-        let rows = store.alter_table(before.table, vec![Alteration::SetHidden(key, is_hidden)]).await?;
+        // Transactions that have written rows without entries cannot commit them.
+        let rows = catalog.bar_open_stages(before.table).await?;
         let schema = index.schema(&rows)?;
         index.table = catalog.create_uncommitted_table(&place.database, &index.name, schema).await?;
         let mut tables = UncommittedTables::default();
@@ -76,7 +74,7 @@ impl Session {
         self.write_entries(&run, &relation, &index, &mut stage).await?;
         let mut relations = UncommittedRelations::default();
         relations.change(catalog.relations(), &with_index(&relation, index)?);
-        let done = committed(catalog, Arc::new(relations), tables, stage, Some(alone)).await;
+        let done = committed(catalog, Arc::new(relations), tables, stage, Locked::Alone(alone)).await;
         self.note_definitions();
         done.map_err(of_commit)
     }
@@ -90,8 +88,9 @@ impl Session {
     ) -> SqlResult<()> {
         let catalog = self.server.catalog.clone();
         let table = table_of(relation)?;
-        let is_committed = catalog.relations().find(&relation.database, &relation.name);
-        if is_committed.is_some_and(|own| own.table().is_some_and(|own| own.table == table.table)) {
+        // Under whatever name: it may have been renamed.
+        let committed = catalog.relations().of(&relation.database);
+        if committed.iter().any(|own| own.table().is_some_and(|own| own.table == table.table)) {
             return Err(inside_transaction("an index of a table that the transaction has not created"));
         }
         let mut index =
@@ -100,7 +99,7 @@ impl Session {
         let schema = index.schema(&*catalog.store().schema(table.table)?)?;
         index.table = self.create_uncommitted(&relation.database, &index.name, schema).await?;
         let freshness = catalog.follow().await?;
-        let snapshot = self.transaction_snapshot().await?;
+        let snapshot = self.open_transaction().await?;
         let run = self.run(statement, freshness, snapshot, Arc::default())?;
         let mut stage = self.transaction_stage()?;
         self.write_entries(&run, relation, &index, &mut stage).await?;

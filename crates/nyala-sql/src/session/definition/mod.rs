@@ -27,6 +27,7 @@ use create_table::check_expressions;
 use datafusion::sql::sqlparser::ast::{self, ObjectName};
 use drop::DroppedKind;
 use new_column::NewColumn;
+use nyala_core::store::Feature;
 use nyala_core::{Error, ErrorKind};
 use nyala_db::relations::{Body, DeclaredType, Definition, Relation, RelationChange, TableDefinition};
 use std::sync::Arc;
@@ -58,8 +59,7 @@ impl Session {
     pub(crate) async fn define(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
         self.check_writable("definitions of tables and views")?;
         self.server.catalog.follow().await?;
-        // Sequences change together with their tables.
-        let is_alone = self.transaction.is_none() && self.concerns_sequences(statement);
+        let is_alone = self.transaction.is_none() && self.changes_several(statement);
         if is_alone {
             self.transaction = Some(Transaction::begin(false, TransactionLocks::of(&self.waits)));
         }
@@ -82,12 +82,19 @@ impl Session {
         Ok(tag)
     }
 
-    /// Whether a statement makes, changes or drops sequences.
-    fn concerns_sequences(&self, statement: &Statement) -> bool {
+    /// Whether a statement changes several relations, together: sequences with their tables, and all that are dropped or emptied.
+    fn changes_several(&self, statement: &Statement) -> bool {
+        let has_stages = self.server.catalog.store().capabilities().features.has(Feature::StagedWrites);
         match &*statement.ast {
             _ if statement.sequence.is_some() => true,
             ast::Statement::CreateTable(create) => create.columns.iter().any(NewColumn::is_numbered),
+            ast::Statement::Drop {
+                object_type: ast::ObjectType::Table | ast::ObjectType::View,
+                names,
+                ..
+            } if has_stages && names.len() > 1 => true,
             ast::Statement::Drop { names, .. } => self.have_sequences(names),
+            ast::Statement::Truncate(truncate) if has_stages && truncate.table_names.len() > 1 => true,
             ast::Statement::Truncate(truncate) => {
                 let names: Vec<_> = truncate.table_names.iter().map(|own| own.name.clone()).collect();
                 truncate.identity == Some(ast::TruncateIdentityOption::Restart) && self.have_sequences(&names)
@@ -110,12 +117,23 @@ impl Session {
         place: &Place,
         found: &Relation,
     ) -> SqlResult<(OwnedRwLockWriteGuard<()>, Arc<Relation>)> {
+        let (alone, relation) = self.locked_relation(place, found).await?;
+        table_of(&relation)?;
+        Ok((alone, relation))
+    }
+
+    /// The same of any relation, for a statement that changes it.
+    async fn locked_relation(
+        &self,
+        place: &Place,
+        found: &Relation,
+    ) -> SqlResult<(OwnedRwLockWriteGuard<()>, Arc<Relation>)> {
         let alone = found.lock.clone().write_owned().await;
         self.server.catalog.follow().await?;
         let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
-        table_of(&relation)?;
         if !Arc::ptr_eq(&relation.lock, &found.lock) {
-            let words = "the table was made anew by another session: try again";
+            // The name is that of another relation now, whose lock somebody else may have.
+            let words = format!("relation \"{}\" was made anew by another session: try again", place.name);
             return Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words));
         }
         Ok((alone, relation))

@@ -276,12 +276,15 @@ impl Session {
     }
 
     /// Fails if tables are to be dropped with sequences that others get numbers from.
-    pub(super) fn check_numbered(&self, dropped: &[Arc<Relation>]) -> SqlResult<()> {
-        for relation in dropped {
+    pub(super) fn check_numbered<'a>(
+        &self,
+        dropped: impl Iterator<Item = &'a Arc<Relation>> + Clone,
+    ) -> SqlResult<()> {
+        for relation in dropped.clone() {
             let columns = relation.table().into_iter().flat_map(|table| &table.columns);
             for owned in columns.filter_map(|own| own.sequence.as_ref()) {
                 let others = self.relations().of(&relation.database).into_iter();
-                let others = others.filter(|other| !dropped.iter().any(|own| own.name == other.name));
+                let others = others.filter(|other| !dropped.clone().any(|own| own.name == other.name));
                 for other in others {
                     let table = other.table().into_iter().flat_map(|table| &table.columns);
                     check_unused(&owned.name, &format!("table {}", relation.name), &other.name, table)?;

@@ -16,7 +16,7 @@ impl Session {
             SqlError::from(error)
                 .with_hint("Transactions can only read in this store: execute it before BEGIN.")
         })?;
-        self.transaction_snapshot().await.map(drop)
+        self.open_transaction().await.map(drop)
     }
 
     /// Creates a table of the store for rows of the transaction.

@@ -73,10 +73,7 @@ impl Session {
                 _ => {}
             }
         }
-        // Whoever writes rows finishes first.
-        let _alone = relation.lock.write().await;
-        self.server.catalog.follow().await?;
-        let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
+        let (_alone, relation) = self.locked_relation(&place, &relation).await?;
         match &alter.operations[..] {
             [AlterTableOperation::RenameTable { .. }] if relation.sequence().is_some() => {
                 return Err(SqlError::unsupported("ALTER TABLE … RENAME of a sequence")

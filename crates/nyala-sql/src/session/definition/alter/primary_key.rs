@@ -14,7 +14,7 @@ use crate::session::definition::create_table::with_key;
 use crate::session::definition::{changed, inside_transaction, table_of};
 use crate::statement::Statement;
 use crate::target::Place;
-use crate::transaction::{committed, of_commit};
+use crate::transaction::{Locked, committed, of_commit};
 use crate::uncommitted_tables::UncommittedTables;
 use arrow_array::{Array, ArrayRef};
 use datafusion::sql::sqlparser::ast::PrimaryKeyConstraint;
@@ -58,6 +58,8 @@ impl Session {
         for index in &after.indexes {
             schemas.push(index.schema(&schemas[0])?);
         }
+        // Transactions that have written rows to the table that is copied cannot commit them.
+        catalog.bar_open_stages(before.table).await?;
         let (mut tables, mut stores) = (UncommittedTables::default(), Vec::new());
         for schema in schemas {
             let table = catalog.create_uncommitted_table(&place.database, &place.name, schema).await?;
@@ -70,7 +72,7 @@ impl Session {
         self.copy_rows(statement, &copying, &mut stage).await?;
         let mut relations = UncommittedRelations::default();
         relations.change(catalog.relations(), &changed(&relation, after));
-        let done = committed(catalog, Arc::new(relations), tables, stage, Some(alone)).await;
+        let done = committed(catalog, Arc::new(relations), tables, stage, Locked::Alone(alone)).await;
         self.note_definitions();
         done.map_err(of_commit)
     }
