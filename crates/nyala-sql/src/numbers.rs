@@ -28,6 +28,8 @@ pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// A number without its exponent; `None` if it has too many digits then.
 fn plain(text: &str) -> Option<String> {
+    // Digits may be grouped by underscores.
+    let text = text.replace('_', "");
     let (number, exponent) = text.split_once(['e', 'E'])?;
     let exponent: i32 = exponent.parse().ok()?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -35,7 +37,9 @@ fn plain(text: &str) -> Option<String> {
     // Where the point is among the digits.
     let point = i32::try_from(whole.len()).ok()?.checked_add(exponent)?;
     let count = i32::try_from(digits.len()).ok()?;
-    if point.abs() > DIGITS_MAX || count - point.min(0) > DIGITS_MAX {
+    // A number without a fraction gets one digit of it.
+    let shown = count - point.min(0) + i32::from(point >= count) * (point - count + 1);
+    if point.abs() > DIGITS_MAX || shown > DIGITS_MAX {
         return None;
     }
     Some(if point <= 0 {
@@ -51,7 +55,7 @@ fn plain(text: &str) -> Option<String> {
 /// A number as a float.
 fn as_float(text: &str) -> Vec<Token> {
     let float = Word { value: "float8".to_owned(), quote_style: None, keyword: Keyword::FLOAT8 };
-    vec![Token::SingleQuotedString(text.to_owned()), Token::DoubleColon, Token::Word(float)]
+    vec![Token::SingleQuotedString(text.replace('_', "")), Token::DoubleColon, Token::Word(float)]
 }
 
 #[cfg(test)]
@@ -60,11 +64,20 @@ mod tests {
 
     #[test]
     fn exponents_move_the_point() {
-        let cases =
-            [("1e3", "1000.0"), ("1.5E3", "1500.0"), ("2e-3", "0.002"), ("1.25e1", "12.5"), (".5e1", "5.0")];
+        let cases = [
+            ("1e3", "1000.0"),
+            ("1.5E3", "1500.0"),
+            ("2e-3", "0.002"),
+            ("1.25e1", "12.5"),
+            (".5e1", "5.0"),
+            ("1_0e-3", "0.010"),
+            ("1_000e-4", "0.1000"),
+            ("1_2.3_4e1_0", "123400000000.0"),
+        ];
         for (text, expected) in cases {
             assert_eq!(plain(text).as_deref(), Some(expected), "{text}");
         }
-        assert_eq!([plain("1e300"), plain("1e-300"), plain("1e99999999999")], [None, None, None]);
+        assert_eq!(["1e300", "1e-300", "1e99999999999", "1e37", "1e38"].map(plain), [const { None }; 5]);
+        assert_eq!(plain("1e36").map(|text| text.len()), Some("1.0".len() + 36));
     }
 }

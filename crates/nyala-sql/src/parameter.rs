@@ -48,7 +48,7 @@ impl Prepared {
             // A text of a time is read when it is known in which zone.
             match (&value, data_type) {
                 (ScalarValue::Utf8(_), DataType::Timestamp(..)) => Ok(value),
-                _ => value.cast_to(data_type).map_err(|error| of_parameter(error, number)),
+                _ => cast(&value, data_type, number),
             }
         });
         values.collect()
@@ -65,8 +65,26 @@ impl Parameter {
             Parameter::Number(value) => ScalarValue::Float64(Some(*value)),
             Parameter::Text(text) => ScalarValue::Utf8(Some(text.clone())),
         };
-        value.cast_to(data_type).map_err(|error| of_parameter(error, number))
+        cast(&value, data_type, number)
     }
+}
+
+/// A value in the type that its place has. A fraction is not cut off: the statement may compare with it.
+fn cast(value: &ScalarValue, data_type: &DataType, number: usize) -> SqlResult<ScalarValue> {
+    let typed = value.cast_to(data_type).map_err(|error| of_parameter(error, number))?;
+    let has_fraction = || match value {
+        ScalarValue::Float32(Some(value)) => value.fract() != 0.0,
+        ScalarValue::Float64(Some(value)) => value.fract() != 0.0,
+        _ if value.data_type().is_decimal() => typed.cast_to(&value.data_type()).ok().as_ref() != Some(value),
+        _ => false,
+    };
+    if data_type.is_integer() && has_fraction() {
+        let words = format!("parameter ${number}: the statement wants an integer, not {value}");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER, words).with_hint(format!(
+            "Say CAST(${number} AS double precision) to compare an integer with a fraction."
+        )));
+    }
+    Ok(typed)
 }
 
 fn of_parameter(error: DataFusionError, number: usize) -> SqlError {

@@ -9,8 +9,8 @@ use arrow_schema::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Limit, LogicalPlan};
+use datafusion::logical_expr::expr::{InList, Placeholder};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Limit, LogicalPlan, Operator};
 use std::sync::Arc;
 
 /// The plan with values instead of parameters.
@@ -83,16 +83,15 @@ fn typed_by_planner(plan: &LogicalPlan) -> SqlResult<Vec<(usize, Option<DataType
         node.apply_expressions(|expression| {
             expression.each(&mut |inner| {
                 match inner {
-                    // A number beside a decimal may have more digits than that.
-                    Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
-                        for operand in [left, right] {
-                            if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = &**operand
-                                && field.data_type().is_decimal()
-                            {
-                                found.push((number_of(id)?, Some(NUMERIC)));
-                            }
-                        }
+                    Expr::BinaryExpr(BinaryExpr { left, op, right })
+                        if op.is_numerical_operators() || is_comparison(*op) =>
+                    {
+                        found.extend(beside_decimals([&**left, &**right])?);
                     }
+                    Expr::Between(between) => {
+                        found.extend(beside_decimals([&*between.low, &*between.high])?);
+                    }
+                    Expr::InList(InList { list, .. }) => found.extend(beside_decimals(list)?),
                     Expr::Placeholder(Placeholder { id, field }) => {
                         let data_type = field.as_ref().map(|field| field.data_type().clone());
                         found.push((number_of(id)?, data_type));
@@ -103,6 +102,26 @@ fn typed_by_planner(plan: &LogicalPlan) -> SqlResult<Vec<(usize, Option<DataType
             })
         })
     })?;
+    Ok(found)
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::*;
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Parameters beside decimals: they may have more digits than those.
+fn beside_decimals<'a>(
+    operands: impl IntoIterator<Item = &'a Expr>,
+) -> Result<Vec<(usize, Option<DataType>)>> {
+    let mut found = Vec::new();
+    for operand in operands {
+        if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = operand
+            && field.data_type().is_decimal()
+        {
+            found.push((number_of(id)?, Some(NUMERIC)));
+        }
+    }
     Ok(found)
 }
 

@@ -16,6 +16,17 @@ pub(super) fn rescaled(value: i128, from: i8, to: i8) -> Option<(i128, bool)> {
     Some((quotient + away, rest == 0))
 }
 
+/// The greatest number with another number of digits behind the point that is not above a number; `None` if it is too large.
+pub(super) fn floored(value: i128, from: i8, to: i8) -> Option<i128> {
+    let digits = i32::from(to) - i32::from(from);
+    match 10_i128.checked_pow(digits.unsigned_abs()) {
+        Some(power) if digits >= 0 => value.checked_mul(power),
+        Some(power) => Some(value.div_euclid(power)),
+        None if digits >= 0 => (value == 0).then_some(0),
+        None => Some(-i128::from(value < 0)),
+    }
+}
+
 /// A number as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {

@@ -6,7 +6,7 @@
 //! A condition is judged when a statement is planned, and may then compare with a parameter whose value is not known yet.
 
 use super::columns::{TableColumn, TableColumns};
-use super::decimal::rescaled;
+use super::decimal::{floored, rescaled};
 use super::key_range::{KeyRanges, key_ranges};
 use crate::error::outside;
 use arrow_schema::DataType;
@@ -164,7 +164,17 @@ fn compared(column: &TableColumn, op: Operator, operand: &Operand) -> Option<Con
         Operand::Known(value) if value.is_null() => {
             return comparison(op, Value::Int(0)).map(|_| Condition::Never);
         }
-        Operand::Known(value) => value_of(column.declared_type, value)?,
+        Operand::Known(value) => match (column.declared_type.column_type(), value) {
+            (ColumnType::Decimal { scale, .. }, ScalarValue::Decimal128(Some(number), _, from)) => {
+                return compared_with_decimal(column, op, (*number, *from), scale);
+            }
+            (ColumnType::Float32 | ColumnType::Float64, value) if is_nan(value) => {
+                return compared_with_nan(column, op);
+            }
+            _ => value_of(column.declared_type, value)?,
+        },
+        // It may be NaN, to which the store finds nothing equal.
+        Operand::Unknown if op == Operator::Eq && is_float(column) => return None,
         Operand::Unknown => example(column.declared_type.column_type()),
     };
     let is_greater = matches!(op, Operator::Gt | Operator::GtEq);
@@ -172,6 +182,54 @@ fn compared(column: &TableColumn, op: Operator, operand: &Operand) -> Option<Con
         return None;
     }
     Some(Condition::one(column, comparison(op, value)?))
+}
+
+/// A comparison with a decimal, which may have more digits than those of the column.
+fn compared_with_decimal(
+    column: &TableColumn,
+    op: Operator,
+    (value, from): (i128, i8),
+    scale: i8,
+) -> Option<Condition> {
+    let one = |comparison| Some(Condition::one(column, comparison));
+    if let Some((same, true)) = rescaled(value, from, scale) {
+        return one(comparison(op, Value::Decimal(same))?);
+    }
+    // No value of the column is equal to it.
+    match (op, floored(value, from, scale)) {
+        (Operator::Eq, _) => Some(Condition::Never),
+        (Operator::NotEq, _) => one(Comparison::IsNotNull),
+        (Operator::Lt | Operator::LtEq, Some(below)) => one(Comparison::LessOrEqual(Value::Decimal(below))),
+        (Operator::Gt | Operator::GtEq, Some(below)) => one(Comparison::Greater(Value::Decimal(below))),
+        // It is greater than all values, or less.
+        (Operator::Lt | Operator::LtEq, None) if value > 0 => one(Comparison::IsNotNull),
+        (Operator::Gt | Operator::GtEq, None) if value < 0 => one(Comparison::IsNotNull),
+        (Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq, None) => Some(Condition::Never),
+        _ => None,
+    }
+}
+
+/// A comparison with NaN, which is greater than all other numbers, and equal to itself.
+fn compared_with_nan(column: &TableColumn, op: Operator) -> Option<Condition> {
+    match op {
+        Operator::Lt | Operator::NotEq => {
+            Some(Condition::one(column, Comparison::LessOrEqual(Value::Float(f64::INFINITY))))
+        }
+        Operator::LtEq => Some(Condition::one(column, Comparison::IsNotNull)),
+        _ => None,
+    }
+}
+
+fn is_nan(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float32(Some(value)) => value.is_nan(),
+        ScalarValue::Float64(Some(value)) => value.is_nan(),
+        _ => false,
+    }
+}
+
+fn is_float(column: &TableColumn) -> bool {
+    matches!(column.declared_type.column_type(), ColumnType::Float32 | ColumnType::Float64)
 }
 
 fn comparison(op: Operator, value: Value) -> Option<Comparison> {
@@ -229,7 +287,11 @@ pub(crate) fn value_of(declared: DeclaredType, value: &ScalarValue) -> Option<Va
                 .map(|(value, _)| Value::Decimal(value)),
             _ => None,
         },
-        ColumnType::String => value.try_as_str().flatten().map(|text| Value::String(text.to_owned())),
+        ColumnType::String => value.try_as_str().flatten().map(|text| {
+            // It is stored without blanks at its end, which do not matter to comparisons.
+            let is_padded = matches!(declared, DeclaredType::Char(_));
+            Value::String(if is_padded { text.trim_end_matches(' ') } else { text }.to_owned())
+        }),
         ColumnType::Binary => match value {
             ScalarValue::Binary(Some(bytes))
             | ScalarValue::LargeBinary(Some(bytes))
@@ -265,7 +327,17 @@ fn listed(list: &InList, columns: &TableColumns) -> Option<Condition> {
         match operand {
             // A row that is in the list without it is found, any other is not: unknown is as good as false.
             Operand::Known(value) if value.is_null() => {}
-            Operand::Known(value) => values.push(value_of(column.declared_type, value)?),
+            // Of a decimal with more digits than the column has no value is equal.
+            Operand::Known(value) => match compared(column, Operator::Eq, &Operand::Known(value.clone()))? {
+                Condition::All(all) => {
+                    values.extend(all.into_iter().filter_map(|own| match own.comparison {
+                        Comparison::Equal(value) => Some(value),
+                        _ => None,
+                    }))
+                }
+                Condition::Never => {}
+            },
+            Operand::Unknown if is_float(column) => return None,
             Operand::Unknown => values.push(example(column.declared_type.column_type())),
         }
     }
