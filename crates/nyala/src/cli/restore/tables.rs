@@ -6,9 +6,12 @@
 use super::source::Source;
 use crate::cli::import::destination::Destination;
 use arrow_array::Array;
+use nyala_core::arrays::value_at;
 use nyala_core::schema::TableSchema;
-use nyala_core::store::{CellColumn, Operation, RowSelection, ScanRequest, Upsert, WriteBatch, WriteMode};
-use nyala_core::{ColumnId, Error, Result, TableId};
+use nyala_core::store::{
+    Batch, CellColumn, Freshness, Operation, RowSelection, ScanRequest, Upsert, WriteBatch, WriteMode,
+};
+use nyala_core::{ColumnId, Error, Result, TableId, Value};
 use nyala_db::relations::{Body, Definition, Relation, SequenceDefinition, TableDefinition};
 
 /// What was copied.
@@ -102,15 +105,60 @@ fn copy_table(
     if stores.len() != schemas.len() || new.definition != define(&stores) {
         return Err(Error::conflict("there is another relation of this name"));
     }
+    let ids = |from: TableId, schema: &TableSchema| -> Vec<ColumnId> {
+        let is_known = |id: &ColumnId| from != table.table || table.has(*id);
+        schema.columns.iter().map(|column| column.id).filter(is_known).collect()
+    };
+    // Entries of other rows, or of what rows were, would stay beside those of the backup.
+    if stores.len() > 1
+        && !has_only(source, target, (table.table, stores[0]), &ids(table.table, &schemas[0]))?
+    {
+        return Err(Error::conflict(
+            "the table is there with an index, and has rows that the backup does not have: restore to another database, or \
+             drop it first",
+        ));
+    }
     // Entries after the rows that they name: what was copied before is written again.
     let mut counts = Vec::with_capacity(stores.len());
     for ((from, schema), to) in table.stores().zip(&schemas).zip(stores) {
-        let is_known = |id: &ColumnId| from != table.table || table.has(*id);
-        let ids: Vec<_> = schema.columns.iter().map(|column| column.id).filter(is_known).collect();
+        let ids = ids(from, schema);
         let is_key = |id: ColumnId| schema.key.contains(&id);
         counts.push(copy_rows(source, target, (from, to), &ids, is_key)?);
     }
     Ok(counts[0])
+}
+
+/// Whether a table of the target has no rows but those of one of the source, as they are there.
+fn has_only(
+    source: &Source,
+    target: &Destination,
+    (from, to): (TableId, TableId),
+    ids: &[ColumnId],
+) -> Result<bool> {
+    let snapshot = target.block_on(target.catalog().store().snapshot(Freshness::Latest))?;
+    let request = |table| ScanRequest::by_key(table, RowSelection::All, ids.to_vec());
+    let mut known = target.block_on(snapshot.scan(request(to)))?;
+    let mut all = source.block_on(source.snapshot.scan(request(from)))?;
+    let mut left = Vec::new().into_iter();
+    while let Some(batch) = target.block_on(known.next())? {
+        for row in rows_of(&batch) {
+            // Both come in order of the key.
+            while left.next().is_none_or(|own| own != row) {
+                if left.len() == 0 {
+                    match source.block_on(all.next())? {
+                        Some(batch) => left = rows_of(&batch).into_iter(),
+                        None => return Ok(false),
+                    }
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn rows_of(batch: &Batch) -> Vec<Vec<Option<Value>>> {
+    let row = |row| batch.columns.iter().map(|values| value_at(values, row)).collect();
+    (0..batch.rows).map(row).collect()
 }
 
 /// Copies the rows of a table of the store, and returns their number.
