@@ -25,7 +25,7 @@ pub enum Component {
     RowsetIndex,
     /// The series index of the database, and the ids of series that writers cache.
     SeriesIndex,
-    /// What running queries hold.
+    /// What running queries hold, and open stages with the keys that others wrote since.
     Query,
     /// Written points on their way to subscribers.
     Subscribers,

@@ -149,7 +149,7 @@ impl Measurement {
     }
 
     /// The number of its series, if they are loaded.
-    pub(crate) fn series_count(&self) -> Option<usize> {
+    pub(crate) fn series_count_if_loaded(&self) -> Option<usize> {
         self.stored.is_loaded().then(|| self.count_series())
     }
 

@@ -21,7 +21,7 @@ impl Catalog {
     /// neither load series that nobody asked for, nor fail because some are damaged.
     pub fn series_counts(&self, database: &str, policy: &str) -> Vec<(String, Option<usize>)> {
         let known = self.known_measurements(database, policy);
-        known.iter().map(|own| (own.name().to_owned(), own.series_count())).collect()
+        known.iter().map(|own| (own.name().to_owned(), own.series_count_if_loaded())).collect()
     }
 
     /// The number of series of all loaded measurements, and how many of them are evicted.

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
-/// The most hashes computed at once. Together they take 38 MiB.
+/// The most hashes computed at once. Together they take 38 MiB, if their cost is this.
 const CONCURRENT_MAX: usize = 2;
 /// The most log-ins that wait. Further clients are told to retry later.
 const WAITING_MAX: usize = 256;
@@ -93,8 +93,12 @@ impl Passwords {
         let fits = self
             .in_turn(move || {
                 let parsed = PasswordHash::new(&hash).map_err(hashing)?;
-                // The cost is that of the stored hash.
-                Ok(Argon2::default().verify_password(secret.as_bytes(), &parsed).is_ok())
+                // The cost is that of the stored hash, which an earlier or a later version may have chosen otherwise.
+                match Argon2::default().verify_password(secret.as_bytes(), &parsed) {
+                    Ok(()) => Ok(true),
+                    Err(argon2::password_hash::Error::Password) => Ok(false),
+                    Err(error) => Err(hashing(error)),
+                }
             })
             .await?;
         let right = fits && stored.is_some();

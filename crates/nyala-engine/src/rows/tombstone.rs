@@ -100,6 +100,21 @@ fn take_time(reader: &mut Reader<'_>) -> Result<TimeRange> {
 }
 
 impl DeletedRange {
+    /// What it takes on the heap, about.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        match self {
+            DeletedRange::Series { series: SeriesSet::Ids(ids), .. } => size_of_val(&ids[..]) as u64,
+            DeletedRange::Keys(_) => {
+                let mut encoded = Vec::new();
+                self.encode(&mut encoded);
+                encoded.len() as u64
+            }
+            DeletedRange::Series { series: SeriesSet::All, .. }
+            | DeletedRange::SeriesKeys(_)
+            | DeletedRange::Times(_) => 0,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             DeletedRange::Series { series: SeriesSet::All, time } => {

@@ -5,7 +5,8 @@
 //! they came in, for as long as a stage is open that does not see the batch. Without stages only batches that no reader
 //! sees yet are kept: a stage that is opened now would not see them either.
 //!
-//! What is kept has a bound. When much of that is taken, keys of points are encoded. Beyond it the oldest stage is given up.
+//! What is kept has a bound. When much of that is taken, keys of points are encoded. Beyond it the oldest stage is given up. Rowsets
+//! are not counted: they stay on the disk for as long as they are kept here.
 
 use super::encoded_points::EncodedPoints;
 use super::write::Work;
@@ -110,15 +111,9 @@ impl ChangeJournal {
         }
         let mut state = self.state.lock();
         for change in changes {
-            state.charge.grow(change.bytes());
-            state.changes.push_back(Arc::new(change));
+            state.add(change);
         }
-        while state.charge.bytes() > self.bytes_max
-            && let Some((_, stage)) = state.stages.pop_first()
-        {
-            stage.is_given_up.store(true, Ordering::Release);
-            state.forget();
-        }
+        state.keep_within(self.bytes_max);
     }
 
     fn is_filling_up(&self) -> bool {
@@ -137,11 +132,11 @@ impl ChangeJournal {
     pub(crate) fn publish(&self, changes: Vec<Change>, publish: impl FnOnce()) {
         let mut state = self.state.lock();
         for change in changes {
-            state.charge.grow(change.bytes());
-            state.changes.push_back(Arc::new(change));
+            state.add(change);
         }
         publish();
         state.forget();
+        state.keep_within(self.bytes_max);
     }
 
     /// Keeps what is written from now on for a stage. `open` returns the stage, and the last sequence that it sees.
@@ -159,6 +154,21 @@ impl ChangeJournal {
 }
 
 impl State {
+    fn add(&mut self, change: Change) {
+        self.charge.grow(change.bytes());
+        self.changes.push_back(Arc::new(change));
+    }
+
+    /// Gives stages up until what is kept has its bound.
+    fn keep_within(&mut self, bytes_max: u64) {
+        while self.charge.bytes() > bytes_max
+            && let Some((_, stage)) = self.stages.pop_first()
+        {
+            stage.is_given_up.store(true, Ordering::Release);
+            self.forget();
+        }
+    }
+
     /// Forgets the changes that every open stage sees, and every later one.
     fn forget(&mut self) {
         let opened = self.stages.values().map(|stage| stage.opened_at);
@@ -187,7 +197,7 @@ impl JournalPlace {
             false => Ok(()),
             true => Err(Error::retry(format!(
                 "the stage was open for too long and is given up: the keys that others wrote since it was opened take \
-                 more than {} MiB of memory",
+                 more than {} MiB of memory, an eighth of memory-limit. Commit sooner, or raise it",
                 self.journal.bytes_max >> 20
             ))),
         }
@@ -256,7 +266,8 @@ impl Change {
         let arrays: u64 = match &self.rows {
             ChangedRows::Keys(keys) => keys.iter().map(|keys| keys.get_buffer_memory_size() as u64).sum(),
             ChangedRows::Points(points) => points.bytes(),
-            ChangedRows::Range(_) | ChangedRows::Rowsets(_) => 0,
+            ChangedRows::Range(range) => range.memory_bytes(),
+            ChangedRows::Rowsets(_) => 0,
         };
         CHANGE_BYTES + arrays
     }
@@ -291,8 +302,8 @@ fn changes_of(work: &Work, sequence: u64, version: &Version) -> Vec<Change> {
 fn key_arrays(operation: &Operation, schema: &TableSchema) -> Vec<ArrayRef> {
     match operation {
         Operation::Upsert(upsert) => {
-            let columns = schema.key.iter().filter_map(|id| upsert.column(*id));
-            columns.map(|cells| cells.values.clone()).collect()
+            let cells = |id| upsert.column(id).expect("a batch that was checked has its key columns");
+            schema.key.iter().map(|id| cells(*id).values.clone()).collect()
         }
         Operation::DeleteKeys { keys, .. } => keys.clone(),
     }

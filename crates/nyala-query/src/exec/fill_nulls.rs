@@ -3,7 +3,8 @@
 //! `fill(…)` is meant for windows without rows, but InfluxDB also applies it to single missing values of existing rows:
 //! beside selectors, between several functions, in stored rows. Windows without rows are filled in `fill_windows`.
 
-use super::row_batch::{to_integer, to_unsigned};
+use super::row_batch::to_unsigned;
+use crate::influxql::to_integer;
 use crate::plan::Fill;
 use nyala_exec::{Column, Scalar};
 

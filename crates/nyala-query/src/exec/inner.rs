@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// About how many bytes a group takes while its rows arrive, and after that, besides its windows.
 const OPEN_GROUP_BYTES: usize = 1 << 10;
-const GROUP_BYTES: usize = 1 << 8;
+const REDUCED_GROUP_BYTES: usize = 1 << 8;
 
 /// The inner query, if its rows need not be held: it is the only source, each call keeps at most two values per window,
 /// and the windows do not depend on the rows.
@@ -53,11 +53,16 @@ pub async fn reduce(
         groups.feed(&frame.alone(), is_alike).await?;
         next = frames.next().await?;
     }
-    groups.end().await?;
+    groups.end(|_| true).await?;
     Ok(groups.by_name())
 }
 
 type Key = (Arc<str>, Vec<String>);
+
+/// Whether a key is that of one group of the inner query only: bytes that are no text look alike in it.
+fn is_exact((_, values): &Key) -> bool {
+    !values.iter().any(|value| value.contains(char::REPLACEMENT_CHARACTER))
+}
 
 /// The groups of the outer query.
 struct Groups<'a> {
@@ -76,7 +81,7 @@ impl<'a> Groups<'a> {
         let key = (frame.name.clone(), group_values(frame, &self.plan.groups.tags));
         if !self.open.contains_key(&key) {
             if is_alike {
-                self.end().await?;
+                self.end(is_exact).await?;
             }
             let mut held = self.memory.hold();
             held.charge(OPEN_GROUP_BYTES)?;
@@ -90,11 +95,11 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Finishes the open groups.
-    async fn end(&mut self) -> Result<()> {
-        while let Some((key, (calls, _held))) = self.open.pop_first() {
+    /// Finishes open groups.
+    async fn end(&mut self, has_ended: fn(&Key) -> bool) -> Result<()> {
+        for (key, (calls, _held)) in self.open.extract_if(.., |key, _| has_ended(key)) {
             let reduced = calls.finish().await?;
-            self.memory.charge(GROUP_BYTES + reduced.iter().map(bytes_of).sum::<usize>())?;
+            self.memory.charge(REDUCED_GROUP_BYTES + reduced.iter().map(bytes_of).sum::<usize>())?;
             self.reduced.push((key, reduced));
         }
         Ok(())

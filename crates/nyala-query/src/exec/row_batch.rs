@@ -1,5 +1,6 @@
 //! Batches of rows on their way from a source to the aggregates or the answer: one column per reference of the projection.
 
+use crate::influxql::to_integer;
 use crate::plan::{Reference, ReferenceKind, RowCondition};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use nyala_core::Result;
@@ -40,12 +41,6 @@ pub fn cast(column: Column, wanted: ValueType) -> Column {
         (Column::Integer(array), ValueType::Unsigned) => Column::Unsigned(array.unary(|value| value as u64)),
         _ => Column::Null(rows),
     }
-}
-
-/// A float without its fraction. A value that does not fit gives the smallest integer, as on x86-64, where InfluxDB runs.
-pub fn to_integer(value: f64) -> i64 {
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    if (-BEYOND..BEYOND).contains(&value) { value as i64 } else { i64::MIN }
 }
 
 /// A float as an unsigned integer, as the platform of InfluxDB converts it.
@@ -125,12 +120,13 @@ impl RowBatch {
     }
 }
 
-/// The rows of a frame of an inner query, as the outer query reads them.
+/// The rows of a frame of an inner query, as the outer query reads them. The frame is alone in its sheet.
 pub fn rows_of_frame(
     frame: &Frame,
     projection: &Projection,
     condition: Option<&RowCondition>,
 ) -> Result<Option<RowBatch>> {
+    debug_assert_eq!(frame.span, 0..frame.all_rows());
     let rows = frame.times_ns.len();
     let column = |reference: &Reference| {
         if reference.kind == ReferenceKind::Nothing {

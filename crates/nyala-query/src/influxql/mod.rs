@@ -37,7 +37,7 @@ pub use error::{ParseError, Position};
 pub use expr::{Binary, BinaryOperator, Call, DataType, Expr, VarRef, Wildcard};
 pub use math::is_math_function;
 pub use params::Params;
-pub use reduce::{Context, Overflow, reduce};
+pub use reduce::{Context, Overflow, reduce, to_integer};
 pub use regex::Regex;
 pub use statement::{
     Counted, CreateContinuousQuery, CreateDatabase, CreateSubscription, CreateToken, CreateUser, Deletion,

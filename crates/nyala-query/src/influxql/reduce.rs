@@ -45,8 +45,14 @@ impl Overflow {
     pub fn integer(self, value: f64) -> Option<i64> {
         const BEYOND: f64 = 9_223_372_036_854_775_808.0;
         let is_held = (-BEYOND..BEYOND).contains(&value);
-        self.of(is_held.then_some(value as i64), if is_held { value as i64 } else { i64::MIN })
+        self.of(is_held.then_some(value as i64), to_integer(value))
     }
+}
+
+/// A float without its fraction. A value that does not fit gives the smallest integer, as on x86-64, where InfluxDB runs.
+pub fn to_integer(value: f64) -> i64 {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if (-BEYOND..BEYOND).contains(&value) { value as i64 } else { i64::MIN }
 }
 
 /// Folds constants and removes the outermost parentheses. An expression without constants to fold is borrowed.

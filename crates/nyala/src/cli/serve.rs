@@ -82,9 +82,18 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     if let Err(error) = huge_pages_refused {
         tracing::warn!(%error, "cannot switch huge pages off: they may take memory beyond the limit");
     }
+    let served = serve(args, &config);
+    traces::finish();
+    served?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Serves until a signal says that it is enough.
+fn serve(args: ServeArgs, config: &Config) -> Result<(), String> {
     let signals = Signals::listen(move || read_log_level_again(args.clone()))?;
-    log_settings(&config);
-    let running = Running::start(&config).map_err(|error| error.to_string())?;
+    log_settings(config);
+    let running = Running::start(config).map_err(|error| error.to_string())?;
     #[cfg(feature = "sql")]
     if let Some(postgres) = &running.postgres {
         tracing::info!(address = %postgres.address(), "PostgreSQL's clients are served");
@@ -99,10 +108,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     notify::ready();
     signals.wait_for_stop();
     notify::stopping();
-    running.stop().map_err(|error| format!("stopping: {error}"))?;
-    traces::finish();
-    tracing::info!("stopped");
-    Ok(())
+    running.stop().map_err(|error| format!("stopping: {error}"))
 }
 
 /// Reads the level of the log again, after a SIGHUP.

@@ -58,6 +58,7 @@ pub fn body(message: &str, is_answering: bool, checks: &[Check]) -> (bool, Vec<u
 /// The same for `/metrics`.
 pub fn metric(checks: &[Check]) -> Metric {
     let help = "What is not as it should be: 2 fails, 1 is a warning; the others are 0.";
+    debug_assert!(checks.iter().all(|check| NAMES.contains(&check.name)));
     Metric::gauge("nyala_health", help, 0).by_labels(NAMES.map(|name| {
         let of_name = checks.iter().filter(|check| check.name == name);
         let grade = of_name.map(|check| if check.fails { 2 } else { 1 }).max().unwrap_or(0);
@@ -66,7 +67,8 @@ pub fn metric(checks: &[Check]) -> Metric {
 }
 
 /// The names of all checks.
-pub const NAMES: [&str; 8] = ["writes", "log", "flush", "catalog", "compaction", "disk", "recovery", "audit"];
+pub const NAMES: [&str; 9] =
+    ["writes", "log", "flush", "catalog", "compaction", "disk", "recovery", "audit", "kudu"];
 
 /// Logs when a problem appears, changes its grade, or is over.
 #[derive(Debug, Default)]

@@ -44,10 +44,13 @@ impl Disk {
     /// Whether less than a twentieth of the disk and less than 8 GiB are free, or less than the log may hold before it is
     /// flushed. Such a disk may be full before an operator notices.
     pub fn is_nearly_full(&self, log_limit_bytes: u64) -> bool {
-        let size_bytes = self.size_bytes();
-        size_bytes > 0
-            && self.free_bytes() < log_limit_bytes.max(NEARLY_FULL_BYTES.min(size_bytes / NEARLY_FULL_SHARE))
+        self.size_bytes() > 0 && self.free_bytes() < kept_free_bytes(self.size_bytes(), log_limit_bytes)
     }
+}
+
+/// With less free space a disk of this size is nearly full.
+pub fn kept_free_bytes(size_bytes: u64, log_limit_bytes: u64) -> u64 {
+    log_limit_bytes.max(NEARLY_FULL_BYTES.min(size_bytes / NEARLY_FULL_SHARE))
 }
 
 /// How much this process may still write to the disk of a directory.

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 pub(super) const EXAMPLES: &str = "\
 PLACE is a directory, which the first backup makes, or s3://BUCKET/PREFIX: which server of S3 and whose access is in AWS_ENDPOINT_URL,
 AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Later backups add what is new: each is whole by itself, and files that
-did not change are there once. Run this on the machine of the server, as the user of the server or as root. What the server acknowledged before
+did not change are there once. Run this on the machine of the server, as the user of the server. What the server acknowledged before
 the command is in the backup. Whatever happens to the command, earlier backups stay as they are.
 
 Exit code: 0 done, 1 not done, or (verify) damage was found, 2 (verify) nothing could be verified.

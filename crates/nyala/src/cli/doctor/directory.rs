@@ -4,6 +4,7 @@
 use super::process::ServerProcess;
 use crate::cli::findings::{Finding, shown_bytes};
 use crate::config::{Config, StoreKind, WalSync};
+use crate::storage::disk::kept_free_bytes;
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -122,12 +123,12 @@ fn judge_room(size_bytes: u64, free_bytes: u64, log_limit_bytes: u64) -> Finding
     let found = format!("{} of {} are free", shown_bytes(free_bytes), shown_bytes(size_bytes));
     let why = "without free space writes are refused, and compaction, which needs room for a while, stops";
     let advice = "drop what is not needed (docs/operations/durability.md), or enlarge the disk";
-    if free_bytes < log_limit_bytes.max(size_bytes / 20) {
-        let found =
-            format!("{found}: less than a twentieth, or than wal-limit ({})", shown_bytes(log_limit_bytes));
+    let kept_bytes = kept_free_bytes(size_bytes, log_limit_bytes);
+    if free_bytes < kept_bytes {
+        let found = format!("{found}: {} are needed", shown_bytes(kept_bytes));
         return Finding::problem("disk", found, why, advice);
     }
-    match free_bytes < size_bytes / 20 * 3 {
+    match free_bytes < kept_bytes * 3 {
         true => Finding::warning("disk", found, why, advice),
         false => Finding::ok("disk", found),
     }
