@@ -91,13 +91,13 @@ impl Maintenance {
         outcome.map(|()| rowsets)
     }
 
-    /// Writes the rows of a stage in a partition as rowsets of a reserved sequence. After an error `written` has those
+    /// Writes the rows of a stage in a partition, without those that are hidden, as rowsets of a reserved sequence. After an error `written` has those
     /// that were finished.
     pub(crate) fn write_adopted(
         &self,
         table: &TableVersion,
         (partition, range): (u64, TimeRange),
-        rowsets: &[Arc<Rowset>],
+        (rowsets, hidden): (&[Arc<Rowset>], &[Arc<Tombstone>]),
         sequence: u64,
         written: &mut Vec<WrittenRowset>,
     ) -> Result<()> {
@@ -108,7 +108,7 @@ impl Maintenance {
             kind: RowsetKind::Rows,
             rowsets,
             memtables: &[],
-            tombstones: &[],
+            tombstones: hidden,
             // What is in memory is newer.
             oldest: partitions.iter().any(is_empty),
             sequences: (sequence, sequence),

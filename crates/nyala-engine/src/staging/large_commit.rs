@@ -17,6 +17,7 @@ use crate::maintenance::Maintenance;
 use crate::maintenance::loaded_run::LoadedRun;
 use crate::maintenance::stages::AdoptedRowsets;
 use crate::memory::version::{PartitionVersion, TableVersion};
+use crate::rows::tombstone::{DeletedRange, Tombstone};
 use crate::runtime::block_on::block_on;
 use crate::writing::change_journal::JournalPlace;
 use crate::writing::table_locks::LockMode;
@@ -38,6 +39,8 @@ struct Target {
     run: Option<LoadedRun>,
     partition: u64,
     range: TimeRange,
+    /// Times whose rows go elsewhere.
+    outside: Vec<TimeRange>,
 }
 
 /// Commits a stage. Blocks: not for a thread that runs futures of writers.
@@ -91,6 +94,7 @@ fn early_check(
 /// The partitions that get the rows. Those that are missing are made.
 fn targets(rows: &mut StagedRows, maintenance: &Maintenance) -> Result<Vec<Target>> {
     let (mut found, mut missing) = (Vec::new(), BTreeMap::<TableId, Vec<i64>>::new());
+    let mut targets = Vec::new();
     let version = maintenance.writer.versions.current();
     let mut runs: Vec<LoadedRun> = std::mem::take(&mut rows.loads).into_iter().map(|load| load.run).collect();
     for id in rows.written.iter().copied() {
@@ -108,19 +112,49 @@ fn targets(rows: &mut StagedRows, maintenance: &Maintenance) -> Result<Vec<Targe
         }
     }
     maintenance.writer.versions.make_partitions(missing)?;
-    let version = maintenance.writer.versions.current();
-    let target = |(id, staged, run): (TableId, Arc<PartitionVersion>, Option<LoadedRun>)| {
-        let now = version.table(id).map_err(dropped)?;
-        let partition = now.partition_at(time_in(staged.range)).map(|position| &now.partitions[position]);
-        // Partitions that were dropped and made again may have other ranges only if their neighbours have.
-        let partition = partition.filter(|partition| partition.range == staged.range).ok_or_else(|| {
-            Error::conflict(format!("table {}: its partitions were changed since", now.schema.shown_name()))
-        })?;
-        let rowsets = own_rowsets(&staged, rows.opened.sequence).to_vec();
-        let (table, partition, range) = (rows.version.table(id)?.clone(), partition.id, partition.range);
-        Ok(Target { table, staged, rowsets, run, partition, range })
-    };
-    found.into_iter().map(target).collect()
+    for (id, staged, mut run) in found {
+        let (table, rowsets) =
+            (rows.version.table(id)?.clone(), own_rowsets(&staged, rows.opened.sequence).to_vec());
+        let places = places_of(id, staged.range, maintenance)?;
+        // What is being loaded is in one file.
+        if run.is_some() && places.len() > 1 {
+            let name = table.schema.shown_name();
+            return Err(Error::conflict(format!("table {name}: its partitions were changed since")));
+        }
+        for (partition, range) in places {
+            let outside = outside(staged.range, range);
+            let (table, staged, rowsets) = (table.clone(), staged.clone(), rowsets.clone());
+            targets.push(Target { table, staged, rowsets, run: run.take(), partition, range, outside });
+        }
+    }
+    Ok(targets)
+}
+
+/// The partitions for the times of one that the stage has. It is one with this range, unless it was dropped and others came for
+/// some of its times.
+fn places_of(table: TableId, times: TimeRange, maintenance: &Maintenance) -> Result<Vec<(u64, TimeRange)>> {
+    let versions = &maintenance.writer.versions;
+    let (mut places, mut time_ns) = (Vec::new(), times.start_ns);
+    loop {
+        let version = versions.current();
+        let now = version.table(table).map_err(dropped)?;
+        let Some(position) = now.partition_at(time_ns) else {
+            versions.make_partitions(BTreeMap::from([(table, vec![time_ns])]))?;
+            continue;
+        };
+        let PartitionVersion { id, range, .. } = &*now.partitions[position];
+        places.push((*id, *range));
+        if range.end_ns >= times.end_ns {
+            return Ok(places);
+        }
+        time_ns = range.end_ns;
+    }
+}
+
+/// The times that are not in a part.
+fn outside(times: TimeRange, part: TimeRange) -> Vec<TimeRange> {
+    let around = [TimeRange::new(times.start_ns, part.start_ns), TimeRange::new(part.end_ns, times.end_ns)];
+    around.into_iter().filter(|range| !range.is_empty()).collect()
 }
 
 /// A time in the range of a partition; of a table that has only one the one by which it is found.
@@ -135,12 +169,15 @@ fn write(
     adopted: &mut Vec<AdoptedRowsets>,
     rows: &mut StagedRows,
 ) -> Result<()> {
-    for Target { table, staged, rowsets, run, partition, range } in targets {
+    for Target { table, staged, rowsets, run, partition, range, outside } in targets {
         adopted.push(AdoptedRowsets { table: table.id, partition, written: Vec::new() });
         let written = &mut adopted.last_mut().expect("was just put in").written;
         let place = (partition, range);
         if !rowsets.is_empty() {
-            maintenance.write_adopted(&table, place, &rowsets, last_reserved - 1, written)?;
+            let hidden = outside.into_iter().map(DeletedRange::Times);
+            let hidden = hidden.map(|range| Arc::new(Tombstone { sequence: u64::MAX, range }));
+            let hidden: Vec<_> = hidden.collect();
+            maintenance.write_adopted(&table, place, (&rowsets, &hidden), last_reserved - 1, written)?;
         }
         if let Some(run) = run {
             let merged = written.len();
