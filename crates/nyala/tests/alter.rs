@@ -145,7 +145,13 @@ fn the_past_has_its_definitions() {
     };
     done(&server, "CREATE TABLE t (id int PRIMARY KEY, a smallint, b text)");
     assert_eq!(changed(&server, "INSERT INTO t VALUES (1, 1, 'x')"), 1);
+    for table in ["emptied", "keyed"] {
+        done(&server, &format!("CREATE TABLE {table} (id int NOT NULL)"));
+        assert_eq!(changed(&server, &format!("INSERT INTO {table} VALUES (1)")), 1);
+    }
     let first = moment();
+    done(&server, "TRUNCATE emptied");
+    done(&server, "ALTER TABLE keyed ADD PRIMARY KEY (id)");
     done(&server, "ALTER TABLE t ALTER a TYPE int, ADD c int DEFAULT 5");
     assert_eq!(changed(&server, "INSERT INTO t VALUES (2, 70000, 'y')"), 1);
     let second = moment();
@@ -159,6 +165,15 @@ fn the_past_has_its_definitions() {
         let rows = json!([{"id": 1, "a": 1, "b": "x", "c": 5}, {"id": 2, "a": 70000, "b": "y", "c": 5}]);
         assert_eq!(at("t", second), rows, "{when}");
         assert_eq!(at("u", second)["code"], "42P01", "{when}");
+        // Rows that are not kept are not said to have been none.
+        for table in ["emptied", "keyed"] {
+            assert_eq!(at(table, first)["code"], "40001", "{when}");
+            assert_eq!(
+                at(table, second).as_array().map(Vec::len),
+                Some(usize::from(table == "keyed")),
+                "{when}"
+            );
+        }
         assert_eq!(
             answer(server, "SELECT * FROM u"),
             json!([{"id": 1, "c": 5}, {"id": 2, "c": 5}]),

@@ -31,6 +31,6 @@ pub(crate) fn check_known(
 
 /// The error of a statement that would not find what a table has now.
 pub(crate) fn altered_since(name: &str) -> SqlError {
-    let words = format!("table \"{name}\" was altered or made anew since the transaction or statement began");
+    let words = format!("table \"{name}\" was altered or made anew since: what it had then cannot be read");
     SqlError::new(SqlState::SERIALIZATION_FAILURE, words)
 }
