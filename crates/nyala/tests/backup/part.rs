@@ -134,6 +134,15 @@ fn a_database_is_restored_to_a_data_directory() {
     assert!(sql(&restored, "SELECT id FROM t WHERE more = 5").contains('1'));
     sql(&restored, "INSERT INTO t (id, word) VALUES (4, 'one') ON CONFLICT (word) DO UPDATE SET more = 6");
     assert!(sql(&restored, "SELECT id FROM t WHERE word = 'one' AND more = 6").contains('1'));
+    restored.stop();
+    // It has other rows now: entries of theirs would stay beside those of the backup.
+    let output = run(&restore);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.code() == Some(1) && text.contains("not restored: d.t: "), "{text}");
+    let restored = Process::start(new, &[]);
+    assert!(
+        sql(&restored, "SELECT count(*) AS n FROM t WHERE word = 'one' AND more = 6").contains("\"n\":1")
+    );
     drop(restored);
     // Another table of that name is left alone, and that is said.
     let other = new.with_extension("other");
