@@ -144,7 +144,8 @@ impl TableCreator {
             match result {
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::AlreadyPresent && repeated => {
-                    // An earlier attempt, whose answer was lost, may have created it; then it has our columns.
+                    // An earlier attempt, whose answer was lost, may have created it; then it has our columns. Partitions
+                    // are not compared: the masters may have added some by their own rules.
                     let table = self.client.open_table(&self.name).await?;
                     let columns = |schema: &Schema| -> Vec<_> {
                         schema

@@ -85,7 +85,8 @@ pub(super) struct MatchedFields {
 }
 
 /// Parses the fields from `at`, where the space before them is, into `columns` as row `row`. If it returns `None`, the
-/// columns are as before (short columns may have been padded).
+/// columns are as before (short columns may have been padded). What follows the last value is not looked at: the caller checks the
+/// byte at `end`, and takes the row back if it ends no value.
 #[inline(always)]
 pub(super) fn append_fields(
     line: &[u8],

@@ -51,6 +51,7 @@ impl<'a> Parser<'a> {
             }
             _ if token.is_word("QUOTAS") => Ok(Statement::ShowQuotas),
             _ if token.is_word("TOKENS") => Ok(Statement::ShowTokens),
+            // InfluxDB's words: it does not know those that nyala has besides.
             _ => Err(self.unexpected(
                 &token,
                 &[

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// A piece is sent when it has about so many bytes: the server takes 16 MiB.
 const PIECE_BYTES: usize = 6 << 20;
+/// The media type of batches.
+const ARROW: &str = "application/vnd.apache.arrow.stream";
 /// Rows of a batch are sent apart so that one is not longer than that.
 const PIECE_ROWS: usize = 1 << 16;
 /// What of a file is read at once.
@@ -83,6 +85,7 @@ pub(super) fn import_parquet(
     let (done, bytes) = (pieces.done_rows(input), input.bytes);
     let names: Vec<String> = file.schema.fields().iter().map(|field| quoted(field.name())).collect();
     let statement = format!("COPY {} ({}) FROM STDIN (FORMAT arrow)", to.table, names.join(", "));
+    let write = |body: &[u8]| client.copy(&statement, to.database, ARROW, body);
     let mut piece = Piece::new(&file.schema)?;
     let mut at = 0;
     while let Some(rows) = file.next()? {
@@ -96,18 +99,13 @@ pub(super) fn import_parquet(
             piece.add(&taken)?;
             from += taken.num_rows();
             if piece.is_full() {
-                let until = begin + from as u64;
-                piece.send(input, until, pieces, |body| {
-                    client.copy(&statement, to.database, "application/vnd.apache.arrow.stream", body)
-                })?;
+                piece.send(input, begin + from as u64, pieces, write)?;
             }
         }
         pieces.watch((at as f64 / total.max(1) as f64 * bytes as f64) as u64);
     }
     if piece.rows > 0 {
-        piece.send(input, at, pieces, |body| {
-            client.copy(&statement, to.database, "application/vnd.apache.arrow.stream", body)
-        })?;
+        piece.send(input, at, pieces, write)?;
     }
     Ok(at)
 }

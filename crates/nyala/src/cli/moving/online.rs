@@ -7,7 +7,7 @@
 //! has left leaves a server that goes on; one that dies later is started again, and finds it so.
 
 use super::handover::MovedServer;
-use super::place::{KILLED_WITHIN, Opened, Place};
+use super::place::{COPY_FREED_WITHIN, Opened, Place};
 use super::report::{Report, Stop};
 use super::{MoveArgs, again, compare, move_once};
 use crate::cli::backup::source::Source;
@@ -55,7 +55,7 @@ pub(super) fn cut_over(args: &MoveArgs, work: &Runtime) -> Result<bool, String> 
 pub(super) fn give_up(args: &MoveArgs, work: &Runtime) -> Result<bool, String> {
     let server = server_of(args)?;
     // While this is there, no other command goes on with the move.
-    let mut copy = Source::of_server(server.server.clone(), KILLED_WITHIN)?;
+    let mut copy = Source::of_server(server.server.clone(), COPY_FREED_WITHIN)?;
     let target = Opened::open(&args.to, &args.log_in, args.memory_limit, work.handle())?;
     let given_up = match moving::is_finished(&target.store) {
         true => Err(format!(
@@ -132,7 +132,7 @@ impl Online<'_> {
 
     /// Moves what was changed since the last round.
     fn begin_round(&mut self) -> Result<Round, String> {
-        self.round_of(Opened::of_server(&self.server, self.args.memory_limit, KILLED_WITHIN)?)
+        self.round_of(Opened::of_server(&self.server, self.args.memory_limit, COPY_FREED_WITHIN)?)
     }
 
     fn round_of(&mut self, source: Opened) -> Result<Round, String> {

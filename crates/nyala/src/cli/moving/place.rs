@@ -22,8 +22,8 @@ use tokio::runtime::Handle;
 /// What addresses of clusters begin with.
 const KUDU: &str = "kudu://";
 
-/// A server removes the copy of a command that was killed within this time.
-pub(super) const KILLED_WITHIN: Duration = Duration::from_secs(12);
+/// How long a command waits for the copy of one that was killed, which the server removes.
+pub(super) const COPY_FREED_WITHIN: Duration = Duration::from_secs(12);
 
 /// A place of everything that a nyala has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Opened {
             Place::Directory(dir) => dir,
             Place::Server(url) => {
                 let server = MovedServer::at(url, &log_in.access)?;
-                return Self::of_server(&server, memory_limit, KILLED_WITHIN);
+                return Self::of_server(&server, memory_limit, COPY_FREED_WITHIN);
             }
             Place::Kudu(_) => return Self::open(place, log_in, memory_limit, work),
         };
@@ -224,7 +224,13 @@ impl Opened {
         }
         let name = match place {
             Place::Directory(dir) => name_of(dir),
-            Place::Server(_) | Place::Kudu(_) => format!("{place}, prefix {}", log_in.kudu_prefix),
+            Place::Server(_) => format!("{place}, prefix {}", log_in.kudu_prefix),
+            // In whatever order its masters were given.
+            Place::Kudu(masters) => {
+                let mut masters = masters.clone();
+                masters.sort_unstable();
+                format!("{}, prefix {}", Place::Kudu(masters), log_in.kudu_prefix)
+            }
         };
         let store = emulate::complete(storage.store());
         let snapshot = work.block_on(store.snapshot(Freshness::Latest)).map_err(|error| error.to_string())?;
