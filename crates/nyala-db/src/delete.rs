@@ -274,8 +274,13 @@ impl Catalog {
     /// Returns the number of partitions. The caller holds the table lock exclusively.
     pub(crate) async fn drop_range(&self, table: &SeriesTable, range: TimeRange) -> Result<u64> {
         let gone = self.store().drop_partitions(table.table(), range).await?;
+        table.forget_shard_starts();
+        let left = self.store().partitions(table.table()).await?;
+        let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
+        // A shard that begins in the range and ends behind it stays.
+        let is_gone = |start_ns| range.contains(start_ns) && !left.iter().any(|left| left.contains(start_ns));
         if let Some(log) = table.change_log() {
-            if let Some(types) = table.forget_shard_types(|start_ns| range.contains(start_ns)) {
+            if let Some(types) = table.forget_shard_types(is_gone) {
                 table.records().write(vec![types]).await?;
                 log.append(&Entry::names(table.table()), |_| ()).await?;
             }
@@ -286,8 +291,6 @@ impl Catalog {
             return Ok(gone.len() as u64);
         }
         table.presence().write().keep(|shard| !range.covers(shard));
-        let left = self.store().partitions(table.table()).await?;
-        let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
         let _pin = table.reload_for_drop(range, &left).await?;
         let mut empty = table.series().all().clone();
         let mut present = empty.clone();
@@ -295,7 +298,7 @@ impl Catalog {
             present = self.with_rows(table, present, TimeRange::ALL).await?;
         }
         empty -= present;
-        let types = table.forget_shard_types(|start_ns| range.contains(start_ns));
+        let types = table.forget_shard_types(is_gone);
         self.remove_series(table, &empty, types).await?;
         Ok(gone.len() as u64)
     }

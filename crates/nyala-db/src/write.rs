@@ -361,7 +361,7 @@ impl BatchWrite<'_> {
         }
         let text = |group| String::from_utf8_lossy(RowGroup::measurement(group));
         let named: Vec<Cow<'_, str>> = batch.groups().map(text).collect();
-        let writable_ns = self.policy.writable_ns(self.now_ns);
+        let writable_ns = self.writable_ns(batch);
         let is_writable = |time_ns: &i64| {
             writable_ns.is_none_or(|(first_ns, last_ns)| (first_ns..=last_ns).contains(time_ns))
         };
@@ -409,6 +409,11 @@ impl BatchWrite<'_> {
         }
     }
 
+    /// The first and last time of points that may be written.
+    fn writable_ns(&self, batch: &ParsedBatch) -> Option<(i64, i64)> {
+        self.policy.writable_ns(self.now_ns, batch.groups().map(|group| &group.times_ns[..]))
+    }
+
     /// Whether the memory for series and names is full.
     fn is_memory_full(&self) -> bool {
         self.catalog.series_memory_bytes() > self.series_limit_bytes
@@ -430,10 +435,13 @@ impl BatchWrite<'_> {
             self.note_series_refused();
             report.is_over_quota = true;
         }
-        let mut rejected = RejectedRows::new(self.policy, self.now_ns, no_series_reason, cell_bytes_max);
+        let mut rejected = RejectedRows::new(self.writable_ns(batch), no_series_reason, cell_bytes_max);
         for (group, measurement) in batch.groups().zip(measurements) {
             match measurement {
-                Some(measurement) => rejected.check(group, measurement, names),
+                Some(measurement) => {
+                    let starts = measurement.stored().shard_starts(self.policy.shard_duration_ns).await;
+                    rejected.check(group, measurement, &starts, names);
+                }
                 None => rejected.reject_all(group, names),
             }
         }

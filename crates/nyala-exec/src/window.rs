@@ -62,6 +62,11 @@ impl WindowRule {
         (start_ns, end_ns + offset_ns)
     }
 
+    /// How far the clock that windows follow is ahead of UTC, ns.
+    pub fn clock_offset_ns(&self, time_ns: i64) -> i64 {
+        self.zone_offset_ns(time_ns.into()) as i64
+    }
+
     fn zone_offset_ns(&self, time_ns: i128) -> i128 {
         let offset_seconds = |zone: Zone| zone.offset_seconds(clamped(time_ns).div_euclid(SECOND_NS));
         self.zone.map_or(0, |zone| i128::from(offset_seconds(zone)) * i128::from(SECOND_NS))

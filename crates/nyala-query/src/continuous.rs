@@ -50,12 +50,21 @@ impl Schedule {
         Ok(Some(Self { windows, every_ns, for_ns }))
     }
 
+    /// When the next run is due. A day in which clocks are changed has 23 or 25 hours.
+    fn next_run_ns(&self, last_run_ns: i64) -> i64 {
+        let next_ns = last_run_ns.saturating_add(self.every_ns);
+        let offset_ns = |time_ns: i64| self.windows.clock_offset_ns(time_ns.saturating_sub(1));
+        let change_ns = offset_ns(last_run_ns) - offset_ns(next_ns);
+        // A larger change would move back in time, and is left alone.
+        if change_ns.abs() < self.every_ns { next_ns.saturating_add(change_ns) } else { next_ns }
+    }
+
     /// The run that is due now, given the last one.
     pub fn due(&self, last_run_ns: Option<i64>, now_ns: i64) -> Option<Due> {
         let rule = &self.windows;
         let next_run_ns = match last_run_ns {
             None => now_ns,
-            Some(last_ns) => last_ns.saturating_add(self.every_ns),
+            Some(last_ns) => self.next_run_ns(last_ns),
         };
         if next_run_ns > now_ns {
             return None;
@@ -137,7 +146,8 @@ impl Runner {
         let known = self.known.get_mut(&key).expect("it was just there");
         let Some(schedule) = known.schedule else { return Ok(None) };
         let part_ns = schedule.every_ns.saturating_mul(known.runs_at_once);
-        let part_end_ns = known.last_run_ns.map_or(i64::MAX, |last_ns| last_ns.saturating_add(part_ns));
+        let part_end = |last_ns: i64| last_ns.saturating_add(part_ns).max(schedule.next_run_ns(last_ns));
+        let part_end_ns = known.last_run_ns.map_or(i64::MAX, part_end);
         let Some(due) = schedule.due(known.last_run_ns, context.now_ns.min(part_end_ns)) else {
             return Ok(None);
         };
@@ -242,6 +252,39 @@ mod tests {
         assert_eq!(at(20, 30), Some((30, Some((20, 30)))));
         assert_eq!(at(20, 33), Some((30, Some((20, 30)))));
         assert_eq!(at(20, 65), Some((60, Some((20, 60)))), "those of a pause too");
+    }
+
+    /// Looks every half hour, as a server does, whether a query is due.
+    #[test]
+    fn every_window_is_computed_once_when_clocks_are_changed() {
+        const HALF_HOUR_NS: i64 = 30 * MINUTE_NS;
+        // 2021 in Berlin: clocks go forward on March 28 and back on October 31.
+        for (zone, begin_s) in [("Europe/Berlin", 1_616_540_400), ("Europe/Berlin", 1_635_199_200)] {
+            for (interval, hours) in [("1d", 24), ("6h", 6), ("1h", 1)] {
+                let text = format!(
+                    "CREATE CONTINUOUS QUERY c ON x BEGIN SELECT mean(v) INTO n FROM m GROUP BY time({interval}) tz('{zone}') END"
+                );
+                let Some(Statement::CreateContinuousQuery(create)) =
+                    parse_query(&text, &Params::default()).unwrap().pop()
+                else {
+                    panic!("another statement")
+                };
+                let schedule = Schedule::of(&create, 0).unwrap().unwrap();
+                let begin_ns = begin_s * 1_000_000_000;
+                let (mut last, mut done) = (Some(begin_ns), begin_ns);
+                for step in 0..8 * 48 {
+                    let now_ns = begin_ns + step * HALF_HOUR_NS;
+                    let Some(due) = schedule.due(last, now_ns) else { continue };
+                    last = Some(due.last_run_ns);
+                    if let Some((start_ns, end_ns)) = due.times_ns {
+                        assert_eq!(start_ns, done, "{interval} from {begin_s}, step {step}");
+                        done = end_ns;
+                    }
+                }
+                let left_ns = begin_ns + 8 * 48 * HALF_HOUR_NS - done;
+                assert!(left_ns <= (hours + 1) * 2 * HALF_HOUR_NS, "{interval} from {begin_s}: {left_ns}");
+            }
+        }
     }
 
     #[test]

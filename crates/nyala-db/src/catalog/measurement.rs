@@ -143,6 +143,13 @@ impl Measurement {
         }
     }
 
+    /// The times of the shards that a range of times touches. `width_ns` is that of new ones.
+    pub async fn shards_around(&self, time: TimeRange, width_ns: i64) -> TimeRange {
+        let starts = self.stored.shard_starts(width_ns).await;
+        let last_ns = time.end_ns.saturating_sub(1);
+        TimeRange::new(starts.start_of(time.start_ns), starts.range_of(last_ns).end_ns)
+    }
+
     /// Whether it has a series, or may have an evicted one.
     pub fn has_series(&self) -> bool {
         self.count_series() > 0 || self.has_evicted_series()

@@ -27,6 +27,7 @@ mod series_memory;
 mod series_table;
 mod series_view;
 mod shard;
+mod shard_starts;
 mod shard_times;
 mod shard_types;
 mod shared_table;
@@ -51,7 +52,8 @@ pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy
 pub(crate) use series_table::{LAST_SERIES, NO_MORE_IDS, SeriesTable};
 pub use series_view::SeriesView;
 pub use shard::Shard;
-pub(crate) use shard_times::{add_shards, shard_width_ns, times_of};
+pub(crate) use shard_starts::ShardStarts;
+pub(crate) use shard_times::{add_shards, shard_starts, times_of};
 pub use storage_report::{ReportedPart, StorageReport, TableName, TableSizes};
 pub use subscription::{Destination, Scheme, Subscription};
 pub(crate) use table_locks::TableLocks;

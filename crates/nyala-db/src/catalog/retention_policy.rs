@@ -1,6 +1,7 @@
 //! Retention policies and their rules, as InfluxDB 1.8 has them.
 
 use super::PolicyChange;
+use nyala_core::time::window_of_width;
 use nyala_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -91,10 +92,21 @@ impl RetentionPolicy {
         (self.duration_ns != 0).then(|| now_ns.saturating_sub(self.duration_ns))
     }
 
-    /// The first and last time of points that may be written, given the current time; `None` if any may.
-    pub(crate) fn writable_ns(&self, now_ns: i64) -> Option<(i64, i64)> {
+    /// The first and last time of points that may be written, given the current time; `None` if any may. As in InfluxDB, points
+    /// that have expired are stored if another one of the request, of those at `times_ns`, has not, and is in their shard.
+    pub(crate) fn writable_ns<'a>(
+        &self,
+        now_ns: i64,
+        mut times_ns: impl Iterator<Item = &'a [i64]>,
+    ) -> Option<(i64, i64)> {
         let past = (self.past_limit_ns != 0).then(|| now_ns.saturating_sub(self.past_limit_ns));
-        let first = self.horizon_ns(now_ns).max(past);
+        let first_living_ns = |horizon_ns: i64| {
+            let shard = window_of_width(horizon_ns, self.shard_duration_ns);
+            let living = horizon_ns..shard.end_ns;
+            let makes_it = times_ns.any(|times| times.iter().any(|time_ns| living.contains(time_ns)));
+            if makes_it { shard.start_ns } else { horizon_ns }
+        };
+        let first = self.horizon_ns(now_ns).map(first_living_ns).max(past);
         let last = (self.future_limit_ns != 0).then(|| now_ns.saturating_add(self.future_limit_ns));
         (first.is_some() || last.is_some()).then(|| (first.unwrap_or(i64::MIN), last.unwrap_or(i64::MAX)))
     }
@@ -138,10 +150,22 @@ mod tests {
     #[test]
     fn points_are_taken_between_the_narrower_bounds() {
         let mut policy = policy(HOUR_NS, None).unwrap();
-        assert_eq!(policy.writable_ns(DAY_NS), Some((DAY_NS - HOUR_NS, DAY_NS + 5)));
+        let writable = |policy: &RetentionPolicy, now_ns, times: &[i64]| {
+            policy.writable_ns(now_ns, std::iter::once(times))
+        };
+        assert_eq!(writable(&policy, DAY_NS, &[]), Some((DAY_NS - HOUR_NS, DAY_NS + 5)));
+        // A living point of the request makes the shard, which takes those that have expired, too.
+        let now_ns = DAY_NS + HOUR_NS / 2;
+        for (times, first_ns) in [
+            (&[now_ns][..], now_ns - HOUR_NS),
+            (&[now_ns, DAY_NS - 1], DAY_NS - HOUR_NS),
+            (&[now_ns - HOUR_NS - 1], now_ns - HOUR_NS),
+        ] {
+            assert_eq!(writable(&policy, now_ns, times), Some((first_ns, now_ns + 5)));
+        }
         (policy.future_limit_ns, policy.past_limit_ns) = (0, 7);
-        assert_eq!(policy.writable_ns(DAY_NS), Some((DAY_NS - 7, i64::MAX)));
+        assert_eq!(writable(&policy, DAY_NS, &[]), Some((DAY_NS - 7, i64::MAX)));
         (policy.duration_ns, policy.past_limit_ns) = (0, 0);
-        assert_eq!(policy.writable_ns(DAY_NS), None);
+        assert_eq!(writable(&policy, DAY_NS, &[]), None);
     }
 }

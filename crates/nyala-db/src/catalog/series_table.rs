@@ -3,6 +3,7 @@
 
 use super::field::{Field, ShardTypes, fields_of, present_fields};
 use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_prefix, tags_record};
+use super::shard_starts::ShardStarts;
 use super::table_lock::TableLock;
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
@@ -31,6 +32,8 @@ pub(crate) struct SeriesTable {
     pub(super) columns: RwLock<Vec<Field>>,
     /// The names of columns whose fields were renamed. The store knows them by their old names.
     pub(super) column_names: RwLock<BTreeMap<ColumnId, String>>,
+    /// Where its shards begin; `None` until a writer asks.
+    shard_starts: RwLock<Option<ShardStarts>>,
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
     /// Series and shard types that no acknowledged batch holds yet. Every writer writes them with its batch, so they
@@ -80,6 +83,7 @@ impl SeriesTable {
             table_lock: TableLock::default(),
             columns: RwLock::new(fields_of(schema, &BTreeMap::new())),
             column_names: RwLock::default(),
+            shard_starts: RwLock::default(),
             loaded: OnceCell::new(),
             unsaved: Mutex::default(),
         }
@@ -103,6 +107,10 @@ impl SeriesTable {
     /// Its table in the store.
     pub(crate) fn table(&self) -> TableId {
         self.table
+    }
+
+    pub(super) fn known_shard_starts(&self) -> &RwLock<Option<ShardStarts>> {
+        &self.shard_starts
     }
 
     /// Its range partitions; none if it was dropped.

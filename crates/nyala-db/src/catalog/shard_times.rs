@@ -1,17 +1,36 @@
 //! Which shards the times of rows are in.
 
 use super::SeriesTable;
+use super::shard_starts::ShardStarts;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use nyala_core::store::{Batch, SnapshotRef};
-use nyala_core::time::truncate_to_width;
 use nyala_core::{Result, TimeRange};
 use std::collections::BTreeSet;
 
-/// The width of the shards of a table, ns.
-pub(crate) fn shard_width_ns(table: &SeriesTable, snapshot: &SnapshotRef) -> Result<i64> {
+impl SeriesTable {
+    /// Where its shards begin, if new ones have this width.
+    pub(crate) async fn shard_starts(&self, width_ns: i64) -> ShardStarts {
+        let known = self.known_shard_starts().read().clone();
+        if let Some(known) = known.filter(|known| known.is_of_width(width_ns)) {
+            return known;
+        }
+        let partitions = self.partitions().await;
+        let starts = ShardStarts::of(width_ns, partitions.iter().map(|partition| partition.range));
+        *self.known_shard_starts().write() = Some(starts.clone());
+        starts
+    }
+
+    /// Shards were dropped, by whomever.
+    pub(crate) fn forget_shard_starts(&self) {
+        *self.known_shard_starts().write() = None;
+    }
+}
+
+/// Where the shards of a table begin.
+pub(crate) async fn shard_starts(table: &SeriesTable, snapshot: &SnapshotRef) -> Result<ShardStarts> {
     let schema = snapshot.schema(table.table())?;
-    Ok(schema.partitioning.time_width_ns().unwrap_or(i64::MAX))
+    Ok(table.shard_starts(schema.partitioning.time_width_ns().unwrap_or(i64::MAX)).await)
 }
 
 /// The times of the rows of a batch whose first column they are.
@@ -20,13 +39,12 @@ pub(crate) fn times_of(batch: &Batch) -> &[i64] {
 }
 
 /// Adds the starts of the shards of times. Neighbours are usually in one shard.
-pub(crate) fn add_shards(shards_ns: &mut BTreeSet<i64>, times_ns: &[i64], width_ns: i64) {
+pub(crate) fn add_shards(shards_ns: &mut BTreeSet<i64>, times_ns: &[i64], starts: &ShardStarts) {
     let mut last = TimeRange::new(0, 0);
     for time_ns in times_ns {
         if !last.contains(*time_ns) {
-            let start_ns = truncate_to_width(*time_ns, width_ns);
-            last = TimeRange::new(start_ns, start_ns.saturating_add(width_ns));
-            shards_ns.insert(start_ns);
+            last = starts.range_of(*time_ns);
+            shards_ns.insert(last.start_ns);
         }
     }
 }

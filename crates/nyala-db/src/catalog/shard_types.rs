@@ -109,6 +109,7 @@ impl SeriesTable {
         if types.iter().any(is_gone) {
             // Writers here give them again.
             self.table_lock().note_removal();
+            self.forget_shard_starts();
         }
         (*types, *own_types) = (read.types, read.own_types);
         drop((types, own_types));

@@ -14,7 +14,7 @@ use found::FoundPoints;
 use staged::SelectedChange;
 pub use staged::{Correction, Others};
 
-use crate::catalog::{Catalog, Field, Measurement, shard_width_ns, times_of};
+use crate::catalog::{Catalog, Field, Measurement, shard_starts, times_of};
 use crate::changes::Changed;
 use crate::delete::series_set;
 use crate::selection::PointSelection;
@@ -67,11 +67,11 @@ impl Catalog {
     ) -> Result<Changed> {
         let _excluded = self.exclude_writers(measurement).await?;
         let snapshot = self.snapshot().await?;
-        let width_ns = shard_width_ns(measurement.stored(), &snapshot)?;
+        let starts = shard_starts(measurement.stored(), &snapshot).await?;
         let mut types = FieldShards::default();
         let found = found_in(&snapshot, measurement, selection, |times_ns| {
             let with_value = assignments.iter().filter(|(_, value)| value.is_some());
-            with_value.for_each(|(field, _)| types.add(field, times_ns, width_ns));
+            with_value.for_each(|(field, _)| types.add(field, times_ns, &starts));
         });
         let found = found.await?;
         if found.points == 0 {

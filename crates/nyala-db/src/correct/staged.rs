@@ -7,7 +7,7 @@
 use super::found::FoundPoints;
 use super::types::FieldShards;
 use super::{CorrectedField, key_scan, keys_of};
-use crate::catalog::{Catalog, Field, Measurement, shard_width_ns};
+use crate::catalog::{Catalog, Field, Measurement, ShardStarts, shard_starts};
 use crate::changes::Changed;
 use crate::selection::PointSelection;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
@@ -36,7 +36,7 @@ pub struct Correction<'a> {
     measurement: &'a Measurement,
     stage: Box<dyn Stage>,
     excluded: Option<OwnedRwLockWriteGuard<()>>,
-    width_ns: i64,
+    starts: ShardStarts,
     types: FieldShards,
     changed: FoundPoints,
     /// Fields that were changed.
@@ -64,13 +64,13 @@ impl Catalog {
             Others::Wait => Some(self.exclude_writers(measurement).await?),
         };
         let stage = self.store().stage().await?;
-        let width_ns = shard_width_ns(measurement.stored(), &stage.snapshot().await?)?;
+        let starts = shard_starts(measurement.stored(), &stage.snapshot().await?).await?;
         Ok(Correction {
             catalog: self,
             measurement,
             stage,
             excluded,
-            width_ns,
+            starts,
             types: FieldShards::default(),
             changed: FoundPoints::none(),
             columns: BTreeSet::new(),
@@ -179,7 +179,7 @@ impl Correction<'_> {
 
     fn note(&mut self, field: &Field, with_value_ns: &[i64]) {
         self.columns.insert(field.column);
-        self.types.add(field, with_value_ns, self.width_ns);
+        self.types.add(field, with_value_ns, &self.starts);
     }
 
     async fn stage(&mut self, operation: Operation) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The types that fields have in the shards of corrected points.
 
-use crate::catalog::{Catalog, Field, FieldType, Measurement, add_shards};
+use crate::catalog::{Catalog, Field, FieldType, Measurement, ShardStarts, add_shards};
 use nyala_core::store::WriteBatch;
 use nyala_core::{Error, Result};
 use std::collections::BTreeSet;
@@ -13,13 +13,13 @@ pub(super) struct FieldShards {
 
 impl FieldShards {
     /// Notes that a field gets values at some times.
-    pub(super) fn add(&mut self, field: &Field, times_ns: &[i64], width_ns: i64) {
+    pub(super) fn add(&mut self, field: &Field, times_ns: &[i64], starts: &ShardStarts) {
         let is_same = |(known, _): &(Field, _)| known.column == field.column;
         let position = self.fields.iter().position(is_same).unwrap_or_else(|| {
             self.fields.push((field.clone(), BTreeSet::new()));
             self.fields.len() - 1
         });
-        add_shards(&mut self.fields[position].1, times_ns, width_ns);
+        add_shards(&mut self.fields[position].1, times_ns, starts);
     }
 
     fn each(&self) -> impl Iterator<Item = (&Field, i64)> {

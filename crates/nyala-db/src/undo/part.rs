@@ -4,7 +4,7 @@ use super::UndoWork;
 use super::lost_series::{LostSeries, Target};
 use super::put_back::PutBack;
 use super::rows::{Row, Rows};
-use crate::catalog::{Catalog, Field, FieldType, Measurement, shard_width_ns};
+use crate::catalog::{Catalog, Field, FieldType, Measurement, ShardStarts, shard_starts};
 use crate::changes::ChangedPart;
 use arrow_array::Array;
 use nyala_core::arrays::is_same_cell;
@@ -14,7 +14,6 @@ use nyala_core::store::{
     Around, Freshness, Operation, RowSelection, ScanRequest, SeriesSet, SnapshotRef, Stage, StoreRef,
     WriteBatch,
 };
-use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, ErrorKind, Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
@@ -57,7 +56,7 @@ pub(super) struct PartUndo<'a> {
 
 /// Which fields have another type in a shard by now.
 struct Shards {
-    width_ns: i64,
+    starts: ShardStarts,
     /// The shard that was looked at last, and its fields by position.
     last: Option<(TimeRange, Vec<bool>)>,
 }
@@ -82,13 +81,13 @@ impl<'a> PartUndo<'a> {
             fields.retain(|field| columns.contains(&field.column));
         }
         let past: StoreRef = Arc::new(PastStore::of(store.clone(), around.after.clone()));
-        let width_ns = shard_width_ns(measurement.stored(), &now)?;
+        let starts = shard_starts(measurement.stored(), &now).await?;
         let series = match &part.series {
             Some(series) => SeriesSet::Ids(series.iter().map(SeriesId).collect()),
             None => SeriesSet::All,
         };
         let put_back = PutBack::new(measurement.table(), fields.clone());
-        let (time, shards, outcome) = (part.time, Shards { width_ns, last: None }, Outcome::default());
+        let (time, shards, outcome) = (part.time, Shards { starts, last: None }, Outcome::default());
         Ok(Self {
             catalog,
             measurement,
@@ -231,7 +230,7 @@ impl<'a> PartUndo<'a> {
             return Ok(());
         }
         self.outcome.written.insert(id);
-        let shard_ns = truncate_to_width(time_ns, self.shards.width_ns);
+        let shard_ns = self.shards.starts.start_of(time_ns);
         for field in own.iter().filter(|field| has(before, **field)) {
             let Field { name, field_type, .. } = &self.fields[*field];
             self.outcome.types.insert((shard_ns, name.clone(), *field_type));
@@ -275,13 +274,13 @@ impl Shards {
         if let Some((_, blocked)) = self.last.as_ref().filter(is_known) {
             return blocked[field];
         }
-        let start_ns = truncate_to_width(time_ns, self.width_ns);
+        let shard = self.starts.range_of(time_ns);
         let is_other = |own: &Field| {
-            measurement.shard_type(start_ns, &own.name).is_some_and(|known| known != own.field_type)
+            measurement.shard_type(shard.start_ns, &own.name).is_some_and(|known| known != own.field_type)
         };
         let blocked: Vec<bool> = fields.iter().map(is_other).collect();
         let is_blocked = blocked[field];
-        self.last = Some((TimeRange::new(start_ns, start_ns.saturating_add(self.width_ns)), blocked));
+        self.last = Some((shard, blocked));
         is_blocked
     }
 }

@@ -9,10 +9,10 @@
 use super::new_names::NewNames;
 use super::new_series::NoSeries;
 use super::{Dropped, WriteReport, field_type};
-use crate::catalog::{FieldType, Measurement, RetentionPolicy};
+use crate::catalog::{FieldType, Measurement, ShardStarts};
 use crate::ingest::{FieldColumn, FieldValues, RowGroup, UNRESOLVED_SERIES};
 use arrow_buffer::BooleanBuffer;
-use nyala_core::time::truncate_to_width;
+use nyala_core::time::partition_time;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,6 @@ const SHARDS_MAX: usize = 4096;
 
 /// The rejected rows of a batch.
 pub(super) struct RejectedRows {
-    width_ns: i64,
     /// The first and last time that may be written.
     writable_ns: Option<(i64, i64)>,
     /// Why rows without a series could get none, if memory, ids or a quota have run out. Otherwise their tags are invalid.
@@ -49,6 +48,8 @@ pub(super) struct RejectedRows {
     /// The most bytes that the store keeps in a cell.
     cell_bytes_max: usize,
     groups: Vec<Outcomes>,
+    /// Where the shards of each group begin; `None` if its measurement does not exist.
+    starts: Vec<Option<ShardStarts>>,
     /// The phase, line and message of the first rejected row.
     first: Option<(Phase, u32, String)>,
     /// The starts of the shards in which nothing is stored.
@@ -66,17 +67,16 @@ struct Field<'a> {
 
 impl RejectedRows {
     pub(super) fn new(
-        policy: &RetentionPolicy,
-        now_ns: i64,
+        writable_ns: Option<(i64, i64)>,
         no_series_reason: Option<NoSeries>,
         cell_bytes_max: usize,
     ) -> Self {
         Self {
-            width_ns: policy.shard_duration_ns,
-            writable_ns: policy.writable_ns(now_ns),
+            writable_ns,
             no_series_reason,
             cell_bytes_max,
             groups: Vec::new(),
+            starts: Vec::new(),
             first: None,
             conflicting: BTreeSet::new(),
             shards: 0,
@@ -85,7 +85,7 @@ impl RejectedRows {
 
     /// Rejects the rows of the next group: its measurement does not exist and may not be created.
     pub(super) fn reject_all(&mut self, group: &RowGroup, names: &NewNames) {
-        self.begin(group);
+        self.begin(group, None);
         let message = || {
             let name = String::from_utf8_lossy(group.measurement());
             names.measurement_message(&name)
@@ -94,8 +94,9 @@ impl RejectedRows {
     }
 
     /// Starts the next group, and leaves out rows outside of the times of the retention policy.
-    fn begin(&mut self, group: &RowGroup) {
+    fn begin(&mut self, group: &RowGroup, starts: Option<ShardStarts>) {
         self.groups.push(None);
+        self.starts.push(starts);
         if let Some((first_ns, last_ns)) = self.writable_ns {
             let beyond = |row: &usize| !(first_ns..=last_ns).contains(&group.times_ns[*row]);
             let mut rows = (0..group.row_count()).filter(beyond).peekable();
@@ -107,8 +108,14 @@ impl RejectedRows {
     }
 
     /// Checks the rows of the next group.
-    pub(super) fn check(&mut self, group: &RowGroup, measurement: &Measurement, names: &mut NewNames) {
-        self.begin(group);
+    pub(super) fn check(
+        &mut self,
+        group: &RowGroup,
+        measurement: &Measurement,
+        starts: &ShardStarts,
+        names: &mut NewNames,
+    ) {
+        self.begin(group, Some(starts.clone()));
         if group.series_ids.contains(&UNRESOLVED_SERIES) {
             let no_series_reason = self.no_series_reason.clone();
             let message = || {
@@ -145,7 +152,7 @@ impl RejectedRows {
             self.reject_rows(group, None, only_time, Phase::Fields, message);
         }
         self.check_lengths(group, measurement, &fields);
-        self.check_types(group, measurement, &fields, names);
+        self.check_types(group, measurement, starts, &fields, names);
     }
 
     fn check_lengths(&mut self, group: &RowGroup, measurement: &Measurement, fields: &[Field<'_>]) {
@@ -174,6 +181,7 @@ impl RejectedRows {
         &mut self,
         group: &RowGroup,
         measurement: &Measurement,
+        starts: &ShardStarts,
         fields: &[Field<'_>],
         names: &mut NewNames,
     ) {
@@ -181,15 +189,15 @@ impl RejectedRows {
             .times_ns
             .iter()
             .fold((i64::MAX, i64::MIN), |(least, most), time_ns| (least.min(*time_ns), most.max(*time_ns)));
-        let first = truncate_to_width(bounds.0, self.width_ns);
-        if first == truncate_to_width(bounds.1, self.width_ns) {
-            return self.check_shard(first, None, group, measurement, fields, names);
+        let first = starts.range_of(bounds.0);
+        if first.contains(partition_time(bounds.1)) {
+            return self.check_shard(first.start_ns, None, group, measurement, fields, names);
         }
         let mut rows_of: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         let outcomes = self.groups.last().and_then(Option::as_ref);
         for (row, time_ns) in group.times_ns.iter().enumerate() {
             if outcomes.is_none_or(|outcomes| outcomes[row] == RowOutcome::Stored) {
-                rows_of.entry(truncate_to_width(*time_ns, self.width_ns)).or_default().push(row);
+                rows_of.entry(starts.start_of(*time_ns)).or_default().push(row);
             }
         }
         for (number, (start_ns, rows)) in rows_of.into_iter().enumerate() {
@@ -310,11 +318,12 @@ impl RejectedRows {
     ) -> Vec<Option<BooleanBuffer>> {
         if !self.conflicting.is_empty() {
             report.conflict = true;
-            for (group, outcomes) in groups.zip(&mut self.groups) {
+            for ((group, outcomes), starts) in groups.zip(&mut self.groups).zip(&self.starts) {
+                let Some(starts) = starts else { continue };
                 let outcomes = outcomes.get_or_insert_with(|| vec![RowOutcome::Stored; group.row_count()]);
                 for (outcome, time_ns) in outcomes.iter_mut().zip(&group.times_ns) {
-                    let shard = truncate_to_width(*time_ns, self.width_ns);
-                    if *outcome == RowOutcome::Stored && self.conflicting.contains(&shard) {
+                    if *outcome == RowOutcome::Stored && self.conflicting.contains(&starts.start_of(*time_ns))
+                    {
                         *outcome = RowOutcome::Conflict;
                     }
                 }

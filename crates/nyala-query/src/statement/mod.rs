@@ -94,8 +94,30 @@ pub fn only_reads(statement: &Statement) -> bool {
     }
 }
 
+/// Refuses names that InfluxDB keeps for its own use.
+fn refuse_system_sources(select: &Select) -> Result<()> {
+    for source in &select.sources {
+        let Source::Measurement(measurement) = source else { continue };
+        let MeasurementName::Name(name) = &measurement.name else { continue };
+        let command = match name.as_str() {
+            "_fieldKeys" => "SHOW FIELD KEYS",
+            "_measurements" => "SHOW MEASUREMENTS",
+            "_series" => "SHOW SERIES",
+            "_tagKeys" => "SHOW TAG KEYS",
+            "_tags" => "SHOW TAG VALUES",
+            "_name" | "_tagKey" => "the appropriate meta command",
+            _ => continue,
+        };
+        return Err(Error::invalid(format!("unable to use system source '{name}': use {command} instead")));
+    }
+    Ok(())
+}
+
 /// Executes a statement that [`authorize`] let through. Rows of a SELECT are computed when the caller takes them.
 pub async fn execute(statement: Statement, context: &QueryContext, memory: QueryMemory) -> Result<Answer> {
+    if let Statement::Select(select) = &statement {
+        refuse_system_sources(select)?;
+    }
     match statement {
         Statement::Select(select) if select.target.is_none() => {
             let plan = pin!(plan_of(*select, context)).instrument(span!("plan")).await?;

@@ -12,7 +12,6 @@ use crate::plan::condition::split_tags;
 use arrow_array::{BooleanArray, Int64Array, StringArray};
 use nyala_core::before_long_work;
 use nyala_core::store::SeriesSet;
-use nyala_core::time::truncate_to_width;
 use nyala_core::{Error, Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Measurement, RetentionPolicy};
 use nyala_db::ingest::{MEASUREMENT_SPECIALS, push_escaped, push_tag};
@@ -121,10 +120,7 @@ async fn find(show: &Show, rules: Rules, context: &QueryContext) -> Result<BTree
         // InfluxDB answers from the shards that a time range touches.
         let shards = match time == TimeRange::ALL {
             true => time,
-            false => TimeRange::new(
-                truncate_to_width(time.start_ns.max(i64::MIN + shard_ns), shard_ns),
-                truncate_to_width(time.end_ns.saturating_sub(1), shard_ns).saturating_add(shard_ns),
-            ),
+            false => measurement.shards_around(time, shard_ns).await,
         };
         let pin = Arc::new(context.catalog.reload_series(&measurement, shards, &tags).await?);
         let mut series = measurement.series().select(&tags);

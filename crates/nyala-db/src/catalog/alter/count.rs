@@ -2,7 +2,7 @@
 
 use super::tag::tables_with_tag;
 use super::{AlteredMeasurement, MeasurementChange, Place, check_part, has_field, lacks};
-use crate::catalog::{Catalog, Field, Measurement, add_shards, shard_width_ns, times_of};
+use crate::catalog::{Catalog, Field, Measurement, add_shards, shard_starts, times_of};
 use crate::series::TagFilter;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{RowSelection, ScanRequest, SeriesSet};
@@ -102,11 +102,11 @@ impl Catalog {
         let (mut counts, mut found, mut shards) =
             (AlterCounts::default(), RoaringBitmap::new(), BTreeSet::new());
         let Some(mut stream) = measurement.scan(&snapshot, request).await? else { return Ok(counts) };
-        let width_ns = shard_width_ns(measurement.stored(), &snapshot)?;
+        let starts = shard_starts(measurement.stored(), &snapshot).await?;
         while let Some(batch) = stream.next().await? {
             counts.points += batch.rows as u64;
             found.extend(batch.series.iter().map(|run| run.series.0));
-            add_shards(&mut shards, times_of(&batch), width_ns);
+            add_shards(&mut shards, times_of(&batch), &starts);
         }
         (counts.series, counts.shards) = (found.len(), shards.len() as u64);
         Ok(counts)

@@ -15,7 +15,8 @@ pub(super) struct Params {
 
 impl Params {
     /// Parameters in the form of a URL's query, as Go's `url.ParseQuery` reads them for InfluxDB: a pair with a broken
-    /// escape is left out, and `;` separates nothing. Bytes that are not UTF-8 are replaced.
+    /// escape is left out. Unlike there, `;` separates nothing: it stands between statements. Bytes that are not UTF-8 are
+    /// replaced.
     pub(super) fn parse(text: &str) -> Self {
         let pairs = text
             .split('&')
