@@ -49,6 +49,8 @@ pub struct EngineOptions {
     pub maintenance_threads: usize,
     /// How long the past can be read; zero: not at all.
     pub history: Duration,
+    /// Whether the past that the directory has stays there, whatever `history` says: somebody else's server may keep it.
+    pub leaves_past: bool,
     /// A stage that takes more memory moves its rows to the disk; none: a sixteenth of all memory.
     pub stage_bytes_max: Option<u64>,
     /// A batch of a large stage that has so many rows goes to the disk at once, if its keys ascend.
@@ -81,6 +83,7 @@ impl EngineOptions {
             last_rows_from: LAST_ROWS_FROM,
             maintenance_threads: 2,
             history: Duration::ZERO,
+            leaves_past: false,
             stage_bytes_max: None,
             loaded_rows_min: LOADED_ROWS_MIN,
             write_hook: WriteHook::default(),

@@ -174,6 +174,9 @@ impl Partitioning {
     }
 }
 
+/// Logs count the columns of a key in a byte.
+const KEY_COLUMNS_MAX: usize = u8::MAX as usize;
+
 impl TableSchema {
     /// The table of a measurement: key `(series, time)`, partitions of `shard_width_ns`. Fields are added later.
     pub fn measurement(name: impl Into<String>, shard_width_ns: i64) -> Self {
@@ -269,6 +272,12 @@ impl TableSchema {
         let fail = |words: String| Err(Error::invalid(format!("table {}: {words}", self.shown_name())));
         if self.key.is_empty() {
             return fail("a primary key is needed".into());
+        }
+        if self.key.len() > KEY_COLUMNS_MAX {
+            return fail(format!(
+                "a primary key has {KEY_COLUMNS_MAX} columns at most, not {}",
+                self.key.len()
+            ));
         }
         if let Some(pair) = self.columns.windows(2).find(|pair| pair[0].id >= pair[1].id) {
             return fail(format!("column {} comes before column {}", pair[0].id, pair[1].id));

@@ -140,11 +140,13 @@ impl Maintenance {
 impl MaintenanceThreads {
     pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Self> {
         let mut threads = Vec::new();
-        for number in 0..maintenance.options.maintenance_threads {
+        let count = maintenance.options.maintenance_threads;
+        // One more only flushes: the others may all be in the middle of merges, which take minutes, and writers wait.
+        let flushing = (count > 0).then_some(("nyala-flush".to_owned(), Duties::Flushes));
+        let all = (0..count).map(|number| (format!("nyala-work-{number}"), Duties::All)).chain(flushing);
+        for (name, duties) in all {
             let maintenance = maintenance.clone();
-            let thread = std::thread::Builder::new()
-                .name(format!("nyala-work-{number}"))
-                .spawn(move || run(&maintenance))?;
+            let thread = std::thread::Builder::new().name(name).spawn(move || run(&maintenance, duties))?;
             threads.push(thread);
         }
         Ok(Self { signal: maintenance.signal.clone(), threads })
@@ -160,7 +162,14 @@ impl MaintenanceThreads {
     }
 }
 
-fn run(maintenance: &Maintenance) {
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Duties {
+    All,
+    Flushes,
+}
+
+fn run(maintenance: &Maintenance, duties: Duties) {
     // This sets the priority of the calling thread only. If it fails, answers come later.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let mut pause = PAUSE_MIN;
@@ -170,7 +179,10 @@ fn run(maintenance: &Maintenance) {
     loop {
         // A broken invariant in one flush or compaction must not end all of them: it is reported by the panic
         // itself, and tried again like any failure, while memory and log keep what was acknowledged.
-        let attempt = catch_unwind(AssertUnwindSafe(|| maintenance.step(&mut pace)));
+        let attempt = catch_unwind(AssertUnwindSafe(|| match duties {
+            Duties::All => maintenance.step(&mut pace),
+            Duties::Flushes => maintenance.flush_if_due(&mut pace),
+        }));
         let outcome = attempt.unwrap_or_else(|_| Err(Error::retry("maintenance panicked")));
         let wait = match outcome {
             Ok(true) => {
@@ -203,8 +215,8 @@ struct Pace {
 }
 
 impl Maintenance {
-    /// Does the most urgent work; false if there was none.
-    fn step(&self, pace: &mut Pace) -> Result<bool> {
+    /// Flushes, if that is due; false if it was not.
+    fn flush_if_due(&self, pace: &mut Pace) -> Result<bool> {
         let batches = self.counters.batches.load(Ordering::Relaxed);
         if pace.batches != batches {
             (pace.batches, pace.last_batch, pace.is_rested) = (batches, Instant::now(), false);
@@ -223,6 +235,15 @@ impl Maintenance {
                 return Ok(true);
             }
         }
+        Ok(false)
+    }
+
+    /// Does the most urgent work; false if there was none.
+    fn step(&self, pace: &mut Pace) -> Result<bool> {
+        if self.flush_if_due(pace)? {
+            return Ok(true);
+        }
+        let is_quiet = pace.last_batch.elapsed() >= QUIET_FOR;
         self.refill_reserve();
         let mut failure = None;
         // Collected first: the version must not live as long as the loop, with memtables that are flushed meanwhile.
@@ -269,7 +290,9 @@ impl Maintenance {
 
     /// Whether memory is held by snapshots or running flushes, not by rows that a flush could write.
     fn flush_is_pointless(&self) -> bool {
-        self.unflushed_bytes() < self.budget.flush_bytes() / 4
+        // What may be in no file has to be written, however little it is.
+        !self.writer.log.has_doubtful()
+            && self.unflushed_bytes() < self.budget.flush_bytes() / 4
             && self.writer.log.unflushed_bytes() < self.options.wal_bytes_max
             && self.budget.used_bytes(Component::Memtable) >= self.budget.flush_bytes()
     }

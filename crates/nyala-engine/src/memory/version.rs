@@ -190,10 +190,12 @@ impl PartitionVersion {
 
     /// Marks those of some rowsets as unreadable that an error names.
     pub(crate) fn set_unreadable(&self, ids: &[u64], error: &Error) {
-        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Missing) {
+        let place = error.place().map(|place| &place.file);
+        // A disk that fails is no reason to give all of them up.
+        let is_of_file = error.kind() == ErrorKind::Io && place.is_some();
+        if !is_of_file && !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Missing) {
             return;
         }
-        let place = error.place().map(|place| &place.file);
         let tried = self.rowsets.iter().filter(|rowset| ids.contains(&rowset.meta.id));
         let named = tried.filter(|rowset| place.is_none_or(|file| *file == rowset.path()));
         named.for_each(|rowset| rowset.set_unreadable());

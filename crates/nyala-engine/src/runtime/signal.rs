@@ -3,7 +3,7 @@
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shared by the threads and by those who have work for them.
 #[derive(Default)]
@@ -25,7 +25,8 @@ impl WorkSignal {
     /// Announces work.
     pub(crate) fn wake(&self) {
         self.state.lock().announced += 1;
-        self.changed.notify_one();
+        // Not each thread does all kinds of work.
+        self.changed.notify_all();
     }
 
     /// An error when the store is about to close: for work that the next start can do as well.
@@ -47,8 +48,11 @@ impl WorkSignal {
     /// once, unless the pause follows a failure. False when the thread has to end.
     pub(crate) fn wait(&self, seen: &mut u64, pause: Duration, after_failure: bool) -> bool {
         let mut state = self.state.lock();
-        if !state.stop && (after_failure || (state.announced == *seen && !pause.is_zero())) {
-            self.changed.wait_for(&mut state, pause);
+        let until = Instant::now() + pause;
+        while !state.stop && (after_failure || state.announced == *seen) {
+            if self.changed.wait_until(&mut state, until).timed_out() {
+                break;
+            }
         }
         *seen = state.announced;
         !state.stop

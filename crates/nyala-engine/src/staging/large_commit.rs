@@ -116,8 +116,9 @@ fn targets(rows: &mut StagedRows, maintenance: &Maintenance) -> Result<Vec<Targe
         let (table, rowsets) =
             (rows.version.table(id)?.clone(), own_rowsets(&staged, rows.opened.sequence).to_vec());
         let places = places_of(id, staged.range, maintenance)?;
-        // What is being loaded is in one file.
-        if run.is_some() && places.len() > 1 {
+        // What is being loaded is in one file, and a range of times hides no keys.
+        let is_whole = run.is_some() || !table.schema.is_series_keyed();
+        if is_whole && places.len() > 1 {
             let name = table.schema.shown_name();
             return Err(Error::conflict(format!("table {name}: its partitions were changed since")));
         }

@@ -114,27 +114,35 @@ pub fn open_copy(
     time_ns: i64,
     history: Duration,
 ) -> Result<Arc<dyn Storage>> {
-    let options = EngineOptions {
-        memory: memory.clone(),
-        // What is not to be kept for ever is not to be forgotten meanwhile either.
-        clock: Arc::new(ManualClock::new(time_ns)),
-        wal_sync: SyncPolicy::Never,
-        maintenance_threads: 0,
-        history,
-        ..EngineOptions::new(dir)
-    };
-    Ok(Arc::new(Embedded {
-        engine: Arc::new(Engine::open(options)?),
-        data_dir: dir.to_owned(),
-        log_limit_bytes: u64::MAX,
-        disk: Disk::default(),
-    }))
+    open(EngineOptions { history, ..to_read(dir, memory, time_ns) })
 }
 
 /// Opens a data directory that no process has open, to read it: nothing is merged or forgotten meanwhile, and nobody else opens
 /// it.
 pub fn open_to_read(dir: &Path, memory: &Arc<MemoryBudget>) -> Result<Arc<dyn Storage>> {
-    open_copy(dir, memory, SystemClock.now_ns(), Duration::ZERO)
+    let options = EngineOptions { leaves_past: true, ..to_read(dir, memory, SystemClock.now_ns()) };
+    open(options)
+}
+
+/// A directory that is only read.
+fn to_read(dir: &Path, memory: &Arc<MemoryBudget>, time_ns: i64) -> EngineOptions {
+    EngineOptions {
+        memory: memory.clone(),
+        // What is not to be kept for ever is not to be forgotten meanwhile either.
+        clock: Arc::new(ManualClock::new(time_ns)),
+        wal_sync: SyncPolicy::Never,
+        maintenance_threads: 0,
+        ..EngineOptions::new(dir)
+    }
+}
+
+fn open(options: EngineOptions) -> Result<Arc<dyn Storage>> {
+    Ok(Arc::new(Embedded {
+        data_dir: options.data_dir.clone(),
+        engine: Arc::new(Engine::open(options)?),
+        log_limit_bytes: u64::MAX,
+        disk: Disk::default(),
+    }))
 }
 
 /// Makes a copy of a store that no process has open. Nothing in its directory is changed.

@@ -272,7 +272,12 @@ pub fn accept(fs: &FsRef, dir: &Path, given_up: &[&str]) -> Result<Vec<String>> 
         drop(Catalog::begin(fs.clone(), dir, state, revision, Arc::new(Progress::default()))?);
     }
     drop(lock);
-    let options = EngineOptions { fs: fs.clone(), maintenance_threads: 0, ..EngineOptions::new(dir) };
+    let options = EngineOptions {
+        fs: fs.clone(),
+        maintenance_threads: 0,
+        leaves_past: true,
+        ..EngineOptions::new(dir)
+    };
     let engine = Engine::open(options)?;
     accepted.extend(engine.losses());
     if !engine.losses().is_empty() {

@@ -21,6 +21,7 @@ use crate::rows::tombstone::{Tombstone, durable_tombstones};
 use crate::stats::add;
 use nyala_core::memory::Component;
 use nyala_core::{Error, ErrorKind, Result, TimeRange, span};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// What a compaction reads.
@@ -42,6 +43,18 @@ impl Inputs {
     fn since_sequence(&self) -> u64 {
         let whole_from = self.rowsets.iter().map(|rowset| RowsetMeta::whole_from(&rowset.meta));
         whole_from.fold(self.clean_to, u64::max)
+    }
+}
+
+/// A partition that is being compacted, until this is dropped, by a panic, too.
+struct Busy<'a> {
+    compacting: &'a Mutex<Vec<u64>>,
+    partition: u64,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.compacting.lock().retain(|id| *id != self.partition);
     }
 }
 
@@ -72,8 +85,9 @@ impl Maintenance {
             }
             busy.push(candidate.partition);
         }
+        let busy = Busy { compacting: &self.compacting, partition: candidate.partition };
         let outcome = self.compact_partition(candidate);
-        self.compacting.lock().retain(|id| *id != candidate.partition);
+        drop(busy);
         if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled) {
             self.counters.compaction_failure.note(&outcome);
         }
