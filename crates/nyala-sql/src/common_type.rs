@@ -30,6 +30,33 @@ use std::sync::Arc;
 /// A number without declared digits, which has as many behind its point as a cast to `numeric` gives.
 pub(crate) const NUMERIC: DataType = DataType::Decimal128(38, 10);
 
+/// A number beside others of a type, which may have more digits than they have.
+pub(crate) fn wide_decimal(beside: &DataType) -> DataType {
+    match (beside, NUMERIC) {
+        (DataType::Decimal128(_, scale), DataType::Decimal128(most, least)) => {
+            DataType::Decimal128(most, (*scale).max(least))
+        }
+        _ => NUMERIC,
+    }
+}
+
+/// Digits behind the point that what is compared with a number may have more than it.
+const MORE_DIGITS: i8 = 10;
+/// Digits before the point that what is compared with a number has at least.
+const WHOLE_DIGITS: i8 = 18;
+
+/// A number that is compared with others of a type: one that is rounded to their digits could equal them.
+pub(crate) fn compared_decimal(beside: &DataType) -> DataType {
+    match (beside, NUMERIC) {
+        (DataType::Decimal128(digits, scale), DataType::Decimal128(most, least)) => {
+            let whole = (*digits as i8 - scale).max(WHOLE_DIGITS);
+            let room = most as i8 - whole;
+            DataType::Decimal128(most, (scale + MORE_DIGITS).min(room).max(*scale).max(least))
+        }
+        _ => NUMERIC,
+    }
+}
+
 /// The most intervals of `greatest` and `least`: each one has all before it in it, three times.
 const INTERVALS_MAX: usize = 4;
 
@@ -250,9 +277,10 @@ pub(crate) fn typed_by_others(expression: &Expr, schema: &DFSchema) -> Result<Ve
     let known: Vec<Known> = values.iter().map(|own| known_type(own, schema)).collect();
     let Some(common) = common_type(place, &known)? else { return Ok(Vec::new()) };
     let found = values.into_iter().filter_map(|own| match own {
-        Expr::Placeholder(parameter) if parameter.field.is_none() => {
-            Some((parameter.id.clone(), if common.is_decimal() { NUMERIC } else { common.clone() }))
-        }
+        Expr::Placeholder(parameter) if parameter.field.is_none() => Some((
+            parameter.id.clone(),
+            if common.is_decimal() { wide_decimal(&common) } else { common.clone() },
+        )),
         _ => None,
     });
     Ok(found.collect())
@@ -356,7 +384,7 @@ pub(super) fn converted(value: Expr, known: &Known, common: &DataType) -> Result
 /// A value without a type, as one of a type.
 fn typed(value: Expr, data_type: &DataType) -> Result<Expr> {
     Ok(match Kind::of(data_type) {
-        Kind::Number if data_type.is_decimal() => cast(value, NUMERIC),
+        Kind::Number if data_type.is_decimal() => cast(value, wide_decimal(data_type)),
         Kind::Number | Kind::Truth | Kind::Moment | Kind::Clock => cast(value, data_type.clone()),
         Kind::Span => cast(value, DataType::Interval(IntervalUnit::MonthDayNano)),
         // The planner would take the letters for the bytes.

@@ -9,6 +9,7 @@ use crate::whole_numbers::narrowed_expression;
 use arrow_array::{ArrayRef, RecordBatch};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, ExprSchemable};
@@ -26,14 +27,18 @@ pub(crate) fn parsed(text: &str) -> SqlResult<ast::Expr> {
 }
 
 /// How expressions get forms that the planner knows: an extension of its configuration.
-pub(crate) struct KnownForms(pub(crate) fn(ast::Expr) -> ast::Expr);
+pub(crate) struct KnownForms {
+    pub(crate) written: fn(ast::Expr) -> ast::Expr,
+    /// What the rules of the analyzer make of an expression, in a zone.
+    pub(crate) planned: fn(Expr, &DFSchema, &str) -> Result<Expr>,
+}
 
 /// Reads the text of an expression that was stored, in forms that the planner knows.
 pub(crate) fn parsed_for_plan(state: &SessionState, text: &str) -> SqlResult<ast::Expr> {
     let forms = state.config().get_extension::<KnownForms>();
     let written = parsed(text)?;
     Ok(match forms {
-        Some(forms) => (forms.0)(written),
+        Some(forms) => (forms.written)(written),
         None => written,
     })
 }
@@ -99,7 +104,12 @@ pub(crate) fn compiled(
     let unified = unified(bound.data, schema)?;
     let compared = compared_as_floats(unified.data, schema)?;
     let coerced = simplifier.coerce(compared.data, schema)?;
-    let simplified = simplifier.simplify(with_checks(coerced, schema)?.data)?;
+    let zone = state.config_options().execution.time_zone.as_deref().unwrap_or("UTC");
+    let known = match state.config().get_extension::<KnownForms>() {
+        Some(forms) => (forms.planned)(coerced, schema, zone)?,
+        None => coerced,
+    };
+    let simplified = simplifier.simplify(with_checks(known, schema)?.data)?;
     Ok(state.create_physical_expr(simplified, schema)?)
 }
 

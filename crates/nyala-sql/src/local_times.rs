@@ -13,7 +13,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::functions::datetime::to_local_time;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
@@ -43,6 +43,15 @@ impl AnalyzerRule for LocalTimes {
     fn name(&self) -> &str {
         "local_times"
     }
+}
+
+/// The same for one expression.
+pub(crate) fn with_local_times(expression: Expr, schema: &dyn ExprSchema, zone: &str) -> Result<Expr> {
+    if is_utc(zone) {
+        return Ok(expression);
+    }
+    let zone: Arc<str> = zone.into();
+    Ok(expression.changed_up(&mut |inner| localized(inner, &zone, schema))?.data)
 }
 
 /// Whether times of a zone are those of UTC.
@@ -82,6 +91,23 @@ fn localized(expression: Expr, zone: &Arc<str>, schema: &dyn ExprSchema) -> Resu
             };
             own.expr = Box::new(cast(*own.expr, with_zone(unit)));
             Ok(Transformed::yes(Expr::Cast(own)))
+        }
+        // Days and months are those of clocks.
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) => {
+            let of = |own: &Expr| own.get_type(schema).ok();
+            let is_interval = |own: &Expr| matches!(of(own), Some(DataType::Interval(_)));
+            let zoned = |own: &Expr| of(own).and_then(|own| Some((unit_of(&own)?, own)));
+            let (left, right, given) = match (zoned(&left), zoned(&right)) {
+                (Some((unit, given)), _) if is_interval(&right) => {
+                    (cast(*left, with_zone(unit)), *right, given)
+                }
+                (_, Some((unit, given))) if is_interval(&left) => {
+                    (*left, cast(*right, with_zone(unit)), given)
+                }
+                _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
+            };
+            let sum = Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) });
+            Ok(Transformed::yes(cast(sum, given)))
         }
         Expr::ScalarFunction(mut call) => {
             let place = match call.name() {

@@ -1,6 +1,6 @@
 //! Parameters of plans: their types, found by the places that they stand in, and their values.
 
-use crate::common_type::{NUMERIC, typed_by_others};
+use crate::common_type::{compared_decimal, typed_by_others, wide_decimal};
 use crate::constant::constant;
 use crate::error::SqlResult;
 use crate::placeholder::number_of;
@@ -83,15 +83,18 @@ fn typed_by_planner(plan: &LogicalPlan) -> SqlResult<Vec<(usize, Option<DataType
         node.apply_expressions(|expression| {
             expression.each(&mut |inner| {
                 match inner {
-                    Expr::BinaryExpr(BinaryExpr { left, op, right })
-                        if op.is_numerical_operators() || is_comparison(*op) =>
-                    {
-                        found.extend(beside_decimals([&**left, &**right])?);
+                    Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
+                        found.extend(beside_decimals([&**left, &**right], wide_decimal)?);
+                    }
+                    Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+                        found.extend(beside_decimals([&**left, &**right], compared_decimal)?);
                     }
                     Expr::Between(between) => {
-                        found.extend(beside_decimals([&*between.low, &*between.high])?);
+                        found.extend(beside_decimals([&*between.low, &*between.high], compared_decimal)?);
                     }
-                    Expr::InList(InList { list, .. }) => found.extend(beside_decimals(list)?),
+                    Expr::InList(InList { list, .. }) => {
+                        found.extend(beside_decimals(list, compared_decimal)?);
+                    }
                     Expr::Placeholder(Placeholder { id, field }) => {
                         let data_type = field.as_ref().map(|field| field.data_type().clone());
                         found.push((number_of(id)?, data_type));
@@ -113,13 +116,14 @@ fn is_comparison(op: Operator) -> bool {
 /// Parameters beside decimals: they may have more digits than those.
 fn beside_decimals<'a>(
     operands: impl IntoIterator<Item = &'a Expr>,
+    type_beside: fn(&DataType) -> DataType,
 ) -> Result<Vec<(usize, Option<DataType>)>> {
     let mut found = Vec::new();
     for operand in operands {
         if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = operand
             && field.data_type().is_decimal()
         {
-            found.push((number_of(id)?, Some(NUMERIC)));
+            found.push((number_of(id)?, Some(type_beside(field.data_type()))));
         }
     }
     Ok(found)

@@ -4,8 +4,10 @@
 //! first to commit wins. In a store without stages a transaction only reads.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::settings::Settings;
 use crate::uncommitted_tables::UncommittedTables;
 use crate::waits::TransactionLocks;
+use chrono::{DateTime, Utc};
 use nyala_core::store::{Freshness, SnapshotRef, Stage, StoreRef};
 use nyala_core::{Error, ErrorKind, TableId};
 use nyala_db::catalog::Catalog;
@@ -24,9 +26,20 @@ pub enum TransactionStatus {
     Failed,
 }
 
+/// The settings of the session of a transaction that has changed some.
+pub(crate) struct ChangedSettings {
+    /// What they were before.
+    pub(crate) before: Settings,
+    /// What they are after COMMIT: without those that were set LOCAL.
+    pub(crate) kept: Settings,
+}
+
 /// A transaction that was begun.
 #[derive(Default)]
 pub(crate) struct Transaction {
+    /// When it was begun.
+    pub(crate) began: DateTime<Utc>,
+    pub(crate) settings: Option<Box<ChangedSettings>>,
     /// What it shows; taken by its first statement, and again after each of its writes.
     pub(crate) snapshot: Arc<OnceCell<SnapshotRef>>,
     /// Where it writes, if the store can collect writes.
@@ -70,7 +83,7 @@ const SAVEPOINTS_MAX: usize = 1 << 16;
 impl Transaction {
     /// One that has not begun to read.
     pub(crate) fn begin(is_read_only: bool, locks: TransactionLocks) -> Self {
-        Self { is_read_only, locks, ..Self::default() }
+        Self { began: Utc::now(), is_read_only, locks, ..Self::default() }
     }
 
     /// The same for a series of statements.

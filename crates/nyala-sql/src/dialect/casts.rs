@@ -50,6 +50,12 @@ impl AnalyzerRule for Casts {
     }
 }
 
+/// The same for one expression.
+pub(crate) fn with_casts(expression: Expr, schema: &DFSchema, zone: &str) -> Result<Expr> {
+    let zone = zone.parse().unwrap_or(Tz::UTC);
+    Ok(expression.changed_up(&mut |inner| changed(inner, schema, zone))?.data)
+}
+
 fn changed(expression: Expr, schema: &DFSchema, zone: Tz) -> Result<Transformed<Expr>> {
     if let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression
         && func.name() == "round"

@@ -35,10 +35,18 @@ pub(crate) use lateral::LateralRows;
 pub(crate) use set_operation::SetOperations;
 pub(crate) use subquery_value::SubqueryValues;
 
+use crate::local_times::with_local_times;
+use casts::with_casts;
+use datafusion::common::DFSchema;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 use std::sync::Arc;
+
+/// What [`Casts`] and [`LocalTimes`](crate::local_times::LocalTimes) make of an expression that is in no plan.
+pub(crate) fn analyzed_expression(expression: Expr, schema: &DFSchema, zone: &str) -> Result<Expr> {
+    with_local_times(with_casts(expression, schema, zone)?, schema, zone)
+}
 
 /// Makes operators and functions known to a planner.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {

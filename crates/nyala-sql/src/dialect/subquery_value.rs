@@ -1,5 +1,8 @@
 //! `EXISTS (SELECT …)` and `x IN (SELECT …)` as values. DataFusion computes them in conditions only, so that here rows are
 //! counted, by a subquery that has one value.
+//!
+//! In conditions it joins, and a row that may be among others, because one of them is NULL, is one that is not. That is right
+//! where false is as good as unknown, and for `NOT IN` that stands alone; elsewhere rows are counted, too.
 
 use crate::walk::{Walk, WalkPlan};
 use datafusion::common::ScalarValue;
@@ -10,8 +13,10 @@ use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, lit, when};
+use datafusion::logical_expr::utils::{merge_schema, split_conjunction_owned};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, when,
+};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
@@ -22,8 +27,10 @@ pub(crate) struct SubqueryValues;
 impl AnalyzerRule for SubqueryValues {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.changed_up_with_subqueries(&mut |node| {
-            // Conditions are joins.
-            if matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) {
+            if let LogicalPlan::Filter(filter) = node {
+                return counted_in_condition(filter);
+            }
+            if matches!(node, LogicalPlan::Join(_)) {
                 return Ok(Transformed::no(node));
             }
             let schema = merge_schema(&node.inputs());
@@ -38,6 +45,41 @@ impl AnalyzerRule for SubqueryValues {
 
     fn name(&self) -> &str {
         "subquery_values"
+    }
+}
+
+fn counted_in_condition(filter: Filter) -> Result<Transformed<LogicalPlan>> {
+    let schema = filter.input.schema().clone();
+    let conditions = split_conjunction_owned(filter.predicate.clone()).into_iter();
+    let conditions = conditions.map(|own| match own {
+        Expr::InSubquery(_) => Ok(Transformed::no(own)),
+        Expr::Not(inner) if matches!(&*inner, Expr::InSubquery(_)) => Ok(Transformed::no(Expr::Not(inner))),
+        other => where_unknown_is_false(other, &schema),
+    });
+    let conditions = conditions.collect::<Result<Vec<_>>>()?;
+    if !conditions.iter().any(|own| own.transformed) {
+        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+    }
+    let predicate = conditions.into_iter().map(|own| own.data).reduce(Expr::and).unwrap_or(filter.predicate);
+    Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+}
+
+/// A condition of which it does not matter whether it is false or unknown.
+fn where_unknown_is_false(condition: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            let (left, right) =
+                (where_unknown_is_false(*left, schema)?, where_unknown_is_false(*right, schema)?);
+            let is_changed = left.transformed || right.transformed;
+            let (left, right) = (Box::new(left.data), Box::new(right.data));
+            let both = Expr::BinaryExpr(BinaryExpr { left, op, right });
+            Ok(if is_changed { Transformed::yes(both) } else { Transformed::no(both) })
+        }
+        Expr::InSubquery(InSubquery { negated: false, .. }) => Ok(Transformed::no(condition)),
+        other => other.changed_up(&mut |inner| match inner {
+            Expr::InSubquery(_) => counted(inner, schema),
+            other => Ok(Transformed::no(other)),
+        }),
     }
 }
 

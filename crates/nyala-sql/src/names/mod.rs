@@ -9,6 +9,7 @@ mod sequence;
 pub(crate) mod view;
 
 use crate::awaited::{Awaited, at_once};
+use crate::dialect::analyzed_expression;
 use crate::error::{SqlError, SqlState, outside};
 use crate::expression::KnownForms;
 use crate::identifier::PUBLIC;
@@ -92,7 +93,10 @@ impl DatabaseNames {
             .with_default_catalog_and_schema(database, SEARCHED)
             .with_create_default_catalog_and_schema(false)
             .with_batch_size(BATCH_ROWS)
-            .with_extension(Arc::new(KnownForms(rewritten_expression)));
+            .with_extension(Arc::new(KnownForms {
+                written: rewritten_expression,
+                planned: analyzed_expression,
+            }));
         let options = config.options_mut();
         options.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
         options.sql_parser.collect_spans = true;

@@ -28,7 +28,7 @@ pub(crate) struct KnownPlan {
     pub(crate) config: SessionConfig,
     /// The literals that are parameters, in order, with their types.
     pub(crate) literals: Vec<(usize, DataType)>,
-    pub(crate) tables: Vec<KnownTable>,
+    pub(crate) tables: Arc<[KnownTable]>,
     pub(crate) bytes: usize,
 }
 
@@ -50,8 +50,14 @@ pub(crate) enum Reused {
     Logical(LogicalPlan),
 }
 
-/// The measurements that a plan reads; `None` if it reads anything else.
+/// The measurements that a plan reads; `None` if it reads nothing, or anything else.
 pub(crate) fn tables_of(plan: &LogicalPlan) -> SqlResult<Option<Vec<KnownTable>>> {
+    let (tables, has_others) = measurements_of(plan)?;
+    Ok((!has_others && !tables.is_empty()).then_some(tables))
+}
+
+/// The measurements that a plan reads, and whether it reads other tables, too.
+pub(crate) fn measurements_of(plan: &LogicalPlan) -> SqlResult<(Vec<KnownTable>, bool)> {
     let (mut tables, mut has_others) = (Vec::new(), false);
     plan.each_with_subqueries(&mut |node| {
         if let LogicalPlan::TableScan(scan) = node {
@@ -69,7 +75,36 @@ pub(crate) fn tables_of(plan: &LogicalPlan) -> SqlResult<Option<Vec<KnownTable>>
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok((!has_others && !tables.is_empty()).then_some(tables))
+    Ok((tables, has_others))
+}
+
+impl KnownTable {
+    /// Whether a plan that was made of it still gives its rows. It may have got more fields and tags since.
+    pub(crate) async fn is_usable(&self, catalog: &Catalog) -> SqlResult<bool> {
+        let (fields, tags) = (self.measurement.fields(), self.measurement.tag_keys());
+        let has_fields =
+            Arc::ptr_eq(&fields, &self.fields) || self.fields.iter().all(|field| fields.contains(field));
+        Ok(has_fields && self.tags.iter().all(|tag| tags.contains(tag)) && self.is_living(catalog).await?)
+    }
+
+    /// Whether it has the columns that it had.
+    async fn is_unchanged(&self, catalog: &Catalog) -> SqlResult<bool> {
+        let fields = self.measurement.fields();
+        let has_fields = Arc::ptr_eq(&fields, &self.fields) || fields == self.fields;
+        Ok(has_fields && self.measurement.tag_keys() == self.tags && self.is_living(catalog).await?)
+    }
+
+    /// Whether its name still means it.
+    async fn is_living(&self, catalog: &Catalog) -> SqlResult<bool> {
+        let found = catalog.measurement(&self.database, &self.policy, self.measurement.name()).await?;
+        Ok(found.is_some_and(|found| Arc::ptr_eq(&found, &self.measurement)))
+    }
+}
+
+impl fmt::Debug for KnownTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KnownTable({}.{}.{})", self.database, self.policy, self.measurement.name())
+    }
 }
 
 impl fmt::Debug for KnownPlan {
@@ -81,16 +116,11 @@ impl fmt::Debug for KnownPlan {
 impl KnownPlan {
     /// Whether its tables are what they were, and may be read.
     pub(crate) async fn is_right(&self, catalog: &Catalog, principal: &Principal) -> SqlResult<bool> {
-        for known in &self.tables {
+        for known in &*self.tables {
             if !principal.may(Privilege::Read, &known.database) {
                 return Ok(false);
             }
-            let own = &known.measurement;
-            let found = catalog.measurement(&known.database, &known.policy, own.name()).await?;
-            let is_same = found.is_some_and(|found| Arc::ptr_eq(&found, own));
-            let fields = own.fields();
-            let has_fields = Arc::ptr_eq(&fields, &known.fields) || fields == known.fields;
-            if !is_same || !has_fields || own.tag_keys() != known.tags {
+            if !known.is_unchanged(catalog).await? {
                 return Ok(false);
             }
         }

@@ -13,6 +13,6 @@ mod renewed;
 pub(crate) use cache::Found;
 pub use cache::PlanCache;
 pub(crate) use checks::{calls_stable_function, check_only_reads};
-pub(crate) use known::{KnownPlan, Reused, tables_of};
+pub(crate) use known::{KnownPlan, KnownTable, Reused, measurements_of, tables_of};
 pub(crate) use literals::parameterized;
 pub(crate) use renewed::renewed;

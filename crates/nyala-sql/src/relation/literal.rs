@@ -165,9 +165,7 @@ fn time_function(function: &Function) -> Option<TimeFunction> {
         return None;
     }
     match &*function.name.to_string().to_lowercase() {
-        "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
-            Some(TimeFunction::Now)
-        }
+        "now" | "current_timestamp" | "transaction_timestamp" => Some(TimeFunction::Now),
         "current_date" => Some(TimeFunction::Date),
         _ => None,
     }

@@ -128,7 +128,9 @@ pub(super) fn renamed(name: &str) -> Option<&'static str> {
         "variance" => "var_samp",
         "ceiling" => "ceil",
         "sign" => "signum",
-        "statement_timestamp" | "transaction_timestamp" => "now",
+        "transaction_timestamp" => "now",
+        // In a transaction it is another time than `now`.
+        "statement_timestamp" => "clock_timestamp",
         _ => return None,
     })
 }

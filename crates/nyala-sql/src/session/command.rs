@@ -3,15 +3,16 @@
 use super::Session;
 use super::changes::{listed_columns, undone_columns};
 use super::prepared::Prepared;
-use super::set_config::settings_of;
+use super::set_config::{SetConfig, settings_of};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::{folded, quoted};
 use crate::rows::Rows;
 use crate::session::Outcome;
+use crate::settings::Settings;
 use crate::statement::Statement;
 use crate::target::Place;
-use crate::transaction::Transaction;
+use crate::transaction::{ChangedSettings, Transaction};
 use crate::undo::Undo;
 use crate::waits::TransactionLocks;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
@@ -22,8 +23,12 @@ use std::sync::Arc;
 
 /// What a statement does with the session.
 enum Command {
-    /// Gives a setting a value; `None`: the one that it had at first.
-    Set(String, Option<String>),
+    /// Gives a setting a value; `None`: the one that it had at first. `is_local`: until the transaction ends.
+    Set {
+        name: String,
+        value: Option<String>,
+        is_local: bool,
+    },
     /// Gives all settings the values that they had at first.
     ResetAll,
     /// Shows a setting.
@@ -31,7 +36,7 @@ enum Command {
     /// Shows all settings.
     ShowAll,
     /// Gives settings values, and shows these.
-    SetAndShow(Vec<(String, String)>),
+    SetAndShow(Vec<SetConfig>),
     Begin {
         is_read_only: Option<bool>,
     },
@@ -68,14 +73,15 @@ impl Session {
 
     pub(super) async fn execute_command(&mut self, statement: &Statement) -> SqlResult<Outcome> {
         let done = match Command::of(&statement.ast)? {
-            Command::Set(name, value) => {
-                self.settings.set(&name, value.as_deref())?;
-                self.state = None;
+            Command::Set { name, value, is_local } => {
+                self.set_value(&name, value.as_deref(), is_local)?;
                 if value.is_some() { "SET" } else { "RESET" }
             }
             Command::ResetAll => {
-                self.settings.reset();
-                self.state = None;
+                self.change_settings(false, |settings| {
+                    settings.reset();
+                    Ok(())
+                })?;
                 "RESET"
             }
             Command::Show(name) => {
@@ -88,11 +94,9 @@ impl Session {
                 return Ok(Outcome::Rows(Rows::ready(rows).shown_by("SHOW")));
             }
             Command::SetAndShow(all) => {
-                for (name, value) in &all {
-                    self.settings.set(name, Some(value))?;
-                }
-                self.state = None;
-                let values = all.iter().map(|(name, _)| Ok(vec![self.settings.get(name)?.1]));
+                let values = all
+                    .iter()
+                    .map(|own| Ok(vec![self.set_value(&own.name, Some(&own.value), own.is_local)?]));
                 let values = values.collect::<SqlResult<Vec<_>>>()?;
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
@@ -119,12 +123,15 @@ impl Session {
                 "SET"
             }
             Command::Commit => match self.end_transaction() {
-                Some(transaction) if transaction.has_failed => {
+                Some(mut transaction) if transaction.has_failed => {
+                    self.end_settings(transaction.settings.take(), false);
                     self.end_cursors(false);
                     "ROLLBACK"
                 }
-                Some(transaction) => {
+                Some(mut transaction) => {
+                    let settings = transaction.settings.take();
                     let committed = transaction.commit(&self.server.catalog).await;
+                    self.end_settings(settings, committed.is_ok());
                     self.end_cursors(committed.is_ok());
                     committed?;
                     "COMMIT"
@@ -132,7 +139,9 @@ impl Session {
                 None => "COMMIT",
             },
             Command::Rollback => {
-                drop(self.end_transaction());
+                if let Some(mut transaction) = self.end_transaction() {
+                    self.end_settings(transaction.settings.take(), false);
+                }
                 self.end_cursors(false);
                 "ROLLBACK"
             }
@@ -195,6 +204,48 @@ impl Session {
         Ok(Outcome::Done(CommandTag::of(done)))
     }
 
+    /// Gives a setting a value, or the one that it had at first, and returns it. `is_local`: until the transaction ends.
+    fn set_value(&mut self, name: &str, value: Option<&str>, is_local: bool) -> SqlResult<String> {
+        let set = |settings: &mut Settings| settings.set(name, value).map(drop);
+        if is_local && self.transaction.is_none() {
+            // It ends at once.
+            let mut settings = self.settings.clone();
+            set(&mut settings)?;
+            return Ok(settings.get(name)?.1.to_owned());
+        }
+        self.change_settings(is_local, set)?;
+        Ok(self.settings.get(name)?.1.to_owned())
+    }
+
+    /// Changes settings, in a transaction until it is rolled back, or until it ends.
+    fn change_settings(
+        &mut self,
+        is_local: bool,
+        change: impl Fn(&mut Settings) -> SqlResult<()>,
+    ) -> SqlResult<()> {
+        let before = self.settings.clone();
+        change(&mut self.settings)?;
+        self.state = None;
+        if let Some(transaction) = &mut self.transaction {
+            let changed = transaction
+                .settings
+                .get_or_insert_with(|| Box::new(ChangedSettings { kept: before.clone(), before }));
+            if !is_local {
+                change(&mut changed.kept)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives settings the values that they have behind a transaction.
+    fn end_settings(&mut self, changed: Option<Box<ChangedSettings>>, is_committed: bool) {
+        if let Some(changed) = changed {
+            let ChangedSettings { before, kept } = *changed;
+            self.settings = if is_committed { kept } else { before };
+            self.state = None;
+        }
+    }
+
     /// The transaction, which ends now: what it has defined is not seen any more unless it is committed.
     pub(super) fn end_transaction(&mut self) -> Option<Transaction> {
         let ended = self.transaction.take()?;
@@ -229,7 +280,9 @@ impl Command {
             ast::Statement::Set(set) => Self::of_set(set)?,
             ast::Statement::Reset(reset) => match &reset.reset {
                 ast::Reset::ALL => Self::ResetAll,
-                ast::Reset::ConfigurationParameter(name) => Self::Set(name.to_string(), None),
+                ast::Reset::ConfigurationParameter(name) => {
+                    Self::Set { name: name.to_string(), value: None, is_local: false }
+                }
             },
             ast::Statement::ShowVariable { variable } => {
                 let words: Vec<String> = variable.iter().map(|word| word.value.to_lowercase()).collect();
@@ -274,7 +327,7 @@ impl Command {
 
     fn of_set(set: &ast::Set) -> SqlResult<Self> {
         match set {
-            ast::Set::SingleAssignment { variable, values, .. } => {
+            ast::Set::SingleAssignment { scope, variable, values, .. } => {
                 // Names of schemas are shown as they are written in SQL.
                 let is_path = variable.to_string().eq_ignore_ascii_case("search_path");
                 let shown = |value: &ast::Expr| match value {
@@ -285,15 +338,18 @@ impl Command {
                 };
                 let values: Vec<String> = values.iter().map(shown).collect::<SqlResult<_>>()?;
                 let is_default = matches!(&values[..], [one] if one.eq_ignore_ascii_case("default"));
-                Ok(Self::Set(variable.to_string(), (!is_default).then(|| values.join(", "))))
+                let value = (!is_default).then(|| values.join(", "));
+                Ok(Self::Set { name: variable.to_string(), value, is_local: is_local(scope.as_ref()) })
             }
-            ast::Set::SetTimeZone { value, .. } => {
+            ast::Set::SetTimeZone { local, value } => {
                 let value = value_of(value)?;
                 let is_default = ["default", "local"].iter().any(|word| value.eq_ignore_ascii_case(word));
-                Ok(Self::Set("TimeZone".to_owned(), (!is_default).then_some(value)))
+                let value = (!is_default).then_some(value);
+                Ok(Self::Set { name: "TimeZone".to_owned(), value, is_local: *local })
             }
             ast::Set::SetNames { charset_name, .. } => {
-                Ok(Self::Set("client_encoding".to_owned(), Some(charset_name.value.clone())))
+                let value = Some(charset_name.value.clone());
+                Ok(Self::Set { name: "client_encoding".to_owned(), value, is_local: false })
             }
             ast::Set::SetTransaction { modes, .. } => {
                 check_modes(modes)?;
@@ -319,6 +375,11 @@ fn is_read_only(modes: &[ast::TransactionMode]) -> Option<bool> {
 
 /// Accepts the modes of transactions that there are: every transaction reads one snapshot, as PostgreSQL's REPEATABLE READ
 /// does, which also fulfils what READ COMMITTED promises.
+/// Whether a setting is changed until the end of the transaction only.
+fn is_local(scope: Option<&ast::ContextModifier>) -> bool {
+    matches!(scope, Some(ast::ContextModifier::Local))
+}
+
 fn check_modes(modes: &[ast::TransactionMode]) -> SqlResult<()> {
     let is_serializable = |mode: &&ast::TransactionMode| {
         matches!(mode, ast::TransactionMode::IsolationLevel(ast::TransactionIsolationLevel::Serializable))
@@ -363,8 +424,8 @@ fn one_text(name: &str) -> SchemaRef {
     texts(&[name])
 }
 
-fn text_rows(names: &[&str], columns: &[Vec<&str>]) -> SqlResult<RecordBatch> {
-    let arrays = columns.iter().map(|column| Arc::new(StringArray::from(column.clone())) as ArrayRef);
+fn text_rows(names: &[&str], columns: &[Vec<impl AsRef<str>>]) -> SqlResult<RecordBatch> {
+    let arrays = columns.iter().map(|column| Arc::new(StringArray::from_iter_values(column)) as ArrayRef);
     let batch = RecordBatch::try_new(texts(names), arrays.collect());
     batch.map_err(|error| SqlError::new(SqlState::INTERNAL, error.to_string()))
 }

@@ -8,6 +8,7 @@ mod create_as;
 mod current_of;
 mod cursors;
 mod definition;
+mod execute;
 mod files;
 mod kept;
 mod look_up;
@@ -48,7 +49,6 @@ use crate::transaction::{Transaction, TransactionStatus};
 use crate::waits::Waits;
 use arrow_schema::DataType;
 use chrono_tz::Tz;
-use datafusion::common::ScalarValue;
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast;
 use definition::is_definition;
@@ -64,9 +64,6 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// How often a statement is planned again because tables were altered meanwhile.
-const TRIES: usize = 16;
 
 /// A session of one client. It executes one statement at a time.
 pub struct Session {
@@ -237,34 +234,64 @@ impl Session {
         let version = self.relations_version();
         if let Some(moment) = statement.as_of.clone() {
             let prepared = self.prepare_past(statement, &moment, types).await?;
-            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
+            return Ok(Prepared {
+                version,
+                zone: Some(self.zone()),
+                principal: Some(self.principal.clone()),
+                ..prepared
+            });
         }
         if let Some(copy) = statement.copy.clone() {
             self.server.catalog.follow().await?;
             let text = statement.text.clone();
             let plan = Box::pin(self.prepare_copy(&copy)).await.map_err(|error| error.placed_in(&text))?;
             let prepared = Prepared::of_copy(statement, plan);
-            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
+            return Ok(Prepared {
+                version,
+                zone: Some(self.zone()),
+                principal: Some(self.principal.clone()),
+                ..prepared
+            });
         }
         if let Some(cursor) = statement.cursor.clone() {
             let prepared = Box::pin(self.prepare_cursor(statement, &cursor, types)).await?;
-            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
+            return Ok(Prepared {
+                version,
+                zone: Some(self.zone()),
+                principal: Some(self.principal.clone()),
+                ..prepared
+            });
         }
         if let Some(own) = statement.prepare.clone() {
             return Ok(self.prepare_prepare(statement, &own));
         }
         if statement.sequence.is_some() {
             let prepared = Prepared::of_definition(statement);
-            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared });
+            return Ok(Prepared {
+                version,
+                zone: Some(self.zone()),
+                principal: Some(self.principal.clone()),
+                ..prepared
+            });
         }
         if let Some(execute) = Box::pin(self.prepare_execute(&statement)).await? {
             return Ok(execute);
         }
         if let Some(change) = Box::pin(self.prepare_current_of(&statement, types)).await? {
-            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..change });
+            return Ok(Prepared {
+                version,
+                zone: Some(self.zone()),
+                principal: Some(self.principal.clone()),
+                ..change
+            });
         }
         if let Some(with) = Box::pin(self.prepare_with_changes(&statement, types)).await? {
-            return Ok(Prepared { version, principal: Some(self.principal.clone()), ..with });
+            return Ok(Prepared {
+                version,
+                zone: Some(self.zone()),
+                principal: Some(self.principal.clone()),
+                ..with
+            });
         }
         let prepared = match &*statement.ast {
             _ if change::written(&statement).is_some() => {
@@ -284,7 +311,7 @@ impl Session {
             ast if is_definition(ast) => Prepared::of_definition(statement),
             _ => self.prepare_command(statement)?,
         };
-        Ok(Prepared { version, principal: Some(self.principal.clone()), ..prepared })
+        Ok(Prepared { version, zone: Some(self.zone()), principal: Some(self.principal.clone()), ..prepared })
     }
 
     async fn prepare_query(
@@ -320,88 +347,6 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Executes a prepared statement with values for its parameters.
-    ///
-    /// # Errors
-    /// What goes wrong before the first row. If the session is in a transaction, the transaction fails.
-    pub fn execute<'a>(
-        &'a mut self,
-        prepared: &'a Prepared,
-        values: Vec<ScalarValue>,
-    ) -> Awaited<'a, SqlResult<Outcome>> {
-        Box::pin(async move {
-            self.check_not_failed(&prepared.statement)?;
-            self.learn_grants()?;
-            self.end_series_before(prepared).await?;
-            let executed = contained(self.try_execute(prepared, values.into()));
-            let executed = pin!(executed).instrument(span!("execute")).await;
-            self.noted(&prepared.statement.text, executed)
-        })
-    }
-
-    async fn try_execute(&mut self, prepared: &Prepared, values: Arc<[ScalarValue]>) -> SqlResult<Outcome> {
-        let mut renewed: Option<Prepared> = None;
-        for _ in 0..TRIES {
-            let current = renewed.as_ref().unwrap_or(prepared);
-            let is_stale = current.depends_on_tables()
-                && (current.version != self.relations_version() || !self.is_still_granted(current));
-            if !is_stale {
-                let done = match &current.plan {
-                    PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
-                    PreparedPlan::Definition => Some(Outcome::Done(match &*current.statement.ast {
-                        ast::Statement::CreateTable(create) if create.query.is_some() => {
-                            Box::pin(self.create_table_as(&current.statement, create)).await?
-                        }
-                        _ => self.define(&current.statement).await?,
-                    })),
-                    PreparedPlan::Query { .. } | PreparedPlan::Known { .. } => {
-                        Some(self.execute_query(current, values.clone()).await?)
-                    }
-                    PreparedPlan::LookUp(look_up) => {
-                        Some(self.execute_look_up(look_up, current.bound(&values, self.zone())?).await?)
-                    }
-                    PreparedPlan::Cursor(plan) => {
-                        Some(Box::pin(self.execute_cursor(current, plan, values.clone())).await?)
-                    }
-                    PreparedPlan::CurrentOf(plan) => {
-                        Some(Box::pin(self.execute_current_of(plan, values.clone())).await?)
-                    }
-                    PreparedPlan::WithChanges(plan) => {
-                        Some(Box::pin(self.execute_with_changes(plan, values.clone())).await?)
-                    }
-                    PreparedPlan::Prepare(own) => Some(Box::pin(self.execute_prepare(own)).await?),
-                    PreparedPlan::Execute(plan) => {
-                        Some(Box::pin(self.execute_named(&current.statement, plan)).await?)
-                    }
-                    PreparedPlan::Copy(plan) => Box::pin(self.execute_copy(&current.statement, plan)).await?,
-                    PreparedPlan::Past(past) => {
-                        self.execute_past(&current.statement, past, values.clone()).await?
-                    }
-                    PreparedPlan::Change(change) => {
-                        self.execute_change(
-                            &current.statement,
-                            &change.clone(),
-                            current.bound(&values, self.zone())?,
-                        )
-                        .await?
-                    }
-                };
-                // Otherwise a table was altered after the statement was planned.
-                if let Some(outcome) = done {
-                    return Ok(outcome);
-                }
-            }
-            let types: Vec<_> = prepared.parameters.iter().cloned().map(Some).collect();
-            let again = Box::pin(self.try_prepare(prepared.statement.clone(), &types)).await?;
-            if again.columns != prepared.columns {
-                return Err(SqlError::unsupported("a prepared statement whose answer has got other columns"));
-            }
-            renewed = Some(again);
-        }
-        let words = "the tables of the statement are being altered all the time";
-        Err(SqlError::new(SqlState::SERIALIZATION_FAILURE, words))
-    }
-
     /// Learns what the user may do now: a session may be old.
     fn learn_grants(&mut self) -> SqlResult<()> {
         let Principal::User(user) = &self.principal else { return Ok(()) };
@@ -412,15 +357,6 @@ impl Session {
             self.state = None;
         }
         Ok(())
-    }
-
-    /// Whether the user is the same, unchanged, as when a statement was planned. A plan knows tables that the user could
-    /// read then.
-    fn is_still_granted(&self, prepared: &Prepared) -> bool {
-        match (&prepared.principal, &self.principal) {
-            (Some(Principal::User(then)), Principal::User(now)) => then == now,
-            _ => true,
-        }
     }
 
     /// Notes that a statement of a transaction failed.
@@ -503,6 +439,18 @@ impl Session {
         self.state.as_mut().expect("it was just made")
     }
 
+    /// The same for a statement that is executed: its time is the beginning of its transaction, as in PostgreSQL.
+    pub(crate) fn started_state(&mut self) -> &mut SessionState {
+        let began = self.transaction.as_ref().map(|transaction| transaction.began);
+        let state = self.state();
+        state.execution_props_mut().query_execution_start_time = None;
+        state.mark_start_execution();
+        if let Some(began) = began {
+            state.execution_props_mut().query_execution_start_time = Some(began);
+        }
+        state
+    }
+
     /// The names that it sees.
     pub(crate) fn names(&self) -> DatabaseNames {
         DatabaseNames {
@@ -574,6 +522,9 @@ impl Session {
     /// What the meaning of texts in a statement depends on that begins now.
     pub(crate) fn surroundings(&self) -> Surroundings {
         let zone = self.settings.get("TimeZone").ok().and_then(|(_, zone)| zone.parse().ok());
-        Surroundings { zone: zone.unwrap_or(Tz::UTC), now_ns: self.server.clock.now_ns() }
+        // In a transaction it is always the time of its beginning.
+        let began = self.transaction.as_ref().and_then(|own| own.began.timestamp_nanos_opt());
+        let now_ns = began.unwrap_or_else(|| self.server.clock.now_ns());
+        Surroundings { zone: zone.unwrap_or(Tz::UTC), now_ns }
     }
 }

@@ -159,9 +159,7 @@ impl Session {
     /// The value of an argument, as its parameter needs it.
     fn argument(&mut self, place: usize, argument: &ast::Expr, wanted: &DataType) -> SqlResult<ScalarValue> {
         let around = self.surroundings();
-        let state = self.state();
-        state.execution_props_mut().query_execution_start_time = None;
-        state.mark_start_execution();
+        let state = self.started_state();
         let empty = DFSchema::empty();
         let expression = compiled(state, planned(state, argument, &empty)?, &empty, &[])?;
         let options = RecordBatchOptions::new().with_row_count(Some(1));

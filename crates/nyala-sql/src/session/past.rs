@@ -126,9 +126,7 @@ impl Session {
     /// A moment, ns since 1970.
     fn moment_ns(&mut self, moment: &ast::Expr) -> SqlResult<i64> {
         let around = self.surroundings();
-        let state = self.state();
-        state.execution_props_mut().query_execution_start_time = None;
-        state.mark_start_execution();
+        let state = self.started_state();
         let empty = DFSchema::empty();
         let expression = compiled(state, planned(state, moment, &empty)?, &empty, &[])?;
         let options = RecordBatchOptions::new().with_row_count(Some(1));

@@ -12,7 +12,7 @@ use crate::cursor::{CursorStatement, Declared};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::names::ReturnedTable;
 use crate::plan_parameters::{parameter_types, with_types};
-use crate::plans::{KnownPlan, calls_stable_function};
+use crate::plans::{KnownPlan, KnownTable, calls_stable_function, measurements_of};
 use crate::rewrite::{named, rewritten};
 use crate::server::SqlServer;
 use crate::session::RelationsVersion;
@@ -44,6 +44,10 @@ pub struct Prepared {
     pub(crate) plan: PreparedPlan,
     /// Who it was planned for.
     pub(crate) principal: Option<Principal>,
+    /// The zone that it was planned in.
+    pub(crate) zone: Option<Zone>,
+    /// The measurements that its plan reads.
+    pub(crate) measurements: Arc<[KnownTable]>,
 }
 
 /// What executing a prepared statement does.
@@ -175,6 +179,8 @@ impl Prepared {
             version: RelationsVersion::default(),
             plan: PreparedPlan::Session,
             principal: None,
+            zone: None,
+            measurements: Arc::default(),
         }
     }
 
@@ -192,21 +198,14 @@ impl Prepared {
     pub(super) fn of_change(statement: Statement, prepared: PreparedChange) -> Self {
         let PreparedChange { plan, parameters, answer } = prepared;
         let plan = PreparedPlan::Change(plan);
-        Self {
-            statement,
-            parameters,
-            columns: answer,
-            version: RelationsVersion::default(),
-            plan,
-            principal: None,
-        }
+        Self { parameters, plan, ..Self::of_session(statement, answer) }
     }
 
     /// A look-up of a row, whose parameters have some types.
     pub(super) fn of_look_up(statement: Statement, look_up: LookUp, parameters: Vec<DataType>) -> Self {
         let columns = Some(look_up.schema.clone());
         let plan = PreparedPlan::LookUp(Arc::new(look_up));
-        Self { statement, parameters, columns, version: RelationsVersion::default(), plan, principal: None }
+        Self { parameters, plan, ..Self::of_session(statement, columns) }
     }
 
     /// Whether its plan may no longer be right when a table was altered.
@@ -249,26 +248,18 @@ impl Prepared {
             false => analyzed(state, &plan).map_err(placed)?.schema().inner().clone(),
         };
         let columns = Some(named(&columns, &statement.ast));
+        let measurements = measurements_of(&plan)?.0.into();
         let plan = PreparedPlan::Query { plan, is_optimized };
-        Ok(Self {
-            statement,
-            parameters,
-            columns,
-            version: RelationsVersion::default(),
-            plan,
-            principal: None,
-        })
+        Ok(Self { parameters, plan, measurements, ..Self::of_session(statement, columns) })
     }
 
     /// A statement whose plan is known, with the values of its literals.
     pub(crate) fn of_known(plan: Arc<KnownPlan>, statement: Statement, literals: Vec<ScalarValue>) -> Self {
         Self {
-            statement,
             parameters: plan.parameters.clone(),
-            columns: Some(plan.columns.clone()),
-            version: RelationsVersion::default(),
-            plan: PreparedPlan::Known { plan, literals: literals.into() },
-            principal: None,
+            measurements: plan.tables.clone(),
+            plan: PreparedPlan::Known { plan: plan.clone(), literals: literals.into() },
+            ..Self::of_session(statement, Some(plan.columns.clone()))
         }
     }
 
@@ -279,6 +270,21 @@ impl Prepared {
         let message =
             format!("the statement has {} parameters, but {given} are given", self.parameters.len());
         Err(SqlError::new(SqlState::UNKNOWN_PARAMETER, message))
+    }
+
+    /// Whether the answer has the columns of that of another statement, in whatever zones.
+    pub(super) fn has_columns_of(&self, other: &Self) -> bool {
+        match (&self.columns, &other.columns) {
+            (Some(own), Some(others)) => {
+                let mut pairs = own.fields().iter().zip(others.fields());
+                own.fields().len() == others.fields().len()
+                    && pairs.all(|(own, other)| {
+                        own.name() == other.name() && is_same_type(own.data_type(), other.data_type())
+                    })
+            }
+            (None, None) => true,
+            _ => false,
+        }
     }
 
     /// The values of the parameters, each of its type. A text of a time without a zone means one of `zone`.
@@ -298,5 +304,14 @@ impl Prepared {
                 _ => Ok(value.cast_to(data_type)?),
             })
             .collect()
+    }
+}
+
+/// Whether two types are the same, in whatever zones.
+fn is_same_type(own: &DataType, other: &DataType) -> bool {
+    match (own, other) {
+        (DataType::Timestamp(own, Some(_)), DataType::Timestamp(other, Some(_))) => own == other,
+        (DataType::List(own), DataType::List(other)) => is_same_type(own.data_type(), other.data_type()),
+        _ => own == other,
     }
 }

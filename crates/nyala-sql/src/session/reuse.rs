@@ -97,7 +97,7 @@ pub(crate) async fn make(
         reused,
         config: state.config().clone(),
         literals,
-        tables,
+        tables: tables.into(),
         bytes: letters * BYTES_PER_LETTER,
     });
     server.plans.insert(context, shape, known.clone());

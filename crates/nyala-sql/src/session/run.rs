@@ -103,9 +103,7 @@ impl Session {
             Planning::Done(physical, config) => (renewed(physical, config.options())?, config.clone()),
             Planning::Needed(to_plan) => {
                 before_long_work().await;
-                let state = self.state();
-                state.execution_props_mut().query_execution_start_time = None;
-                state.mark_start_execution();
+                let state = self.started_state();
                 let plan = run.running.unless_stopped(to_plan.planned(state, values)).await?;
                 // Plans that are kept have no long values.
                 let rows = batch_rows(&plan)?;

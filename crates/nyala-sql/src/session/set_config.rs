@@ -5,9 +5,17 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement, Value,
 };
 
-/// The settings and values of a statement that does nothing but set them; `None` if it is another statement, or sets them
-/// for a transaction only.
-pub(super) fn settings_of(statement: &Statement) -> Option<Vec<(String, String)>> {
+/// A call of `set_config`.
+#[derive(Debug, PartialEq)]
+pub(super) struct SetConfig {
+    pub(super) name: String,
+    pub(super) value: String,
+    /// Until the transaction ends.
+    pub(super) is_local: bool,
+}
+
+/// The calls of a statement that does nothing but set settings; `None` if it is another statement.
+pub(super) fn settings_of(statement: &Statement) -> Option<Vec<SetConfig>> {
     let Statement::Query(query) = statement else { return None };
     let SetExpr::Select(select) = &*query.body else { return None };
     if !select.from.is_empty() || select.selection.is_some() || query.with.is_some() {
@@ -22,7 +30,7 @@ pub(super) fn settings_of(statement: &Statement) -> Option<Vec<(String, String)>
     calls.collect()
 }
 
-fn call(expression: &Expr) -> Option<(String, String)> {
+fn call(expression: &Expr) -> Option<SetConfig> {
     let Expr::Function(own) = expression else { return None };
     let FunctionArguments::List(list) = &own.args else { return None };
     if last_part(&own.name).ok()? != "set_config" {
@@ -33,8 +41,8 @@ fn call(expression: &Expr) -> Option<(String, String)> {
         _ => None,
     };
     match &list.args.iter().map(value).collect::<Option<Vec<Value>>>()?[..] {
-        [Value::SingleQuotedString(name), Value::SingleQuotedString(text), Value::Boolean(false)] => {
-            Some((name.clone(), text.clone()))
+        [Value::SingleQuotedString(name), Value::SingleQuotedString(value), Value::Boolean(is_local)] => {
+            Some(SetConfig { name: name.clone(), value: value.clone(), is_local: *is_local })
         }
         _ => None,
     }
@@ -42,15 +50,15 @@ fn call(expression: &Expr) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::settings_of;
+    use super::{SetConfig, settings_of};
     use crate::statement::Statement;
 
     #[test]
     fn settings_are_read() {
         let found = |text: &str| settings_of(&Statement::parse(text).unwrap()[0].ast);
-        let expected = vec![("a".to_owned(), "b".to_owned())];
-        assert_eq!(found("SELECT pg_catalog.set_config('a', 'b', false)"), Some(expected));
-        assert_eq!(found("SELECT set_config('a', 'b', true)"), None);
+        let call = |is_local| SetConfig { name: "a".to_owned(), value: "b".to_owned(), is_local };
+        assert_eq!(found("SELECT pg_catalog.set_config('a', 'b', false)"), Some(vec![call(false)]));
+        assert_eq!(found("SELECT set_config('a', 'b', true)"), Some(vec![call(true)]));
         assert_eq!(found("SELECT set_config('a', x, false) FROM t"), None);
     }
 }

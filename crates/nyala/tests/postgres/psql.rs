@@ -124,6 +124,20 @@ fn statements_are_kept_by_name_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "prepare", &[]);
 }
 
+/// Statements of `testdata/postgres/settings.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn settings_and_times_of_a_transaction_are_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "settings", &[]);
+}
+
+/// Statements of `testdata/postgres/conditions.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn conditions_and_casts_mean_what_they_do_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "conditions", &[]);
+}
+
 /// Statements of `testdata/postgres/zones.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn times_are_shown_and_read_in_the_zone_of_the_session() {

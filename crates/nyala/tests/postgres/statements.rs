@@ -66,6 +66,34 @@ fn sql_and_messages_keep_the_same_statements() {
     assert!(query(&mut raw, &limited).contains("C54000"));
 }
 
+/// Clients of InfluxDB drop the measurement of a prepared statement, write it again, and give it more columns.
+#[test]
+fn a_prepared_statement_follows_its_measurement() {
+    let server = Server::start(&[]);
+    let post = |target: &str, body: &str| {
+        let answer = server.process.send("POST", target, body.as_bytes()).expect("an answer");
+        assert!(answer.status < 300, "{target}: {}", answer.status);
+    };
+    let mut raw = Raw::open(server.address);
+    let counted =
+        "SELECT 'found ' || count(*) || ' up to ' || coalesce(max(usage)::text, '') AS shown FROM cpu";
+    does(&mut raw, &[&format!("PREPARE counted AS {counted}")]);
+    let mut answers = |wanted: &str| {
+        let answer = query(&mut raw, "EXECUTE counted");
+        assert!(answer.contains(wanted), "{wanted}: {answer}");
+    };
+    answers("found 3 up to 2.5");
+    post("/query?db=d&q=DROP%20MEASUREMENT%20cpu", "");
+    answers("C42P01");
+    post("/write?db=d", "cpu usage=7 1");
+    answers("found 1 up to 7");
+    post("/write?db=d", "cpu,rack=z other=1i 2");
+    answers("found 2 up to 7");
+    post("/query?db=d&q=DROP%20MEASUREMENT%20cpu", "");
+    post("/write?db=d", "cpu usage=8i 1");
+    answers("found 1 up to 8");
+}
+
 /// The rows of a cursor that goes back are more than its memory holds: they go to the disk, and are gone with it.
 #[test]
 fn a_cursor_that_goes_back_keeps_its_rows_on_the_disk() {

@@ -119,9 +119,7 @@ impl Session {
         let definition = table_of(relation)?;
         let state = match need_plans(definition) {
             true => {
-                let state = self.state();
-                state.execution_props_mut().query_execution_start_time = None;
-                state.mark_start_execution();
+                let state = self.started_state();
                 Some(&*state)
             }
             false => None,

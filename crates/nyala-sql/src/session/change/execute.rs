@@ -292,9 +292,7 @@ impl Session {
         let capabilities = catalog.store().capabilities();
         let state = match need_plans(table) || change.needs_expressions() {
             true => {
-                let state = self.state();
-                state.execution_props_mut().query_execution_start_time = None;
-                state.mark_start_execution();
+                let state = self.started_state();
                 Some(&*state)
             }
             false => None,

@@ -100,9 +100,7 @@ impl Session {
         }
         let mut returned = match &change.returning {
             Some(returning) => {
-                let state = self.state();
-                state.execution_props_mut().query_execution_start_time = None;
-                state.mark_start_execution();
+                let state = self.started_state();
                 Some(returning.compiled(state, &values, run.memory().hold())?)
             }
             None => None,
@@ -204,9 +202,7 @@ impl Session {
 
     /// The optimised plan of a query, in which parameters have their values and functions of the time theirs.
     fn optimized(&mut self, selection: &Selection, values: Arc<[ScalarValue]>) -> SqlResult<LogicalPlan> {
-        let state = self.state();
-        state.execution_props_mut().query_execution_start_time = None;
-        state.mark_start_execution();
+        let state = self.started_state();
         Ok(state.optimize(&with_values(selection.plan().clone(), values.to_vec())?)?)
     }
 

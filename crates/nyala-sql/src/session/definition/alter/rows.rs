@@ -54,9 +54,7 @@ impl Session {
     /// What is done with every row.
     fn pass(&mut self, name: &str, altered: &Altered) -> SqlResult<Pass> {
         let (around, capabilities) = (self.surroundings(), self.server.catalog.store().capabilities());
-        let state = self.state();
-        state.execution_props_mut().query_execution_start_time = None;
-        state.mark_start_execution();
+        let state = self.started_state();
         let old = TableColumns::all(&altered.before);
         let old_schema = DFSchema::try_from_qualified_schema(name, &old.schema)?;
         let new = Arc::new(TableColumns::all(&altered.table));
