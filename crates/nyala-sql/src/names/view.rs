@@ -60,7 +60,7 @@ pub(crate) async fn plan(
     names: &DatabaseNames,
 ) -> Result<LogicalPlan> {
     let planner = names.planner(&view.database);
-    let changed = rewritten(statement.clone());
+    let changed = rewritten(statement.clone())?;
     let plan = planner.statement_to_plan(PlannedStatement::Statement(Box::new(changed))).await?;
     check_size(&plan)?;
     let plan = narrowed(plan)?;

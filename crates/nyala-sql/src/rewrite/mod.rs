@@ -7,6 +7,7 @@ mod cast;
 mod collected;
 mod function;
 mod interval;
+mod merged_columns;
 mod output_names;
 mod projection;
 mod quantified;
@@ -22,6 +23,7 @@ pub(crate) use output_names::{named, named_fields};
 use crate::asof_join;
 use crate::call::{call, exact};
 use crate::dialect::{at_zone, extract};
+use crate::error::SqlResult;
 use crate::identifier::folded;
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
@@ -33,12 +35,16 @@ use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
 /// A statement in forms that the planner knows.
-pub(crate) fn rewritten(mut statement: Statement) -> Statement {
+///
+/// # Errors
+/// If it has a form that would get another meaning.
+pub(crate) fn rewritten(mut statement: Statement) -> SqlResult<Statement> {
     if let Statement::Query(query) = &mut statement {
         projection::tell_aliases_apart(query);
     }
-    // It never breaks.
-    let _ = visit_mut(&mut statement, &mut Rewrite);
+    let mut rewrite = Rewrite::default();
+    let _ = visit_mut(&mut statement, &mut rewrite);
+    rewrite.outcome?;
     match &mut statement {
         Statement::Query(query) => shown(&mut query.body),
         Statement::Explain { statement, .. } => {
@@ -48,13 +54,13 @@ pub(crate) fn rewritten(mut statement: Statement) -> Statement {
         }
         _ => {}
     }
-    statement
+    Ok(statement)
 }
 
 /// The same for an expression alone, as definitions have it.
 pub(crate) fn rewritten_expression(mut expression: Expr) -> Expr {
-    // It never breaks.
-    let _ = visit_mut(&mut expression, &mut Rewrite);
+    // What it refuses is in a subquery, which such an expression must not have.
+    let _ = visit_mut(&mut expression, &mut Rewrite::default());
     expression
 }
 
@@ -106,7 +112,28 @@ fn show_columns(body: &mut SetExpr, elsewhere: &[bool]) {
     }
 }
 
-struct Rewrite;
+struct Rewrite {
+    outcome: SqlResult<()>,
+}
+
+impl Default for Rewrite {
+    fn default() -> Self {
+        Self { outcome: Ok(()) }
+    }
+}
+
+impl Rewrite {
+    /// Breaks after an error.
+    fn flow(&mut self, outcome: SqlResult<()>) -> ControlFlow<()> {
+        match outcome {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.outcome = Err(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
 
 impl VisitorMut for Rewrite {
     type Break = ();
@@ -126,7 +153,7 @@ impl VisitorMut for Rewrite {
         let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
         tables.for_each(|table| output_names::name_columns(&mut table.query.body));
         output_names::name_sorted(query);
-        ControlFlow::Continue(())
+        self.flow(merged_columns::rewrite_query(query))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -137,6 +164,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let merged = merged_columns::rewrite(select).map(drop);
         // Columns are told apart before they are changed.
         projection::tell_apart(select);
         table_oid::rewrite(select);
@@ -144,7 +172,7 @@ impl VisitorMut for Rewrite {
         if let Some(condition) = &mut select.selection {
             row_sets::rewrite(condition);
         }
-        ControlFlow::Continue(())
+        self.flow(merged)
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -351,7 +379,7 @@ mod tests {
 
     fn rewritten(text: &str) -> String {
         let parsed = Statement::parse(text).unwrap().remove(0);
-        super::rewritten((*parsed.ast).clone()).to_string()
+        super::rewritten((*parsed.ast).clone()).unwrap().to_string()
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl Prepared {
         complexity::check(&statement.ast)?;
         before_long_work().await;
         let placed = |error| SqlError::from(error).placed_in(&statement.text);
-        let ast = PlannedStatement::Statement(Box::new(rewritten(ast::Statement::clone(&statement.ast))));
+        let ast = PlannedStatement::Statement(Box::new(rewritten(ast::Statement::clone(&statement.ast))?));
         let plan = state.statement_to_plan(ast).await.and_then(narrowed).map_err(placed)?;
         let parameters = parameter_types(&plan, given)?.into_iter();
         // What neither the client nor the planner knows is text.

@@ -1,6 +1,9 @@
 //! What people see in psql.
 
+use super::hostile::Raw;
 use super::server::Server;
+use super::statements::does;
+use super::transactions::fails;
 use super::{certificate, peers};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -136,6 +139,25 @@ fn settings_and_times_of_a_transaction_are_as_in_postgresql() {
 fn conditions_and_casts_mean_what_they_do_in_postgresql() {
     let Some(psql) = program() else { return };
     compare(&psql, &Server::start(&[]), "conditions", &[]);
+}
+
+/// Statements of `testdata/postgres/joins.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn joins_have_one_column_for_both_sides_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    let server = Server::start(&[]);
+    compare(&psql, &server, "joins", &[]);
+    // Which table has the column is not known before names are looked up.
+    let mut raw = Raw::open(server.address);
+    does(&mut raw, &["CREATE TABLE a (k int, n int)", "CREATE TABLE b (k int)", "CREATE TABLE c (n int)"]);
+    for statement in [
+        "SELECT k FROM a NATURAL RIGHT JOIN b",
+        "SELECT k FROM a NATURAL FULL JOIN b",
+        "SELECT n FROM b JOIN a USING (k) RIGHT JOIN c USING (n)",
+        "SELECT * FROM c NATURAL LEFT JOIN a",
+    ] {
+        fails(&mut raw, statement, "0A000");
+    }
 }
 
 /// Statements of `testdata/postgres/zones.sql`, whose answers a real PostgreSQL 15 has given.

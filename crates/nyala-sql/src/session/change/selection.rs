@@ -34,7 +34,7 @@ impl Selection {
         before_long_work().await;
         let statement = ast::Statement::Query(Box::new(query));
         complexity::check(&statement)?;
-        let statement = rewritten(statement);
+        let statement = rewritten(statement)?;
         let state = session.state();
         let plan = state.statement_to_plan(PlannedStatement::Statement(Box::new(statement))).await;
         let plan = plan.and_then(narrowed).map_err(SqlError::from)?;
