@@ -52,3 +52,18 @@ INSERT INTO with_casts VALUES (2, 3, 'x') RETURNING id;
 INSERT INTO with_casts VALUES (3, 4, 'x');
 DROP TABLE with_casts;
 DROP TABLE cast_rows;
+-- Forms of expressions in changes.
+CREATE TABLE forms (id int PRIMARY KEY, at timestamp, t text, n int);
+INSERT INTO forms VALUES (1, '2026-07-01 12:34:56', 'abc', 5) RETURNING extract(year FROM at), at AT TIME ZONE 'UTC' = '2026-07-01 12:34:56+00', substring(t FROM 2), position('b' IN t), 'forms'::regclass, @ -n, |/ 16.0;
+INSERT INTO forms VALUES (1, '2026-07-01', 'abc', 5) ON CONFLICT (id) DO UPDATE SET n = extract(month FROM forms.at), t = overlay(forms.t placing 'XX' from 2 for 1) WHERE forms.t SIMILAR TO 'a%' RETURNING n, t, t SIMILAR TO 'a%', date_part('day', at), trim(both 'a' from t);
+UPDATE forms SET n = extract(hour FROM at) WHERE t SIMILAR TO 'a%' RETURNING n, t ~ '^a', n = ANY(ARRAY[12, 13]), substring(t from '[A-Z]+');
+INSERT INTO forms VALUES (1, '2026-07-01', 'abc', 5) ON CONFLICT (id) DO UPDATE SET n = forms.n + 1 WHERE forms.n = ANY('{12,13}') RETURNING id, n, t IS DISTINCT FROM 'x', (n, t) = (13, 'aXXc'), n IN (12, 13), n NOT BETWEEN 1 AND 20;
+CREATE TABLE with_forms (id int PRIMARY KEY, y int DEFAULT extract(year FROM date '2026-07-01'), c text CHECK (c SIMILAR TO '[a-c]+'), z timestamp DEFAULT (timestamptz '2026-07-01 12:00:00+00' AT TIME ZONE 'Europe/Berlin'));
+INSERT INTO with_forms (id, c) VALUES (1, 'abc') RETURNING *;
+INSERT INTO with_forms (id, c) VALUES (2, 'xyz') RETURNING *;
+PREPARE of_forms (int, timestamp) AS SELECT $1, $2;
+EXECUTE of_forms(extract(year FROM date '2026-07-01'), timestamptz '2026-07-01 12:00:00+00' AT TIME ZONE 'UTC');
+UPDATE forms SET n = n RETURNING at AT TIME ZONE 'UTC', substring(t FROM 2), position('b' IN t), @ n, n::text, n + 1, CASE WHEN n > 1 THEN 1 END, trim(t), t SIMILAR TO 'a', upper(t), ARRAY[n], now()::date, current_date, forms.n \gdesc
+DELETE FROM forms RETURNING interval '1 day' * 2, ('2026-07-01'::date + 1), 7 / 2, 2 ^ 3, t || 'x' COLLATE "C", CASE t WHEN 'aXXc' THEN 1 END;
+DROP TABLE with_forms;
+DROP TABLE forms;

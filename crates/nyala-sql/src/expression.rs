@@ -33,22 +33,16 @@ pub(crate) struct KnownForms {
     pub(crate) planned: fn(Expr, &DFSchema, &str) -> Result<Expr>,
 }
 
-/// Reads the text of an expression that was stored, in forms that the planner knows.
-pub(crate) fn parsed_for_plan(state: &SessionState, text: &str) -> SqlResult<ast::Expr> {
-    let forms = state.config().get_extension::<KnownForms>();
-    let written = parsed(text)?;
-    Ok(match forms {
-        Some(forms) => (forms.written)(written),
-        None => written,
-    })
-}
-
 /// An expression over rows of a schema.
 ///
 /// # Errors
 /// If it names columns that are not there, or asks for more than the rows.
 pub(crate) fn planned(state: &SessionState, written: &ast::Expr, schema: &DFSchema) -> SqlResult<Expr> {
-    let with_alias = ast::ExprWithAlias { expr: written.clone(), alias: None };
+    let expr = match state.config().get_extension::<KnownForms>() {
+        Some(forms) => (forms.written)(written.clone()),
+        None => written.clone(),
+    };
+    let with_alias = ast::ExprWithAlias { expr, alias: None };
     let planned = state.create_logical_expr_from_sql_expr(with_alias, schema)?;
     let mut refused = None;
     planned.each(&mut |inner| {

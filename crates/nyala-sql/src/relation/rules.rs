@@ -7,7 +7,7 @@ use super::input::Surroundings;
 use super::output;
 use super::shown_as;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::expression::{compiled, evaluated, parsed, parsed_for_plan, planned};
+use crate::expression::{compiled, evaluated, parsed, planned};
 use crate::number_source::{NumberSource, sequence_of_column};
 use crate::relation::literal::{datum, is_literal};
 use arrow_array::cast::AsArray;
@@ -95,12 +95,7 @@ impl Rules {
                 DefaultValue::Constant(value.stored(&own.name, own.declared_type, &around)?)
             } else {
                 let (state, empty) = (state.ok_or_else(no_state)?, DFSchema::empty());
-                DefaultValue::Computed(compiled(
-                    state,
-                    planned(state, &parsed_for_plan(state, text)?, &empty)?,
-                    &empty,
-                    &[],
-                )?)
+                DefaultValue::Computed(compiled(state, planned(state, &written, &empty)?, &empty, &[])?)
             });
         }
         let mut checks = Vec::with_capacity(table.checks.len());
@@ -108,7 +103,7 @@ impl Rules {
             let state = state.ok_or_else(no_state)?;
             let schema = DFSchema::try_from_qualified_schema(name, &columns.schema)?;
             for check in &table.checks {
-                let planned = planned(state, &parsed_for_plan(state, &check.expression)?, &schema)?;
+                let planned = planned(state, &parsed(&check.expression)?, &schema)?;
                 checks.push((check.name.clone(), compiled(state, planned, &schema, &[])?));
             }
         }

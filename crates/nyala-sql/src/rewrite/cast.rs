@@ -251,7 +251,7 @@ fn text_of(mut expression: Expr) -> Expr {
     expression
 }
 
-fn is_number(expression: &Expr) -> bool {
+pub(super) fn is_number(expression: &Expr) -> bool {
     matches!(expression, Expr::Function(own) if number_kind(&own.name).is_some())
 }
 

@@ -18,7 +18,7 @@ mod table;
 mod table_oid;
 mod values;
 
-pub(crate) use output_names::{named, named_fields};
+pub(crate) use output_names::{name_of, named, named_fields};
 
 use crate::asof_join;
 use crate::call::{call, exact};
@@ -62,6 +62,16 @@ pub(crate) fn rewritten_expression(mut expression: Expr) -> Expr {
     // What it refuses is in a subquery, which such an expression must not have.
     let _ = visit_mut(&mut expression, &mut Rewrite::default());
     expression
+}
+
+/// What a client sees of an expression that is a number of an object cast to a name; `None` if it is another one.
+pub(crate) fn shown_object(expression: &Expr) -> Option<Expr> {
+    let Expr::Cast { .. } = expression else { return None };
+    let mut known = rewritten_expression(expression.clone());
+    cast::is_number(&known).then(|| {
+        cast::show_expression(&mut known);
+        known
+    })
 }
 
 /// The columns that a client sees: a number of an object that was cast to a name is shown as one.

@@ -171,14 +171,19 @@ fn names_of(body: &SetExpr, columns: &SchemaRef) -> Option<Vec<Option<String>>> 
         match item {
             item if is_wildcard(item) => names.extend(std::iter::repeat_n(None, count - others)),
             SelectItem::ExprWithAlias { alias, .. } => names.push(Some(folded(alias))),
-            SelectItem::UnnamedExpr(expression) => names.push(Some(match of(expression) {
-                Name::Weak(name) | Name::Strong(name) => name,
-                Name::None => NONE.to_owned(),
-            })),
+            SelectItem::UnnamedExpr(expression) => names.push(Some(name_of(expression))),
             _ => return None,
         }
     }
     Some(names)
+}
+
+/// The name of a column that an expression gives.
+pub(crate) fn name_of(expression: &Expr) -> String {
+    match of(expression) {
+        Name::Weak(name) | Name::Strong(name) => name,
+        Name::None => NONE.to_owned(),
+    }
 }
 
 /// Whether an expression stands for all columns of a table.

@@ -7,6 +7,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, planned, type_of};
 use crate::identifier::folded;
 use crate::relation::columns::ROW_ID;
+use crate::rewrite::{name_of, shown_object};
 use crate::rows::Rows;
 use crate::session::Outcome;
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -66,9 +67,12 @@ pub(super) fn of_rows(
     let rows = DFSchema::try_from_qualified_schema(&*quoted(&alias), of.schema)?;
     let (mut expressions, mut fields) = (Vec::new(), Vec::new());
     let mut add = |written: &ast::Expr, name: Option<String>| -> SqlResult<()> {
-        let planned = planned(state, written, &rows)?;
+        let planned = match shown_object(written) {
+            Some(shown) => planned(state, &shown, &rows)?,
+            None => planned(state, written, &rows)?,
+        };
         types.note_expression(&planned)?;
-        let name = name.unwrap_or_else(|| name_of(&planned));
+        let name = name.unwrap_or_else(|| name_of(written));
         let (data_type, _) = type_of(&planned, &rows)?;
         fields.push(Field::new(name, data_type, true));
         expressions.push(planned);
@@ -97,16 +101,6 @@ fn all(names: &[String], add: &mut impl FnMut(&ast::Expr, Option<String>) -> Sql
         let column = ast::Expr::Identifier(ast::Ident::with_quote('"', name));
         add(&column, Some(name.clone()))
     })
-}
-
-/// The name of a column that got none.
-fn name_of(expression: &Expr) -> String {
-    match expression {
-        Expr::Column(column) => column.name.clone(),
-        Expr::ScalarFunction(call) => call.name().to_owned(),
-        Expr::Cast(cast) => name_of(&cast.expr),
-        _ => "?column?".to_owned(),
-    }
 }
 
 /// A name as references to tables are written.

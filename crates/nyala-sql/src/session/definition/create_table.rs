@@ -7,7 +7,7 @@ use super::storage::Storage;
 use super::{check_key_type, of_creation, same_constraint, taken};
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::expression::{compiled, parsed_for_plan, planned, type_of};
+use crate::expression::{compiled, parsed, planned, type_of};
 use crate::identifier::folded;
 use crate::names::DatabaseNames;
 use crate::relation::columns::{ROW_ID, TableColumns};
@@ -337,7 +337,7 @@ pub(super) fn check_expressions(
         state.mark_start_execution();
         let schema = DFSchema::try_from_qualified_schema(name, &columns.schema)?;
         for check in &table.checks {
-            let planned = planned(state, &parsed_for_plan(state, &check.expression)?, &schema)?;
+            let planned = planned(state, &parsed(&check.expression)?, &schema)?;
             let (data_type, _) = type_of(&planned, &schema)?;
             if !matches!(data_type, DataType::Boolean | DataType::Null) {
                 let message = format!("argument of CHECK must be type boolean, not {data_type}");

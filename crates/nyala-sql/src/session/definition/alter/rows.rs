@@ -4,7 +4,7 @@
 
 use super::actions::{Altered, NewValues, Source};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::expression::{compiled, evaluated, parsed_for_plan, planned};
+use crate::expression::{compiled, evaluated, parsed, planned};
 use crate::relation::assign::assigned;
 use crate::relation::columns::TableColumns;
 use crate::relation::literal::is_literal;
@@ -80,7 +80,7 @@ impl Session {
         }
         let mut checks = Vec::with_capacity(altered.checks.len());
         for check in altered.table.checks.iter().filter(|check| altered.checks.contains(&check.name)) {
-            let expression = compiled_over(state, &parsed_for_plan(state, &check.expression)?, &new_schema)?;
+            let expression = compiled_over(state, &parsed(&check.expression)?, &new_schema)?;
             checks.push((check.name.clone(), expression));
         }
         let rules = Rules::of(name, &first, new.clone(), Some(state), around, capabilities, None)?;
