@@ -50,6 +50,8 @@ const QUIET_SHARE: u64 = 8;
 const REST_AFTER: Duration = Duration::from_secs(2);
 /// … unless its segment is no longer than this.
 const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
+/// With a limit of memory of so many bytes, one more thread flushes.
+const FLUSHING_THREAD_FROM: u64 = 512 << 20;
 
 /// What flushes and compactions share, in the background and on request.
 pub(crate) struct Maintenance {
@@ -141,8 +143,10 @@ impl MaintenanceThreads {
     pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Self> {
         let mut threads = Vec::new();
         let count = maintenance.options.maintenance_threads;
-        // One more only flushes: the others may all be in the middle of merges, which take minutes, and writers wait.
-        let flushing = (count > 0).then_some(("nyala-flush".to_owned(), Duties::Flushes));
+        // One more only flushes: the others may all be in the middle of merges, which take minutes, and writers wait. Where
+        // there is little memory, merges are short, and what one more takes beside its budget would be felt.
+        let has_memory = maintenance.budget.limit_bytes() >= FLUSHING_THREAD_FROM;
+        let flushing = (count > 0 && has_memory).then_some(("nyala-flush".to_owned(), Duties::Flushes));
         let all = (0..count).map(|number| (format!("nyala-work-{number}"), Duties::All)).chain(flushing);
         for (name, duties) in all {
             let maintenance = maintenance.clone();
