@@ -145,6 +145,38 @@ pub(crate) fn each_expression_mut(tree: &mut impl VisitMut, change: &mut dyn FnM
     let _ = visit_mut(tree, &mut Changing(change));
 }
 
+/// The same, with in how many queries inside of the tree an expression is.
+pub(crate) fn each_expression_at_depth_mut(
+    tree: &mut impl VisitMut,
+    change: &mut dyn FnMut(&mut ast::Expr, usize),
+) {
+    struct Changing<'a> {
+        change: &'a mut dyn FnMut(&mut ast::Expr, usize),
+        depth: usize,
+    }
+
+    impl VisitorMut for Changing<'_> {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_expr(&mut self, expression: &mut ast::Expr) -> ControlFlow<()> {
+            (self.change)(expression, self.depth);
+            ControlFlow::Continue(())
+        }
+    }
+
+    let _ = visit_mut(tree, &mut Changing { change, depth: 0 });
+}
+
 /// Any visitor.
 struct Any<'a>(&'a mut dyn Visitor<Break = ()>);
 

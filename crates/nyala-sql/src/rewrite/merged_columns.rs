@@ -7,13 +7,12 @@
 use crate::call::{call, exact};
 use crate::error::{SqlError, SqlResult};
 use crate::identifier::folded;
-use crate::walk::visit_mut;
+use crate::walk::each_expression_at_depth_mut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName,
     OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
-    TableWithJoins, VisitorMut, WildcardAdditionalOptions,
+    TableWithJoins, VisitMut, WildcardAdditionalOptions,
 };
-use std::ops::ControlFlow;
 
 /// What `*` of a part of FROM stands for.
 #[derive(Debug, Clone)]
@@ -57,12 +56,12 @@ enum Side {
 ///
 /// # Errors
 /// If definitions of tables would be needed for it.
-pub(super) fn rewrite_query(query: &mut Query) -> SqlResult<()> {
-    let SetExpr::Select(select) = &mut *query.body else { return Ok(()) };
+pub(super) fn rewrite(query: &mut Query) -> SqlResult<()> {
+    let SetExpr::Select(select) = &mut *query.body else { return rewrite_parts(&mut query.body) };
     let is_distinct = matches!(select.distinct, Some(Distinct::Distinct));
     let named: Vec<String> =
         select.projection.iter().filter_map(|item| output_name(item, is_distinct)).collect();
-    let mut computed = rewrite(select)?;
+    let mut computed = rewrite_select(select)?;
     computed.0.retain(|own| !named.contains(&own.name));
     if let Some(order) = &mut query.order_by
         && let OrderByKind::Expressions(order) = &mut order.kind
@@ -71,6 +70,18 @@ pub(super) fn rewrite_query(query: &mut Query) -> SqlResult<()> {
         order.iter_mut().for_each(|own| computed.put_into(&mut own.expr));
     }
     Ok(())
+}
+
+/// The same for the parts of UNION and the like. Queries among them are visited by themselves.
+fn rewrite_parts(body: &mut SetExpr) -> SqlResult<()> {
+    match body {
+        SetExpr::Select(select) => rewrite_select(select).map(drop),
+        SetExpr::SetOperation { left, right, .. } => {
+            rewrite_parts(left)?;
+            rewrite_parts(right)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The name of a column of an answer that ORDER BY means. Distinct rows are sorted by columns that they have.
@@ -83,7 +94,7 @@ fn output_name(item: &SelectItem, is_distinct: bool) -> Option<String> {
 }
 
 /// The same for a SELECT. Returns the columns that the planner would have taken from elsewhere.
-pub(super) fn rewrite(select: &mut Select) -> SqlResult<Computed> {
+fn rewrite_select(select: &mut Select) -> SqlResult<Computed> {
     let mut computed = Computed::default();
     if !select.from.iter().any(merges) {
         return Ok(computed);
@@ -338,12 +349,18 @@ fn operation(left: &Expr, op: BinaryOperator, right: &Expr) -> Expr {
 
 /// Columns that are computed of both sides.
 #[derive(Debug, Default)]
-pub(super) struct Computed(Vec<Merged>);
+struct Computed(Vec<Merged>);
 
 impl Computed {
-    fn put_into(&self, expression: &mut Expr) {
-        // It never breaks.
-        let _ = visit_mut(expression, &mut Putting { computed: self, depth: 0 });
+    /// Puts values in the place of names, but not in other queries, which may have columns of these names.
+    fn put_into(&self, tree: &mut impl VisitMut) {
+        each_expression_at_depth_mut(tree, &mut |expression, depth| {
+            if depth == 0
+                && let Some(value) = self.value(expression)
+            {
+                *expression = value;
+            }
+        });
     }
 
     fn put_into_select(&self, select: &mut Select) {
@@ -355,52 +372,19 @@ impl Computed {
                 *item = SelectItem::ExprWithAlias { expr: value, alias: alias.clone() };
             }
         }
-        let mut putting = Putting { computed: self, depth: 0 };
-        for item in &mut select.projection {
-            let _ = visit_mut(item, &mut putting);
-        }
-        for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
-            let _ = visit_mut(&mut join.join_operator, &mut putting);
-        }
-        let _ = visit_mut(&mut select.selection, &mut putting);
-        let _ = visit_mut(&mut select.group_by, &mut putting);
-        let _ = visit_mut(&mut select.having, &mut putting);
-        let _ = visit_mut(&mut select.named_window, &mut putting);
-        let _ = visit_mut(&mut select.distinct, &mut putting);
+        self.put_into(&mut select.projection);
+        let joins = select.from.iter_mut().flat_map(|from| &mut from.joins);
+        joins.for_each(|join| self.put_into(&mut join.join_operator));
+        self.put_into(&mut select.selection);
+        self.put_into(&mut select.group_by);
+        self.put_into(&mut select.having);
+        self.put_into(&mut select.named_window);
+        self.put_into(&mut select.distinct);
     }
 
     fn value(&self, expression: &Expr) -> Option<Expr> {
         let Expr::Identifier(name) = expression else { return None };
         let name = folded(name);
         Some(self.0.iter().find(|merged| merged.name == name)?.value.clone())
-    }
-}
-
-/// Puts values in the place of names, but not in other queries, which may have columns of these names.
-struct Putting<'a> {
-    computed: &'a Computed,
-    depth: usize,
-}
-
-impl VisitorMut for Putting<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Some(value) = self.computed.value(expression)
-        {
-            *expression = value;
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use output_names::{name_of, named, named_fields};
 use crate::asof_join;
 use crate::call::{call, exact};
 use crate::dialect::{at_zone, extract};
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::identifier::folded;
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
@@ -44,7 +44,9 @@ pub(crate) fn rewritten(mut statement: Statement) -> SqlResult<Statement> {
     }
     let mut rewrite = Rewrite::default();
     let _ = visit_mut(&mut statement, &mut rewrite);
-    rewrite.outcome?;
+    if let Some(error) = rewrite.refused {
+        return Err(error);
+    }
     match &mut statement {
         Statement::Query(query) => shown(&mut query.body),
         Statement::Explain { statement, .. } => {
@@ -122,27 +124,10 @@ fn show_columns(body: &mut SetExpr, elsewhere: &[bool]) {
     }
 }
 
+#[derive(Default)]
 struct Rewrite {
-    outcome: SqlResult<()>,
-}
-
-impl Default for Rewrite {
-    fn default() -> Self {
-        Self { outcome: Ok(()) }
-    }
-}
-
-impl Rewrite {
-    /// Breaks after an error.
-    fn flow(&mut self, outcome: SqlResult<()>) -> ControlFlow<()> {
-        match outcome {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.outcome = Err(error);
-                ControlFlow::Break(())
-            }
-        }
-    }
+    /// What it broke off for.
+    refused: Option<SqlError>,
 }
 
 impl VisitorMut for Rewrite {
@@ -163,7 +148,12 @@ impl VisitorMut for Rewrite {
         let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
         tables.for_each(|table| output_names::name_columns(&mut table.query.body));
         output_names::name_sorted(query);
-        self.flow(merged_columns::rewrite_query(query))
+        // Columns are told apart after that.
+        if let Err(error) = merged_columns::rewrite(query) {
+            self.refused = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -174,7 +164,6 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        let merged = merged_columns::rewrite(select).map(drop);
         // Columns are told apart before they are changed.
         projection::tell_apart(select);
         table_oid::rewrite(select);
@@ -182,7 +171,7 @@ impl VisitorMut for Rewrite {
         if let Some(condition) = &mut select.selection {
             row_sets::rewrite(condition);
         }
-        self.flow(merged)
+        ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {

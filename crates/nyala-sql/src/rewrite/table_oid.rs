@@ -4,42 +4,42 @@ use super::own_name;
 use crate::call::{call, exact};
 use crate::identifier::folded;
 use crate::system_catalog::{PG_CATALOG, is_catalog_table};
-use crate::walk::visit_mut;
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut,
-};
-use std::ops::ControlFlow;
+use crate::walk::each_expression_at_depth_mut;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, TableFactor, TableWithJoins, Value};
 
 const NAME: &str = "tableoid";
 
 /// Puts numbers in the place of such names.
 pub(super) fn rewrite(select: &mut Select) {
-    let mut tables = Tables { known: Vec::new(), depth: 0 };
+    let mut tables = Tables { known: Vec::new() };
     select.from.iter().for_each(|own| tables.add(own));
     if tables.known.is_empty() {
         return;
     }
+    let mut number = |expression: &mut Expr, depth: usize| {
+        if let Some(number) = tables.number(expression, depth) {
+            *expression = number;
+        }
+    };
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expression) = item
-            && let Some(number) = tables.number(expression)
+            && let Some(number) = tables.number(expression, 0)
         {
             let alias = Ident::with_quote('"', NAME);
             *item = SelectItem::ExprWithAlias { expr: number, alias };
         }
         if let SelectItem::UnnamedExpr(own) | SelectItem::ExprWithAlias { expr: own, .. } = item {
-            let _ = visit_mut(own, &mut tables);
+            each_expression_at_depth_mut(own, &mut number);
         }
     }
     if let Some(condition) = &mut select.selection {
-        let _ = visit_mut(condition, &mut tables);
+        each_expression_at_depth_mut(condition, &mut number);
     }
 }
 
 /// Tables of the system that a query names: what columns call them, and their names.
 struct Tables {
     known: Vec<(String, String)>,
-    /// In how many queries inside of this one an expression is.
-    depth: usize,
 }
 
 impl Tables {
@@ -55,9 +55,10 @@ impl Tables {
         }
     }
 
-    fn number(&self, expression: &Expr) -> Option<Expr> {
+    /// The number that an expression is. `depth`: in how many queries inside of this one it is.
+    fn number(&self, expression: &Expr, depth: usize) -> Option<Expr> {
         let (table, column) = match expression {
-            Expr::Identifier(column) if self.depth == 0 => (self.known.first(), column),
+            Expr::Identifier(column) if depth == 0 => (self.known.first(), column),
             Expr::CompoundIdentifier(parts) => match &parts[..] {
                 [table, column] => {
                     let called = folded(table);
@@ -70,26 +71,5 @@ impl Tables {
         let (_, table) = table.filter(|_| folded(column) == NAME)?;
         let name = Expr::value(Value::SingleQuotedString(format!("{PG_CATALOG}.{table}")));
         Some(call(exact("as::oid"), vec![call(exact("regclass::oid"), vec![name])]))
-    }
-}
-
-impl VisitorMut for Tables {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
-        if let Some(number) = self.number(expression) {
-            *expression = number;
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -230,70 +230,43 @@ impl Session {
         })
     }
 
+    /// Prepares a statement, and notes what its plan depends on.
     async fn try_prepare(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
+        // What is defined meanwhile makes the plan an old one.
         let version = self.relations_version();
+        let prepared = self.prepare_any(statement, types).await?;
+        Ok(Prepared { version, zone: Some(self.zone()), principal: Some(self.principal.clone()), ..prepared })
+    }
+
+    async fn prepare_any(&mut self, statement: Statement, types: &[Option<DataType>]) -> SqlResult<Prepared> {
         if let Some(moment) = statement.as_of.clone() {
-            let prepared = self.prepare_past(statement, &moment, types).await?;
-            return Ok(Prepared {
-                version,
-                zone: Some(self.zone()),
-                principal: Some(self.principal.clone()),
-                ..prepared
-            });
+            return self.prepare_past(statement, &moment, types).await;
         }
         if let Some(copy) = statement.copy.clone() {
             self.server.catalog.follow().await?;
             let text = statement.text.clone();
             let plan = Box::pin(self.prepare_copy(&copy)).await.map_err(|error| error.placed_in(&text))?;
-            let prepared = Prepared::of_copy(statement, plan);
-            return Ok(Prepared {
-                version,
-                zone: Some(self.zone()),
-                principal: Some(self.principal.clone()),
-                ..prepared
-            });
+            return Ok(Prepared::of_copy(statement, plan));
         }
         if let Some(cursor) = statement.cursor.clone() {
-            let prepared = Box::pin(self.prepare_cursor(statement, &cursor, types)).await?;
-            return Ok(Prepared {
-                version,
-                zone: Some(self.zone()),
-                principal: Some(self.principal.clone()),
-                ..prepared
-            });
+            return Box::pin(self.prepare_cursor(statement, &cursor, types)).await;
         }
         if let Some(own) = statement.prepare.clone() {
             return Ok(self.prepare_prepare(statement, &own));
         }
         if statement.sequence.is_some() {
-            let prepared = Prepared::of_definition(statement);
-            return Ok(Prepared {
-                version,
-                zone: Some(self.zone()),
-                principal: Some(self.principal.clone()),
-                ..prepared
-            });
+            return Ok(Prepared::of_definition(statement));
         }
         if let Some(execute) = Box::pin(self.prepare_execute(&statement)).await? {
             return Ok(execute);
         }
         if let Some(change) = Box::pin(self.prepare_current_of(&statement, types)).await? {
-            return Ok(Prepared {
-                version,
-                zone: Some(self.zone()),
-                principal: Some(self.principal.clone()),
-                ..change
-            });
+            return Ok(change);
         }
         if let Some(with) = Box::pin(self.prepare_with_changes(&statement, types)).await? {
-            return Ok(Prepared {
-                version,
-                zone: Some(self.zone()),
-                principal: Some(self.principal.clone()),
-                ..with
-            });
+            return Ok(with);
         }
-        let prepared = match &*statement.ast {
+        Ok(match &*statement.ast {
             _ if change::written(&statement).is_some() => {
                 self.server.catalog.follow().await?;
                 let text = statement.text.clone();
@@ -310,8 +283,7 @@ impl Session {
             }
             ast if is_definition(ast) => Prepared::of_definition(statement),
             _ => self.prepare_command(statement)?,
-        };
-        Ok(Prepared { version, zone: Some(self.zone()), principal: Some(self.principal.clone()), ..prepared })
+        })
     }
 
     async fn prepare_query(

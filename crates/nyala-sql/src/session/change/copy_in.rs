@@ -348,9 +348,7 @@ impl RowsIn {
         }
         Ok(self.written)
     }
-}
 
-impl RowsIn {
     /// Waits for whoever alters the table, and fails if somebody has since the rows began to come.
     async fn hold_unaltered(&self, session: &Session) -> SqlResult<OwnedRwLockReadGuard<()>> {
         let shared = self.relation.lock.clone().read_owned().await;
