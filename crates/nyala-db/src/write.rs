@@ -40,8 +40,8 @@ use nyala_core::{ColumnId, Error, ErrorKind, Result, span};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 
 /// How often a batch is written again because what it needs was dropped meanwhile.
 const TRIES_MAX: u32 = 100;
@@ -361,7 +361,7 @@ impl BatchWrite<'_> {
         }
         let text = |group| String::from_utf8_lossy(RowGroup::measurement(group));
         let named: Vec<Cow<'_, str>> = batch.groups().map(text).collect();
-        let writable_ns = self.writable_ns(batch);
+        let writable_ns = LazyLock::new(|| self.writable_ns(batch));
         let is_writable = |time_ns: &i64| {
             writable_ns.is_none_or(|(first_ns, last_ns)| (first_ns..=last_ns).contains(time_ns))
         };

@@ -91,8 +91,8 @@ impl Maintenance {
         outcome.map(|()| rowsets)
     }
 
-    /// Writes the rows of a stage in a partition, without those that are hidden, as rowsets of a reserved sequence. After an error `written` has those
-    /// that were finished.
+    /// Writes the rows of a stage in a partition, without those that are hidden, as rowsets of a reserved sequence. After an
+    /// error `written` has those that were finished.
     pub(crate) fn write_adopted(
         &self,
         table: &TableVersion,
