@@ -12,7 +12,8 @@ const STATEMENTS: usize = 12;
 const ROWS: usize = 700;
 const TRIES: usize = 5;
 
-/// Inserts rows. Who waits for numbers in an expression may be told to try again, where the store is slow.
+/// Inserts rows. Who waits for numbers in an expression may be told to try again: the commit of another session of its thread may
+/// have to come first.
 fn insert(raw: &mut Raw, statement: &str) {
     for _ in 0..TRIES {
         let answer = query(raw, statement);
