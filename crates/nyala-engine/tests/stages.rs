@@ -289,6 +289,42 @@ fn a_stage_may_be_larger_than_memory() -> Result<()> {
     check(&Engine::open(options)?)
 }
 
+/// Whoever asks whether a commit is seen compares sequences.
+#[test]
+fn the_sequence_of_a_commit_is_seen_together_with_its_rows() -> Result<()> {
+    for rows_per_batch in [10, 20_000] {
+        let fs = SimulatedFs::new();
+        let base = EngineOptions { loaded_rows_min: 1000, ..spilling(&fs) };
+        let engine = Arc::new(Engine::open(base)?);
+        let table = table(&engine, "t")?;
+        block_on(engine.write(batch(vec![upsert(table, &[(-1, 0)])])))?;
+        let mut stage = block_on(engine.stage())?;
+        for number in 0..3 {
+            let new: Vec<_> = (0..rows_per_batch).map(|row| (number * rows_per_batch + row, row)).collect();
+            block_on(stage.write(batch(vec![upsert(table, &new)])))?;
+        }
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (reader, noted) = (Arc::downgrade(&engine), seen.clone());
+        fs.on_operation(move |_, _| {
+            let Some(engine) = reader.upgrade() else { return };
+            let snapshot = block_on(engine.snapshot(Freshness::Latest)).expect("it can be read");
+            let found = block_on(rows(&snapshot, table)).expect("it can be read");
+            noted.lock().expect("not poisoned").push((snapshot.sequence(), found.len()));
+        });
+        let sequence = block_on(stage.commit())?;
+        // One more change of the disk, behind the commit.
+        block_on(engine.write(batch(vec![upsert(table, &[(-1, 1)])])))?;
+        fs.on_operation(|_, _| {});
+        let seen = seen.lock().expect("not poisoned");
+        assert!(seen.iter().all(|(now, rows)| (*rows > 1) == (*now >= sequence)), "{sequence:?}: {seen:?}");
+        assert!(
+            seen.iter().any(|(_, rows)| *rows > 1) && seen.iter().any(|(_, rows)| *rows == 1),
+            "{seen:?}"
+        );
+    }
+    Ok(())
+}
+
 /// What others do while a stage is on the disk, and whether its commit is a conflict then.
 async fn is_refused(others: impl AsyncFnOnce(&Engine, TableId) -> Result<()>) -> Result<bool> {
     let fs = SimulatedFs::new();

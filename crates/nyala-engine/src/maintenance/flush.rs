@@ -82,7 +82,7 @@ impl Maintenance {
         let _alone = block_on(self.writer.store_lock.clone().write_owned());
         self.versions.watermark.check().ok()?;
         if reserved > 0 {
-            self.writer.take_sequences(reserved).ok()?;
+            drop(self.writer.take_sequences(reserved).ok()?);
         }
         Some(self.versions.freeze_all())
     }

@@ -11,6 +11,7 @@ use crate::files::catalog::put_rowset;
 use crate::files::rowset::{Rowset, RowsetKind, RowsetMeta};
 use crate::memory::memtable::Memtable;
 use crate::memory::version::{PartitionVersion, TableVersion, Version};
+use crate::memory::watermark::TakenSequences;
 use crate::rows::tombstone::Tombstone;
 use crate::writing::change_journal::{Change, ChangedRows};
 use nyala_core::{Error, Result, TableId, TimeRange};
@@ -123,12 +124,12 @@ impl Maintenance {
         self.output.sync(written.iter_mut())
     }
 
-    /// Makes rowsets, whose names are synced, part of their partitions. `since_sequence` is where the past begins to
-    /// have them. The caller holds their tables exclusively.
-    pub(crate) fn adopt(&self, adopted: &[AdoptedRowsets], since_sequence: u64) -> Result<()> {
+    /// Makes rowsets, whose names are synced, part of their partitions. The sequence `since` is where the past begins to
+    /// have them, and whoever sees it sees them. The caller holds their tables exclusively, and the lock of the store.
+    pub(crate) fn adopt(&self, adopted: &[AdoptedRowsets], since: TakenSequences) -> Result<()> {
         let mut catalog = self.versions.catalog.lock();
         let mut changed = Version::clone(&self.versions.current());
-        let since_sequence = if self.keeps_past() { since_sequence } else { 0 };
+        let since_sequence = if self.keeps_past() { since.last } else { 0 };
         let (mut edits, mut added) = (Vec::new(), BTreeMap::<TableId, Vec<Arc<Rowset>>>::new());
         for AdoptedRowsets { table, partition, written } in adopted {
             let gone =
@@ -156,7 +157,7 @@ impl Maintenance {
             sequence: sequence(&rowsets),
             rows: ChangedRows::Rowsets(rowsets),
         });
-        self.writer.journal.publish(changes.collect(), || self.versions.publish(changed));
+        self.writer.journal.publish(changes.collect(), || self.versions.publish_at(changed, since));
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! The catalog is locked for every change of the version, because a change is in the manifest before readers see it.
 
 use super::version::{PartitionVersion, TableVersion, Version};
-use super::watermark::Watermark;
+use super::watermark::{TakenSequences, Watermark};
 use crate::files::catalog::{Catalog, Edit, ManifestHealth};
 use crate::rows::tombstone::{DeletedRange, Tombstone};
 use nyala_core::{Result, TableId};
@@ -52,6 +52,13 @@ impl VersionPublisher {
     /// Replaces the version. The caller holds the lock of the catalog.
     pub(crate) fn publish(&self, version: Version) {
         *self.version.write() = Arc::new(version);
+    }
+
+    /// The same for a version that has what belongs to a sequence. Nobody gets one without the other.
+    pub(crate) fn publish_at(&self, version: Version, sequence: TakenSequences) {
+        let mut current = self.version.write();
+        *current = Arc::new(version);
+        drop(sequence);
     }
 
     /// Changes tables while batches are under way. That does not disturb them: they do not know tables that are new,

@@ -154,6 +154,28 @@ impl Entry {
     }
 }
 
+/// Sequences that no batch gets. Until they are dropped, no reader sees them, or a later one.
+pub(crate) struct TakenSequences {
+    pub(crate) last: u64,
+    /// Until they are dropped.
+    entry: Option<Entry>,
+}
+
+impl TakenSequences {
+    /// Those of an entry up to `last`.
+    pub(crate) fn new(last: u64, entry: Entry) -> Self {
+        Self { last, entry: Some(entry) }
+    }
+}
+
+impl Drop for TakenSequences {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            entry.finish(Some(self.last));
+        }
+    }
+}
+
 impl Drop for Entry {
     fn drop(&mut self) {
         if !self.is_finished {

@@ -205,11 +205,10 @@ fn publish(
             // What was acknowledged before is not lost when the stage is not.
             writer.log.wal().sync()?;
         }
-        let sequence = {
-            let _under_way = block_on(writer.store_lock.clone().read_owned());
-            writer.take_sequences(1)?
-        };
-        maintenance.adopt(adopted, sequence)?;
+        let _under_way = block_on(writer.store_lock.clone().read_owned());
+        let taken = writer.take_sequences(1)?;
+        let sequence = taken.last;
+        maintenance.adopt(adopted, taken)?;
         Ok(sequence)
     });
     drop(tables);

@@ -19,6 +19,7 @@ use crate::files::fs::DirLock;
 use crate::files::reserve::Reserve;
 use crate::memory::history::History;
 use crate::memory::publisher::VersionPublisher;
+use crate::memory::watermark::TakenSequences;
 use crate::options::EngineOptions;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::runtime::signal::WorkSignal;
@@ -85,15 +86,14 @@ impl Writer {
         EngineSnapshot::latest(&self.versions, &self.budget)
     }
 
-    /// Takes sequences that no batch gets; returns the last one. The present time belongs to it. The caller holds the
-    /// lock of the store.
-    pub(crate) fn take_sequences(&self, count: u64) -> Result<u64> {
+    /// Takes sequences that no batch gets. The present time belongs to the last one. The caller holds the lock of the
+    /// store, for as long as readers do not see them.
+    pub(crate) fn take_sequences(&self, count: u64) -> Result<TakenSequences> {
         let wal = self.log.wal();
         let time_ns = self.history.as_ref().map(|history| history.now_ns());
         let entry = self.versions.watermark.begin(wal.next_sequence())?;
         let last = wal.skip_sequences(count, |last| self.note_time(time_ns, last));
-        entry.finish(Some(last));
-        Ok(last)
+        Ok(TakenSequences::new(last, entry))
     }
 
     /// A view of everything applied, also of what readers do not see yet. All of it is in the log.
