@@ -67,3 +67,11 @@ UPDATE forms SET n = n RETURNING at AT TIME ZONE 'UTC', substring(t FROM 2), pos
 DELETE FROM forms RETURNING interval '1 day' * 2, ('2026-07-01'::date + 1), 7 / 2, 2 ^ 3, t || 'x' COLLATE "C", CASE t WHEN 'aXXc' THEN 1 END;
 DROP TABLE with_forms;
 DROP TABLE forms;
+CREATE TABLE answered (id int PRIMARY KEY, n int);
+INSERT INTO answered VALUES (1, 0) RETURNING 1 / n;
+INSERT INTO answered VALUES (1, 0), (2, 1) ON CONFLICT DO NOTHING RETURNING 1 / n;
+INSERT INTO answered VALUES (3, 1) RETURNING 1 / n;
+UPDATE answered SET n = 0 WHERE id = 3 RETURNING 1 / n;
+DELETE FROM answered WHERE id = 3 RETURNING 1 / (n - 1);
+SELECT * FROM answered;
+DROP TABLE answered;

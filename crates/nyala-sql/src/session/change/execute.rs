@@ -193,7 +193,10 @@ impl Session {
             return Ok(Attempt::Stale);
         }
         let run = self.run(statement, freshness, Arc::default(), values.clone())?;
-        let mut sink = match change.reads_rows() {
+        // What it returns is computed of written rows, and may fail.
+        let may_fail_later = change.returning.as_ref().is_some_and(|own| own.computes())
+            && store.capabilities().need(Feature::StagedWrites).is_ok();
+        let mut sink = match change.reads_rows() || may_fail_later {
             true => Sink::of_statement(stage_of(&store, change).await?),
             false => Sink::Store(store),
         };

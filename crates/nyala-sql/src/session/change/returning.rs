@@ -113,6 +113,11 @@ impl Returning {
         &self.schema
     }
 
+    /// Whether more than columns is returned.
+    pub(super) fn computes(&self) -> bool {
+        self.expressions.iter().any(|expression| !matches!(expression, Expr::Column(_)))
+    }
+
     pub(super) fn compiled(
         &self,
         state: &SessionState,
