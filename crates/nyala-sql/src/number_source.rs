@@ -4,6 +4,7 @@
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::parsed;
 use crate::identifier::{PUBLIC, parts_of, quoted};
+use crate::waits::{SequenceCall, Waits, apart};
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
 };
@@ -13,13 +14,8 @@ use nyala_db::relations::{
     ColumnDefinition, Exhausted, Relation, SequenceDefinition, SequenceState, UncommittedRelations,
 };
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
-
-/// How long a thread waits for numbers: if the store waits for somebody whose turn is in this very thread, it would be for
-/// ever.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a reservation of numbers gives.
 type Reserved = Result<(), Exhausted>;
@@ -49,6 +45,7 @@ pub(crate) struct NumberSource {
     /// What the transaction has defined.
     pub(crate) uncommitted: Arc<UncommittedRelations>,
     pub(crate) given: Arc<GivenNumbers>,
+    pub(crate) waits: Arc<Waits>,
 }
 
 impl NumberSource {
@@ -104,25 +101,37 @@ impl NumberSource {
         Ok(numbers)
     }
 
-    /// The next number of a sequence, for an expression: the thread waits if it is not reserved.
+    /// The next number of a sequence, for an expression.
+    ///
+    /// # Errors
+    /// That the statement must wait until numbers are reserved.
     pub(crate) fn next(&self, relation: &Relation) -> SqlResult<i64> {
         let sequence = self.counted(relation)?;
-        let sequences = self.catalog.relations().sequences();
-        let number = loop {
-            if let Some(number) = sequences.take_reserved(sequence) {
-                break number;
+        let call = SequenceCall::Next(sequence.id);
+        let number = match self.waits.sequence_again(&call).flatten() {
+            Some(number) => number,
+            None => {
+                let number = self.next_reserved(relation, sequence)?;
+                self.waits.keep_of_sequence(call, number);
+                number
             }
-            let (sender, reserved) = mpsc::channel();
-            self.reserve_apart(sequence, move |outcome| drop(sender.send(outcome)))?;
-            let outcome = reserved.recv_timeout(PATIENCE).map_err(|_| {
-                let words =
-                    format!("the next numbers of sequence \"{}\" could not be reserved", relation.name);
-                SqlError::new(SqlState::SERIALIZATION_FAILURE, words).with_hint("Try it again.")
-            })?;
-            outcome?.map_err(|Exhausted| exhausted(&relation.name, sequence))?;
         };
         self.note(sequence, number);
         Ok(number)
+    }
+
+    fn next_reserved(&self, relation: &Relation, sequence: &SequenceDefinition) -> SqlResult<i64> {
+        let sequences = self.catalog.relations().sequences();
+        loop {
+            if let Some(number) = sequences.take_reserved(sequence) {
+                return Ok(number);
+            }
+            let (catalog, sequence, name) = (self.catalog.clone(), sequence.clone(), relation.name.clone());
+            self.waits.prepare_sequence(move || {
+                let reserved = block_on(catalog.relations().sequences().reserve(&sequence))?;
+                reserved.map_err(|Exhausted| exhausted(&name, &sequence))
+            })?;
+        }
     }
 
     fn note(&self, sequence: &SequenceDefinition, number: i64) {
@@ -131,28 +140,14 @@ impl NumberSource {
         given.numbers.insert(sequence.id, number);
     }
 
-    /// Reserves numbers.
+    /// Reserves numbers, in a thread of its own: an expression that cannot wait blocks the thread of its connection, and others
+    /// of that thread must not be in the middle of a reservation then.
     async fn reserved(&self, relation: &Relation) -> SqlResult<Reserved> {
         let (sender, reserved) = oneshot::channel();
-        self.reserve_apart(sequence_of(relation)?, move |outcome| drop(sender.send(outcome)))?;
+        let (catalog, sequence) = (self.catalog.clone(), sequence_of(relation)?.clone());
+        apart(move || drop(sender.send(block_on(catalog.relations().sequences().reserve(&sequence)))))?;
         let lost = |_| SqlError::new(SqlState::INTERNAL, "the reservation of numbers broke off");
         Ok(reserved.await.map_err(lost)??)
-    }
-
-    /// Reserves numbers in a thread of its own. An expression that needs one blocks the thread of its connection: others of
-    /// that thread must not be in the middle of a reservation, or both wait for ever.
-    fn reserve_apart(
-        &self,
-        sequence: &SequenceDefinition,
-        done: impl FnOnce(nyala_core::Result<Reserved>) + Send + 'static,
-    ) -> SqlResult<()> {
-        let (catalog, sequence) = (self.catalog.clone(), sequence.clone());
-        let reserve = move || done(block_on(catalog.relations().sequences().reserve(&sequence)));
-        let spawned = std::thread::Builder::new().name("numbers".to_owned()).spawn(reserve);
-        spawned.map(drop).map_err(|error| {
-            let words = format!("cannot start a thread to reserve numbers: {error}");
-            SqlError::new(SqlState::INTERNAL, words)
-        })
     }
 
     /// The number that the session was given last by a sequence.
@@ -173,7 +168,23 @@ impl NumberSource {
             .ok_or_else(|| SqlError::new(SqlState::WRONG_STATE, "lastval is not yet defined in this session"))
     }
 
+    /// Where a sequence is: its last number, if it has given one.
+    pub(crate) fn state(&self, relation: &Relation) -> SqlResult<Option<i64>> {
+        let sequence = sequence_of(relation)?;
+        let shown = |state: SequenceState| state.is_called.then_some(state.last);
+        if let Some(state) = self.catalog.relations().sequences().known_state(sequence) {
+            return Ok(shown(state));
+        }
+        let (catalog, sequence) = (self.catalog.clone(), sequence.clone());
+        self.waits.sequence_call(SequenceCall::State(sequence.id), move || {
+            Ok(shown(block_on(catalog.relations().sequences().state(&sequence))?))
+        })
+    }
+
     /// Sets where a sequence is.
+    ///
+    /// # Errors
+    /// That the statement must wait until it is done.
     pub(crate) fn set(&self, relation: &Relation, state: SequenceState) -> SqlResult<()> {
         let sequence = self.counted(relation)?;
         if !(sequence.minimum..=sequence.maximum).contains(&state.last) {
@@ -182,7 +193,11 @@ impl NumberSource {
             let words = format!("setval: value {number} is out of bounds for sequence \"{name}\" ({bounds})");
             return Err(SqlError::new(SqlState::OUT_OF_RANGE, words));
         }
-        block_on(self.catalog.relations().sequences().set(sequence, state))?;
+        let (catalog, own) = (self.catalog.clone(), sequence.clone());
+        self.waits.sequence_call(SequenceCall::Set(own.id, state.last, state.is_called), move || {
+            block_on(catalog.relations().sequences().set(&own, state))?;
+            Ok(None)
+        })?;
         let mut given = self.given.lock();
         if state.is_called {
             given.numbers.insert(sequence.id, state.last);

@@ -214,6 +214,12 @@ impl Sequences {
         records.write(vec![records.put([(&key_of(id)[..], &value[..])])]).await
     }
 
+    /// Where a sequence is, if that is known without reading its record.
+    pub fn known_state(&self, sequence: &SequenceDefinition) -> Option<SequenceState> {
+        let known = *self.counter(sequence.id).reserved.lock();
+        known.map(|own| own.state())
+    }
+
     /// Where a sequence is.
     pub async fn state(&self, sequence: &SequenceDefinition) -> Result<SequenceState> {
         let counter = self.counter(sequence.id);

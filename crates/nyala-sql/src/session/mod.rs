@@ -480,7 +480,8 @@ impl Session {
     /// Where its statements take numbers of sequences from.
     pub(crate) fn number_source(&self) -> NumberSource {
         let catalog = self.server.catalog.clone();
-        NumberSource { catalog, uncommitted: self.uncommitted(), given: self.given_numbers.clone() }
+        let (given, waits) = (self.given_numbers.clone(), self.waits.clone());
+        NumberSource { catalog, uncommitted: self.uncommitted(), given, waits }
     }
 
     /// Says what the client calls itself, and which number its session has.

@@ -56,6 +56,7 @@ async fn begun(
     task: impl Fn(usize) -> Result<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
     let mut was_full = false;
+    let can_begin_anew = execution.waits().can_begin_anew();
     loop {
         let error = match begin(stream).await {
             Ok(begun) => {
@@ -65,7 +66,7 @@ async fn begun(
             Err(error) => error,
         };
         batch_rows = match execution.long_texts().fitting_rows() {
-            _ if execution.waits().wait().await? => batch_rows,
+            _ if can_begin_anew.wait_in_query().await? => batch_rows,
             Some(rows) => rows,
             None if is_of_long_texts(&error) && !was_full => {
                 was_full = true;

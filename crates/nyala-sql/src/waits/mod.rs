@@ -1,17 +1,22 @@
-//! What a session waits for while it computes a function: a lock, or that time passes.
+//! What a session waits for while it computes a function: a lock, that time passes, or that a sequence is changed.
 //!
 //! Functions are computed without waiting, because others need the thread. One that has to wait notes for what and ends its
 //! statement with an error. The statement waits, and begins anew. What the calls before have given is kept, so that nothing
 //! is done twice.
 
 mod advisory_locks;
+mod apart;
+mod kept;
 
 pub use advisory_locks::AdvisoryLocks;
 pub(crate) use advisory_locks::{LockKey, LockNumber, Mode, ShownLock};
 
+pub(crate) use apart::{SequenceCall, apart};
+
 use crate::error::{SqlError, SqlResult, SqlState};
 use advisory_locks::Owner;
-use std::collections::HashMap;
+use apart::Awaited;
+use kept::Kept;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,8 +42,12 @@ pub(crate) enum Call {
     Sleep(Duration),
 }
 
-/// The most calls whose results are kept. A statement that has made more of them cannot wait any more.
-const KEPT_CALLS_MAX: usize = 1 << 14;
+impl Call {
+    /// Whether it takes a lock that its statement gives back if it begins anew.
+    fn is_of_transaction(&self) -> bool {
+        matches!(self, Self::Lock { span: Span::Transaction, .. })
+    }
+}
 
 /// What a session waits for, and the locks that it has. They are given back when this is dropped.
 pub(crate) struct Waits {
@@ -52,11 +61,21 @@ pub(crate) struct Waits {
 struct StatementCalls {
     /// How long it waits for a lock; zero means as long as it takes.
     lock_timeout: Duration,
-    /// What calls have given, and how many of these results were taken since the statement began anew.
-    given: HashMap<Call, (Vec<bool>, usize)>,
-    count: usize,
-    /// The call that has to wait.
-    wanted: Option<Call>,
+    given: Kept<Call, bool>,
+    of_sequences: Kept<SequenceCall, Option<i64>>,
+    /// What it has to wait for.
+    wanted: Option<Wanted>,
+    /// Whether it can begin anew: no row of it was shown or written.
+    can_begin_anew: bool,
+    /// Whether what begins next is the same statement anew.
+    begins_anew: bool,
+}
+
+/// What a statement has to wait for.
+enum Wanted {
+    Call(Call),
+    /// What a thread of its own does for it.
+    OfSequence(Awaited),
 }
 
 impl Waits {
@@ -72,21 +91,36 @@ impl Waits {
 
     /// Begins a statement. What it locks for a transaction is given back with the value that is returned, if it `is_alone`.
     pub(crate) fn begin(self: &Arc<Self>, lock_timeout: Duration, is_alone: bool) -> TransactionLocks {
-        *self.calls() = StatementCalls { lock_timeout, ..StatementCalls::default() };
+        let mut calls = self.calls();
+        let before = std::mem::take(&mut *calls);
+        *calls = StatementCalls { lock_timeout, can_begin_anew: before.can_begin_anew, ..Default::default() };
+        if before.begins_anew {
+            (calls.given, calls.of_sequences) = (before.given, before.of_sequences);
+            calls.given.forget(Call::is_of_transaction);
+            calls.given.rewind();
+            calls.of_sequences.rewind();
+        }
         TransactionLocks(is_alone.then(|| self.clone()))
+    }
+
+    /// Says that what runs can begin anew, for as long as the returned value is held.
+    pub(crate) fn can_begin_anew(self: &Arc<Self>) -> CanBeginAnew {
+        let mut calls = self.calls();
+        let is_inner = std::mem::replace(&mut calls.can_begin_anew, true);
+        if !is_inner {
+            calls.of_sequences = Kept::default();
+        }
+        CanBeginAnew { waits: self.clone(), is_inner }
     }
 
     /// Makes a call, unless the statement has made it before it began anew. Returns whether it did what it is asked for.
     ///
     /// # Errors
-    /// That the statement must wait: [`Self::wait`] does.
+    /// That the statement must wait: [`CanBeginAnew`] does.
     pub(crate) fn call(&self, call: Call) -> SqlResult<bool> {
         let mut calls = self.calls();
-        if let Some((given, taken)) = calls.given.get_mut(&call)
-            && let Some(result) = given.get(*taken)
-        {
-            *taken += 1;
-            return Ok(*result);
+        if let Some(result) = calls.given.again(&call) {
+            return Ok(result);
         }
         let result = match &call {
             Call::Lock { key, mode, span, waits } => {
@@ -104,21 +138,34 @@ impl Waits {
             Call::Sleep(Duration::ZERO) => true,
             Call::Sleep(_) => return Err(calls.must_wait(call)),
         };
-        calls.keep(call, result);
+        calls.given.keep(call, result);
         Ok(result)
     }
 
-    /// Waits for what a call needs, if one does. Then the statement begins anew. Returns whether there was one.
-    ///
-    /// # Errors
-    /// The lock cannot be had: others wait for this session, or it takes too long.
-    pub(crate) async fn wait(&self) -> SqlResult<bool> {
+    /// Waits for what a call needs, if one does. Returns whether there was one.
+    async fn wait(&self) -> SqlResult<bool> {
         let (wanted, lock_timeout) = {
             let mut calls = self.calls();
             (calls.wanted.take(), calls.lock_timeout)
         };
-        let Some(call) = wanted else { return Ok(false) };
-        match &call {
+        match wanted {
+            None => return Ok(false),
+            Some(Wanted::Call(call)) => {
+                self.wait_for(&call, lock_timeout).await?;
+                self.calls().given.keep(call, true);
+            }
+            Some(Wanted::OfSequence(awaited)) => {
+                if let Some((call, result)) = awaited.done().await? {
+                    self.calls().of_sequences.keep(call, result);
+                }
+            }
+        }
+        self.calls().given.rewind();
+        Ok(true)
+    }
+
+    async fn wait_for(&self, call: &Call, lock_timeout: Duration) -> SqlResult<()> {
+        match call {
             Call::Sleep(duration) => tokio::time::sleep(*duration).await,
             Call::Lock { key, mode, span, .. } => {
                 let taking = self.locks.take(self.owner, key, *mode, *span);
@@ -132,10 +179,7 @@ impl Waits {
             }
             Call::Unlock { .. } | Call::UnlockAll => {}
         }
-        let mut calls = self.calls();
-        calls.keep(call, true);
-        calls.given.values_mut().for_each(|(_, taken)| *taken = 0);
-        Ok(true)
+        Ok(())
     }
 
     /// Gives back everything that was locked for the session.
@@ -160,25 +204,62 @@ impl Drop for Waits {
 }
 
 impl StatementCalls {
-    fn keep(&mut self, call: Call, result: bool) {
-        if self.count < KEPT_CALLS_MAX {
-            self.count += 1;
-            let (given, taken) = self.given.entry(call).or_default();
-            given.push(result);
-            *taken = given.len();
-        }
-    }
-
     /// The error of a call that has to wait.
     fn must_wait(&mut self, call: Call) -> SqlError {
         let words = match call {
             Call::Sleep(_) => "pg_sleep() waits only in a query, and before its first rows",
             _ => "a lock that others hold is waited for only in a query, and before its first rows",
         };
-        if self.count < KEPT_CALLS_MAX {
-            self.wanted = Some(call);
+        if !self.given.is_full() {
+            self.wanted = Some(Wanted::Call(call));
         }
         SqlError::new(SqlState::LOCK_NOT_AVAILABLE, words)
+    }
+}
+
+/// What runs can begin anew while this is held: a query, or a whole statement.
+pub(crate) struct CanBeginAnew {
+    waits: Arc<Waits>,
+    /// Whether it is a part of something that can begin anew.
+    is_inner: bool,
+}
+
+impl CanBeginAnew {
+    /// Waits for what a call of a query needs, if one does. Then the query begins anew. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The lock cannot be had: others wait for this session, or it takes too long. The sequence gives no numbers.
+    pub(crate) async fn wait_in_query(&self) -> SqlResult<bool> {
+        let is_of_sequence = matches!(self.waits.calls().wanted, Some(Wanted::OfSequence(_)));
+        // Numbers that the statement has taken before its query are not the query's: the whole statement begins anew.
+        if is_of_sequence && self.is_inner {
+            return Ok(false);
+        }
+        let has_waited = self.waits.wait().await?;
+        if !self.is_inner {
+            self.waits.calls().of_sequences.rewind();
+        }
+        Ok(has_waited)
+    }
+
+    /// The same for a statement: it is to be begun by [`Waits::begin`] once more.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn wait_in_statement(&self) -> SqlResult<bool> {
+        let has_waited = self.waits.wait().await?;
+        self.waits.calls().begins_anew = has_waited;
+        Ok(has_waited)
+    }
+}
+
+impl Drop for CanBeginAnew {
+    fn drop(&mut self) {
+        if !self.is_inner {
+            let mut calls = self.waits.calls();
+            (calls.can_begin_anew, calls.begins_anew) = (false, false);
+            calls.of_sequences = Kept::default();
+        }
     }
 }
 

@@ -82,6 +82,8 @@ impl Session {
         }
         self.principal().admit_write()?;
         let mut full = FullMemory::default();
+        // In a transaction only its queries can.
+        let can_begin_anew = self.transaction.is_none().then(|| self.waits.can_begin_anew());
         let outcome = loop {
             let outcome = match plan {
                 ChangePlan::Rows(change) => self.change_rows(statement, change, values.clone()).await,
@@ -92,10 +94,16 @@ impl Session {
             };
             match outcome {
                 // Nothing of it was done. A transaction has waited for as long as it can.
-                Err(error) if self.transaction.is_none() => full.wait_after(error).await?,
-                outcome => break outcome?,
+                Err(error) => {
+                    let Some(can_begin_anew) = &can_begin_anew else { return Err(error) };
+                    if !can_begin_anew.wait_in_statement().await? {
+                        full.wait_after(error).await?;
+                    }
+                }
+                Ok(outcome) => break outcome,
             }
         };
+        drop(can_begin_anew);
         let tag = match &outcome {
             Some(Outcome::Done(tag)) => Some(tag),
             Some(Outcome::Rows(rows)) => rows.tag(),

@@ -27,10 +27,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let Some(found) = call.object(0)?.and_then(|own| own.relation().cloned()) else {
             return Ok(ScalarValue::Null);
         };
-        let Some(sequence) = found.sequence() else { return Ok(ScalarValue::Null) };
-        let sequences = call.viewer.catalog.relations().sequences();
-        let state = futures::executor::block_on(sequences.state(sequence)).map_err(SqlError::from)?;
-        Ok(if state.is_called { number(state.last) } else { ScalarValue::Null })
+        if found.sequence().is_none() {
+            return Ok(ScalarValue::Null);
+        }
+        Ok(call.viewer.numbers.state(&found)?.map_or(ScalarValue::Null, number))
     }),
     strict("pg_get_serial_sequence", Gives::Text, |call| {
         let (Some(object), Some(column)) = (call.object(0)?, call.text(1)) else {
