@@ -9,8 +9,8 @@ mod support;
 
 use nyala_core::store::Store;
 use nyala_core::{ErrorKind, Result, TableId};
-use nyala_engine::fs::{Access, FileSystem, FsRef, SimulatedFs};
-use nyala_engine::{Engine, EngineOptions, block_on, check, repair};
+use nyala_engine::fs::{Access, Fault, FileSystem, FsRef, SimulatedFs};
+use nyala_engine::{Engine, EngineOptions, accept, block_on, check, repair};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ type Row = (u32, i64, Option<i64>);
 
 const DIR: &str = "/data";
 const NEW_DIR: &str = "/new";
+const SECTOR_BYTES: u64 = 4096;
 
 /// A seeded generator (xorshift).
 struct Random(u64);
@@ -83,7 +84,7 @@ fn harm(fs: &SimulatedFs, random: &mut Random) -> Result<Vec<String>> {
         let file = files[random.below(files.len() as u64) as usize].clone();
         let name = file.display();
         let length = fs.open(&file, Access::Read)?.length()?;
-        match random.below(10) {
+        match random.below(12) {
             // Once a file: rot in the last record of a log and in the mark behind it is a torn tail.
             0..6 if length > 0 && flipped.insert(file.clone()) => {
                 // Mostly where something was written.
@@ -114,16 +115,42 @@ fn harm(fs: &SimulatedFs, random: &mut Random) -> Result<Vec<String>> {
                     done.push(format!("{part}/ removed"));
                 }
             }
+            // A sector that the disk cannot read.
+            10 | 11 if length > 0 => {
+                let within = if random.below(4) > 0 { length.min(16_000) } else { length };
+                let start = random.below(within) / SECTOR_BYTES * SECTOR_BYTES;
+                fs.inject(Fault::Read { path: file.clone(), range: start..start + SECTOR_BYTES });
+                done.push(format!("byte {start} of {name} unreadable"));
+            }
             _ => {}
         }
     }
     Ok(done)
 }
 
+/// Whether data cannot be read.
+fn is_damage(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corrupt | ErrorKind::Io)
+}
+
+/// Whether the store opens once its losses are accepted, unless that is refused because it takes a repair.
+fn judge_accepted(fs: &SimulatedFs) -> std::result::Result<(), String> {
+    let disk: FsRef = Arc::new(fs.clone());
+    match accept(&disk, Path::new(DIR), &[]) {
+        Ok(_) => {}
+        Err(error) if error.to_string().contains("check --repair") => return Ok(()),
+        Err(error) => return Err(format!("accept: {error}")),
+    }
+    let engine = Engine::open(options(fs)).map_err(|error| format!("accepted, does not open: {error}"))?;
+    match engine.losses().is_empty() {
+        true => Ok(()),
+        false => Err(format!("accepted, and lost: {:?}", engine.losses())),
+    }
+}
+
 /// Whether all rows are there or something says that they are not.
 fn judge(fs: &SimulatedFs, table: TableId, all: &[Row]) -> std::result::Result<(), String> {
-    let refused =
-        |kind: ErrorKind| matches!(kind, ErrorKind::Corrupt | ErrorKind::Conflict | ErrorKind::Unsupported);
+    let refused = |kind| is_damage(kind) || matches!(kind, ErrorKind::Conflict | ErrorKind::Unsupported);
     let disk: FsRef = Arc::new(fs.clone());
     let report = check(&disk, Path::new(DIR), &mut |_| {}).map_err(|error| format!("check: {error}"))?;
     let engine = match Engine::open(options(fs)) {
@@ -141,7 +168,7 @@ fn judge(fs: &SimulatedFs, table: TableId, all: &[Row]) -> std::result::Result<(
             all.len(),
             report.damage
         )),
-        Err(error) if error.kind() == ErrorKind::Corrupt && report.damage_count > 0 => Ok(()),
+        Err(error) if is_damage(error.kind()) && report.damage_count > 0 => Ok(()),
         Err(error) => Err(format!("a query: {error}")),
     }
 }
@@ -172,10 +199,15 @@ fn damaged_copies_neither_panic_nor_lose_anything_without_a_word() -> Result<()>
     for seed in 1..=copies {
         let damaged = fs.snapshot();
         let done = harm(&damaged, &mut Random(seed))?;
-        let for_repair = damaged.snapshot();
+        // The same again: what is unreadable is no part of a snapshot.
+        let [for_repair, for_accept] = [fs.snapshot(), fs.snapshot()];
+        for copy in [&for_repair, &for_accept] {
+            harm(copy, &mut Random(seed))?;
+        }
         let judged = catch_unwind(AssertUnwindSafe(|| {
             judge(&damaged, table, &all)?;
-            judge_repair(&for_repair)
+            judge_repair(&for_repair)?;
+            judge_accepted(&for_accept)
         }));
         match judged {
             Ok(Ok(())) => {}

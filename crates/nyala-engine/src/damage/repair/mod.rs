@@ -12,7 +12,7 @@ use crate::damage::check::check_rowset;
 use crate::engine::Engine;
 use crate::files::catalog::{Catalog, CatalogTable};
 use crate::files::directory::{ROWSET_DIR, WAL_DIR};
-use crate::files::fs::{Access, FsRef};
+use crate::files::fs::{Access, COPY_BYTES, FileSystem, FsRef, Unreadable};
 use crate::files::rowset::origin::Origin;
 use crate::files::rowset::writer::{RowsetLayout, RowsetWriter};
 use crate::files::rowset::{Rowset, RowsetMeta, RowsetSource};
@@ -21,7 +21,7 @@ use crate::files::{catalog, directory};
 use crate::options::EngineOptions;
 use nyala_column::Preference;
 use nyala_core::memory::MemoryBudget;
-use nyala_core::{Error, Result, TableId};
+use nyala_core::{Error, ErrorKind, Result, TableId};
 use plan::Plan;
 use std::path::Path;
 use std::sync::Arc;
@@ -183,22 +183,44 @@ impl Repair<'_> {
         Ok(Some(saved))
     }
 
-    fn log(&self) -> Result<()> {
+    /// Copies the log, as far as it can be read.
+    fn log(&mut self) -> Result<()> {
         let (from, to) = (self.dir.join(WAL_DIR), self.new_dir.join(WAL_DIR));
         if !self.fs.exists(&from)? {
             return Ok(());
         }
-        for name in self
-            .fs
-            .list(&from)?
-            .into_iter()
-            .map(|entry| entry.name)
-            .filter(|name| directory::is_segment(name))
-        {
-            self.fs.copy(&from.join(&name), &to.join(&name))?;
+        let names = self.fs.list(&from)?.into_iter().map(|entry| entry.name);
+        for name in names.filter(|name| directory::is_segment(name)) {
+            let unreadable = copy_readable(&**self.fs, &from.join(&name), &to.join(&name))?;
+            for place in unreadable.places {
+                self.report.lost.push(format!(
+                    "the records in bytes {} to {} of {}, which the disk cannot read ({})",
+                    place.start,
+                    place.end,
+                    from.join(&name).display(),
+                    unreadable.error
+                ));
+            }
         }
         self.fs.sync_dir(&to)
     }
+}
+
+/// Copies a file, with zeros in place of what cannot be read.
+fn copy_readable(fs: &dyn FileSystem, from: &Path, to: &Path) -> Result<Unreadable> {
+    let (from, to) = (fs.open(from, Access::Read)?, fs.open(to, Access::Create)?);
+    let (length, mut offset, mut unreadable) = (from.length()?, 0, Unreadable::default());
+    while offset < length {
+        let mut buffer = vec![0; COPY_BYTES.min((length - offset) as usize)];
+        let read = unreadable.read_at(&from, &mut buffer, offset);
+        if read == 0 {
+            break;
+        }
+        to.write_at(&buffer[..read], offset)?;
+        offset += read as u64;
+    }
+    to.sync_all()?;
+    Ok(unreadable)
 }
 
 /// Accepts what a data directory that no process has open has lost: says what, and opens the way for the server.
@@ -206,7 +228,13 @@ impl Repair<'_> {
 pub fn accept(fs: &FsRef, dir: &Path, given_up: &[&str]) -> Result<Vec<String>> {
     directory::check_is_ours(fs, dir)?;
     let lock = fs.lock_dir(dir)?;
-    let Some((mut state, revision)) = catalog::load(fs, dir)? else {
+    let loaded = catalog::load(fs, dir).map_err(|error| match error.kind() {
+        ErrorKind::Corrupt => {
+            Error::new(ErrorKind::Corrupt, format!("{error}: `nyala check --repair` saves what there is"))
+        }
+        _ => error,
+    });
+    let Some((mut state, revision)) = loaded? else {
         return Err(Error::missing("there is no manifest: `nyala check --repair` saves what there is"));
     };
     let headers = wal::headers(fs, &dir.join(WAL_DIR))?;

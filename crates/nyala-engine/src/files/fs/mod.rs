@@ -11,6 +11,7 @@
 
 mod real;
 mod simulated;
+mod unreadable;
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -20,6 +21,8 @@ use std::sync::Arc;
 use nyala_core::{Error, ErrorKind, Result};
 
 pub use real::RealFs;
+pub(crate) use unreadable::Unreadable;
+
 pub use simulated::{Fault, Operation, OperationKind, SimulatedFs};
 
 /// A shared file system.
@@ -29,7 +32,7 @@ pub type FsRef = Arc<dyn FileSystem>;
 pub type FileRef = Arc<dyn File>;
 
 /// Bytes copied at once.
-const COPY_BYTES: usize = 1 << 20;
+pub(crate) const COPY_BYTES: usize = 1 << 20;
 
 /// The name of the file in a data directory that its one process holds locked.
 pub const LOCK_FILE: &str = "LOCK";

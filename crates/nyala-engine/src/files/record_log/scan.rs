@@ -3,21 +3,17 @@
 //! Memory is bounded by a chunk and the largest frame. Payloads are handed out as slices of the chunk they were
 //! read with, without a copy.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use nyala_core::Result;
 
 use super::Damage;
 use super::frame::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FrameHeader, FrameKind, frame_bytes};
-use crate::files::fs::FileRef;
+use crate::files::fs::{FileRef, Unreadable};
 
 /// Bytes read at once: so many that reading the last frame of a chunk twice costs little.
 const CHUNK_BYTES: u64 = 2 << 20;
 /// Bytes skipped at once where nothing was written.
 const BLANK: [u8; 1024] = [0; 1024];
-/// Bytes skipped at once where the disk cannot read.
-const UNREADABLE_BYTES: u64 = 4096;
 
 /// What says where the file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +50,7 @@ pub(crate) struct Scanner {
     done: bool,
     chunk: Bytes,
     chunk_offset: u64,
-    unreadable: Vec<Range<u64>>,
-    read_error: String,
+    unreadable: Unreadable,
 }
 
 enum At {
@@ -88,8 +83,7 @@ impl Scanner {
             done: false,
             chunk: Bytes::new(),
             chunk_offset: 0,
-            unreadable: Vec::new(),
-            read_error: String::new(),
+            unreadable: Unreadable::default(),
         })
     }
 
@@ -138,13 +132,13 @@ impl Scanner {
         let broken_at = self.position;
         let ends = self.authority == Authority::Open;
         let (next, proven) = self.find(resume, broken_at);
-        let unreadable = self.unreadable.iter().any(|range| range.end > broken_at);
+        let unreadable = self.unreadable.places.iter().any(|range| range.end > broken_at);
         if ends && !proven && !unreadable {
             self.torn = next.is_some() || !self.is_blank(broken_at);
             self.done = true;
             return None;
         }
-        let what = if unreadable { format!("{what}; {}", self.read_error) } else { what };
+        let what = if unreadable { format!("{what}; {}", self.unreadable.error) } else { what };
         let what = match next {
             Some(offset) => {
                 self.position = offset;
@@ -279,34 +273,10 @@ impl Scanner {
     fn load(&mut self, offset: u64, wanted: u64) {
         let length = wanted.max(CHUNK_BYTES).min(self.limit.saturating_sub(offset));
         let mut buffer = vec![0; length as usize];
-        let read = match self.file.read_at(&mut buffer, offset) {
-            Ok(read) => read,
-            Err(_) => self.load_in_pieces(&mut buffer, offset),
-        };
+        let read = self.unreadable.read_at(&self.file, &mut buffer, offset);
         buffer.truncate(read);
         self.file.prefetch(offset + length, CHUNK_BYTES);
         self.chunk = Bytes::from(buffer);
         self.chunk_offset = offset;
-    }
-
-    /// Reads what can be read; the rest is zeros, remembered as unreadable.
-    fn load_in_pieces(&mut self, buffer: &mut [u8], offset: u64) -> usize {
-        let mut start = 0;
-        while start < buffer.len() {
-            let at = offset + start as u64;
-            let until = (at / UNREADABLE_BYTES + 1) * UNREADABLE_BYTES;
-            let end = buffer.len().min((until - offset) as usize);
-            if let Err(error) = self.file.read_at(&mut buffer[start..end], at) {
-                buffer[start..end].fill(0);
-                self.read_error = error.to_string();
-                let piece = at..offset + end as u64;
-                match self.unreadable.last_mut() {
-                    Some(last) if last.end == piece.start => last.end = piece.end,
-                    _ => self.unreadable.push(piece),
-                }
-            }
-            start = end;
-        }
-        buffer.len()
     }
 }

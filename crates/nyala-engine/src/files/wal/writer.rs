@@ -18,7 +18,7 @@ use super::queue::Entry;
 use super::replay::LogEnd;
 use super::segment::{self, Closed, Segments};
 use super::stats::{Counters, add};
-use crate::files::fs::{Access, FileRef, FsRef};
+use crate::files::fs::{Access, FileRef, FsRef, Unreadable};
 use crate::files::record_log::{
     FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, frame_bytes, padding,
 };
@@ -320,15 +320,22 @@ impl Writer {
 
 /// Data behind the last sync was perhaps read from the page cache only: a process that was killed had not synced it, or
 /// its sync failed and the pages count as clean. Writing it again makes sure that it is on disk before the next header
-/// vouches for it.
+/// vouches for it. What cannot be read was reported as lost, and is left as it is: another start may be able to.
 fn make_durable(file: &FileRef, from: u64, to: u64) -> Result<()> {
     let mut offset = from;
     let mut buffer = Vec::new();
     while offset < to {
         buffer.resize((to - offset).min(REWRITE_BYTES) as usize, 0);
-        file.read_exact_at(&mut buffer, offset)?;
-        file.write_at(&buffer, offset)?;
-        offset += buffer.len() as u64;
+        let mut unreadable = Unreadable::default();
+        let end = offset + unreadable.read_at(file, &mut buffer, offset) as u64;
+        for part in unreadable.readable(offset..end) {
+            let bytes = (part.start - offset) as usize..(part.end - offset) as usize;
+            file.write_at(&buffer[bytes], part.start)?;
+        }
+        if end - offset < buffer.len() as u64 {
+            return Err(Error::corrupt(file.path(), end, "the file ends before what was read of it"));
+        }
+        offset = end;
     }
     file.sync_data()
 }
