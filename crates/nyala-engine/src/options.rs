@@ -51,6 +51,8 @@ pub struct EngineOptions {
     pub history: Duration,
     /// Whether the past that the directory has stays there, whatever `history` says: somebody else's server may keep it.
     pub leaves_past: bool,
+    /// Whether a table describes others. On a full disk its rows may use the space that is kept for what deletes.
+    pub describes_others: fn(&TableSchema) -> bool,
     /// A stage that takes more memory moves its rows to the disk; none: a sixteenth of all memory.
     pub stage_bytes_max: Option<u64>,
     /// A batch of a large stage that has so many rows goes to the disk at once, if its keys ascend.
@@ -84,6 +86,7 @@ impl EngineOptions {
             maintenance_threads: 2,
             history: Duration::ZERO,
             leaves_past: false,
+            describes_others: |schema| !schema.is_series_keyed(),
             stage_bytes_max: None,
             loaded_rows_min: LOADED_ROWS_MIN,
             write_hook: WriteHook::default(),

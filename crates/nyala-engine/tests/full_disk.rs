@@ -1,9 +1,12 @@
 //! On a full disk, operations that free space work, others are refused, and nothing is lost.
 
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "support/keyed_table.rs"]
+mod keyed_table;
 mod support;
 
 use nyala_core::store::{Delete, RowSelection, SeriesSet, Store};
-use nyala_core::{ErrorKind, Result, SeriesId, TableId, TimeRange};
+use nyala_core::{ErrorKind, Result, SeriesId, TableId, TableSchema, TimeRange};
 use nyala_engine::fs::{FileSystem, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, block_on};
 use std::path::Path;
@@ -76,5 +79,34 @@ fn what_frees_space_works_on_a_full_disk() -> Result<()> {
     fs.set_space(None);
     engine.flush()?;
     block_on(engine.write(points(kept, &batch)))?;
+    Ok(())
+}
+
+/// Tables with any key hold records that describe others, or rows of users.
+#[test]
+fn rows_with_any_key_leave_room_for_deletes_too() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let describes_others = |schema: &TableSchema| schema.name == "records";
+    let engine = Engine::open(EngineOptions { describes_others, ..options_of(&fs) })?;
+    let [records, rows] = ["records", "rows"].map(|name| keyed_table::table(&engine, name));
+    let (records, rows) = (records?, rows?);
+    fs.set_space(Some(fs.used_bytes() + 2 * MIB));
+    let put = |table, from: i64| {
+        let new: Vec<_> = (from..from + 500).map(|key| (key, key * 77)).collect();
+        block_on(engine.write(keyed_table::batch(vec![keyed_table::upsert(table, &new)])))
+    };
+    let mut written = 0;
+    let error = loop {
+        match put(rows, written) {
+            Ok(_) => written += 500,
+            Err(error) => break error,
+        }
+        assert!(written < 10_000_000, "the disk fills");
+    };
+    assert!(error.message().contains("nothing was stored"), "{error}");
+    put(records, 0)?;
+    block_on(engine.write(keyed_table::batch(vec![keyed_table::deletion(rows, &[0, 1])])))?;
+    let left = block_on(keyed_table::rows(&engine.latest(), rows))?;
+    assert_eq!(left.len() as i64, written - 2);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What is moved: the tables of measurements, and those of SQL.
 
 use crate::catalog::Catalog;
-use crate::relations::{Relation, TABLE_PREFIX};
+use crate::relations::{Relation, is_of_relation};
 use nyala_core::schema::Ranges;
 use nyala_core::store::{Capabilities, Feature};
 use nyala_core::{Error, Result, TableId, TableSchema, TimeRange};
@@ -103,7 +103,7 @@ fn moved(id: TableId, schema: &TableSchema, relation: Option<&Arc<Relation>>) ->
             place: None,
         });
     }
-    if schema.name.starts_with(TABLE_PREFIX) {
+    if is_of_relation(schema) {
         // What is left of a relation that was not created as a whole.
         return None;
     }
@@ -120,7 +120,7 @@ fn moved(id: TableId, schema: &TableSchema, relation: Option<&Arc<Relation>>) ->
 
 /// Whether a table holds points, or rows of a relation.
 pub(super) fn has_rows(schema: &TableSchema) -> bool {
-    schema.name.starts_with(TABLE_PREFIX) || schema.name.contains(SEPARATOR)
+    is_of_relation(schema) || schema.name.contains(SEPARATOR)
 }
 
 /// Whether a store can hold a table.

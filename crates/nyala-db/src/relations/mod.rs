@@ -31,7 +31,7 @@ pub use uncommitted::{SeenRelations, UncommittedRelations};
 
 use crate::records::VersionedRecords;
 use nyala_core::store::StoreRef;
-use nyala_core::{Error, ErrorKind, Result, TableId};
+use nyala_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use parking_lot::RwLock;
 use published::Published;
 use row_ids::RowIds;
@@ -44,6 +44,11 @@ pub(crate) const RELATIONS_TABLE: &str = "nyala.relations";
 /// What names of tables of the store begin with that hold rows of relations. No measurement's does: names of databases
 /// contain no slash.
 pub(crate) const TABLE_PREFIX: &str = "relation/";
+/// Whether a table of the store holds rows of a relation.
+pub fn is_of_relation(schema: &TableSchema) -> bool {
+    schema.name.starts_with(TABLE_PREFIX)
+}
+
 /// Separates the parts of the key of a record.
 const SEPARATOR: char = '\u{0}';
 /// The longest name of a relation or a column, bytes, as in PostgreSQL.
@@ -119,7 +124,7 @@ impl Relations {
             all.iter().filter_map(|own| own.table()).flat_map(|table| table.stores()).collect();
         let tables = self.store.tables().into_iter();
         let orphans = tables
-            .filter(|(table, schema)| schema.name.starts_with(TABLE_PREFIX) && !known.contains(table))
+            .filter(|(table, schema)| is_of_relation(schema) && !known.contains(table))
             .map(|(table, _)| table);
         match self.store.drop_tables(orphans.collect()).await {
             // A store of the past cannot be changed.

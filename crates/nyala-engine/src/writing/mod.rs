@@ -29,8 +29,8 @@ use admission::Admission;
 use change_journal::ChangeJournal;
 use claims::Claims;
 use log_state::LogState;
-use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
+use nyala_core::{Result, TableSchema};
 use std::sync::Arc;
 
 /// What writers share.
@@ -47,6 +47,8 @@ pub(crate) struct Writer {
     pub(crate) budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
     hook: WriteHook,
+    /// Of [`EngineOptions`].
+    describes_others: fn(&TableSchema) -> bool,
     /// Where the past is kept.
     pub(crate) history: Option<Arc<History>>,
     /// The lock of the directory: it is held until the engine and the last batch under way are gone, so it is dropped
@@ -76,6 +78,7 @@ impl Writer {
             budget,
             counters: counters.clone(),
             hook: options.write_hook.clone(),
+            describes_others: options.describes_others,
             history,
             _lock: lock,
         })

@@ -215,15 +215,14 @@ impl Writer {
         }
     }
 
-    /// Whether it may be written on a full disk: deletes, and tables that are not keyed by series, which are small and
-    /// describe the others.
+    /// Whether it may be written on a full disk: deletes, and tables that describe others, which are small.
     fn may_use_reserve(&self, work: &Work) -> bool {
         let Work::Batch(batch) = work else { return true };
         let version = self.versions.current();
         batch.operations.iter().all(|operation| match operation {
             Operation::DeleteKeys { .. } => true,
             Operation::Upsert(upsert) => {
-                version.table(upsert.table).is_ok_and(|table| !table.schema.is_series_keyed())
+                version.table(upsert.table).is_ok_and(|table| (self.describes_others)(&table.schema))
             }
         })
     }

@@ -10,6 +10,7 @@ use nyala_core::Result;
 use nyala_core::env::{Clock, ManualClock, SystemClock};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
+use nyala_db::relations::is_of_relation;
 use nyala_engine::fs::{FsRef, RealFs};
 use nyala_engine::wal::{SyncPolicy, WalStats};
 use nyala_engine::{Engine, EngineOptions, EngineStats, Preference, StoreCopy};
@@ -172,6 +173,7 @@ fn options(config: &Config, memory: Arc<MemoryBudget>) -> EngineOptions {
         },
         maintenance_threads: config.maintenance_threads,
         history: config.history.0,
+        describes_others: |schema| !schema.is_series_keyed() && !is_of_relation(schema),
         ..EngineOptions::new(&config.data_dir)
     }
 }
