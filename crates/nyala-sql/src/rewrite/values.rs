@@ -1,8 +1,9 @@
-//! `VALUES (1), ('2')`: a literal in quotes gets the type of the numbers above and below it. The planner would make texts of the
-//! numbers, and the types of its own tree no longer tell.
+//! `VALUES (1), ('2')` and `VALUES ('2026-01-01'::date), ('2026-01-02')`: a literal in quotes gets the type of what is above and
+//! below it. The planner would make texts of numbers, whose types its own tree no longer tells, and refuses the others.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, SetExpr, UnaryOperator, Value,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, SetExpr, TimezoneInfo, TypedString,
+    UnaryOperator, Value,
 };
 
 /// Gives the literals of a query's VALUES their types.
@@ -16,11 +17,12 @@ pub(super) fn rewrite(body: &mut SetExpr) {
                     None => Some(has_point),
                     Some(before) => Some(before || has_point),
                 });
-                let Some(has_point) = numbers else { continue };
-                let data_type = match has_point {
-                    true => DataType::Numeric(ExactNumberInfo::None),
-                    false => DataType::BigInt(None),
+                let data_type = match numbers {
+                    Some(true) => Some(DataType::Numeric(ExactNumberInfo::None)),
+                    Some(false) => Some(DataType::BigInt(None)),
+                    None => values.rows.iter().filter_map(|row| row.get(place)).find_map(type_of),
                 };
+                let Some(data_type) = data_type else { continue };
                 let cells = values.rows.iter_mut().filter_map(|row| row.get_mut(place));
                 cells.filter(|cell| is_text(cell)).for_each(|cell| give(cell, &data_type));
             }
@@ -44,6 +46,43 @@ fn number(expression: &Expr) -> Option<bool> {
         Expr::Nested(inner) => number(inner),
         _ => None,
     }
+}
+
+/// The type that an expression is written with, or that of a function which gives the time; `None` if that is not known, or if it
+/// is a text.
+fn type_of(expression: &Expr) -> Option<DataType> {
+    let zoned = || DataType::Timestamp(None, TimezoneInfo::WithTimeZone);
+    match expression {
+        Expr::Cast { data_type, array: false, .. } => Some(data_type.clone()),
+        Expr::TypedString(TypedString { data_type, .. }) => Some(data_type.clone()),
+        Expr::Interval(_) => Some(DataType::Interval { fields: None, precision: None }),
+        Expr::Value(own) => matches!(own.value, Value::Boolean(_)).then_some(DataType::Boolean),
+        Expr::Function(call) => {
+            let name = call.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+            match &*name {
+                "now"
+                | "current_timestamp"
+                | "clock_timestamp"
+                | "statement_timestamp"
+                | "transaction_timestamp" => Some(zoned()),
+                "current_date" => Some(DataType::Date),
+                _ => None,
+            }
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Plus | BinaryOperator::Minus, right } => {
+            match (type_of(left)?, type_of(right)) {
+                (DataType::Date, None) => number(right).map(|_| DataType::Date),
+                (DataType::Date, Some(DataType::Interval { .. })) => {
+                    Some(DataType::Timestamp(None, TimezoneInfo::None))
+                }
+                (moment @ DataType::Timestamp(..), Some(DataType::Interval { .. })) => Some(moment),
+                _ => None,
+            }
+        }
+        Expr::Nested(inner) => type_of(inner),
+        _ => None,
+    }
+    .filter(|own| !matches!(own, DataType::Text | DataType::Varchar(_) | DataType::Char(_)))
 }
 
 fn is_text(expression: &Expr) -> bool {
