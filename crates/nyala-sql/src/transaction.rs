@@ -27,6 +27,7 @@ pub enum TransactionStatus {
 }
 
 /// The settings of the session of a transaction that has changed some.
+#[derive(Clone)]
 pub(crate) struct ChangedSettings {
     /// What they were before.
     pub(crate) before: Settings,
@@ -73,8 +74,17 @@ pub(crate) enum Locked {
 
 struct Savepoint {
     name: String,
+    /// What the settings were at it, once some were changed.
+    settings: Option<SavedSettings>,
     /// What the transaction had defined before it.
     relations: Arc<UncommittedRelations>,
+}
+
+/// What settings a session and its transaction had.
+#[derive(Clone)]
+pub(crate) struct SavedSettings {
+    pub(crate) session: Settings,
+    pub(crate) changed: Option<Box<ChangedSettings>>,
 }
 
 /// The most savepoints of a transaction. There are drivers that make one before each statement.
@@ -146,7 +156,7 @@ impl Transaction {
             stage.lock().await.savepoint().await?;
         }
         let relations = self.relations.clone();
-        self.savepoints.push(Savepoint { name: name.to_owned(), relations });
+        self.savepoints.push(Savepoint { name: name.to_owned(), settings: None, relations });
         self.locks.save();
         Ok(())
     }
@@ -162,8 +172,16 @@ impl Transaction {
         Ok(place)
     }
 
-    /// Goes back to a savepoint. Returns how many there are before it.
-    pub(crate) async fn roll_back_to(&mut self, name: &str) -> SqlResult<usize> {
+    /// Notes what the settings of its session were, before some are changed.
+    pub(crate) fn save_settings(&mut self, session: &Settings) {
+        let saved = SavedSettings { session: session.clone(), changed: self.settings.clone() };
+        for savepoint in self.savepoints.iter_mut().rev().take_while(|own| own.settings.is_none()) {
+            savepoint.settings = Some(saved.clone());
+        }
+    }
+
+    /// Goes back to a savepoint. Returns how many there are before it, and what settings its session had if they have changed.
+    pub(crate) async fn roll_back_to(&mut self, name: &str) -> SqlResult<(usize, Option<Settings>)> {
         let place = self.savepoint(name)?;
         if let Some(stage) = &self.stage {
             stage.lock().await.roll_back_to(place).await.map_err(|error| match error.kind() {
@@ -178,7 +196,11 @@ impl Transaction {
         self.savepoints.truncate(place + 1);
         self.locks.roll_back_to(place);
         self.has_failed = false;
-        Ok(place)
+        let settings = self.savepoints[place].settings.take().map(|SavedSettings { session, changed }| {
+            self.settings = changed;
+            session
+        });
+        Ok((place, settings))
     }
 
     fn savepoint(&self, name: &str) -> SqlResult<usize> {

@@ -157,8 +157,11 @@ impl Session {
             Command::RollbackTo(name) => {
                 let transaction = self.own_transaction("ROLLBACK TO SAVEPOINT")?;
                 let defined = transaction.relations.clone();
-                let depth = transaction.roll_back_to(&name).await?;
+                let (depth, settings) = transaction.roll_back_to(&name).await?;
                 let has_defined = !Arc::ptr_eq(&defined, &transaction.relations);
+                if let Some(settings) = settings {
+                    (self.settings, self.state) = (settings, None);
+                }
                 self.close_cursors_beyond(depth);
                 if has_defined {
                     self.note_definitions();
@@ -227,6 +230,7 @@ impl Session {
         change(&mut self.settings)?;
         self.state = None;
         if let Some(transaction) = &mut self.transaction {
+            transaction.save_settings(&before);
             let changed = transaction
                 .settings
                 .get_or_insert_with(|| Box::new(ChangedSettings { kept: before.clone(), before }));
