@@ -8,6 +8,7 @@ pub use state::SqlState;
 
 use crate::missing_functions;
 use crate::type_name;
+use crate::unknown_statements;
 use arrow_schema::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -165,7 +166,10 @@ impl From<ParserError> for SqlError {
     fn from(error: ParserError) -> Self {
         match error {
             ParserError::TokenizerError(words) | ParserError::ParserError(words) => {
-                Self::new(SqlState::SYNTAX_ERROR, words)
+                match unknown_statements::name_of(&words) {
+                    Some(name) => Self::unsupported(name),
+                    None => Self::new(SqlState::SYNTAX_ERROR, words),
+                }
             }
             ParserError::RecursionLimitExceeded => {
                 Self::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")

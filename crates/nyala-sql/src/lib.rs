@@ -11,6 +11,7 @@
 mod arithmetic;
 mod as_of;
 mod asof_join;
+mod auto_increment;
 mod awaited;
 mod buckets;
 mod bytes_text;
@@ -89,6 +90,7 @@ mod uncommitted_tables;
 mod undo;
 mod unknown_bounds;
 mod unknown_forms;
+mod unknown_statements;
 mod waits;
 mod walk;
 mod whole_numbers;

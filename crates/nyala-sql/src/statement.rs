@@ -2,6 +2,7 @@
 
 use crate::as_of;
 use crate::asof_join;
+use crate::auto_increment;
 use crate::chains;
 use crate::copy::{CopyStatement, CopySubject, begins_copy};
 use crate::create_as_execute;
@@ -121,6 +122,7 @@ impl Statement {
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
         let tokens = tokens.map_err(|error| placed(error.into()))?;
         chains::check(&tokens).map_err(|error| error.placed_in(text))?;
+        auto_increment::check(&tokens)?;
         let mut shape = Shape::of(&tokens).map(Arc::new);
         let is_repaired = tokens.iter().any(is_distinct);
         let tokens = current_of::rewritten(latest_on::rewritten(asof_join::rewritten(tokens)));

@@ -227,6 +227,46 @@ fn errors_have_postgresqls_codes() {
     assert_eq!(server.status("/api/sql"), 405);
 }
 
+/// What the parser knows and nyala does not do, and what it does not know itself, is named, and never read over.
+#[test]
+fn what_would_have_no_effect_is_refused_by_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), &[]);
+    rows(&server, "CREATE TABLE t (id int PRIMARY KEY, auto_increment int, n int)");
+    let refused_by_name = [
+        ("SELECT * FROM t TABLESAMPLE SYSTEM (10)", "TABLESAMPLE"),
+        ("SELECT * FROM t AS a TABLESAMPLE BERNOULLI (10) REPEATABLE (1)", "TABLESAMPLE"),
+        ("DELETE FROM t WHERE id IN (SELECT id FROM t TABLESAMPLE SYSTEM (1))", "TABLESAMPLE"),
+        ("SELECT * FROM t WITH (NOLOCK)", "WITH (…)"),
+        ("SELECT id INTO u FROM t", "SELECT INTO"),
+        ("CREATE TABLE u (id int PRIMARY KEY AUTO_INCREMENT)", "AUTO_INCREMENT"),
+        ("CREATE TABLE u (n bigint NOT NULL AUTOINCREMENT, k int)", "AUTOINCREMENT"),
+        ("ALTER TABLE t ADD COLUMN k int auto_increment", "auto_increment"),
+        ("CREATE TABLE u (id int PRIMARY KEY DEFERRABLE)", "DEFERRABLE"),
+        ("CREATE TABLE u (id int, PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED)", "DEFERRABLE"),
+        ("CREATE TABLE u (id int CHECK (id > 0) NOT ENFORCED)", "NOT ENFORCED"),
+        ("ALTER TABLE t ADD CONSTRAINT c CHECK (id > 0) NOT ENFORCED", "NOT ENFORCED"),
+        ("DO $$ BEGIN NULL; END $$", "DO"),
+        ("REINDEX TABLE t", "REINDEX"),
+        ("CREATE RULE r AS ON INSERT TO t DO NOTHING", "CREATE RULE"),
+        ("CREATE UNLOGGED TABLE u (id int)", "CREATE UNLOGGED"),
+        ("ALTER DATABASE d SET timezone = 'UTC'", "ALTER DATABASE"),
+    ];
+    for (query, name) in refused_by_name {
+        let (_, code, message) = refused(&server, query);
+        assert!(code == "0A000" && message.contains(name), "{query}: {code} {message}");
+    }
+    assert_eq!(refused(&server, "REINDX TABLE t").1, "42601");
+    assert_eq!(refused(&server, "CREATE RULLE r").1, "42601");
+    // These say what is so anyway, and a name is a name.
+    rows(
+        &server,
+        "CREATE TABLE w (id int PRIMARY KEY NOT DEFERRABLE INITIALLY IMMEDIATE, n int UNIQUE NOT DEFERRABLE)",
+    );
+    rows(&server, "ALTER TABLE t RENAME COLUMN auto_increment TO autoincrement");
+    rows(&server, "SELECT autoincrement FROM t");
+}
+
 /// However deeply a statement is nested, the server answers it or refuses it, and lives on.
 #[test]
 fn a_request_that_only_reads_changes_nothing() {

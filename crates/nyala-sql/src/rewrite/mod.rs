@@ -130,6 +130,13 @@ struct Rewrite {
     refused: Option<SqlError>,
 }
 
+impl Rewrite {
+    fn refuse(&mut self, error: SqlError) -> ControlFlow<()> {
+        self.refused = Some(error);
+        ControlFlow::Break(())
+    }
+}
+
 impl VisitorMut for Rewrite {
     type Break = ();
 
@@ -157,13 +164,26 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Derived { subquery, .. } = factor {
-            output_names::name_columns(&mut subquery.body);
+        match factor {
+            TableFactor::Derived { sample: Some(_), .. } | TableFactor::Table { sample: Some(_), .. } => {
+                self.refuse(SqlError::unsupported("TABLESAMPLE"))
+            }
+            TableFactor::Table { with_hints, .. } if !with_hints.is_empty() => {
+                self.refuse(SqlError::unsupported("WITH (…) behind a table"))
+            }
+            TableFactor::Derived { subquery, .. } => {
+                output_names::name_columns(&mut subquery.body);
+                ControlFlow::Continue(())
+            }
+            _ => ControlFlow::Continue(()),
         }
-        ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if select.into.is_some() {
+            let error = SqlError::unsupported("SELECT INTO");
+            return self.refuse(error.with_hint("CREATE TABLE … AS SELECT does the same."));
+        }
         // Columns are told apart before they are changed.
         projection::tell_apart(select);
         table_oid::rewrite(select);

@@ -1,7 +1,7 @@
 //! `CREATE TABLE`.
 
 use super::new_column::NewColumn;
-use super::new_index::NewIndex;
+use super::new_index::{NewIndex, check_enforced, check_immediate};
 use super::sequence::NewSequence;
 use super::storage::Storage;
 use super::{check_key_type, of_creation, same_constraint, taken};
@@ -144,7 +144,10 @@ impl NewTable {
                         return Err(again());
                     }
                 }
-                TableConstraint::Check(own) => checks.push((own.name.clone(), (*own.expr).clone())),
+                TableConstraint::Check(own) => {
+                    check_enforced(own.enforced)?;
+                    checks.push((own.name.clone(), (*own.expr).clone()));
+                }
                 TableConstraint::Unique(own) => indexes.push(NewIndex::of_constraint(own)?),
                 other => return Err(refused_constraint(other)),
             }
@@ -291,6 +294,7 @@ impl NewTable {
 
 /// The names of the columns of a key.
 fn names_of_key(constraint: &PrimaryKeyConstraint) -> SqlResult<Vec<String>> {
+    check_immediate(constraint.characteristics.as_ref())?;
     let name = |column: &ast::IndexColumn| match &column.column.expr {
         Expr::Identifier(identifier) => Ok(folded(identifier)),
         other => Err(SqlError::unsupported(format!("the expression {other} in a primary key"))),

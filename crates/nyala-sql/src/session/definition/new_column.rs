@@ -1,6 +1,6 @@
 //! What a statement says of a column.
 
-use super::new_index::check_constraint;
+use super::new_index::{check_constraint, check_enforced, check_immediate};
 use super::sequence::NewSequence;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
@@ -51,9 +51,11 @@ impl NewColumn {
                     default = Some(sequence_of_default(&text).map_or(text, |own| default_of(&own)));
                 }
                 ColumnOption::PrimaryKey(own) => {
+                    check_immediate(own.characteristics.as_ref())?;
                     key = Some(option.name.clone().or_else(|| own.name.clone()));
                 }
                 ColumnOption::Check(own) => {
+                    check_enforced(own.enforced)?;
                     checks.push((option.name.clone().or_else(|| own.name.clone()), (*own.expr).clone()));
                 }
                 ColumnOption::Comment(text) => comment = Some(text.clone()),

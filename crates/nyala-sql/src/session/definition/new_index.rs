@@ -5,8 +5,8 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
 use crate::target::{check_name, last_part};
 use datafusion::sql::sqlparser::ast::{
-    ConstraintCharacteristics, CreateIndex, Expr, Ident, IndexColumn, IndexType, NullsDistinctOption,
-    UniqueConstraint,
+    ConstraintCharacteristics, CreateIndex, DeferrableInitial, Expr, Ident, IndexColumn, IndexType,
+    NullsDistinctOption, UniqueConstraint,
 };
 use nyala_core::TableId;
 use nyala_db::relations::{Index, NAME_MAX_BYTES, TableDefinition};
@@ -133,17 +133,29 @@ fn indexed_column(column: &IndexColumn, is_constraint: bool) -> SqlResult<String
 
 /// Refuses what a constraint can say and would have no effect.
 pub(super) fn check_constraint(written: &UniqueConstraint) -> SqlResult<()> {
-    let is_deferred = |own: &ConstraintCharacteristics| {
-        own.deferrable == Some(true) || own.initially.is_some() || own.enforced == Some(false)
-    };
-    if written.characteristics.as_ref().is_some_and(is_deferred) {
-        return Err(SqlError::unsupported("a DEFERRABLE constraint"));
-    }
+    check_immediate(written.characteristics.as_ref())?;
     match written.nulls_distinct {
         NullsDistinctOption::NotDistinct => Err(SqlError::unsupported("NULLS NOT DISTINCT")),
         _ if !written.index_options.is_empty() => {
             Err(SqlError::unsupported("storage parameters of an index"))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a constraint that is not judged at once.
+pub(super) fn check_immediate(characteristics: Option<&ConstraintCharacteristics>) -> SqlResult<()> {
+    let Some(own) = characteristics else { return Ok(()) };
+    if own.deferrable == Some(true) || matches!(own.initially, Some(DeferrableInitial::Deferred)) {
+        return Err(SqlError::unsupported("a DEFERRABLE constraint"));
+    }
+    check_enforced(own.enforced)
+}
+
+/// Refuses a constraint that is not judged at all.
+pub(super) fn check_enforced(is_enforced: Option<bool>) -> SqlResult<()> {
+    match is_enforced {
+        Some(false) => Err(SqlError::unsupported("a constraint that is NOT ENFORCED")),
         _ => Ok(()),
     }
 }

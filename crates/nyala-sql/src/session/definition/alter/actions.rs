@@ -12,6 +12,7 @@ use crate::relation::input::Surroundings;
 use crate::relation::literal::{datum, is_literal};
 use crate::session::definition::create_table::{check_count, columns_in, refused_constraint, with_check};
 use crate::session::definition::new_column::NewColumn;
+use crate::session::definition::new_index::check_enforced;
 use crate::target::check_name;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTableOperation, ColumnDef, DataType, DropBehavior, Expr, Ident,
@@ -246,7 +247,10 @@ impl<'a> Actions<'a> {
             TableConstraint::Check(_) if not_valid => {
                 Err(SqlError::unsupported("a constraint that is NOT VALID"))
             }
-            TableConstraint::Check(own) => self.add_check(own.name.as_ref(), &own.expr),
+            TableConstraint::Check(own) => {
+                check_enforced(own.enforced)?;
+                self.add_check(own.name.as_ref(), &own.expr)
+            }
             TableConstraint::PrimaryKey(_) => Err(self.refused_key()),
             TableConstraint::Unique(_) => Err(refused_unique()),
             other => Err(refused_constraint(other)),
