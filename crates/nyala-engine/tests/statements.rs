@@ -74,7 +74,7 @@ fn writers_of_other_tables_go_on_while_a_statement_looks() -> Result<()> {
         done.send(written.and_then(|_| writer.flush())).expect("is awaited");
     });
     let written =
-        written.recv_timeout(Duration::from_secs(20)).expect("another table's writer waits for a statement");
+        written.recv_timeout(Duration::from_secs(60)).expect("another table's writer waits for a statement");
     assert!(written?);
     // A writer of its table waits: what the statement finds is what it changes.
     let mut same = pin!(engine.write(points(table, &[(2, 20, Some(2))])));

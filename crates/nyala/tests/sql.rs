@@ -415,7 +415,7 @@ fn a_statement_that_runs_is_listed_and_ends_when_it_must() {
             if let Some(row) = found {
                 break row[0].as_u64().expect("a number");
             }
-            assert!(begun.elapsed() < Duration::from_secs(20), "{listed}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "{listed}");
         };
         let killed = Instant::now();
         server.query(&format!("KILL QUERY {number}"));

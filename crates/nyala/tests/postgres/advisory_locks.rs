@@ -37,7 +37,7 @@ impl Elsewhere {
     }
 
     fn answer(&self) -> String {
-        self.answers.recv_timeout(Duration::from_secs(20)).expect("an answer")
+        self.answers.recv_timeout(Duration::from_secs(60)).expect("an answer")
     }
 }
 

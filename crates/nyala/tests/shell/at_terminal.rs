@@ -175,7 +175,7 @@ fn ctrl_c_cancels_the_statement_and_nothing_else() {
     let runs = || server.query("SHOW QUERIES").to_string().contains("generate_series");
     let begun = std::time::Instant::now();
     while !runs() {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{}", terminal.unseen());
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{}", terminal.unseen());
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     terminal.types("\u{3}");
@@ -183,7 +183,7 @@ fn ctrl_c_cancels_the_statement_and_nothing_else() {
     terminal.asks("d sql> ");
     let begun = std::time::Instant::now();
     while runs() {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "it goes on");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "it goes on");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     terminal.types("SELECT n FROM m\r  WHERE host = 'b'; \\influxql\r");
