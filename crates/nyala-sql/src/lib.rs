@@ -71,6 +71,7 @@ mod relation;
 mod rewrite;
 mod row_wise;
 mod rows;
+mod select_into;
 mod sequence_statement;
 mod server;
 mod session;

@@ -17,6 +17,7 @@ use crate::merge_nothing;
 use crate::numbers;
 use crate::overriding;
 use crate::prepare_statement::{PrepareStatement, begins_prepare};
+use crate::select_into;
 use crate::sequence_statement::{SequenceStatement, begins_sequence_statement, in_order};
 use crate::shape::Shape;
 use crate::undo::{self, Undo};
@@ -376,7 +377,7 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
         && !dry_run::may_be_in(&tokens)
     {
         let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
-        return Ok(statements.into_iter().map(Parsed::plain).collect());
+        return Ok(statements.into_iter().map(|ast| Parsed::plain(select_into::rewritten(ast))).collect());
     }
     let mut statements = Vec::new();
     for part in tokens.split(|token| token.token == Token::SemiColon) {
@@ -413,7 +414,7 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
         let mut parser = parser().with_tokens_with_locations(part);
         for ast in parser.parse_statements()? {
             let as_of = as_of.clone();
-            let plain = Parsed::plain(ast);
+            let plain = Parsed::plain(select_into::rewritten(ast));
             statements.push(Parsed { is_upsert, is_dry_run, is_view, is_overriding, as_of, ..plain });
         }
     }

@@ -181,8 +181,9 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if select.into.is_some() {
-            let error = SqlError::unsupported("SELECT INTO");
-            return self.refuse(error.with_hint("CREATE TABLE … AS SELECT does the same."));
+            // That of a whole statement is a CREATE TABLE here.
+            let error = SqlError::unsupported("INTO in a part of a query, or of a table that is UNLOGGED");
+            return self.refuse(error.with_hint("CREATE TABLE … AS is there for every query."));
         }
         // Columns are told apart before they are changed.
         projection::tell_apart(select);
