@@ -8,6 +8,7 @@ use crate::command_tag::CommandTag;
 use crate::create_as_execute::executed;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Outcome;
+use crate::session::definition::create_table::check_clauses;
 use crate::statement::Statement;
 use arrow_schema::{DataType, Field, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -22,6 +23,7 @@ impl Session {
         create: &CreateTable,
     ) -> SqlResult<CommandTag> {
         let query = create.query.as_ref().ok_or_else(|| SqlError::unsupported("a table without a query"))?;
+        check_clauses(create)?;
         let place = self.writable_place(&create.name)?;
         let tag = |rows| CommandTag { rows: Some(rows), ..CommandTag::of("SELECT") };
         if create.if_not_exists && place.relation(self.relations()).is_some() {

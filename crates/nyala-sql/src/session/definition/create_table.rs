@@ -416,7 +416,7 @@ pub(super) fn refused_constraint(constraint: &TableConstraint) -> SqlError {
 }
 
 /// Refuses what a statement can say and would have no effect.
-fn check_clauses(create: &CreateTable) -> SqlResult<()> {
+pub(in crate::session) fn check_clauses(create: &CreateTable) -> SqlResult<()> {
     let clauses = [
         (create.or_replace, "CREATE OR REPLACE TABLE"),
         (create.temporary, "CREATE TEMPORARY TABLE"),

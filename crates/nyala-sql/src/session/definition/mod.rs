@@ -6,7 +6,7 @@
 
 mod alter;
 mod comment;
-mod create_table;
+pub(super) mod create_table;
 mod drop;
 mod index;
 mod new_column;
