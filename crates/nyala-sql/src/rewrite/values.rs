@@ -53,8 +53,9 @@ fn number(expression: &Expr) -> Option<bool> {
 fn type_of(expression: &Expr) -> Option<DataType> {
     let zoned = || DataType::Timestamp(None, TimezoneInfo::WithTimeZone);
     match expression {
-        Expr::Cast { data_type, array: false, .. } => Some(data_type.clone()),
-        Expr::TypedString(TypedString { data_type, .. }) => Some(data_type.clone()),
+        Expr::Cast { data_type, array: false, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+            Some(without_digits(data_type))
+        }
         Expr::Interval(_) => Some(DataType::Interval { fields: None, precision: None }),
         Expr::Value(own) => matches!(own.value, Value::Boolean(_)).then_some(DataType::Boolean),
         Expr::Function(call) => {
@@ -83,6 +84,18 @@ fn type_of(expression: &Expr) -> Option<DataType> {
         _ => None,
     }
     .filter(|own| !matches!(own, DataType::Text | DataType::Varchar(_) | DataType::Char(_)))
+}
+
+/// A type without the digits that one value was cut to: they are not those of its column.
+fn without_digits(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => {
+            DataType::Numeric(ExactNumberInfo::None)
+        }
+        DataType::Timestamp(_, zone) => DataType::Timestamp(None, *zone),
+        DataType::Interval { .. } => DataType::Interval { fields: None, precision: None },
+        other => other.clone(),
+    }
 }
 
 fn is_text(expression: &Expr) -> bool {
