@@ -164,6 +164,10 @@ impl Waits {
         Ok(true)
     }
 
+    fn wants_sequence(&self) -> bool {
+        matches!(self.calls().wanted, Some(Wanted::OfSequence(_)))
+    }
+
     async fn wait_for(&self, call: &Call, lock_timeout: Duration) -> SqlResult<()> {
         match call {
             Call::Sleep(duration) => tokio::time::sleep(*duration).await,
@@ -230,9 +234,8 @@ impl CanBeginAnew {
     /// # Errors
     /// The lock cannot be had: others wait for this session, or it takes too long. The sequence gives no numbers.
     pub(crate) async fn wait_in_query(&self) -> SqlResult<bool> {
-        let is_of_sequence = matches!(self.waits.calls().wanted, Some(Wanted::OfSequence(_)));
         // Numbers that the statement has taken before its query are not the query's: the whole statement begins anew.
-        if is_of_sequence && self.is_inner {
+        if self.is_inner && self.waits.wants_sequence() {
             return Ok(false);
         }
         let has_waited = self.waits.wait().await?;
@@ -242,12 +245,12 @@ impl CanBeginAnew {
         Ok(has_waited)
     }
 
-    /// The same for a statement: it is to be begun by [`Waits::begin`] once more.
+    /// Waits for the sequence that a statement needs, if it does: it is to be begun by [`Waits::begin`] once more.
     ///
     /// # Errors
-    /// The same.
+    /// The sequence gives no numbers.
     pub(crate) async fn wait_in_statement(&self) -> SqlResult<bool> {
-        let has_waited = self.waits.wait().await?;
+        let has_waited = self.waits.wants_sequence() && self.waits.wait().await?;
         self.waits.calls().begins_anew = has_waited;
         Ok(has_waited)
     }
