@@ -34,29 +34,30 @@ pub(super) fn execute(
     task: impl Fn(usize) -> Result<TaskContext> + Send + 'static,
 ) -> Result<SendableRecordBatchStream> {
     let gathers_texts = gathers_texts(&plan)?;
-    if gathers_texts {
-        // Some operators begin to read as soon as they are executed.
-        execution.long_texts().watch(batch_rows);
-    }
-    let stream = execute_stream(plan.clone(), Arc::new(task(batch_rows)?))?;
     if !gathers_texts && !may_wait {
-        return Ok(stream);
+        return execute_stream(plan, Arc::new(task(batch_rows)?));
     }
-    let schema = stream.schema();
-    let rows = futures::stream::once(begun(stream, plan, execution, batch_rows, task)).try_flatten();
+    let schema = plan.schema();
+    let rows = begun(plan, execution, gathers_texts, batch_rows, task);
+    let rows = futures::stream::once(rows).try_flatten();
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
 /// The rows when the first are there, in as few tries as it takes.
 async fn begun(
-    mut stream: SendableRecordBatchStream,
     plan: Arc<dyn ExecutionPlan>,
     execution: Arc<Execution>,
+    gathers_texts: bool,
     mut batch_rows: usize,
     task: impl Fn(usize) -> Result<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
     let mut was_full = false;
+    // Some operators begin to read, and to call functions, as soon as they are executed.
     let can_begin_anew = execution.waits().can_begin_anew();
+    if gathers_texts {
+        execution.long_texts().watch(batch_rows);
+    }
+    let mut stream = execute_stream(plan.clone(), Arc::new(task(batch_rows)?))?;
     loop {
         let error = match begin(stream).await {
             Ok(begun) => {
