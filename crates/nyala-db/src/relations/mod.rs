@@ -43,16 +43,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) const RELATIONS_TABLE: &str = "nyala.relations";
 /// What names of tables of the store begin with that hold rows of relations. No measurement's does: names of databases
 /// contain no slash.
-pub(crate) const TABLE_PREFIX: &str = "relation/";
-/// Whether a table of the store holds rows of a relation.
-pub fn is_of_relation(schema: &TableSchema) -> bool {
-    schema.name.starts_with(TABLE_PREFIX)
-}
-
+const TABLE_PREFIX: &str = "relation/";
 /// Separates the parts of the key of a record.
 const SEPARATOR: char = '\u{0}';
 /// The longest name of a relation or a column, bytes, as in PostgreSQL.
 pub const NAME_MAX_BYTES: usize = 63;
+
+/// Whether a table of the store holds rows of a relation.
+pub fn is_of_relation(schema: &TableSchema) -> bool {
+    schema.name.starts_with(TABLE_PREFIX)
+}
 
 /// All relations.
 pub struct Relations {

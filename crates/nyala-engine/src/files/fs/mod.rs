@@ -21,9 +21,8 @@ use std::sync::Arc;
 use nyala_core::{Error, ErrorKind, Result};
 
 pub use real::RealFs;
-pub(crate) use unreadable::Unreadable;
-
 pub use simulated::{Fault, Operation, OperationKind, SimulatedFs};
+pub(crate) use unreadable::Unreadable;
 
 /// A shared file system.
 pub type FsRef = Arc<dyn FileSystem>;
