@@ -6,6 +6,14 @@ use datafusion::sql::sqlparser::ast::Ident;
 /// The schema of tables, views and sequences that users declare.
 pub(crate) const PUBLIC: &str = "public";
 
+/// The schema of the temporary relations of a session, as the first session of a PostgreSQL has it.
+pub(crate) const TEMPORARY_SCHEMA: &str = "pg_temp_3";
+
+/// Whether a schema is that of the temporary relations of the session.
+pub(crate) fn is_temporary_schema(name: &str) -> bool {
+    matches!(name, "pg_temp" | TEMPORARY_SCHEMA)
+}
+
 /// The parts of a name: small letters unless they are in quotes. `None` if it is none.
 pub(crate) fn parts_of(name: &str) -> Option<Vec<String>> {
     let (mut parts, mut part, mut letters) = (Vec::new(), String::new(), name.trim().chars().peekable());

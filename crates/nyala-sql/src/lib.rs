@@ -48,6 +48,7 @@ mod interval_length;
 mod interval_text;
 mod keyword;
 mod latest_on;
+mod like_table;
 mod local_times;
 mod long_texts;
 mod long_values;

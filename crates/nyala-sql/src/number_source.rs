@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use futures::executor::block_on;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{
-    ColumnDefinition, Exhausted, Relation, SequenceDefinition, SequenceState, UncommittedRelations,
+    ColumnDefinition, Exhausted, Relation, SequenceDefinition, SequenceState, TEMPORARY, UncommittedRelations,
 };
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,16 +42,20 @@ impl GivenNumbers {
 #[derive(Clone)]
 pub(crate) struct NumberSource {
     pub(crate) catalog: Arc<Catalog>,
-    /// What the transaction has defined.
+    /// The database of the session.
+    pub(crate) database: String,
+    /// The relations that only it sees.
     pub(crate) uncommitted: Arc<UncommittedRelations>,
     pub(crate) given: Arc<GivenNumbers>,
     pub(crate) waits: Arc<Waits>,
 }
 
 impl NumberSource {
-    /// A relation by its name in a database.
+    /// A relation by its name in a database. A temporary table may have numbers of another sequence of the session's.
     pub(crate) fn relation(&self, database: &str, name: &str) -> Option<Arc<Relation>> {
-        self.uncommitted.above(self.catalog.relations()).find(database, name)
+        let relations = self.uncommitted.above(self.catalog.relations());
+        let found = relations.find(database, name);
+        found.or_else(|| relations.find(&self.database, name).filter(|_| database == TEMPORARY))
     }
 
     /// A sequence by its name in a database.

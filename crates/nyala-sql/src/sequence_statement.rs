@@ -15,6 +15,7 @@ use nyala_db::relations::{DeclaredType, Identity};
 pub(crate) enum SequenceStatement {
     Create {
         name: ObjectName,
+        is_temporary: bool,
         if_not_exists: bool,
         options: SequenceOptions,
     },
@@ -62,6 +63,9 @@ pub(crate) struct SequenceOptions {
     pub(crate) name: Option<ObjectName>,
 }
 
+/// What a temporary sequence is called.
+const TEMPORARY: [&str; 2] = ["temp", "temporary"];
+
 /// Whether tokens are those of such a statement.
 pub(crate) fn begins_sequence_statement(tokens: &[TokenWithSpan]) -> bool {
     let mut words =
@@ -69,6 +73,9 @@ pub(crate) fn begins_sequence_statement(tokens: &[TokenWithSpan]) -> bool {
     let (Some(first), Some(second)) = (words.next(), words.next()) else { return false };
     if is_word(second, "sequence") {
         return is_word(first, "create") || is_word(first, "alter");
+    }
+    if is_word(first, "create") && TEMPORARY.iter().any(|word| is_word(second, word)) {
+        return words.next().is_some_and(|third| is_word(third, "sequence"));
     }
     if !(is_word(first, "alter") && is_word(second, "table")) {
         return false;
@@ -87,6 +94,7 @@ impl SequenceStatement {
         let dialect = PostgreSqlDialect {};
         let mut reader = TokenReader(Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec()));
         let statement = if reader.takes("create") {
+            let is_temporary = TEMPORARY.iter().any(|word| reader.takes(word));
             reader.expect("sequence")?;
             let if_not_exists = reader.takes("if");
             if if_not_exists {
@@ -96,7 +104,7 @@ impl SequenceStatement {
             let name = reader.0.parse_object_name(false)?;
             let mut options = SequenceOptions::default();
             while options.read(&mut reader)? {}
-            Self::Create { name, if_not_exists, options }
+            Self::Create { name, is_temporary, if_not_exists, options }
         } else {
             reader.expect("alter")?;
             match reader.takes("sequence") {

@@ -13,6 +13,7 @@ use crate::dry_run;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
 use crate::latest_on;
+use crate::like_table;
 use crate::merge_nothing;
 use crate::numbers;
 use crate::overriding;
@@ -127,7 +128,7 @@ impl Statement {
         let mut shape = Shape::of(&tokens).map(Arc::new);
         let is_repaired = tokens.iter().any(is_distinct);
         let tokens = current_of::rewritten(latest_on::rewritten(asof_join::rewritten(tokens)));
-        let tokens = unknown_forms::rewritten(create_as_execute::rewritten(tokens));
+        let tokens = like_table::rewritten(unknown_forms::rewritten(create_as_execute::rewritten(tokens)));
         let tokens = if tokens.iter().any(is_identity) { in_order(tokens) } else { tokens };
         let mut parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens))).map_err(placed)?;
         if is_repaired {
@@ -178,7 +179,7 @@ impl Statement {
             return merge_nothing::shown(&text);
         }
         if matches!(*self.ast, ast::Statement::CreateTable(_)) {
-            return create_as_execute::shown(&text);
+            return like_table::shown(&create_as_execute::shown(&text));
         }
         if self.is_overriding {
             return overriding::shown(&text);

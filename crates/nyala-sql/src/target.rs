@@ -1,11 +1,11 @@
 //! The table that a statement names: to change its rows, or its definition.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::identifier::{PUBLIC, folded};
+use crate::identifier::{PUBLIC, TEMPORARY_SCHEMA, folded, quoted};
 use crate::names::SEARCHED;
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use nyala_db::catalog::Catalog;
-use nyala_db::relations::{NAME_MAX_BYTES, Relation, SeenRelations};
+use nyala_db::relations::{NAME_MAX_BYTES, Relation, SeenRelations, TEMPORARY};
 use nyala_db::users::{Principal, Privilege};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Place {
         Ok(Self { database: database.to_owned(), schema: schema.cloned(), name: name.clone() })
     }
 
-    /// Fails unless somebody may change what is in its database, which must exist.
+    /// Fails unless somebody may change what is in its database, which must exist. It is not that of temporary relations.
     pub(crate) fn check_writable(&self, catalog: &Catalog, principal: &Principal) -> SqlResult<()> {
         if !principal.may(Privilege::Write, &self.database) {
             let message = format!("permission denied for database \"{}\"", self.database);
@@ -76,6 +76,7 @@ impl Place {
     /// Fails if a relation cannot be created here.
     pub(crate) fn check_new(&self) -> SqlResult<()> {
         match self.schema.as_deref() {
+            _ if self.database == TEMPORARY => {}
             None | Some(PUBLIC) => {}
             Some(schema) => {
                 let message = format!("tables cannot be created in schema \"{schema}\"");
@@ -90,6 +91,9 @@ impl Place {
     pub(crate) fn target(&self, catalog: &Catalog, relations: SeenRelations<'_>) -> SqlResult<Target> {
         if let Some(relation) = self.relation(relations) {
             return Ok(Target::Relation(relation));
+        }
+        if self.database == TEMPORARY {
+            return Err(self.unknown());
         }
         let database = catalog.database(&self.database).ok_or_else(|| self.unknown_database())?;
         let policy = match self.schema.as_deref() {
@@ -111,6 +115,7 @@ impl Place {
     /// The relation that it names.
     pub(crate) fn relation(&self, relations: SeenRelations<'_>) -> Option<Arc<Relation>> {
         match self.schema.as_deref() {
+            _ if self.database == TEMPORARY => relations.find(TEMPORARY, &self.name),
             None | Some(PUBLIC) => relations.find(&self.database, &self.name),
             Some(_) => None,
         }
@@ -128,6 +133,17 @@ impl Place {
                 .with_hint("Name it in the request (`db`), or in front of the table: database.public.name.");
         }
         SqlError::new(SqlState::UNKNOWN_DATABASE, format!("database \"{}\" does not exist", self.database))
+    }
+
+    /// It with its schema, as it is written in SQL.
+    pub(crate) fn written(&self) -> String {
+        match &*self.database {
+            TEMPORARY => format!("{TEMPORARY_SCHEMA}.{}", quoted(&self.name)),
+            database => {
+                let schema = self.schema.as_deref().unwrap_or(PUBLIC);
+                format!("{}.{}.{}", quoted(database), quoted(schema), quoted(&self.name))
+            }
+        }
     }
 
     /// It as the user wrote it, without the database.

@@ -54,7 +54,7 @@ pub(crate) struct Transaction {
     /// Whether it has written anything.
     pub(crate) has_written: bool,
     pub(crate) has_failed: bool,
-    /// What it has defined.
+    /// What it has defined, and what was temporary before it.
     pub(crate) relations: Arc<UncommittedRelations>,
     /// The tables of the store that it has created.
     tables: UncommittedTables,
@@ -91,14 +91,13 @@ pub(crate) struct SavedSettings {
 const SAVEPOINTS_MAX: usize = 1 << 16;
 
 impl Transaction {
-    /// One that has not begun to read.
-    pub(crate) fn begin(is_read_only: bool, locks: TransactionLocks) -> Self {
-        Self { began: Utc::now(), is_read_only, locks, ..Self::default() }
-    }
-
-    /// The same for a series of statements.
-    pub(crate) fn of_series(is_read_only: bool, locks: TransactionLocks) -> Self {
-        Self { is_of_series: true, ..Self::begin(is_read_only, locks) }
+    /// One that has not begun to read. `temporary` are the relations of its session.
+    pub(crate) fn begin(
+        is_read_only: bool,
+        locks: TransactionLocks,
+        temporary: Arc<UncommittedRelations>,
+    ) -> Self {
+        Self { began: Utc::now(), is_read_only, locks, relations: temporary, ..Self::default() }
     }
 
     /// Begins to show what was acknowledged so far, unless a statement has done so.
@@ -212,7 +211,7 @@ impl Transaction {
 
     /// Makes what it has written and defined durable and visible.
     pub(crate) async fn commit(self, catalog: &Arc<Catalog>) -> SqlResult<()> {
-        let is_needed = self.has_written || !self.relations.is_empty();
+        let is_needed = self.has_written || self.relations.are_shared();
         let Some(stage) = self.stage.filter(|_| is_needed) else { return Ok(()) };
         let Some(stage) = Arc::into_inner(stage) else {
             return Err(SqlError::new(SqlState::INTERNAL, "a statement of the transaction has not ended"));
@@ -240,6 +239,8 @@ pub(crate) async fn committed(
         // out.
         let created = tables.forget();
         let committed = match locked {
+            // Temporary ones concern nobody else.
+            _ if !relations.are_shared() => stage.commit().await.map(drop),
             Locked::Not { has_looked } => catalog.commit_relations(&relations, stage, has_looked).await,
             Locked::Alone(_alone) => catalog.commit_locked_relations(&relations, stage).await,
         };

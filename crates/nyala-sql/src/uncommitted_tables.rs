@@ -1,4 +1,4 @@
-//! Tables of the store that a transaction has created.
+//! Tables of the store that only one session knows: those that its transaction has created, and those of temporary relations.
 
 use nyala_core::TableId;
 use nyala_core::store::StoreRef;
@@ -16,6 +16,11 @@ impl UncommittedTables {
     pub(crate) fn add(&mut self, store: &StoreRef, table: TableId) {
         self.store = Some(store.clone());
         self.tables.push(table);
+    }
+
+    /// Some that there are.
+    pub(crate) fn of(store: &StoreRef, tables: Vec<TableId>) -> Self {
+        Self { store: Some(store.clone()), tables }
     }
 
     /// Keeps all of them from being dropped, and says which they are.

@@ -240,8 +240,6 @@ fn what_would_have_no_effect_is_refused_by_name() {
         ("SELECT * FROM t WITH (NOLOCK)", "WITH (…)"),
         ("SELECT id INTO UNLOGGED u FROM t", "INTO"),
         ("SELECT 1 AS a INTO u UNION SELECT 2", "INTO"),
-        ("SELECT id INTO TEMP u FROM t", "TEMPORARY"),
-        ("CREATE TEMP TABLE u AS SELECT 1 AS a", "TEMPORARY"),
         ("CREATE OR REPLACE TABLE u AS SELECT 1 AS a", "OR REPLACE"),
         ("CREATE TABLE u (id int PRIMARY KEY AUTO_INCREMENT)", "AUTO_INCREMENT"),
         ("CREATE TABLE u (n bigint NOT NULL AUTOINCREMENT, k int)", "AUTOINCREMENT"),

@@ -232,9 +232,15 @@ fn rights_of_a_database_are_those_of_its_tables() {
     for refused in ["INSERT INTO t VALUES (2) RETURNING *", "UPDATE t SET id = 3", "DELETE FROM t"] {
         assert!(as_user("w", refused).contains("42501"), "{refused}: {}", as_user("w", refused));
     }
-    for refused in
-        ["INSERT INTO t VALUES (2)", "DELETE FROM t", "DROP TABLE t", "CREATE TABLE u (id int)", "TRUNCATE t"]
-    {
+    for refused in [
+        "INSERT INTO t VALUES (2)",
+        "DELETE FROM t",
+        "DROP TABLE t",
+        "CREATE TABLE u (id int)",
+        "CREATE TEMP TABLE u (id int)",
+        "CREATE TEMP TABLE u AS SELECT 1 AS a",
+        "TRUNCATE t",
+    ] {
         assert!(as_user("r", refused).contains("42501"), "{refused}: {}", as_user("r", refused));
     }
     assert_eq!(as_user("r", "SELECT * FROM t").trim(), "[{\"id\":1}]");
@@ -255,7 +261,6 @@ fn what_is_not_there_is_refused_by_its_name() {
         ("CREATE TABLE u (id int PRIMARY KEY, n int REFERENCES t)", "FOREIGN KEY"),
         ("CREATE TABLE u (id float8 PRIMARY KEY)", "primary key"),
         ("CREATE TABLE u (id int PRIMARY KEY, n numeric)", "numeric"),
-        ("CREATE TEMPORARY TABLE u (id int)", "TEMPORARY"),
         ("MERGE INTO t USING m ON t.id = m.v WHEN MATCHED THEN UPDATE SET id = 2", "key by MERGE"),
         ("MERGE INTO m USING t ON t.id = m.v WHEN MATCHED THEN DELETE", "MERGE of points"),
         ("DRY RUN UPDATE m SET v = 2 RETURNING v", "RETURNING after DRY RUN"),

@@ -101,6 +101,21 @@ pub struct TableDefinition {
     /// Columns that were dropped, which the store keeps as long as the time before can be asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedColumn>,
+    /// What a commit does to it if it is temporary. Such a table has no record.
+    #[serde(skip)]
+    pub on_commit: OnCommit,
+}
+
+/// What a commit does to a temporary table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnCommit {
+    /// Nothing: it is there until its session ends.
+    #[default]
+    PreserveRows,
+    /// It has no rows afterwards.
+    DeleteRows,
+    /// It is dropped.
+    Drop,
 }
 
 /// A column of the store that belongs to a table of the past.

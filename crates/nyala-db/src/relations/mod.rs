@@ -21,13 +21,13 @@ mod uncommitted;
 pub use change::RelationChange;
 pub(crate) use change::existing;
 pub use definition::{
-    Body, Check, ColumnDefinition, DeclaredType, Definition, DroppedColumn, Identity, Key, OwnedSequence,
-    Relation, SequenceDefinition, SequenceState, TableDefinition, ViewDefinition,
+    Body, Check, ColumnDefinition, DeclaredType, Definition, DroppedColumn, Identity, Key, OnCommit,
+    OwnedSequence, Relation, SequenceDefinition, SequenceState, TableDefinition, ViewDefinition,
 };
 pub use index::Index;
 pub(crate) use sequences::counters;
 pub use sequences::{Exhausted, Sequences};
-pub use uncommitted::{SeenRelations, UncommittedRelations};
+pub use uncommitted::{SeenRelations, TEMPORARY, UncommittedRelations};
 
 use crate::records::VersionedRecords;
 use nyala_core::store::StoreRef;

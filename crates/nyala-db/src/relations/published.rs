@@ -95,6 +95,20 @@ impl Relations {
         Ok(())
     }
 
+    /// Notes indexes of temporary tables, by their tables of the store: whoever sees these sees all of their rows.
+    pub fn note_temporary(&self, indexes: impl IntoIterator<Item = TableId>) {
+        let indexes = indexes.into_iter().map(|index| (index, Sequence(0)));
+        self.published.write().indexes.extend(indexes);
+    }
+
+    /// Forgets tables of the store that were temporary.
+    pub fn forget_temporary(&self, tables: &[TableId]) {
+        let mut published = self.published.write();
+        for table in tables {
+            published.indexes.remove(table);
+        }
+    }
+
     /// Notes all indexes that there are at the start.
     pub(super) async fn note_all_published(&self) -> Result<()> {
         let all = self.all();

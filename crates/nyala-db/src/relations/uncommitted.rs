@@ -1,7 +1,8 @@
-//! What a transaction has defined and not committed yet.
+//! What a session has defined and not committed: in its transaction, or for itself alone, which is never committed.
 //!
-//! Its tables are there in the store, without a record that names them: nobody else sees them, and a start drops them. The
-//! commit writes the records together with the rows of the transaction.
+//! The tables are there in the store, without a record that names them: nobody else sees them, and a start drops them. The
+//! commit of a transaction writes the records together with its rows, but those of temporary relations. These are in a
+//! database of their own ([`TEMPORARY`]), which each session has for itself.
 
 use super::change::json;
 use super::names::Named;
@@ -13,7 +14,10 @@ use nyala_core::{Error, Result, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The relations that a transaction has created, changed or dropped.
+/// The database of the temporary relations of a session. No other one has such a name.
+pub const TEMPORARY: &str = "\u{0}temporary";
+
+/// The relations that a session has created, changed or dropped for itself so far.
 #[derive(Debug, Clone, Default)]
 pub struct UncommittedRelations {
     /// By database and name.
@@ -86,9 +90,31 @@ impl UncommittedRelations {
         }
     }
 
-    /// The databases that they belong to.
+    /// The temporary ones alone.
+    pub fn temporary(&self) -> Self {
+        let is_temporary = |(place, _): &(&(String, String), &Uncommitted)| place.0 == TEMPORARY;
+        let own = self.changed.iter().filter(is_temporary);
+        Self { changed: own.map(|(place, own)| (place.clone(), own.clone())).collect() }
+    }
+
+    /// The temporary relations.
+    pub fn of_temporary(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.now().filter(|own| own.database == TEMPORARY)
+    }
+
+    /// The others, which a commit shows to everybody.
+    fn shared(&self) -> impl Iterator<Item = (&(String, String), &Uncommitted)> {
+        self.changed.iter().filter(|((database, _), _)| database != TEMPORARY)
+    }
+
+    /// Whether a commit has something to show to everybody.
+    pub fn are_shared(&self) -> bool {
+        self.shared().next().is_some()
+    }
+
+    /// The databases that they belong to, but for the temporary one.
     pub(crate) fn databases(&self) -> impl Iterator<Item = &str> {
-        self.changed.keys().map(|(database, _)| database.as_str())
+        self.shared().map(|((database, _), _)| database.as_str())
     }
 
     /// What they were before, in order of name.
@@ -98,7 +124,7 @@ impl UncommittedRelations {
 
     /// Whether a table of the store belongs to one of them.
     pub fn has_table(&self, table: TableId) -> bool {
-        self.now().any(|now| now.table().is_some_and(|own| own.stores().any(|own| own == table)))
+        self.stores().any(|own| own == table)
     }
 
     /// Tables of the store whose places under their names others take, and which nothing names any more.
@@ -109,6 +135,17 @@ impl UncommittedRelations {
             is_replaced.then_some(before)
         };
         self.changed.values().filter_map(of_change)
+    }
+
+    /// The tables of the store that belong to them.
+    pub fn stores(&self) -> impl Iterator<Item = TableId> {
+        self.now().filter_map(|now| now.table()).flat_map(|table| table.stores())
+    }
+
+    /// The tables of the store for entries of their indexes.
+    pub fn indexes(&self) -> impl Iterator<Item = TableId> {
+        let tables = self.now().filter_map(|now| now.table());
+        tables.flat_map(|table| &table.indexes).map(|index| index.table)
     }
 
     /// What they become.
@@ -144,6 +181,12 @@ impl<'a> SeenRelations<'a> {
         all
     }
 
+    /// Whether a temporary relation, or an index of one, has a name.
+    pub fn has_temporary(&self, name: &str) -> bool {
+        let mut own = self.own.into_iter().flat_map(UncommittedRelations::now);
+        own.any(|own| own.database == TEMPORARY && own.has_name(name))
+    }
+
     /// The next place in the order of creation.
     fn next_place(&self) -> u64 {
         let all = self.committed.all();
@@ -161,7 +204,7 @@ impl Relations {
         let records = self.records()?;
         let _changing = self.changing.lock().await;
         let mut changes: Vec<Change> = Vec::with_capacity(own.changed.len());
-        for ((database, name), change) in &own.changed {
+        for ((database, name), change) in own.shared() {
             let now = self.find(database, name);
             let is_same = match (&change.before, &now) {
                 (None, None) => true,
@@ -174,7 +217,7 @@ impl Relations {
             let definition = change.now.as_ref().map(|now| json(&now.definition));
             changes.push((key_of(database, name), definition));
         }
-        let named = own.changed.values().filter_map(|change| {
+        let named = own.shared().filter_map(|(_, change)| {
             let now = change.now.as_ref()?;
             let (database, name, definition) = (&*now.database, &*now.name, &now.definition);
             Some(Named { database, name, definition, before: change.before.as_deref() })
@@ -191,9 +234,9 @@ impl Relations {
             let before = own.before().find(is_same).or(change.before.as_ref());
             New::of(before.map(|own| &own.definition), now.map(|own| &own.definition))
         };
-        let new = own.changed.values().map(of_change).collect();
+        let new = own.shared().map(|(_, change)| of_change(change)).collect();
         self.note_published(new).await?;
-        for ((database, name), change) in &own.changed {
+        for ((database, name), change) in own.shared() {
             let definition = change.now.as_ref().map(|now| now.definition.clone());
             self.put(database, name, change.now.as_ref().or(change.before.as_ref()), definition);
         }

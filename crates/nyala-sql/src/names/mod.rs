@@ -6,13 +6,14 @@
 
 mod returned;
 mod sequence;
+mod temporary;
 pub(crate) mod view;
 
 use crate::awaited::{Awaited, at_once};
 use crate::dialect::analyzed_expression;
 use crate::error::{SqlError, SqlState, outside};
 use crate::expression::KnownForms;
-use crate::identifier::PUBLIC;
+use crate::identifier::{PUBLIC, is_temporary_schema};
 use crate::influxql::{self, InfluxqlQuery, InfluxqlTable};
 use crate::long_values::BATCH_ROWS;
 use crate::measurement::MeasurementTable;
@@ -29,12 +30,13 @@ use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
-use nyala_db::relations::{Body, Relation, RelationChange, SeenRelations, UncommittedRelations};
+use nyala_db::relations::{Body, Relation, RelationChange, SeenRelations, TEMPORARY, UncommittedRelations};
 use nyala_db::users::{Principal, Privilege};
 pub(crate) use returned::{RETURNED, ReturnedTable, ReturnedTables};
 use sequence::SequenceTable;
 use std::fmt;
 use std::sync::Arc;
+pub(crate) use temporary::TemporaryNames;
 use view::view_table;
 
 /// A table, if there is one.
@@ -54,6 +56,13 @@ const MERGE_SHARE: usize = 16;
 /// … and no more than DataFusion's own default.
 const MERGE_BYTES_MAX: usize = 10 << 20;
 
+/// A relation that a statement makes of a query.
+#[derive(Debug)]
+pub(crate) struct MadeRelation {
+    pub(crate) database: String,
+    pub(crate) name: String,
+}
+
 /// All databases that somebody may read.
 #[derive(Clone)]
 pub(crate) struct DatabaseNames {
@@ -68,8 +77,12 @@ pub(crate) struct DatabaseNames {
     pub(crate) depth: usize,
     /// Who looks at the system catalogue.
     pub(crate) viewer: Arc<Viewer>,
-    /// What the transaction has defined.
+    /// The relations that only the session sees.
     pub(crate) uncommitted: Arc<UncommittedRelations>,
+    /// What names mean of the temporary relations.
+    pub(crate) temporary: TemporaryNames,
+    /// The relation that is being made of a query, in which names without a schema mean what they meant before.
+    pub(crate) made: Option<Arc<MadeRelation>>,
     /// What changes in the same statement return.
     pub(crate) returned: ReturnedTables,
     /// What relations are to become: plans show whether queries would still be right.
@@ -139,6 +152,19 @@ impl DatabaseNames {
         self.principal.may(Privilege::Read, database)
     }
 
+    /// A temporary relation that a name without a schema means.
+    fn find_temporary(&self, database: &str, name: &str) -> Option<Arc<Relation>> {
+        if !self.temporary.are_seen || database != self.viewer.database || self.is_made(TEMPORARY, name) {
+            return None;
+        }
+        self.find(TEMPORARY, name)
+    }
+
+    /// Whether a relation is the one that is being made.
+    fn is_made(&self, database: &str, name: &str) -> bool {
+        self.made.as_deref().is_some_and(|made| made.database == database && made.name == name)
+    }
+
     fn measurement(self, database: String, policy: String, name: String, with_hidden: bool) -> FoundTable {
         Box::pin(async move {
             let found = self.catalog.measurement(&database, &policy, &name).await.map_err(outside)?;
@@ -170,7 +196,8 @@ impl DatabaseNames {
                     return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words).into());
                 }
                 Body::View(view) => {
-                    let names = Self { depth: self.depth + 1, ..self.clone() };
+                    let mut names = Self { depth: self.depth + 1, ..self.clone() };
+                    names.temporary.are_seen = relation.database == TEMPORARY;
                     view_table(&relation.name, view, &names).await?
                 }
             };
@@ -201,7 +228,7 @@ impl CatalogProviderList for DatabaseNames {
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
         // A session has a system catalogue even where there is nothing else.
-        let is_own = name == self.viewer.database || name == MAINTENANCE_DATABASE;
+        let is_own = [&self.viewer.database, MAINTENANCE_DATABASE, TEMPORARY].contains(&name);
         if !is_own && self.catalog.database(name).is_none_or(|_| !self.may_read(name)) {
             return None;
         }
@@ -216,6 +243,13 @@ struct SchemaNames {
     database: String,
 }
 
+impl SchemaNames {
+    /// Whether it is the database of the session.
+    fn is_of_session(&self) -> bool {
+        self.database == self.databases.viewer.database
+    }
+}
+
 impl CatalogProvider for SchemaNames {
     fn schema_names(&self) -> Vec<String> {
         let database = self.databases.catalog.database(&self.database);
@@ -226,6 +260,9 @@ impl CatalogProvider for SchemaNames {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if self.database == TEMPORARY || (self.is_of_session() && is_temporary_schema(name)) {
+            return Some(Arc::new(TableNames::of_temporary(&self.databases, name == CHANGED)));
+        }
         if let Some(schema) = SystemSchema::of(name, &self.databases.viewer, &self.database) {
             return Some(Arc::new(schema));
         }
@@ -324,6 +361,20 @@ impl fmt::Debug for TableNames {
     }
 }
 
+impl TableNames {
+    /// Those of the schema of temporary relations.
+    fn of_temporary(databases: &DatabaseNames, with_hidden: bool) -> Self {
+        Self {
+            databases: databases.clone(),
+            database: TEMPORARY.to_owned(),
+            policy: None,
+            has_relations: true,
+            system: None,
+            with_hidden,
+        }
+    }
+}
+
 #[async_trait]
 impl SchemaProvider for TableNames {
     fn table_names(&self) -> Vec<String> {
@@ -349,12 +400,23 @@ impl SchemaProvider for TableNames {
         'life0: 'awaited,
         'life1: 'awaited,
     {
+        if self.system.is_some()
+            && let Some(relation) = self.databases.find_temporary(&self.database, name)
+        {
+            self.databases.temporary.note_used();
+            return self.databases.clone().relation(relation, self.with_hidden);
+        }
         if let Some(table) = self.system.as_ref().and_then(|system| system.find(name)) {
             return at_once(Ok(Some(table)));
         }
+        let is_hidden = self.system.is_some() && self.databases.is_made(&self.database, name);
         if self.has_relations
+            && !is_hidden
             && let Some(relation) = self.databases.find(&self.database, name)
         {
+            if self.database == TEMPORARY {
+                self.databases.temporary.note_used();
+            }
             return self.databases.clone().relation(relation, self.with_hidden);
         }
         match self.policy.clone() {

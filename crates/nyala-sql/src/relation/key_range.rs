@@ -165,7 +165,7 @@ impl fmt::Display for KeyRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nyala_db::relations::{ColumnDefinition, DeclaredType, Key, TableDefinition};
+    use nyala_db::relations::{ColumnDefinition, DeclaredType, Key, OnCommit, TableDefinition};
 
     fn columns() -> TableColumns {
         let column = |id, name: &str, declared_type| ColumnDefinition {
@@ -184,6 +184,7 @@ mod tests {
             checks: Vec::new(),
             indexes: Vec::new(),
             dropped: Vec::new(),
+            on_commit: OnCommit::default(),
         })
     }
 

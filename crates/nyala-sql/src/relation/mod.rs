@@ -19,6 +19,7 @@ pub(crate) mod literal;
 pub(crate) mod output;
 mod parts;
 mod prefilter;
+pub(crate) mod queried_column;
 mod reading;
 pub(crate) mod rules;
 mod scan;

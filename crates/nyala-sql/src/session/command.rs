@@ -11,10 +11,8 @@ use crate::rows::Rows;
 use crate::session::Outcome;
 use crate::settings::Settings;
 use crate::statement::Statement;
-use crate::target::Place;
 use crate::transaction::{ChangedSettings, Transaction};
 use crate::undo::Undo;
-use crate::waits::TransactionLocks;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast;
@@ -52,6 +50,8 @@ enum Command {
     Deallocate(Option<String>),
     /// Forgets everything that the session has set.
     DiscardAll,
+    /// Drops its temporary relations.
+    DiscardTemporary,
     ShowChanges,
     Undo(Undo),
     /// Keeps tables from being dropped while they are read, which a transaction's snapshot does.
@@ -108,10 +108,7 @@ impl Session {
                 match &mut self.transaction {
                     // What a series has changed before belongs to the transaction.
                     Some(transaction) => transaction.is_of_series = false,
-                    None => {
-                        let locks = TransactionLocks::of(&self.waits);
-                        self.transaction = Some(Transaction::begin(is_read_only, locks));
-                    }
+                    None => self.transaction = Some(self.new_transaction(is_read_only)),
                 }
                 "BEGIN"
             }
@@ -130,7 +127,7 @@ impl Session {
                 }
                 Some(mut transaction) => {
                     let settings = transaction.settings.take();
-                    let committed = transaction.commit(&self.server.catalog).await;
+                    let committed = self.commit(transaction).await;
                     self.end_settings(settings, committed.is_ok());
                     self.end_cursors(committed.is_ok());
                     committed?;
@@ -171,8 +168,8 @@ impl Session {
             Command::LockToRead(names) => {
                 self.own_transaction("LOCK TABLE")?;
                 for name in &names {
-                    let place = Place::of(name, self.database())?;
-                    if !self.principal().may(Privilege::Read, &place.database) {
+                    let place = self.place(name)?;
+                    if !self.may(Privilege::Read, &place.database) {
                         let message = format!("permission denied for table {}", place.name);
                         return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
                     }
@@ -201,7 +198,12 @@ impl Session {
                 self.kept.cursors().clear();
                 self.kept.statements().clear();
                 self.waits.unlock_all();
+                self.discard_temporary();
                 "DISCARD ALL"
+            }
+            Command::DiscardTemporary => {
+                self.discard_temporary();
+                "DISCARD TEMP"
             }
         };
         Ok(Outcome::Done(CommandTag::of(done)))
@@ -256,7 +258,7 @@ impl Session {
         if ended.is_read_only {
             self.state = None;
         }
-        if !ended.relations.is_empty() {
+        if !Arc::ptr_eq(&ended.relations, &self.temporary.relations) {
             self.note_definitions();
         }
         Some(ended)
@@ -314,6 +316,7 @@ impl Command {
                 _ => Self::Deallocate(Some(folded(name))),
             },
             ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Self::DiscardAll,
+            ast::Statement::Discard { object_type: ast::DiscardObject::TEMP } => Self::DiscardTemporary,
             ast::Statement::Lock(lock) => match lock.lock_mode {
                 Some(ast::LockTableMode::AccessShare) => {
                     Self::LockToRead(lock.tables.iter().map(|own| own.name.clone()).collect())

@@ -8,7 +8,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
 use crate::measurement::{MeasurementTable, Source};
 use crate::statement::{Copy, Statement};
-use crate::target::{Place, Target, unknown_column};
+use crate::target::{Target, unknown_column};
 use arrow_schema::DataType;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use nyala_core::before_long_work;
@@ -139,7 +139,7 @@ impl Session {
         name: &ObjectName,
         columns: &[Ident],
     ) -> SqlResult<(Statement, Vec<String>)> {
-        let place = Place::of(name, self.database())?;
+        let place = self.place(name)?;
         let catalog = self.server.catalog.clone();
         let mut named: Vec<String> = Vec::with_capacity(columns.len());
         for column in columns.iter().map(folded) {
@@ -149,7 +149,7 @@ impl Session {
             }
             named.push(column);
         }
-        let may_read = self.principal().may(Privilege::Read, &place.database);
+        let may_read = self.may(Privilege::Read, &place.database);
         let found = may_read.then(|| place.target(&catalog, self.relations())).and_then(Result::ok);
         let (mut all, mut is_known) = (Vec::new(), true);
         match found {

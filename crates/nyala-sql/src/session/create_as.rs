@@ -1,30 +1,48 @@
 //! `CREATE TABLE … AS`: a table with the columns and the rows of a query.
 //!
 //! The table is created first, and filled by one INSERT, whose rows become visible together. If that fails, the table is
-//! dropped again; a crash in between leaves it without rows. In a transaction both are committed together.
+//! dropped again; a crash in between leaves it without rows. In a transaction both are committed together. While it is filled,
+//! its name means in the query what it meant before.
 
 use super::Session;
 use crate::command_tag::CommandTag;
 use crate::create_as_execute::executed;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::names::MadeRelation;
+use crate::relation::queried_column::queried_column;
 use crate::session::Outcome;
 use crate::session::definition::create_table::check_clauses;
 use crate::statement::Statement;
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{self, CreateTable, Ident};
+use datafusion::sql::sqlparser::ast::{self, CreateTable};
 use std::sync::Arc;
 
 impl Session {
-    /// Creates a table and fills it.
+    /// Creates a table and fills it. A temporary one that a commit empties is as a transaction of its own.
     pub(super) async fn create_table_as(
         &mut self,
         statement: &Statement,
         create: &CreateTable,
     ) -> SqlResult<CommandTag> {
+        if self.transaction.is_some() || !self.concerns_temporary(&statement.ast) {
+            return self.create_filled(statement, create).await;
+        }
+        self.transaction = Some(self.new_transaction(false));
+        let created = self.create_filled(statement, create).await;
+        let transaction = self.end_transaction();
+        let tag = created?;
+        if let Some(transaction) = transaction {
+            self.commit(transaction).await?;
+        }
+        Ok(tag)
+    }
+
+    async fn create_filled(&mut self, statement: &Statement, create: &CreateTable) -> SqlResult<CommandTag> {
         let query = create.query.as_ref().ok_or_else(|| SqlError::unsupported("a table without a query"))?;
         check_clauses(create)?;
-        let place = self.writable_place(&create.name)?;
+        let place = self.new_place(&create.name, create.temporary)?;
+        self.check_writable_place(&place)?;
         let tag = |rows| CommandTag { rows: Some(rows), ..CommandTag::of("SELECT") };
         if create.if_not_exists && place.relation(self.relations()).is_some() {
             return Ok(tag(0));
@@ -46,18 +64,22 @@ impl Session {
         let fields: Vec<&Field> = fields.map(|field| field.as_ref()).collect();
         let mut columns = Vec::with_capacity(fields.len());
         for field in fields {
-            let name = Ident::with_quote('"', field.name());
-            columns.push(format!("{name} {}", declared_type(&name, field.data_type())?));
+            columns.push(queried_column(field)?);
         }
-        let name = &create.name;
+        let name = place.written();
         let defined = parsed(&format!("CREATE TABLE {name} ({})", columns.join(", ")), statement)?;
         let ast::Statement::CreateTable(mut defined_ast) = Arc::unwrap_or_clone(defined.ast.clone()) else {
             return Err(SqlError::new(SqlState::INTERNAL, "the statement creates no table"));
         };
         defined_ast.table_options = create.table_options.clone();
         defined_ast.partition_by = create.partition_by.clone();
+        (defined_ast.temporary, defined_ast.on_commit) = (create.temporary, create.on_commit);
         self.define(&Statement { ast: ast::Statement::CreateTable(defined_ast).into(), ..defined }).await?;
-        match self.fill(&format!("INSERT INTO {name} {text}"), statement, (&types, values)).await {
+        let made = MadeRelation { database: place.database, name: place.name };
+        (self.made, self.state) = (Some(Arc::new(made)), None);
+        let filled = self.fill(&format!("INSERT INTO {name} {text}"), statement, (&types, values)).await;
+        (self.made, self.state) = (None, None);
+        match filled {
             Ok(rows) => Ok(tag(rows)),
             Err(error) if self.transaction.is_some() => Err(error),
             Err(error) => {
@@ -89,31 +111,4 @@ fn parsed(text: &str, whole: &Statement) -> SqlResult<Statement> {
     let statement =
         statement.ok_or_else(|| SqlError::new(SqlState::INTERNAL, "the text has no statement"))?;
     Ok(Statement { text: whole.text.clone(), ..statement })
-}
-
-/// The type of a column that holds what a query gives.
-fn declared_type(name: &Ident, data_type: &DataType) -> SqlResult<String> {
-    Ok(match data_type {
-        DataType::Boolean => "boolean".to_owned(),
-        DataType::Int8 | DataType::Int16 | DataType::UInt8 => "smallint".to_owned(),
-        DataType::Int32 | DataType::UInt16 => "integer".to_owned(),
-        DataType::Int64 | DataType::UInt32 => "bigint".to_owned(),
-        DataType::UInt64 => "numeric(20,0)".to_owned(),
-        DataType::Float16 | DataType::Float32 => "real".to_owned(),
-        DataType::Float64 => "double precision".to_owned(),
-        DataType::Decimal128(precision, scale) | DataType::Decimal64(precision, scale) => {
-            format!("numeric({precision},{scale})")
-        }
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => "text".to_owned(),
-        DataType::Dictionary(_, values) => return declared_type(name, values),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytea".to_owned(),
-        DataType::Date32 | DataType::Date64 => "date".to_owned(),
-        DataType::Timestamp(TimeUnit::Nanosecond | TimeUnit::Microsecond | TimeUnit::Millisecond, zone) => {
-            if zone.is_some() { "timestamptz" } else { "timestamp" }.to_owned()
-        }
-        other => {
-            return Err(SqlError::unsupported(format!("a column of type {other}"))
-                .with_hint(format!("Cast column {name} of the query.")));
-        }
-    })
 }

@@ -10,7 +10,6 @@ use crate::placeholder::number_of;
 use crate::relation::columns::data_type;
 use crate::session::Outcome;
 use crate::statement::Statement;
-use crate::target::Place;
 use crate::walk::each_expression;
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
@@ -30,7 +29,7 @@ impl Session {
     ) -> SqlResult<Option<Prepared>> {
         let Some((table, cursor)) = written(&statement.ast) else { return Ok(None) };
         let (table, cursor) = (table.clone(), cursor.to_owned());
-        let place = Place::of(&table, &self.database)?;
+        let place = self.place(&table)?;
         let relation = place.relation(self.relations()).ok_or_else(|| {
             SqlError::unsupported("WHERE CURRENT OF for anything but a table with a primary key")
         })?;
@@ -85,7 +84,8 @@ impl Session {
             SqlError::new(SqlState::INVALID_CURSOR_STATE, words)
         };
         let (from, items) = scanned(&cursor.query).ok_or_else(not_updatable)?;
-        let is_same = Place::of(from, &self.database)?
+        let is_same = self
+            .place(from)?
             .relation(self.relations())
             .is_some_and(|own| own.database == relation.database && own.name == relation.name);
         if !is_same {

@@ -14,7 +14,6 @@ use crate::rows::Rows;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::target::Place;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -53,8 +52,8 @@ impl Session {
     ) -> SqlResult<Option<(LookUp, Vec<DataType>)>> {
         let ast::Statement::Query(query) = &*statement.ast else { return Ok(None) };
         let Some((name, alias, items, condition)) = parts(query) else { return Ok(None) };
-        let Ok(place) = Place::of(name, self.database()) else { return Ok(None) };
-        if !self.principal().may(Privilege::Read, &place.database) {
+        let Ok(place) = self.place(name) else { return Ok(None) };
+        if !self.may(Privilege::Read, &place.database) {
             return Ok(None);
         }
         let Some(relation) = place.relation(self.relations()) else { return Ok(None) };
@@ -85,7 +84,7 @@ impl Session {
         look_up: &LookUp,
         values: Arc<[ScalarValue]>,
     ) -> SqlResult<Outcome> {
-        if !self.principal().may(Privilege::Read, &look_up.database) {
+        if !self.may(Privilege::Read, &look_up.database) {
             let message = format!("permission denied for database \"{}\"", look_up.database);
             return Err(SqlError::new(crate::error::SqlState::INSUFFICIENT_PRIVILEGE, message));
         }

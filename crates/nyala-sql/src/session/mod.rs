@@ -21,6 +21,7 @@ mod reuse;
 mod run;
 mod series;
 mod set_config;
+mod temporary;
 mod with_changes;
 
 pub use change::CopyIn;
@@ -36,7 +37,7 @@ use crate::command_tag::CommandTag;
 use crate::contained::contained;
 use crate::copy::CopyForm;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::names::{DatabaseNames, ReturnedTables};
+use crate::names::{DatabaseNames, MadeRelation, ReturnedTables, TemporaryNames};
 use crate::number_source::{GivenNumbers, NumberSource};
 use crate::plans::check_only_reads;
 use crate::relation::input::Surroundings;
@@ -64,6 +65,7 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use temporary::Temporary;
 
 /// A session of one client. It executes one statement at a time.
 pub struct Session {
@@ -78,7 +80,10 @@ pub struct Session {
     pub(crate) database: String,
     pub(crate) settings: Settings,
     pub(crate) transaction: Option<Transaction>,
-    /// Grows whenever what transactions have defined comes or goes.
+    temporary: Temporary,
+    /// The relation that its statement makes of a query.
+    made: Option<Arc<MadeRelation>>,
+    /// Grows whenever what only it sees comes or goes.
     definitions: u64,
     /// Cursors and prepared statements.
     kept: Arc<KeptByName>,
@@ -98,7 +103,7 @@ pub struct Session {
 pub(crate) struct RelationsVersion {
     /// Those of everybody.
     committed: u64,
-    /// Those of transactions of the session.
+    /// Those of the session alone.
     own: u64,
 }
 
@@ -157,6 +162,8 @@ impl Session {
             database,
             settings,
             transaction: None,
+            temporary: Temporary::default(),
+            made: None,
             definitions: 0,
             kept: Arc::default(),
             state: None,
@@ -292,7 +299,7 @@ impl Session {
         types: &[Option<DataType>],
     ) -> SqlResult<Prepared> {
         let (server, context) = (self.server.clone(), self.plan_context(types));
-        if self.transaction.as_ref().is_some_and(|transaction| !transaction.relations.is_empty()) {
+        if !self.uncommitted().is_empty() {
             // Nobody else has these tables.
             return self.prepare_alone(statement, types).await;
         }
@@ -378,18 +385,14 @@ impl Session {
         format!("{:?}\n{policy:?}\n{zone}\n{pushes_down}\n{version}\n{types}", self.database)
     }
 
-    /// What its transaction has defined.
-    fn uncommitted(&self) -> Arc<UncommittedRelations> {
-        self.transaction.as_ref().map(|transaction| transaction.relations.clone()).unwrap_or_default()
+    /// The relations that only it sees.
+    fn uncommitted(&self) -> &Arc<UncommittedRelations> {
+        self.transaction.as_ref().map_or(&self.temporary.relations, |transaction| &transaction.relations)
     }
 
     /// The relations that it sees.
     pub(crate) fn relations(&self) -> SeenRelations<'_> {
-        let committed = self.server.catalog.relations();
-        match &self.transaction {
-            Some(transaction) => transaction.relations.above(committed),
-            None => SeenRelations::of_everybody(committed),
-        }
+        self.uncommitted().above(self.server.catalog.relations())
     }
 
     /// The version of the relations that it sees.
@@ -433,7 +436,9 @@ impl Session {
             pushes_down: self.settings.pushes_down(),
             depth: 0,
             viewer: Arc::new(self.viewer()),
-            uncommitted: self.uncommitted(),
+            uncommitted: self.uncommitted().clone(),
+            temporary: TemporaryNames::default(),
+            made: self.made.clone(),
             returned: self.returned.clone(),
             changes: Arc::default(),
         }
@@ -461,7 +466,7 @@ impl Session {
         Viewer {
             catalog: self.server.catalog.clone(),
             principal: self.principal.clone(),
-            uncommitted: self.uncommitted(),
+            uncommitted: self.uncommitted().clone(),
             numbers: self.number_source(),
             waits: self.waits.clone(),
             is_read_only: self.is_read_only(),
@@ -481,7 +486,13 @@ impl Session {
     pub(crate) fn number_source(&self) -> NumberSource {
         let catalog = self.server.catalog.clone();
         let (given, waits) = (self.given_numbers.clone(), self.waits.clone());
-        NumberSource { catalog, uncommitted: self.uncommitted(), given, waits }
+        NumberSource {
+            catalog,
+            uncommitted: self.uncommitted().clone(),
+            database: self.database.clone(),
+            given,
+            waits,
+        }
     }
 
     /// Says what the client calls itself, and which number its session has.

@@ -5,6 +5,7 @@
 
 use super::Session;
 use super::prepared::{PastPlan, Prepared, PreparedPlan};
+use super::temporary::Temporary;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, planned};
 use crate::plans::PlanCache;
@@ -113,6 +114,8 @@ impl Session {
             database: self.database.clone(),
             settings: self.settings.clone(),
             transaction: None,
+            temporary: Temporary::default(),
+            made: None,
             definitions: self.definitions,
             kept: self.kept.clone(),
             given_numbers: self.given_numbers.clone(),

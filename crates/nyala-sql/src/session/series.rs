@@ -11,8 +11,6 @@ use super::prepared::{CopyPlan, Prepared, PreparedPlan};
 use crate::awaited::Awaited;
 use crate::error::SqlResult;
 use crate::session::command::is_undo;
-use crate::transaction::Transaction;
-use crate::waits::TransactionLocks;
 use nyala_core::store::Feature;
 
 impl Prepared {
@@ -49,8 +47,9 @@ impl Session {
     pub fn begin_series(&mut self) {
         let has_stages = self.server.catalog.store().capabilities().need(Feature::StagedWrites).is_ok();
         if self.transaction.is_none() && has_stages {
-            let locks = TransactionLocks::of(&self.waits);
-            self.transaction = Some(Transaction::of_series(self.settings.is_read_only(), locks));
+            let mut transaction = self.new_transaction(self.settings.is_read_only());
+            transaction.is_of_series = true;
+            self.transaction = Some(transaction);
         }
     }
 
@@ -62,9 +61,7 @@ impl Session {
     pub fn end_series(&mut self) -> Awaited<'_, SqlResult<()>> {
         Box::pin(async move {
             match self.transaction.take_if(|transaction| transaction.is_of_series) {
-                Some(transaction) if !transaction.has_failed => {
-                    transaction.commit(&self.server.catalog).await
-                }
+                Some(transaction) if !transaction.has_failed => self.commit(transaction).await,
                 _ => Ok(()),
             }
         })

@@ -13,8 +13,6 @@ use crate::identifier::folded;
 use crate::names::{RETURNED, ReturnedTable};
 use crate::rows::Rows;
 use crate::statement::Statement;
-use crate::transaction::Transaction;
-use crate::waits::TransactionLocks;
 use crate::walk::each_expression;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
@@ -144,8 +142,7 @@ impl Session {
         for _ in 0..TRIES {
             let is_alone = self.transaction.is_none();
             if is_alone {
-                self.transaction =
-                    Some(Transaction::begin(self.is_read_only(), TransactionLocks::of(&self.waits)));
+                self.transaction = Some(self.new_transaction(self.is_read_only()));
             }
             let done = self.execute_parts(plan, &values).await;
             if !is_alone {
@@ -154,7 +151,7 @@ impl Session {
             let transaction = self.end_transaction();
             let outcome = done?;
             let Some(transaction) = transaction else { return Ok(outcome) };
-            match transaction.commit(&self.server.catalog).await {
+            match self.commit(transaction).await {
                 Ok(()) => return Ok(outcome),
                 Err(error) if error.code == SqlState::SERIALIZATION_FAILURE => {}
                 Err(error) => return Err(error),

@@ -5,10 +5,10 @@ use super::oid::{INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA, PUBLIC_SCH
 use super::system_table::{self, INFORMATION_SCHEMA, PG_CATALOG, SystemTable};
 use super::viewer::Viewer;
 use crate::expression::parsed;
-use crate::identifier::{PUBLIC, quoted};
+use crate::identifier::{PUBLIC, TEMPORARY_SCHEMA, is_temporary_schema, quoted};
 use datafusion::sql::sqlparser::ast::Expr;
 use nyala_core::ColumnId;
-use nyala_db::relations::{Body, Key, Relation, TableDefinition};
+use nyala_db::relations::{Body, Key, Relation, TEMPORARY, TableDefinition};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -116,19 +116,14 @@ impl Objects {
         let Some(known) = known else { return all };
         all.default_policy.clone_from(&known.default_policy);
         all.schemas.push(schema(PUBLIC_SCHEMA, PUBLIC, DATABASE_OWNER));
-        let relations = viewer.uncommitted.above(viewer.catalog.relations()).of(database);
-        for relation in &relations {
-            let oid = taken.take("relation", &[database, &relation.name]);
-            let own = relation.clone();
-            let kind = match &relation.definition.body {
-                Body::Table(_) => ObjectKind::Table(own),
-                Body::View(_) => ObjectKind::View(own),
-                Body::Sequence(_) => ObjectKind::Sequence(own),
-            };
-            all.add(oid, PUBLIC_SCHEMA, PUBLIC, &relation.name, kind);
-            if let Some(table) = relation.table() {
-                all.add_constraints(&mut taken, database, oid, relation, table);
-            }
+        let seen = viewer.uncommitted.above(viewer.catalog.relations());
+        let relations = seen.of(database);
+        all.add_relations(&mut taken, (PUBLIC_SCHEMA, PUBLIC), &relations);
+        let temporary = if database == viewer.database { seen.of(TEMPORARY) } else { Vec::new() };
+        if !temporary.is_empty() {
+            let oid = taken.take("schema", &[TEMPORARY]);
+            all.schemas.push(schema(oid, TEMPORARY_SCHEMA, OWNER));
+            all.add_relations(&mut taken, (oid, TEMPORARY_SCHEMA), &temporary);
         }
         for policy in &known.policies {
             let namespace = match &*policy.name {
@@ -157,14 +152,32 @@ impl Objects {
         self.objects.push(Object { oid, namespace, schema, name, kind });
     }
 
+    /// Adds all relations of a schema.
+    fn add_relations(&mut self, taken: &mut Taken, schema: (u32, &str), relations: &[Arc<Relation>]) {
+        for relation in relations {
+            let oid = taken.take("relation", &[&relation.database, &relation.name]);
+            let own = relation.clone();
+            let kind = match &relation.definition.body {
+                Body::Table(_) => ObjectKind::Table(own),
+                Body::View(_) => ObjectKind::View(own),
+                Body::Sequence(_) => ObjectKind::Sequence(own),
+            };
+            self.add(oid, schema.0, schema.1, &relation.name, kind);
+            if let Some(table) = relation.table() {
+                self.add_constraints(taken, schema, oid, relation, table);
+            }
+        }
+    }
+
     fn add_constraints(
         &mut self,
         taken: &mut Taken,
-        database: &str,
+        (namespace, schema): (u32, &str),
         table_oid: u32,
         relation: &Arc<Relation>,
         table: &TableDefinition,
     ) {
+        let database = &*relation.database;
         let key = match &table.key {
             Key::Declared { name, columns } => Some((name, columns, Some(ConstraintKind::PrimaryKey), true)),
             Key::Hidden { .. } => None,
@@ -183,7 +196,7 @@ impl Objects {
                 is_unique,
                 is_primary: kind == Some(ConstraintKind::PrimaryKey),
             };
-            self.add(oid, PUBLIC_SCHEMA, PUBLIC, name, ObjectKind::Index(index));
+            self.add(oid, namespace, schema, name, ObjectKind::Index(index));
             let Some(kind) = kind else { continue };
             let words = if kind == ConstraintKind::Unique { "UNIQUE" } else { "PRIMARY KEY" };
             self.constraints.push(Constraint {
@@ -233,17 +246,19 @@ impl Objects {
     pub(crate) fn find(&self, schema: Option<&str>, name: &str) -> Option<&Object> {
         let of = |schema: &str| self.objects.iter().find(|own| own.schema == schema && own.name == name);
         match schema {
+            Some(schema) if is_temporary_schema(schema) => of(TEMPORARY_SCHEMA),
             Some(schema) => of(schema),
-            None => [PG_CATALOG, PUBLIC, &self.default_policy].into_iter().find_map(of),
+            None => [TEMPORARY_SCHEMA, PG_CATALOG, PUBLIC, &self.default_policy].into_iter().find_map(of),
         }
     }
 
     /// Whether an object is what its name means without a schema.
     pub(crate) fn is_visible(&self, object: &Object) -> bool {
         match &*object.schema {
-            PG_CATALOG | PUBLIC => true,
+            PG_CATALOG | TEMPORARY_SCHEMA => true,
+            PUBLIC if !self.schemas.iter().any(|own| own.name == TEMPORARY_SCHEMA) => true,
             schema => {
-                schema == self.default_policy
+                (schema == PUBLIC || schema == self.default_policy)
                     && self.find(None, &object.name).is_some_and(|found| found.oid == object.oid)
             }
         }
@@ -285,6 +300,11 @@ impl Object {
             ObjectKind::Sequence(_) => "S",
             ObjectKind::Index(_) => "i",
         }
+    }
+
+    /// Whether it is temporary.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.schema == TEMPORARY_SCHEMA
     }
 
     /// Whether it is part of the system.

@@ -5,7 +5,7 @@ use crate::number_source::NumberSource;
 use crate::waits::Waits;
 use arrow_schema::DataType;
 use nyala_db::catalog::Catalog;
-use nyala_db::relations::UncommittedRelations;
+use nyala_db::relations::{TEMPORARY, UncommittedRelations};
 use nyala_db::users::{Principal, Privilege};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -20,7 +20,7 @@ pub(crate) const MAINTENANCE_DATABASE: &str = "postgres";
 pub(crate) struct Viewer {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) principal: Principal,
-    /// What the transaction has defined.
+    /// The relations that only the session sees.
     pub(crate) uncommitted: Arc<UncommittedRelations>,
     /// Where numbers of sequences come from.
     pub(crate) numbers: NumberSource,
@@ -82,12 +82,17 @@ pub(crate) struct Role {
 impl Viewer {
     /// Whether somebody may see what is in a database.
     pub(crate) fn may_see(&self, database: &str) -> bool {
-        self.principal.may(Privilege::Read, database)
+        self.principal.may(Privilege::Read, self.rights_of(database))
     }
 
     /// Whether somebody may change what is in a database.
     pub(crate) fn may_write(&self, database: &str) -> bool {
-        self.principal.may(Privilege::Write, database)
+        self.principal.may(Privilege::Write, self.rights_of(database))
+    }
+
+    /// The database whose rights hold for what is in a database.
+    fn rights_of<'a>(&'a self, database: &'a str) -> &'a str {
+        if database == TEMPORARY { &self.database } else { database }
     }
 
     /// The name of a database and its number, of those that somebody may see.

@@ -35,4 +35,5 @@ mod sequences;
 mod server;
 mod sqllogictest;
 mod statements;
+mod temporary;
 mod transactions;

@@ -92,6 +92,13 @@ fn transactions_define_tables_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "definitions", &[]);
 }
 
+/// Statements of `testdata/postgres/temporary.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn sessions_have_temporary_tables_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "temporary", &[]);
+}
+
 /// Statements of `testdata/postgres/primary_keys.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn tables_get_keys_as_in_postgresql() {

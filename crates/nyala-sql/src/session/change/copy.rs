@@ -6,7 +6,7 @@ use crate::identifier::folded;
 use crate::relation::columns::{ROW_ID, TableColumns};
 use crate::session::Session;
 use crate::session::definition::table_of;
-use crate::target::{Place, Target, unknown_column};
+use crate::target::{Target, unknown_column};
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use nyala_db::relations::{DeclaredType, Relation};
@@ -84,8 +84,7 @@ impl Session {
         name: &ObjectName,
         columns: &[Ident],
     ) -> SqlResult<CopyTarget> {
-        let place = Place::of(name, self.database())?;
-        place.check_writable(&self.server.catalog, self.principal())?;
+        let place = self.writable_place(name)?;
         let relation = match place.target(&self.server.catalog, self.relations())? {
             Target::Relation(relation) if relation.view().is_some() => {
                 let message = format!("cannot copy to view \"{}\"", relation.name);

@@ -72,7 +72,7 @@ impl Session {
             CopyTarget::Rows(table) => &table.relation.database,
             CopyTarget::Points(points) => points.database(),
         };
-        if !self.principal().may(Privilege::Write, database) {
+        if !self.may(Privilege::Write, database) {
             let message = format!("permission denied for table \"{table}\"");
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
@@ -339,13 +339,15 @@ impl RowsIn {
         if matches!(self.sink, Some(Sink::Stage(_))) {
             self.write(run, copied, false).await?;
         }
-        let _shared = self.hold_unaltered(session).await?;
+        let shared = self.hold_unaltered(session).await?;
         if matches!(self.sink, Some(Sink::Store(_))) {
             self.write(run, copied, false).await?;
         }
         if let Some(sink) = self.sink.take() {
             sink.commit().await.map_err(of_commit)?;
         }
+        drop(shared);
+        session.end_rows_of(&self.relation).await?;
         Ok(self.written)
     }
 

@@ -104,6 +104,11 @@ impl Session {
             }
         };
         drop(can_begin_anew);
+        if let ChangePlan::Rows(change) = plan
+            && outcome.is_some()
+        {
+            self.end_rows_of(&change.relation).await?;
+        }
         let tag = match &outcome {
             Some(Outcome::Done(tag)) => Some(tag),
             Some(Outcome::Rows(rows)) => rows.tag(),
@@ -122,7 +127,7 @@ impl Session {
             && !matches!(change.kind, ChangeKind::Insert(_))
         {
             // As of points: what replaces or removes, not what is written.
-            self.note_audited(statement, &change.relation.database);
+            self.note_audited(statement, self.rights_of(&change.relation.database));
         }
         Ok(outcome)
     }
@@ -134,7 +139,7 @@ impl Session {
         values: Arc<[ScalarValue]>,
     ) -> SqlResult<Option<Outcome>> {
         let database = &change.relation.database;
-        if !self.principal().may(Privilege::Write, database) {
+        if !self.may(Privilege::Write, database) {
             let message = format!("permission denied for table \"{}\"", change.relation.name);
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }

@@ -9,7 +9,7 @@ use crate::relation::columns::TableColumns;
 use crate::session::Session;
 use crate::session::definition::table_of;
 use crate::statement::Statement;
-use crate::target::{Place, Target};
+use crate::target::Target;
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName, TableFactor, TableObject, TableWithJoins};
 use std::sync::Arc;
@@ -31,8 +31,7 @@ impl Session {
         let own = written(statement)
             .ok_or_else(|| SqlError::new(SqlState::INTERNAL, "the statement changes no rows"))?;
         let (name, alias) = target_of(own.statement)?;
-        let place = Place::of(name, self.database())?;
-        place.check_writable(&self.server.catalog, self.principal())?;
+        let place = self.writable_place(name)?;
         let relation = match place.target(&self.server.catalog, self.relations())? {
             Target::Relation(relation) if relation.view().is_some() => {
                 let message = format!("cannot change rows of view \"{}\"", relation.name);

@@ -65,7 +65,7 @@ pub(in crate::session) fn written(statement: &Statement) -> Option<Written<'_>> 
 impl Preparing<'_> {
     /// Fails unless rows of the table may be read.
     pub(super) fn check_readable(&self) -> SqlResult<()> {
-        match self.session.principal().may(Privilege::Read, &self.place.database) {
+        match self.session.may(Privilege::Read, &self.place.database) {
             true => Ok(()),
             false => {
                 let message = format!("permission denied for database \"{}\"", self.place.database);

@@ -23,7 +23,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use nyala_core::store::{Capabilities, Feature};
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
-use nyala_db::relations::{Body, Check, ColumnDefinition, Definition, Index, Key, Relation, TableDefinition};
+use nyala_db::relations::{
+    Body, Check, ColumnDefinition, Definition, Index, Key, OnCommit, Relation, TEMPORARY, TableDefinition,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -38,6 +40,7 @@ pub(super) struct NewTable {
     storage: Storage,
     /// The sequences that columns get their numbers from.
     sequences: Vec<(String, NewSequence)>,
+    on_commit: OnCommit,
 }
 
 /// The most columns of a table, as in PostgreSQL.
@@ -54,7 +57,8 @@ pub(super) fn check_count(columns: usize) -> SqlResult<()> {
 
 impl Session {
     pub(super) async fn create_table(&mut self, create: &CreateTable) -> SqlResult<CommandTag> {
-        let place = self.writable_place(&create.name)?;
+        let place = self.new_place(&create.name, create.temporary)?;
+        self.check_writable_place(&place)?;
         place.check_new()?;
         let tag = CommandTag::of("CREATE TABLE");
         if place.relation(self.relations()).is_some() && create.if_not_exists {
@@ -63,7 +67,10 @@ impl Session {
         if self.is_name_taken(&place.database, &place.name) {
             return Err(taken(&place.name));
         }
-        let (mut table, indexes) = NewTable::of(&place.name, create)?;
+        let (create, others) = &self.with_columns_of_others(create).await?;
+        let (mut table, mut indexes) = NewTable::of(&place.name, create)?;
+        indexes.extend(others.iter().cloned());
+        table.on_commit = on_commit(create, &place)?;
         table.name_key(&self.relations().of(&place.database));
         if let Some((key, _)) = &table.key
             && (*key == place.name || self.is_name_taken(&place.database, key))
@@ -190,7 +197,8 @@ impl NewTable {
     /// A table without columns.
     pub(super) fn empty(name: &str, storage: Storage) -> Self {
         let (columns, checks, indexes, sequences) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { name: name.to_owned(), columns, key: None, checks, indexes, storage, sequences }
+        let on_commit = OnCommit::default();
+        Self { name: name.to_owned(), columns, key: None, checks, indexes, storage, sequences, on_commit }
     }
 
     pub(super) fn add_column(&mut self, column: ColumnDefinition) -> SqlResult<()> {
@@ -286,9 +294,23 @@ impl NewTable {
             None => Key::Hidden { column: self.hidden_id() },
         };
         let (columns, checks, indexes) = (self.columns.clone(), self.checks.clone(), self.indexes.clone());
-        let (table, dropped) = (TableId(0), Vec::new());
-        let table = TableDefinition { table, columns, key, checks, indexes, dropped };
+        let (table, dropped, on_commit) = (TableId(0), Vec::new(), self.on_commit);
+        let table = TableDefinition { table, columns, key, checks, indexes, dropped, on_commit };
         Definition { comment: None, body: Body::Table(table.with_stores(stores)) }
+    }
+}
+
+/// What a commit does to a new table.
+fn on_commit(create: &CreateTable, place: &Place) -> SqlResult<OnCommit> {
+    match create.on_commit {
+        None => Ok(OnCommit::default()),
+        Some(_) if place.database != TEMPORARY => {
+            let words = "ON COMMIT can only be used on temporary tables";
+            Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, words))
+        }
+        Some(ast::OnCommit::PreserveRows) => Ok(OnCommit::PreserveRows),
+        Some(ast::OnCommit::DeleteRows) => Ok(OnCommit::DeleteRows),
+        Some(ast::OnCommit::Drop) => Ok(OnCommit::Drop),
     }
 }
 
@@ -419,13 +441,11 @@ pub(super) fn refused_constraint(constraint: &TableConstraint) -> SqlError {
 pub(in crate::session) fn check_clauses(create: &CreateTable) -> SqlResult<()> {
     let clauses = [
         (create.or_replace, "CREATE OR REPLACE TABLE"),
-        (create.temporary, "CREATE TEMPORARY TABLE"),
         (create.external, "CREATE EXTERNAL TABLE"),
         (create.like.is_some(), "CREATE TABLE … LIKE"),
         (create.clone.is_some(), "CREATE TABLE … CLONE"),
         (create.inherits.is_some(), "INHERITS"),
         (create.partition_of.is_some(), "PARTITION OF"),
-        (create.on_commit.is_some(), "ON COMMIT"),
         (create.file_format.is_some() || create.location.is_some(), "a file format or location"),
         (create.order_by.is_some() || create.cluster_by.is_some(), "an order of rows but that of the key"),
     ];

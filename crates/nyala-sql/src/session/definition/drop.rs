@@ -125,7 +125,10 @@ impl Session {
     }
 
     /// The schemas of the store for new tables in the place of old ones.
-    fn schemas_without_rows(&self, relation: &Relation) -> SqlResult<Vec<TableSchema>> {
+    pub(in crate::session) fn schemas_without_rows(
+        &self,
+        relation: &Relation,
+    ) -> SqlResult<Vec<TableSchema>> {
         let table = table_of(relation)?;
         let mut schema = (*self.server.catalog.store().schema(table.table)?).clone();
         schema.columns.retain(|column| table.has(column.id));

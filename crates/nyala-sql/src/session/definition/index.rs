@@ -19,9 +19,12 @@ use crate::uncommitted_tables::UncommittedTables;
 use arrow_array::{Array, ArrayRef};
 use datafusion::sql::sqlparser::ast::{AlterIndexOperation, CreateIndex, Ident, ObjectName};
 use nyala_core::store::{Feature, RowSelection, ScanRequest, Stage, WriteBatch};
-use nyala_db::relations::{Index, Relation, RelationChange, TableDefinition, UncommittedRelations};
+use nyala_db::relations::{
+    Index, Relation, RelationChange, TEMPORARY, TableDefinition, UncommittedRelations,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tokio::sync::OwnedRwLockWriteGuard;
 
 impl Session {
     pub(super) async fn create_index(
@@ -65,18 +68,36 @@ impl Session {
         // Transactions that have written rows without entries cannot commit them.
         let rows = catalog.bar_open_stages(before.table).await?;
         let schema = index.schema(&rows)?;
-        index.table = catalog.create_uncommitted_table(&place.database, &index.name, schema).await?;
+        let database = self.rights_of(&place.database);
+        index.table = catalog.create_uncommitted_table(database, &index.name, schema).await?;
         let mut tables = UncommittedTables::default();
         tables.add(&store, index.table);
         let mut stage = store.stage().await?;
         let freshness = catalog.follow().await?;
         let run = self.run(statement, freshness, Arc::default(), Arc::default())?;
         self.write_entries(&run, &relation, &index, &mut stage).await?;
-        let mut relations = UncommittedRelations::default();
-        relations.change(catalog.relations(), &with_index(&relation, index)?);
-        let done = committed(catalog, Arc::new(relations), tables, stage, Locked::Alone(alone)).await;
+        self.publish_with(&with_index(&relation, index)?, tables, stage, alone).await
+    }
+
+    /// Makes a change of a table visible together with what was staged for it, by who has its lock.
+    pub(super) async fn publish_with(
+        &mut self,
+        change: &RelationChange,
+        tables: UncommittedTables,
+        stage: Box<dyn Stage>,
+        alone: OwnedRwLockWriteGuard<()>,
+    ) -> SqlResult<()> {
+        let catalog = self.server.catalog.clone();
+        let mut relations = UncommittedRelations::clone(&self.temporary.relations);
+        relations.change(catalog.relations(), change);
+        let relations = Arc::new(relations);
+        let done = committed(catalog, relations.clone(), tables, stage, Locked::Alone(alone)).await;
         self.note_definitions();
-        done.map_err(of_commit)
+        done.map_err(of_commit)?;
+        if change.before.database == TEMPORARY {
+            self.keep_temporary(&relations);
+        }
+        Ok(())
     }
 
     /// The same for a table that the transaction itself has created, so that nobody else writes rows.
@@ -244,6 +265,12 @@ impl Session {
     pub(super) async fn publish(&mut self, changes: &[RelationChange]) -> SqlResult<()> {
         if self.transaction.is_some() {
             self.put_uncommitted_changes(changes);
+            return Ok(());
+        }
+        if changes.iter().any(|change| change.before.database == TEMPORARY) {
+            let mut relations = UncommittedRelations::clone(&self.temporary.relations);
+            changes.iter().for_each(|change| relations.change(self.server.catalog.relations(), change));
+            self.keep_temporary(&relations);
             return Ok(());
         }
         let changed = self.server.catalog.change_relations(changes).await;

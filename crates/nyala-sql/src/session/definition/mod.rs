@@ -1,14 +1,15 @@
 //! Statements that define tables and views. They are executed at once; in a transaction they wait for its commit
 //! ([`uncommitted`]).
 //!
-//! [`create_table`] collects what a statement says of a new table, [`new_column`] what it says of a column, [`view`]
-//! keeps queries, [`new_index`] is what one says of an index, and [`index`] indexes rows, [`alter`] changes definitions, [`drop`] removes them.
+//! [`create_table`] collects what a statement says of a new table, [`new_column`] what it says of a column, [`like`] takes
+//! columns of another table, [`view`] keeps queries, [`new_index`] is what one says of an index, and [`index`] indexes rows, [`alter`] changes definitions, [`drop`] removes them.
 
 mod alter;
 mod comment;
 pub(super) mod create_table;
 mod drop;
 mod index;
+mod like;
 mod new_column;
 mod new_index;
 mod sequence;
@@ -18,11 +19,10 @@ mod view;
 
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::like_table::of_column;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::target::Place;
-use crate::transaction::Transaction;
-use crate::waits::TransactionLocks;
 use create_table::check_expressions;
 use datafusion::sql::sqlparser::ast::{self, ObjectName};
 use drop::DroppedKind;
@@ -59,16 +59,17 @@ impl Session {
     pub(crate) async fn define(&mut self, statement: &Statement) -> SqlResult<CommandTag> {
         self.check_writable("definitions of tables and views")?;
         self.server.catalog.follow().await?;
-        let is_alone = self.transaction.is_none() && self.changes_several(statement);
+        let is_alone = self.transaction.is_none()
+            && (self.changes_several(statement) || self.concerns_temporary(&statement.ast));
         if is_alone {
-            self.transaction = Some(Transaction::begin(false, TransactionLocks::of(&self.waits)));
+            self.transaction = Some(self.new_transaction(false));
         }
         if self.transaction.is_some() {
             self.begin_defining().await.inspect_err(|_| self.forget_own(is_alone))?;
         }
         let tag = self.define_one(statement).await.inspect_err(|_| self.forget_own(is_alone))?;
         if is_alone && let Some(transaction) = self.end_transaction() {
-            transaction.commit(&self.server.catalog).await?;
+            self.commit(transaction).await?;
         }
         match *statement.ast {
             ast::Statement::CreateTable(_)
@@ -87,7 +88,10 @@ impl Session {
         let has_stages = self.server.catalog.store().capabilities().features.has(Feature::StagedWrites);
         match &*statement.ast {
             _ if statement.sequence.is_some() => true,
-            ast::Statement::CreateTable(create) => create.columns.iter().any(NewColumn::is_numbered),
+            ast::Statement::CreateTable(create) => {
+                let may_be_numbered = |own| NewColumn::is_numbered(own) || of_column(own).is_some();
+                create.columns.iter().any(may_be_numbered)
+            }
             ast::Statement::Drop {
                 object_type: ast::ObjectType::Table | ast::ObjectType::View,
                 names,
@@ -170,9 +174,15 @@ impl Session {
 
     /// The place of a name, in which this session may define something.
     pub(crate) fn writable_place(&self, name: &ObjectName) -> SqlResult<Place> {
-        let place = Place::of(name, self.database())?;
-        place.check_writable(&self.server.catalog, self.principal())?;
+        let place = self.place(name)?;
+        self.check_writable_place(&place)?;
         Ok(place)
+    }
+
+    /// Fails if this session may not write what is at a place.
+    pub(crate) fn check_writable_place(&self, place: &Place) -> SqlResult<()> {
+        let place = Place { database: self.rights_of(&place.database).to_owned(), ..place.clone() };
+        place.check_writable(&self.server.catalog, self.principal())
     }
 
     /// A table that exists, and that this session may change.

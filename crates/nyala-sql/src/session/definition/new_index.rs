@@ -12,6 +12,7 @@ use nyala_core::TableId;
 use nyala_db::relations::{Index, NAME_MAX_BYTES, TableDefinition};
 
 /// An index that is being defined.
+#[derive(Debug, Clone)]
 pub(super) struct NewIndex {
     pub(super) name: Option<String>,
     pub(super) columns: Vec<String>,
@@ -36,6 +37,11 @@ impl NewIndex {
             is_unique: true,
             is_constraint: true,
         }
+    }
+
+    /// One of columns that another table has indexed.
+    pub(super) fn like(columns: Vec<String>, is_unique: bool) -> Self {
+        Self { name: None, columns, is_unique, is_constraint: false }
     }
 
     /// That of `CREATE INDEX`.

@@ -29,8 +29,9 @@ pub(super) struct NewSequence {
 impl Session {
     pub(super) async fn change_sequence(&mut self, statement: &SequenceStatement) -> SqlResult<CommandTag> {
         match statement {
-            SequenceStatement::Create { name, if_not_exists, options } => {
-                self.create_sequence(name, *if_not_exists, options)?;
+            SequenceStatement::Create { name, is_temporary, if_not_exists, options } => {
+                let place = self.new_place(name, *is_temporary)?;
+                self.create_sequence(&place, *if_not_exists, options)?;
                 Ok(CommandTag::of("CREATE SEQUENCE"))
             }
             SequenceStatement::Alter { name, if_exists, options } => {
@@ -55,7 +56,7 @@ impl Session {
     /// Whether a statement of another kind, about these relations, changes sequences too.
     pub(super) fn have_sequences(&self, names: &[ObjectName]) -> bool {
         names.iter().any(|name| {
-            let place = Place::of(name, self.database()).ok();
+            let place = self.place(name).ok();
             let relation = place.and_then(|place| place.relation(self.relations()));
             relation.is_some_and(|own| {
                 own.sequence().is_some()
@@ -82,11 +83,11 @@ impl Session {
 
     fn create_sequence(
         &mut self,
-        name: &ObjectName,
+        place: &Place,
         if_not_exists: bool,
         options: &SequenceOptions,
     ) -> SqlResult<()> {
-        let place = self.writable_place(name)?;
+        self.check_writable_place(place)?;
         place.check_new()?;
         self.check_sequences()?;
         if place.relation(self.relations()).is_some() && if_not_exists {
@@ -101,7 +102,7 @@ impl Session {
         let sequence = defined(options, options.declared_type.unwrap_or(DeclaredType::Int8), self.new_id())?;
         self.put_sequence(&place.database, &place.name, sequence);
         if let Some(owner) = &options.owner {
-            self.own_sequence(&place, owner.as_ref())?;
+            self.own_sequence(place, owner.as_ref())?;
         }
         Ok(())
     }

@@ -26,8 +26,8 @@ impl Session {
         name: &str,
         schema: TableSchema,
     ) -> SqlResult<TableId> {
-        let catalog = self.server.catalog.clone();
-        let table = catalog.create_uncommitted_table(database, name, schema).await?;
+        let (catalog, of) = (self.server.catalog.clone(), self.rights_of(database));
+        let table = catalog.create_uncommitted_table(of, name, schema).await?;
         if let Some(transaction) = &mut self.transaction {
             transaction.add_table(&catalog, table).await?;
         }

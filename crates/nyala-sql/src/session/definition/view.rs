@@ -16,16 +16,30 @@ const QUERY_MAX_BYTES: usize = 32 << 10;
 
 impl Session {
     pub(super) async fn create_view(&mut self, create: &CreateView) -> SqlResult<CommandTag> {
-        let clauses = [
-            (create.materialized, "CREATE MATERIALIZED VIEW"),
-            (create.temporary, "CREATE TEMPORARY VIEW"),
-            (create.to.is_some(), "CREATE VIEW … TO"),
-        ];
+        let clauses =
+            [(create.materialized, "CREATE MATERIALIZED VIEW"), (create.to.is_some(), "CREATE VIEW … TO")];
         if let Some((_, name)) = clauses.iter().find(|(is_there, _)| *is_there) {
             return Err(SqlError::unsupported(name));
         }
-        let place = self.writable_place(&create.name)?;
+        let mut place = self.new_place(&create.name, create.temporary)?;
+        self.check_writable_place(&place)?;
         place.check_new()?;
+        let query = create.query.to_string();
+        if query.len() > QUERY_MAX_BYTES {
+            let message = format!("the query of a view may have {QUERY_MAX_BYTES} bytes");
+            return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
+        }
+        let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
+        columns.iter().try_for_each(|name| check_name(name))?;
+        let view = ViewDefinition { query, columns, database: self.database().to_owned() };
+        let statement = ast::Statement::Query(create.query.clone());
+        complexity::check(&statement)?;
+        let names = self.names();
+        let planned = plan(statement, &view, &names).await?;
+        if names.temporary.are_used() {
+            // Nobody else could read it.
+            place = self.new_place(&create.name, true)?;
+        }
         let tag = CommandTag::of("CREATE VIEW");
         match place.relation(self.relations()) {
             Some(_) if create.if_not_exists => return Ok(tag),
@@ -37,17 +51,6 @@ impl Session {
             None if self.is_name_taken(&place.database, &place.name) => return Err(taken(&place.name)),
             _ => {}
         }
-        let query = create.query.to_string();
-        if query.len() > QUERY_MAX_BYTES {
-            let message = format!("the query of a view may have {QUERY_MAX_BYTES} bytes");
-            return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
-        }
-        let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
-        columns.iter().try_for_each(|name| check_name(name))?;
-        let view = ViewDefinition { query, columns, database: self.database().to_owned() };
-        let statement = ast::Statement::Query(create.query.clone());
-        complexity::check(&statement)?;
-        let planned = plan(statement, &view, &self.names()).await?;
         if !planned.get_parameter_names()?.is_empty() {
             return Err(SqlError::unsupported("a parameter in a view"));
         }

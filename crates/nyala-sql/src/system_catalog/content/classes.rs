@@ -30,7 +30,7 @@ pub(super) async fn classes(scope: &Scope<'_>) -> Vec<Row> {
             ("relfilenode", if has_storage { object.oid } else { 0 }.into()),
             ("reltuples", (-1.0).into()),
             ("relhasindex", has_index.into()),
-            ("relpersistence", "p".into()),
+            ("relpersistence", if object.is_temporary() { "t" } else { "p" }.into()),
             ("relkind", object.letter().into()),
             ("relnatts", i16::try_from(columns).unwrap_or(i16::MAX).into()),
             ("relchecks", i16::try_from(checks).unwrap_or(i16::MAX).into()),

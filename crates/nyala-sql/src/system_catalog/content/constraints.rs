@@ -35,10 +35,11 @@ fn letter(kind: ConstraintKind) -> &'static str {
 
 pub(super) fn constraints(scope: &Scope<'_>) -> Vec<Row> {
     let row = |own: &Constraint| {
+        let schema = scope.objects.by_oid(own.table).map_or(PUBLIC_SCHEMA, |table| table.namespace);
         vec![
             ("oid", own.oid.into()),
             ("conname", (&own.name).into()),
-            ("connamespace", PUBLIC_SCHEMA.into()),
+            ("connamespace", schema.into()),
             ("contype", letter(own.kind).into()),
             ("convalidated", true.into()),
             ("conrelid", own.table.into()),

@@ -148,7 +148,11 @@ fn schemata(scope: &Scope<'_>) -> Vec<Row> {
 fn tables(scope: &Scope<'_>) -> Vec<Row> {
     let may_write = scope.viewer.may_write(scope.database);
     let row = |object: &Object| {
-        let kind = if object.letter() == "v" { "VIEW" } else { "BASE TABLE" };
+        let kind = match object.letter() {
+            _ if object.is_temporary() => "LOCAL TEMPORARY",
+            "v" => "VIEW",
+            _ => "BASE TABLE",
+        };
         let is_changed_here = may_write && matches!(object.kind, ObjectKind::Table(_));
         let rest = vec![
             ("table_type", kind.into()),

@@ -3,10 +3,10 @@
 use super::call::{Call, text};
 use super::{Function, Gives, strict, tolerant, volatile};
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::identifier::{PUBLIC, parts_of, quoted};
+use crate::identifier::{PUBLIC, is_temporary_schema, parts_of, quoted};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
-use nyala_db::relations::{Relation, SequenceState};
+use nyala_db::relations::{Relation, SequenceState, TEMPORARY};
 use std::sync::Arc;
 
 pub(super) static FUNCTIONS: &[Function] = &[
@@ -41,8 +41,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
             let message = format!("column \"{column}\" of relation \"{}\" does not exist", object.name);
             return Err(SqlError::new(SqlState::UNKNOWN_COLUMN, message).into());
         };
-        let name =
-            own.sequence.as_ref().map(|own| format!("{}.{}", quoted(&object.schema), quoted(&own.name)));
+        let schema = if object.is_temporary() { "pg_temp" } else { &object.schema };
+        let name = own.sequence.as_ref().map(|own| format!("{}.{}", quoted(schema), quoted(&own.name)));
         Ok(name.map_or(ScalarValue::Null, text))
     }),
 ];
@@ -65,15 +65,17 @@ fn sequence(call: &Call<'_>) -> SqlResult<Arc<Relation>> {
         return Ok(found);
     }
     let written = call.text(0).unwrap_or_default();
-    let name = match &parts_of(&written).unwrap_or_default()[..] {
-        [name] => Some(name.clone()),
-        [schema, name] if schema == PUBLIC => Some(name.clone()),
-        [database, schema, name] if schema == PUBLIC && *database == viewer.database => Some(name.clone()),
+    let found = match &parts_of(&written).unwrap_or_default()[..] {
+        // The temporary ones come first.
+        [name] => viewer.numbers.relation(TEMPORARY, name),
+        [schema, name] if is_temporary_schema(schema) => viewer.numbers.relation(TEMPORARY, name),
+        [schema, name] if schema == PUBLIC => viewer.numbers.relation(&viewer.database, name),
+        [database, schema, name] if schema == PUBLIC && *database == viewer.database => {
+            viewer.numbers.relation(database, name)
+        }
         _ => None,
     };
-    if let Some(name) = &name
-        && let Some(found) = viewer.numbers.relation(&viewer.database, name)
-    {
+    if let Some(found) = found {
         crate::number_source::sequence_of(&found)?;
         return Ok(found);
     }

@@ -3,6 +3,7 @@
 use super::call::{Call, bool, text};
 use super::{Function, Gives, NAME, strict, tolerant, volatile};
 use crate::error::{SqlError, SqlState};
+use crate::identifier::TEMPORARY_SCHEMA;
 use crate::system_catalog::system_table::PG_CATALOG;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -23,7 +24,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
     strict("pg_backend_pid", Gives::Int, |call| Ok(ScalarValue::Int32(Some(call.viewer.number)))),
     strict("pg_is_in_recovery", Gives::Bool, |_| Ok(bool(false))),
     strict("pg_is_other_temp_schema", Gives::Bool, |_| Ok(bool(false))),
-    strict("pg_my_temp_schema", super::OID, |_| Ok(super::call::oid(0))),
+    strict("pg_my_temp_schema", super::OID, |call| {
+        let own = call.objects().schemas.iter().find(|own| own.name == TEMPORARY_SCHEMA);
+        Ok(super::call::oid(own.map_or(0, |own| own.oid)))
+    }),
     strict("pg_postmaster_start_time", Gives::Time, |call| {
         Ok(ScalarValue::TimestampNanosecond(Some(call.viewer.started_ns), Some("+00:00".into())))
     }),
@@ -39,9 +43,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
 
 /// The schemas that names without one are looked for in.
 fn schemas(call: &Call<'_>) -> Result<ScalarValue> {
-    let implicit = call.is_true(0).then_some(PG_CATALOG);
+    let has_temporary = call.objects().schemas.iter().any(|own| own.name == TEMPORARY_SCHEMA);
+    let implicit = [has_temporary.then_some(TEMPORARY_SCHEMA), Some(PG_CATALOG)].into_iter().flatten();
     let own = (!names_nothing(call)).then_some("public");
-    let names = implicit.into_iter().chain(own);
+    let names = implicit.filter(|_| call.is_true(0)).chain(own);
     let names: Vec<ScalarValue> = names.map(text).collect();
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&names, &arrow_schema::DataType::Utf8)))
 }

@@ -14,7 +14,6 @@ use crate::session::definition::create_table::with_key;
 use crate::session::definition::{changed, inside_transaction, table_of};
 use crate::statement::Statement;
 use crate::target::Place;
-use crate::transaction::{Locked, committed, of_commit};
 use crate::uncommitted_tables::UncommittedTables;
 use arrow_array::{Array, ArrayRef};
 use datafusion::sql::sqlparser::ast::PrimaryKeyConstraint;
@@ -23,7 +22,7 @@ use nyala_core::arrays::value_at;
 use nyala_core::store::{
     CellColumn, Feature, Operation, RowSelection, ScanRequest, Stage, Upsert, WriteBatch, WriteMode,
 };
-use nyala_db::relations::{Key, Relation, TableDefinition, UncommittedRelations};
+use nyala_db::relations::{Key, Relation, TableDefinition};
 use std::sync::Arc;
 
 /// The rows of a table, and the table that they are copied to.
@@ -62,7 +61,8 @@ impl Session {
         catalog.bar_open_stages(before.table).await?;
         let (mut tables, mut stores) = (UncommittedTables::default(), Vec::new());
         for schema in schemas {
-            let table = catalog.create_uncommitted_table(&place.database, &place.name, schema).await?;
+            let database = self.rights_of(&place.database);
+            let table = catalog.create_uncommitted_table(database, &place.name, schema).await?;
             tables.add(&store, table);
             stores.push(table);
         }
@@ -70,11 +70,7 @@ impl Session {
         let mut stage = store.stage().await?;
         let copying = Copying { name: &relation.name, from: before, to: &after };
         self.copy_rows(statement, &copying, &mut stage).await?;
-        let mut relations = UncommittedRelations::default();
-        relations.change(catalog.relations(), &changed(&relation, after));
-        let done = committed(catalog, Arc::new(relations), tables, stage, Locked::Alone(alone)).await;
-        self.note_definitions();
-        done.map_err(of_commit)
+        self.publish_with(&changed(&relation, after), tables, stage, alone).await
     }
 
     async fn copy_rows(

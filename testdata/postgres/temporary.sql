@@ -1,0 +1,177 @@
+-- Temporary tables, views and what is made like other tables.
+SET client_min_messages = error;
+CREATE TABLE t (id int PRIMARY KEY, name text NOT NULL, n int DEFAULT 7 CHECK (n > 0), UNIQUE (name));
+INSERT INTO t VALUES (1, 'one', 10), (2, 'two', 20);
+CREATE TEMP TABLE a (x int, y text);
+INSERT INTO a VALUES (1, 'p'), (2, 'q') RETURNING *;
+SELECT * FROM a ORDER BY x;
+SELECT * FROM pg_temp.a ORDER BY x;
+SELECT count(*) FROM public.a;
+SELECT t.name, a.y FROM t JOIN a ON a.x = t.id ORDER BY 1;
+UPDATE a SET y = 'r' WHERE x = 2;
+DELETE FROM a WHERE x = 1;
+TABLE a;
+CREATE TEMP TABLE a (z int);
+CREATE TEMP TABLE IF NOT EXISTS a (z int);
+-- One hides a table of the same name, also while it is made of it.
+CREATE TEMP TABLE t AS SELECT id, upper(name) AS name FROM t;
+SELECT * FROM t ORDER BY id;
+SELECT * FROM public.t ORDER BY id;
+INSERT INTO t VALUES (3, 'THREE');
+SELECT count(*) FROM t;
+SELECT count(*) FROM public.t;
+UPDATE public.t SET n = 11 WHERE id = 1;
+DROP TABLE t;
+SELECT * FROM t ORDER BY id;
+-- Names and what the catalogue says of them.
+CREATE TEMPORARY TABLE pg_temp.named (a serial, b int UNIQUE, c text DEFAULT 'c');
+CREATE TEMP TABLE public.wrong (a int);
+CREATE TEMP TABLE wrong (a int) ON COMMIT NOTHING;
+CREATE TABLE wrong (a int) ON COMMIT DROP;
+INSERT INTO named (b) VALUES (5), (6) RETURNING a, c;
+INSERT INTO named (b) VALUES (5);
+SELECT relname, relpersistence, relkind FROM pg_class WHERE relname LIKE 'named%' ORDER BY 1;
+SELECT n.nspname = 'pg_temp_' || substr(n.nspname, 9) AS is_temporary FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'named';
+SELECT table_name, table_type FROM information_schema.tables WHERE table_name IN ('a', 'named', 't') ORDER BY 1;
+SELECT 'named'::regclass, 'pg_temp.a'::regclass, to_regclass('public.a');
+SELECT nextval('named_a_seq'), currval('pg_temp.named_a_seq');
+SELECT pg_my_temp_schema() <> 0, pg_table_is_visible('a'::regclass), array_length(current_schemas(true), 1);
+SELECT pg_get_serial_sequence('named', 'a') ~ '^pg_temp_[0-9]+\.named_a_seq$';
+COMMENT ON TABLE named IS 'of this session';
+SELECT obj_description('named'::regclass);
+COMMENT ON COLUMN named.b IS 'a column';
+SELECT col_description('named'::regclass, 2);
+TRUNCATE named RESTART IDENTITY;
+INSERT INTO named (b) VALUES (9) RETURNING a;
+ALTER TABLE named RENAME TO renamed;
+ALTER TABLE renamed RENAME COLUMN c TO d;
+ALTER TABLE renamed ADD COLUMN e int DEFAULT 3;
+ALTER TABLE renamed ALTER COLUMN d SET DEFAULT 'dd';
+INSERT INTO renamed (b) VALUES (10);
+SELECT * FROM renamed ORDER BY a;
+ALTER TABLE renamed ADD CHECK (e > 2);
+INSERT INTO renamed (b, e) VALUES (11, 1);
+ALTER TABLE renamed DROP COLUMN e;
+ALTER TABLE renamed ADD PRIMARY KEY (a);
+CREATE INDEX ON renamed (d);
+CREATE UNIQUE INDEX of_d ON renamed (d, b);
+SELECT indexname FROM pg_indexes WHERE tablename = 'renamed' ORDER BY 1;
+SELECT b FROM renamed WHERE d = 'dd';
+INSERT INTO renamed (b, d) VALUES (10, 'x');
+DROP INDEX of_d;
+SELECT indexname FROM pg_indexes WHERE tablename = 'renamed' ORDER BY 1;
+DROP TABLE renamed;
+SELECT nextval('named_a_seq');
+-- In transactions.
+BEGIN;
+CREATE TEMP TABLE b (k int PRIMARY KEY, v text);
+INSERT INTO b VALUES (1, 'x');
+SAVEPOINT s;
+INSERT INTO b VALUES (2, 'y');
+CREATE TEMP TABLE c AS SELECT * FROM b;
+SELECT * FROM c ORDER BY k;
+ROLLBACK TO s;
+SELECT * FROM b;
+SELECT * FROM c;
+ROLLBACK;
+SELECT * FROM b;
+BEGIN;
+CREATE TEMP TABLE b (k int PRIMARY KEY, v text);
+INSERT INTO b VALUES (1, 'x');
+COMMIT;
+SELECT * FROM b;
+BEGIN;
+DROP TABLE b;
+SELECT * FROM b;
+ROLLBACK;
+SELECT * FROM b;
+BEGIN;
+INSERT INTO b VALUES (2, 'z');
+TRUNCATE b;
+INSERT INTO b VALUES (3, 'w');
+ROLLBACK;
+SELECT * FROM b;
+INSERT INTO b VALUES (1, 'u') ON CONFLICT (k) DO UPDATE SET v = excluded.v;
+SELECT * FROM b;
+INSERT INTO b VALUES (1, 'u');
+DROP TABLE b;
+SELECT * FROM b;
+-- What a commit does.
+BEGIN;
+CREATE TEMP TABLE gone (a int) ON COMMIT DROP;
+INSERT INTO gone VALUES (1);
+SELECT * FROM gone;
+COMMIT;
+SELECT * FROM gone;
+CREATE TEMP TABLE gone ON COMMIT DROP AS SELECT 1 AS a;
+SELECT * FROM gone;
+CREATE TEMP TABLE emptied (a int) ON COMMIT DELETE ROWS;
+INSERT INTO emptied VALUES (1);
+SELECT * FROM emptied;
+BEGIN;
+INSERT INTO emptied VALUES (1), (2);
+SELECT sum(a) FROM emptied;
+COMMIT;
+SELECT count(*) FROM emptied;
+CREATE TEMP TABLE emptied_too ON COMMIT DELETE ROWS AS SELECT 1 AS a;
+SELECT count(*) FROM emptied_too;
+CREATE TEMP TABLE kept ON COMMIT PRESERVE ROWS AS SELECT 1 AS a;
+SELECT count(*) FROM kept;
+SELECT 1 AS a, 'x' AS b INTO TEMP made;
+SELECT * FROM made;
+SELECT 2 AS a INTO TEMPORARY TABLE made_too;
+SELECT * FROM made_too;
+-- Rows that are made ready beside a table, and then put into it.
+BEGIN;
+CREATE TEMP TABLE staging (LIKE t INCLUDING DEFAULTS) ON COMMIT DROP;
+COPY staging FROM STDIN;
+1	uno	1
+3	tres	3
+\.
+INSERT INTO t SELECT * FROM staging ON CONFLICT (id) DO UPDATE SET name = excluded.name, n = excluded.n;
+COMMIT;
+SELECT * FROM t ORDER BY id;
+SELECT * FROM staging;
+-- Tables like others.
+CREATE TABLE plain (LIKE t);
+\d plain
+CREATE TABLE whole (before int, LIKE t INCLUDING ALL, behind text);
+\d whole
+CREATE TABLE part (LIKE t INCLUDING ALL EXCLUDING CONSTRAINTS EXCLUDING INDEXES);
+\d part
+INSERT INTO part (id, name) VALUES (1, 'x') RETURNING n;
+INSERT INTO plain (id) VALUES (1);
+CREATE TABLE numbered (id int GENERATED ALWAYS AS IDENTITY, s serial, v text);
+COMMENT ON COLUMN numbered.v IS 'said';
+CREATE INDEX ON numbered (v);
+CREATE TABLE numbered_too (LIKE numbered INCLUDING IDENTITY INCLUDING COMMENTS INCLUDING INDEXES);
+\d numbered_too
+SELECT col_description('numbered_too'::regclass, 3);
+CREATE TEMP TABLE numbered_here (LIKE numbered INCLUDING DEFAULTS);
+INSERT INTO numbered_here (id, v) VALUES (1, 'a') RETURNING s;
+INSERT INTO numbered (v) VALUES ('b') RETURNING s;
+CREATE VIEW shown AS SELECT id, name FROM t;
+CREATE TABLE of_view (LIKE shown);
+\d of_view
+CREATE TABLE nothing (LIKE missing);
+CREATE TABLE nothing (LIKE t INCLUDING NONSENSE);
+CREATE TABLE nothing (id int, LIKE t);
+-- Views.
+CREATE TEMP VIEW v AS SELECT 1 AS one;
+SELECT * FROM v;
+CREATE VIEW over_temporary AS SELECT x FROM a;
+SELECT * FROM over_temporary;
+SELECT relpersistence FROM pg_class WHERE relname IN ('v', 'over_temporary');
+CREATE VIEW lasting AS SELECT count(*) AS n FROM t;
+CREATE TEMP TABLE t (other int);
+SELECT n FROM lasting;
+DROP TABLE pg_temp.t;
+DROP VIEW v;
+SELECT * FROM v;
+DISCARD TEMP;
+SELECT * FROM a;
+SELECT * FROM over_temporary;
+SELECT count(*) FROM lasting;
+CREATE TEMP TABLE last (a int);
+DISCARD ALL;
+SELECT * FROM last;
