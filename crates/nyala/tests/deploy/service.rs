@@ -4,7 +4,7 @@ use crate::process::Process;
 use crate::{file, peers, root, succeed, text};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_service_manager_is_told_of_start_and_stop() {
@@ -28,7 +28,12 @@ fn the_service_manager_is_told_of_start_and_stop() {
     drop(socket);
     let server = Process::spawn_in(&directory.path().join("data"), &[], &[("NOTIFY_SOCKET", name)]);
     server.wait_until_ready(Duration::from_secs(30));
-    assert!(server.log().contains("NOTIFY_SOCKET"), "{}", server.log());
+    // It is told to others that it is ready before that.
+    let begun = Instant::now();
+    while !server.log().contains("NOTIFY_SOCKET") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
