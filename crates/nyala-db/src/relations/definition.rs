@@ -283,6 +283,12 @@ pub enum DeclaredType {
     Timestamp,
     /// Moment.
     Timestamptz,
+    /// UUID, stored as its text.
+    Uuid,
+    /// JSON, stored as it was written.
+    Json,
+    /// JSON, stored as PostgreSQL writes its parts.
+    Jsonb,
 }
 
 impl Relation {
@@ -377,6 +383,7 @@ impl DeclaredType {
             Self::Float8 => ColumnType::Float64,
             Self::Numeric { precision, scale } => ColumnType::Decimal { precision, scale: scale as i8 },
             Self::Text | Self::Varchar(_) | Self::Char(_) => ColumnType::String,
+            Self::Uuid | Self::Json | Self::Jsonb => ColumnType::String,
             Self::Bytea => ColumnType::Binary,
             Self::Date => ColumnType::Date,
             Self::Timestamp | Self::Timestamptz => ColumnType::Timestamp,
@@ -400,6 +407,9 @@ impl DeclaredType {
             Self::Date => "date",
             Self::Timestamp => "timestamp without time zone",
             Self::Timestamptz => "timestamp with time zone",
+            Self::Uuid => "uuid",
+            Self::Json => "json",
+            Self::Jsonb => "jsonb",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! [`crate::relation::input`].
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::relation::input::{Surroundings, float, limited_text, quick_time, read};
+use crate::relation::input::{Surroundings, float, quick_time, read, text_of};
 use arrow_array::ArrayRef;
 use arrow_array::builder::{
     BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder, Float64Builder,
@@ -51,9 +51,12 @@ impl Cells {
                 let builder = Decimal128Builder::new().with_precision_and_scale(precision, scale as i8);
                 Values::Numeric(builder.map_err(internal)?)
             }
-            DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => {
-                Values::Text(StringBuilder::new())
-            }
+            DeclaredType::Text
+            | DeclaredType::Varchar(_)
+            | DeclaredType::Char(_)
+            | DeclaredType::Uuid
+            | DeclaredType::Json
+            | DeclaredType::Jsonb => Values::Text(StringBuilder::new()),
             DeclaredType::Bytea => Values::Bytes(BinaryBuilder::new()),
             DeclaredType::Date => Values::Date(Date32Builder::new()),
             DeclaredType::Timestamp | DeclaredType::Timestamptz => {
@@ -135,7 +138,7 @@ impl Cells {
             ScalarValue::Float32(Some(value)) => float(value.into()),
             ScalarValue::Float64(Some(value)) => float(value),
             ScalarValue::Decimal128(Some(value), ..) => Value::Decimal(value),
-            ScalarValue::Utf8(Some(text)) => Value::String(limited_text(&text, self.declared)?.to_owned()),
+            ScalarValue::Utf8(Some(text)) => Value::String(text_of(&text, self.declared)?.into_owned()),
             ScalarValue::Binary(Some(bytes)) => Value::Binary(bytes),
             ScalarValue::Date32(Some(i32::MIN | i32::MAX)) => {
                 let words = "date/time field value out of range: \"infinity\"";

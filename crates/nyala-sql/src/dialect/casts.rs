@@ -1,6 +1,7 @@
-//! Casts: a number that becomes a whole one is rounded (as `round` of floats does, to the even one of two), and a text that becomes a time is read as tables read it.
+//! Casts: a number that becomes a whole one is rounded (as `round` of floats does, to the even one of two), and a text that becomes a
+//! time is read as tables read it. So is one that is compared with a UUID or JSON.
 
-use super::{narrowed_float, text_of};
+use super::{narrowed_float, text_kinds, text_of};
 use crate::error::SqlState;
 use crate::relation::input::{Surroundings, read};
 use crate::walk::{Walk, WalkPlan, read_schema};
@@ -66,7 +67,9 @@ fn changed(expression: Expr, schema: &DFSchema, zone: Tz) -> Result<Transformed<
         let whole = ScalarUDF::from(Whole::default()).call(vec![cast(number.clone(), DataType::Float64)]);
         return Ok(Transformed::yes(if own == DataType::Float64 { whole } else { cast(whole, own) }));
     }
-    let Expr::Cast(Cast { expr, field }) = expression else { return Ok(Transformed::no(expression)) };
+    let Expr::Cast(Cast { expr, field }) = expression else {
+        return Ok(text_kinds::compared(expression, schema));
+    };
     if let (Expr::Literal(ScalarValue::Utf8(Some(text)), metadata), wanted) = (&*expr, field.data_type())
         && let Some(time) = time_of(text, wanted, zone)?
     {

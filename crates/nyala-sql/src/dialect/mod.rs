@@ -2,7 +2,7 @@
 //!
 //! [`operators`] are those of dates, intervals and truths, [`casts`] round numbers and read times as they are written,
 //! [`template`] are patterns such as `YYYY-MM-DD` of `to_char`, `to_date` and `to_timestamp`. What can be told from the text of
-//! a statement alone is in `rewrite`. [`at_zone`] is AT TIME ZONE, [`set_operation`] are types in UNION and the like. [`lateral`] and
+//! a statement alone is in `rewrite`. [`text_kinds`] and [`json_tests`] are about UUIDs and JSON. [`at_zone`] is AT TIME ZONE, [`set_operation`] are types in UNION and the like. [`lateral`] and
 //! [`subquery_value`] are places of subqueries that DataFusion has none for.
 
 pub(crate) mod at_zone;
@@ -16,6 +16,7 @@ mod formatted;
 mod formatted_number;
 mod group_frames;
 mod interval;
+mod json_tests;
 mod lateral;
 mod lateral_limit;
 mod narrowed_float;
@@ -26,6 +27,7 @@ mod operators;
 mod set_operation;
 mod subquery_value;
 mod template;
+mod text_kinds;
 mod text_of;
 
 pub(crate) use call_limits::CallLimits;

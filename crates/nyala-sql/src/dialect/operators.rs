@@ -1,7 +1,7 @@
 //! Operators whose operands have types that DataFusion does not put together.
 
-use super::between;
 use super::interval::Times;
+use super::{between, json_tests};
 use crate::common_type::NUMERIC;
 use crate::error::{SqlError, SqlState};
 use crate::expression::is_comparison;
@@ -25,6 +25,9 @@ impl ExprPlanner for Operators {
         let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(raw));
         };
+        if let Some(test) = json_tests::of(&raw.op, (&raw.left, &left), (&raw.right, &right)) {
+            return Ok(PlannerResult::Planned(test));
+        }
         let is_span = |own: &DataType| matches!(own, DataType::Interval(_) | DataType::Duration(_));
         let is_time = |own: &DataType| matches!(own, DataType::Timestamp(..) | DataType::Date32);
         let moment = DataType::Timestamp(TimeUnit::Nanosecond, None);

@@ -34,10 +34,13 @@ pub(crate) fn assigned(
     match declared {
         DeclaredType::Text if values.data_type() == &own && !has_zero_byte(&values) => Ok(values),
         DeclaredType::Float4 | DeclaredType::Float8 if values.data_type() == &own => Ok(one_zero(&values)),
-        // Texts may be too long.
-        DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => {
-            converted(&values, is_unknown, name, declared, around)
-        }
+        // Texts may be too long, or no value of the type.
+        DeclaredType::Text
+        | DeclaredType::Varchar(_)
+        | DeclaredType::Char(_)
+        | DeclaredType::Uuid
+        | DeclaredType::Json
+        | DeclaredType::Jsonb => converted(&values, is_unknown, name, declared, around),
         DeclaredType::Float4 | DeclaredType::Float8 => converted(&values, is_unknown, name, declared, around),
         // Without a zone, it is the time of clocks.
         DeclaredType::Timestamptz if values.data_type() == &data_type(declared) => {

@@ -5,6 +5,7 @@ use crate::pg_type::{LENGTH_KEY, TYPE_KEY};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use nyala_core::ColumnId;
 use nyala_db::relations::{DeclaredType, Key, TableDefinition};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The name, in plans, of the column that holds the key of a table without a declared one. Nobody can write it.
@@ -46,13 +47,7 @@ impl TableColumns {
         for own in &table.columns {
             // A snapshot may be older than the definition, so only of the key is it certain that it has values.
             let field = Field::new(&own.name, data_type(own.declared_type), !table.is_key(own.id));
-            fields.push(match text_type(own.declared_type) {
-                Some((name, length)) => field.with_metadata(
-                    [(TYPE_KEY.to_owned(), name.to_owned()), (LENGTH_KEY.to_owned(), length.to_string())]
-                        .into(),
-                ),
-                None => field,
-            });
+            fields.push(field.with_metadata(text_type(own.declared_type)));
             let (id, declared_type, nullable) = (own.id, own.declared_type, own.nullable);
             columns.push(TableColumn { id, declared_type, nullable });
         }
@@ -85,13 +80,16 @@ impl TableColumns {
     }
 }
 
-/// What clients of PostgreSQL are told of texts that are not of the type `text`: the type, and how many letters there may be.
-fn text_type(declared: DeclaredType) -> Option<(&'static str, u32)> {
-    match declared {
-        DeclaredType::Varchar(length) => Some(("varchar", length)),
-        DeclaredType::Char(length) => Some(("bpchar", length)),
-        _ => None,
-    }
+/// What is told of texts that are not of the type `text`: the type, and how many letters there may be.
+fn text_type(declared: DeclaredType) -> HashMap<String, String> {
+    let (name, length) = match declared {
+        DeclaredType::Varchar(length) => ("varchar", Some(length)),
+        DeclaredType::Char(length) => ("bpchar", Some(length)),
+        DeclaredType::Uuid | DeclaredType::Json | DeclaredType::Jsonb => (declared.name(), None),
+        _ => return HashMap::new(),
+    };
+    let length = length.map(|length| (LENGTH_KEY.to_owned(), length.to_string()));
+    [(TYPE_KEY.to_owned(), name.to_owned())].into_iter().chain(length).collect()
 }
 
 /// The type of a column's values in plans. It is that of the store, but a moment has a zone.

@@ -2,7 +2,7 @@
 //! assigned, and the errors of those that it refuses.
 
 use super::decimal::{Written, rescaled, text_of};
-use super::input::{Surroundings, decimal, float, is_in_range, limited_text, read, short_name};
+use super::input::{self, Surroundings, decimal, float, is_in_range, read, short_name};
 use super::output;
 use super::time_text::{TimeError, local_of_moment, moment_of_local};
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -131,8 +131,8 @@ impl<'a> Datum<'a> {
             return Ok(None);
         }
         Ok(Some(match self.text(around) {
-            Cow::Borrowed(text) => limited_text(text, declared)?.into(),
-            Cow::Owned(text) => limited_text(&text, declared)?.to_owned().into(),
+            Cow::Borrowed(text) => input::text_of(text, declared)?,
+            Cow::Owned(text) => input::text_of(&text, declared)?.into_owned().into(),
         }))
     }
 
@@ -150,8 +150,9 @@ impl<'a> Datum<'a> {
             (Self::Unknown(text), _) => read(&text, declared, around)?,
             (Self::Number(text), _) => number(&text, name, declared, around)?,
             (datum, D::Text | D::Varchar(_) | D::Char(_)) => {
-                Value::String(limited_text(&datum.text(around), declared)?.to_owned())
+                Value::String(input::text_of(&datum.text(around), declared)?.into_owned())
             }
+            (Self::Text(text), D::Uuid | D::Json | D::Jsonb) => read(&text, declared, around)?,
             (Self::Bool(value), D::Bool) => Value::Bool(value),
             (Self::Int(value), D::Int2 | D::Int4 | D::Int8) => integer(Some(value), declared)?,
             (Self::Decimal(value, scale), D::Int2 | D::Int4 | D::Int8) => {
@@ -258,9 +259,11 @@ fn number(text: &str, name: &str, declared: DeclaredType, around: &Surroundings)
         DeclaredType::Int2 | DeclaredType::Int4 | DeclaredType::Int8 => {
             integer(Written::read(text).and_then(|written| written.scaled(0)), declared)
         }
-        DeclaredType::Bool | DeclaredType::Bytea => {
-            Err(refused(name, declared, Datum::Number(text.into()).type_name()))
-        }
+        DeclaredType::Bool
+        | DeclaredType::Bytea
+        | DeclaredType::Uuid
+        | DeclaredType::Json
+        | DeclaredType::Jsonb => Err(refused(name, declared, Datum::Number(text.into()).type_name())),
         DeclaredType::Date | DeclaredType::Timestamp | DeclaredType::Timestamptz => {
             Err(refused(name, declared, Datum::Number(text.into()).type_name()))
         }

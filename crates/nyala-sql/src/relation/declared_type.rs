@@ -24,6 +24,9 @@ pub(crate) fn declared_type(written: &DataType) -> SqlResult<DeclaredType> {
         },
         DataType::Numeric(digits) | DataType::Decimal(digits) | DataType::Dec(digits) => numeric(digits)?,
         DataType::Text | DataType::String(None) => DeclaredType::Text,
+        DataType::Uuid => DeclaredType::Uuid,
+        DataType::JSON => DeclaredType::Json,
+        DataType::JSONB => DeclaredType::Jsonb,
         DataType::Varchar(None) | DataType::CharacterVarying(None) | DataType::CharVarying(None) => {
             DeclaredType::Text
         }

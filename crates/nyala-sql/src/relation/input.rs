@@ -5,9 +5,11 @@ pub(crate) use super::time_text::quick_time;
 use super::time_text::{TimeError, WrittenTime};
 use crate::bytes_text::bytes_of;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::{json_text, uuid_text};
 use chrono_tz::Tz;
 use nyala_core::Value;
 use nyala_db::relations::DeclaredType;
+use std::borrow::Cow;
 
 /// What the meaning of a text depends on.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +45,12 @@ pub(crate) fn read(text: &str, declared: DeclaredType, around: &Surroundings) ->
             }
             None => Err(malformed()),
         },
-        DeclaredType::Text | DeclaredType::Varchar(_) | DeclaredType::Char(_) => {
-            limited_text(text, declared).map(|text| Value::String(text.to_owned()))
-        }
+        DeclaredType::Text
+        | DeclaredType::Varchar(_)
+        | DeclaredType::Char(_)
+        | DeclaredType::Uuid
+        | DeclaredType::Json
+        | DeclaredType::Jsonb => text_of(text, declared).map(|text| Value::String(text.into_owned())),
         DeclaredType::Bytea => bytes_of(text).map(Value::Binary),
         DeclaredType::Date | DeclaredType::Timestamp | DeclaredType::Timestamptz => {
             read_time(text, declared, around).map_err(|error| match error {
@@ -155,6 +160,20 @@ fn beyond_type(text: &str, declared: DeclaredType) -> SqlError {
     SqlError::new(SqlState::OUT_OF_RANGE, message)
 }
 
+/// A text as a column of a type of texts stores it.
+///
+/// # Errors
+/// It is too long, or no value of the type.
+pub(crate) fn text_of(text: &str, declared: DeclaredType) -> SqlResult<Cow<'_, str>> {
+    let limited = limited_text(text, declared)?;
+    match declared {
+        DeclaredType::Uuid => uuid_text::read(limited),
+        DeclaredType::Json => json_text::read(limited).map(Cow::Borrowed),
+        DeclaredType::Jsonb => Ok(json_text::normal(json_text::read(limited)?).into()),
+        _ => Ok(limited.into()),
+    }
+}
+
 /// A text that is not longer than its type allows. Blanks that are too many are cut off, and those at the end of a text of
 /// fixed length are not stored.
 pub(crate) fn limited_text(text: &str, declared: DeclaredType) -> SqlResult<&str> {
@@ -180,7 +199,7 @@ mod tests {
 
     #[test]
     fn texts_are_read_as_postgresql_reads_them() {
-        use DeclaredType::{Bool, Bytea, Char, Float4, Float8, Int2, Numeric, Varchar};
+        use DeclaredType::{Bool, Bytea, Char, Float4, Float8, Int2, Json, Jsonb, Numeric, Uuid, Varchar};
         let around = Surroundings { zone: Tz::UTC, now_ns: 0 };
         let got = |text: &str, declared| read(text, declared, &around).map_err(|error| error.code.0);
         assert_eq!(got(" yEs ", Bool), Ok(Value::Bool(true)));
@@ -198,6 +217,9 @@ mod tests {
         assert_eq!(got("abc  ", Varchar(3)), Ok(Value::String("abc".into())));
         assert_eq!(got("abcd", Varchar(3)), Err("22001"));
         assert_eq!(got("äöü", Char(5)), Ok(Value::String("äöü".into())));
+        assert_eq!(got("{\"b\":1, \"a\": [ ]}", Jsonb), Ok(Value::String("{\"a\": [], \"b\": 1}".into())));
+        assert_eq!(got(" [1 ]", Json), Ok(Value::String(" [1 ]".into())));
+        assert_eq!([got("{", Json), got("x", Uuid)], [Err("22P02"), Err("22P02")]);
         assert_eq!(got("\\x00Ff", Bytea), Ok(Value::Binary(vec![0, 255])));
         assert_eq!(got("a\\\\\\001", Bytea), Ok(Value::Binary(b"a\\\x01".to_vec())));
         assert_eq!(got("\\x0", Bytea), Err("22023"));

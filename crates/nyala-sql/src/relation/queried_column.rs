@@ -1,6 +1,7 @@
 //! Columns that hold what a query gives, as they are written in definitions.
 
 use crate::error::{SqlError, SqlResult};
+use crate::pg_type::TYPE_KEY;
 use arrow_schema::{DataType, Field, TimeUnit};
 use datafusion::sql::sqlparser::ast::Ident;
 
@@ -10,7 +11,11 @@ use datafusion::sql::sqlparser::ast::Ident;
 /// Unsupported if no column has such values.
 pub(crate) fn queried_column(field: &Field) -> SqlResult<String> {
     let name = Ident::with_quote('"', field.name());
-    Ok(format!("{name} {}", type_of(&name, field.data_type())?))
+    let own = field.metadata().get(TYPE_KEY).filter(|own| ["uuid", "json", "jsonb"].contains(&own.as_str()));
+    match own {
+        Some(own) => Ok(format!("{name} {own}")),
+        None => Ok(format!("{name} {}", type_of(&name, field.data_type())?)),
+    }
 }
 
 fn type_of(name: &Ident, data_type: &DataType) -> SqlResult<String> {

@@ -192,6 +192,9 @@ pub(crate) fn of_declared(declared: DeclaredType) -> (u32, i32) {
         DeclaredType::Date => (1082, -1),
         DeclaredType::Timestamp => (1114, -1),
         DeclaredType::Timestamptz => (1184, -1),
+        DeclaredType::Uuid => (2950, -1),
+        DeclaredType::Json => (114, -1),
+        DeclaredType::Jsonb => (3802, -1),
     }
 }
 

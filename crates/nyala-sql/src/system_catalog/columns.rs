@@ -37,6 +37,9 @@ impl Column {
             DeclaredType::Timestamp => "::timestamp without time zone",
             DeclaredType::Timestamptz => "::timestamp with time zone",
             DeclaredType::Bytea => "::bytea",
+            DeclaredType::Uuid => "::uuid",
+            DeclaredType::Json => "::json",
+            DeclaredType::Jsonb => "::jsonb",
             _ => "",
         };
         let default = own.default.as_ref().map(|default| match literal_of(default, own.declared_type) {

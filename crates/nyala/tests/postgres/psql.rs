@@ -99,6 +99,13 @@ fn sessions_have_temporary_tables_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "temporary", &[]);
 }
 
+/// Statements of `testdata/postgres/uuid_json.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn columns_have_uuids_and_json_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "uuid_json", &[]);
+}
+
 /// Statements of `testdata/postgres/primary_keys.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn tables_get_keys_as_in_postgresql() {

@@ -242,9 +242,12 @@ fn same_constraint(name: &str, table: &str) -> SqlError {
 
 /// Fails if a column of a type can be in no key; `what` is where it would be.
 fn check_key_type(declared: DeclaredType, what: &str) -> SqlResult<()> {
-    match declared.column_type().can_be_key() {
-        true => Ok(()),
-        false => Err(SqlError::unsupported(format!("type {} in {what}", declared.name()))
+    match declared {
+        DeclaredType::Json | DeclaredType::Jsonb => {
+            Err(SqlError::unsupported(format!("type {} in {what}", declared.name())))
+        }
+        _ if declared.column_type().can_be_key() => Ok(()),
+        _ => Err(SqlError::unsupported(format!("type {} in {what}", declared.name()))
             .with_hint("Floats are not exact. Use numeric(p,s), or a whole number.")),
     }
 }

@@ -2,10 +2,11 @@
 //! of JSON, and then the array of these texts becomes one.
 
 use super::call::{Call, text};
-use super::json_values::{JSON, JSONB, normal, quoted};
+use super::json_values::{JSON, JSONB};
 use super::{Function, Gives, strict, tolerant};
 use crate::error::{SqlError, SqlState};
 use crate::float_text::{write_f32, write_f64};
+use crate::json_text::{normal, quoted};
 use crate::pg_type::TYPE_KEY;
 use crate::time_printing::{Span, write_exact_timestamp};
 use arrow_array::{Array, ArrayRef, StructArray};

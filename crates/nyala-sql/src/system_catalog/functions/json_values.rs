@@ -1,14 +1,12 @@
-//! Functions and operators of JSON. A value of `json` is kept as it is written; one of `jsonb` is written as PostgreSQL does: blanks
-//! behind commas and colons, members by the length of their names and then by their bytes, the last of those with one name.
+//! Functions and operators of JSON.
 
 use super::call::{Call, text};
-use super::json::{Parts, decoded, is_json, parts_of};
 use super::{Function, Gives, strict};
 use crate::error::{SqlError, SqlState};
+use crate::json_text::{Parts, decoded, normal, parts_of, read};
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
-use std::collections::BTreeMap;
 
 pub(super) const JSON: Gives = Gives::Typed("json", &DataType::Utf8);
 pub(super) const JSONB: Gives = Gives::Typed("jsonb", &DataType::Utf8);
@@ -37,51 +35,8 @@ fn json_of(call: &Call<'_>) -> String {
 /// A text that is a value of JSON.
 fn written(call: &Call<'_>) -> Result<String> {
     let written = json_of(call);
-    if is_json(&written) {
-        return Ok(written);
-    }
-    let error = SqlError::new(SqlState::INVALID_TEXT, "invalid input syntax for type json");
-    Err(error.with_detail(written).into())
-}
-
-/// A value as `jsonb` writes it.
-pub(super) fn normal(value: &str) -> String {
-    match parts_of(value) {
-        Parts::Object(members) => {
-            let mut known: BTreeMap<(usize, String), String> = BTreeMap::new();
-            for (name, value) in members {
-                let name = decoded(name);
-                known.insert((name.len(), name), normal(value));
-            }
-            let members = known.iter().map(|((_, name), value)| format!("{}: {value}", quoted(name)));
-            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
-        }
-        Parts::Array(elements) => {
-            format!("[{}]", elements.into_iter().map(normal).collect::<Vec<_>>().join(", "))
-        }
-        Parts::Plain(own) if own.starts_with('"') => quoted(&decoded(own)),
-        Parts::Plain(own) => own.to_owned(),
-    }
-}
-
-/// A text in quotes.
-pub(super) fn quoted(words: &str) -> String {
-    let mut quoted = String::with_capacity(words.len() + 2);
-    quoted.push('"');
-    for letter in words.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            letter if letter < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            letter => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
+    read(&written)?;
+    Ok(written)
 }
 
 /// A part of a value, as JSON.
@@ -159,23 +114,5 @@ fn kind(json: &str) -> &'static str {
         Parts::Plain("true" | "false") => "boolean",
         Parts::Plain(own) if own.starts_with('"') => "string",
         Parts::Plain(_) => "number",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::normal;
-
-    #[test]
-    fn values_are_written_as_jsonb() {
-        let cases = [
-            (r#" {"bb":1,"a" : [1,2 ], "b":{}} "#, r#"{"a": [1, 2], "b": {}, "bb": 1}"#),
-            (r#"{"a":1,"a":2}"#, r#"{"a": 2}"#),
-            (r#"["\u00e4\n\/"]"#, "[\"ä\\n/\"]"),
-            ("null", "null"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(normal(text), expected, "{text}");
-        }
     }
 }

@@ -4,7 +4,6 @@
 
 mod call;
 mod formatting;
-mod json;
 mod json_building;
 mod json_values;
 mod names;

@@ -9,10 +9,11 @@ use crate::bytes_text::bytes_of;
 use crate::error::{SqlError, SqlState};
 use crate::identifier::parts_of;
 use crate::system_catalog::builtin_type::{BuiltinType, shown_type};
+use crate::uuid_text;
 use arrow_array::Array;
 use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 
 pub(super) static FUNCTIONS: &[Function] = &[
     strict("regclass::oid", OID, |call| Ok(call.object(0)?.map_or_else(|| given(call), |own| oid(own.oid)))),
@@ -79,13 +80,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     strict("as::uuid", Gives::Typed("uuid", &DataType::Utf8), |call| {
         let written = call.text(0).unwrap_or_default();
-        let digits: String = written.chars().filter(|own| !matches!(own, '-' | '{' | '}')).collect();
-        if digits.len() != 32 || !digits.bytes().all(|own| own.is_ascii_hexdigit()) {
-            return Err(malformed("uuid", &written));
-        }
-        let digits = digits.to_lowercase();
-        let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
-        Ok(text(parts.join("-")))
+        Ok(text(uuid_text::read(&written)?))
     }),
     strict("as::bytea", Gives::Typed("bytea", &DataType::Binary), |call| match call.value(0) {
         ScalarValue::Binary(own) => Ok(ScalarValue::Binary(own.clone())),
@@ -130,11 +125,6 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(text(found.map_or_else(unknown, |role| role.name)))
     }),
 ];
-
-fn malformed(of: &str, written: &str) -> DataFusionError {
-    let message = format!("invalid input syntax for type {of}: \"{written}\"");
-    SqlError::new(SqlState::INVALID_TEXT, message).into()
-}
 
 /// The number that was given, which no object has.
 fn given(call: &Call<'_>) -> ScalarValue {

@@ -1,16 +1,36 @@
 //! Whether a text is JSON, and what it consists of. Parts are the letters that they are written with.
+//!
+//! A value of `json` is kept as it is written; one of `jsonb` is written as PostgreSQL does: blanks behind commas and colons, members
+//! by the length of their names and then by their bytes, the last of those with one name.
+
+use crate::error::{SqlError, SqlResult, SqlState};
+use std::collections::BTreeMap;
 
 /// How deep values may lie in each other.
 const DEPTH_MAX: usize = 512;
 
 /// Whether a text is one value of JSON, with blanks around it.
-pub(super) fn is_json(text: &str) -> bool {
+pub(crate) fn is_json(text: &str) -> bool {
     let rest = value(text.trim_start_matches(is_blank), 0);
     rest.is_some_and(|rest| rest.trim_start_matches(is_blank).is_empty())
 }
 
+/// Reads a text that must be JSON.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn read(text: &str) -> SqlResult<&str> {
+    match is_json(text) {
+        true => Ok(text),
+        false => {
+            let error = SqlError::new(SqlState::INVALID_TEXT, "invalid input syntax for type json");
+            Err(error.with_detail(text))
+        }
+    }
+}
+
 /// What a value consists of.
-pub(super) enum Parts<'a> {
+pub(crate) enum Parts<'a> {
     /// The names of members, in quotes, and their values.
     Object(Vec<(&'a str, &'a str)>),
     Array(Vec<&'a str>),
@@ -19,7 +39,7 @@ pub(super) enum Parts<'a> {
 }
 
 /// What a value of JSON consists of.
-pub(super) fn parts_of(json: &str) -> Parts<'_> {
+pub(crate) fn parts_of(json: &str) -> Parts<'_> {
     let json = json.trim_matches(is_blank);
     let (is_object, mut rest) = match (json.strip_prefix('{'), json.strip_prefix('[')) {
         (Some(inner), _) => (true, inner),
@@ -55,8 +75,48 @@ fn next_part<'a>(rest: &mut &'a str) -> Option<&'a str> {
     Some(&begin[..begin.len() - end.len()])
 }
 
+/// A value as `jsonb` writes it.
+pub(crate) fn normal(value: &str) -> String {
+    match parts_of(value) {
+        Parts::Object(members) => {
+            let mut known: BTreeMap<(usize, String), String> = BTreeMap::new();
+            for (name, value) in members {
+                let name = decoded(name);
+                known.insert((name.len(), name), normal(value));
+            }
+            let members = known.iter().map(|((_, name), value)| format!("{}: {value}", quoted(name)));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+        }
+        Parts::Array(elements) => {
+            format!("[{}]", elements.into_iter().map(normal).collect::<Vec<_>>().join(", "))
+        }
+        Parts::Plain(own) if own.starts_with('"') => quoted(&decoded(own)),
+        Parts::Plain(own) => own.to_owned(),
+    }
+}
+
+/// A text in quotes.
+pub(crate) fn quoted(words: &str) -> String {
+    let mut quoted = String::with_capacity(words.len() + 2);
+    quoted.push('"');
+    for letter in words.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            letter if letter < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 /// The letters of a text in quotes.
-pub(super) fn decoded(quoted: &str) -> String {
+pub(crate) fn decoded(quoted: &str) -> String {
     let inner = quoted.strip_prefix('"').and_then(|own| own.strip_suffix('"')).unwrap_or(quoted);
     let (mut words, mut letters) = (String::with_capacity(inner.len()), inner.chars());
     let mut high = None;
@@ -170,7 +230,20 @@ fn number(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_json;
+    use super::{is_json, normal};
+
+    #[test]
+    fn values_are_written_as_jsonb() {
+        let cases = [
+            (r#" {"bb":1,"a" : [1,2 ], "b":{}} "#, r#"{"a": [1, 2], "b": {}, "bb": 1}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a": 2}"#),
+            (r#"["\u00e4\n\/"]"#, "[\"ä\\n/\"]"),
+            ("null", "null"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(normal(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn values_are_told_from_other_texts() {
