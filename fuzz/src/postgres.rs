@@ -94,7 +94,7 @@ async fn sql_server(memory: Arc<MemoryBudget>, running: Arc<RunningQueries>) -> 
         started_ns: 0,
         changed: Arc::new(|_, _| {}),
         audited: None,
-        denied: Arc::new(|_, _, _, _| {}),
+        denied: Arc::new(|_, _| {}),
     })
 }
 

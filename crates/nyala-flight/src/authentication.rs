@@ -45,7 +45,7 @@ impl Server {
             Why::Unknown => {}
             Why::TooOften => {
                 if let Ok(Ready { sql, .. }) = self.opened() {
-                    (sql.denied)(Some(&refused.user), client, "log-in", &refused.words);
+                    sql.note_denied(Some(&refused.user), client, "", "log-in", &refused.words);
                 }
                 return Status::resource_exhausted(refused.words.as_str());
             }

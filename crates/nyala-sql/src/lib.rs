@@ -73,6 +73,7 @@ mod relation;
 mod rewrite;
 mod row_wise;
 mod rows;
+mod secret_text;
 mod select_into;
 mod sequence_statement;
 mod server;

@@ -73,8 +73,8 @@ pub struct SqlServer {
     pub denied: DenialHook,
 }
 
-/// Is told the user, its address, the text of the statement if it is known, and the words of the error.
-pub type DenialHook = Arc<dyn Fn(Option<&str>, Option<IpAddr>, &str, &str) + Send + Sync>;
+/// Is told who may not execute a statement, and the words of the error.
+pub type DenialHook = Arc<dyn Fn(&Author, &str) + Send + Sync>;
 
 /// Is told who has executed a statement, and which.
 pub type AuditHook = Arc<dyn Fn(&Author) + Send + Sync>;
@@ -169,6 +169,20 @@ impl SqlServer {
     /// Logs a change of points, or of the definition of a table.
     pub(crate) fn note_changed(&self, author: &Author, change: Option<ChangeId>) {
         (self.changed)(author, change);
+    }
+
+    /// Logs what somebody may not do, or not so often. `what` has no secrets.
+    pub fn note_denied(
+        &self,
+        user: Option<&str>,
+        client: Option<IpAddr>,
+        database: &str,
+        what: &str,
+        words: &str,
+    ) {
+        let (user, now_ns) = (user.map(str::to_owned), self.clock.now_ns());
+        let (database, statement) = (database.to_owned(), what.to_owned());
+        (self.denied)(&Author { user, client, database, statement, now_ns }, words);
     }
 
     /// The memory of a statement.

@@ -252,8 +252,8 @@ impl Running {
             }),
             denied: {
                 let audit = context.audit.clone();
-                Arc::new(move |user: Option<&str>, client, statement: &str, words: &str| {
-                    audit.denied(user, client, statement, words);
+                Arc::new(move |author: &nyala_db::changes::Author, words: &str| {
+                    audit.denied_sql(author, words)
                 })
             },
         });

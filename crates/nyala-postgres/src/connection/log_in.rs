@@ -101,7 +101,7 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
                 server.counts.failed_log_ins.fetch_add(1, Ordering::Relaxed);
                 (server.surroundings.log_in_failed)(user, asked.client);
             } else {
-                (sql.denied)(Some(user), asked.client, LOG_IN, &failure.message);
+                sql.note_denied(Some(user), asked.client, "", LOG_IN, &failure.message);
             }
             return Err(failure.into());
         }
@@ -121,7 +121,7 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
     let may = |privilege| principal.may(privilege, database);
     if exists && !may(Privilege::Read) && !may(Privilege::Write) {
         let words = format!("permission denied for database \"{database}\"");
-        (sql.denied)(principal.user_name(), asked.client, LOG_IN, &words);
+        sql.note_denied(principal.user_name(), asked.client, database, LOG_IN, &words);
         return Err(Failure::new("42501", words).into());
     }
     let mut session = Session::open(sql, principal, database).from_client(asked.client);

@@ -42,6 +42,7 @@ use crate::number_source::{GivenNumbers, NumberSource};
 use crate::plans::check_only_reads;
 use crate::relation::input::Surroundings;
 use crate::rows::Rows;
+use crate::secret_text::without_secrets;
 use crate::server::SqlServer;
 use crate::settings::Settings;
 use crate::statement::Statement;
@@ -356,7 +357,8 @@ impl Session {
             }
             let is_refused = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::CONFIGURATION_LIMIT_EXCEEDED];
             if is_refused.contains(&error.code) {
-                (self.server.denied)(self.principal.user_name(), self.client, text, &error.message);
+                let (user, shown) = (self.principal.user_name(), without_secrets(text));
+                self.server.note_denied(user, self.client, &self.database, &shown, &error.message);
             }
         }
         done

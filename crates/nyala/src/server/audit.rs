@@ -179,13 +179,41 @@ impl Audit {
 
     /// Somebody asked for what it may not do, or too often.
     pub(crate) fn denied(&self, user: Option<&str>, client: Option<IpAddr>, what: &str, reason: &str) {
+        self.denied_in(None, user, client, what, reason);
+    }
+
+    /// The same for a statement of SQL.
+    #[cfg(feature = "sql")]
+    pub(crate) fn denied_sql(&self, author: &Author, reason: &str) {
+        let database = Some(&*author.database).filter(|name| !name.is_empty());
+        self.denied_in(database, author.user.as_deref(), author.client, &author.statement, reason);
+    }
+
+    fn denied_in(
+        &self,
+        database: Option<&str>,
+        user: Option<&str>,
+        client: Option<IpAddr>,
+        what: &str,
+        reason: &str,
+    ) {
         if let Some(file) = &self.file
             && let Some(left_out) = self.refusals.next()
         {
             let (user, what, reason) = (user.map(shown), shown(what), shown(reason));
             let (user, what, reason) = (user.as_deref(), Some(&*what), Some(&*reason));
             let (event, result) = ("refused", "refused");
-            file.write(Event { event, result, user, client, what, reason, left_out, ..Event::default() });
+            file.write(Event {
+                event,
+                result,
+                user,
+                client,
+                database,
+                what,
+                reason,
+                left_out,
+                ..Event::default()
+            });
         }
     }
 

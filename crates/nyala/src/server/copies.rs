@@ -74,7 +74,10 @@ impl Copies {
             }
         };
         if let Some(name) = self.remove_unread()?.into_iter().next() {
-            return Err(Error::conflict(format!("a backup is under way already: that of {name}")));
+            let seconds = LOOK_INTERVAL.as_secs();
+            return Err(Error::conflict(format!(
+                "a backup is under way already: that of {name}; if its program has ended, try again in {seconds} seconds"
+            )));
         }
         let (place, lease) = CopyPlace::new(&self.data_dir, self.clock.now_ns()).map_err(failed)?;
         let made = (self.copy_to)(&place.dir);

@@ -9,9 +9,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The path that a variable names; the test is skipped without it.
+/// The path that a variable names; the test is skipped without it. Who requires all peers need not have such programs.
 fn named(variable: &str) -> Option<String> {
-    std::env::var(variable).ok().filter(|value| !value.is_empty())
+    let path = std::env::var(variable).ok().filter(|value| !value.is_empty());
+    if path.is_none() {
+        peers::skip(
+            "program for another machine",
+            &format!("build it by deploy/cross/build.sh, and name it in {variable}"),
+        );
+    }
+    path
 }
 
 /// A program, maybe run by another one.

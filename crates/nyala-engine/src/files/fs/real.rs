@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, IoSlice, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +21,9 @@ const SYNC_THREADS: usize = 16;
 #[derive(Debug, Default, Clone, Copy)]
 pub struct RealFs;
 
+/// The mode of new files: they are their owner's alone.
+const FILE_MODE: u32 = 0o600;
+
 #[derive(Debug)]
 struct RealFile {
     path: PathBuf,
@@ -30,7 +33,8 @@ struct RealFile {
 impl FileSystem for RealFs {
     fn open(&self, path: &Path, access: Access) -> Result<FileRef> {
         let mut options = fs::OpenOptions::new();
-        options.read(true);
+        // Data is nobody else's, also where the file is linked from elsewhere.
+        options.read(true).mode(FILE_MODE);
         match access {
             Access::Read => &mut options,
             Access::Write => options.write(true),
@@ -95,6 +99,7 @@ impl FileSystem for RealFs {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(FILE_MODE)
             .open(&path)
             .map_err(|error| os_error("open", &path, &error))?;
         match file.try_lock() {

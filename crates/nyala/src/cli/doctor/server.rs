@@ -8,7 +8,7 @@ use base64ct::{Base64, Encoding};
 use nyala_client::{Body, ClientError, Connection, Target, Trust};
 use serde_json::Value;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a server may take to say how it is.
@@ -35,7 +35,14 @@ pub(super) fn look(config: &Config, at: &Address, process: Option<&ServerProcess
     let ask = |path: &str| ask(&url, at, path);
     let (status, health) = match ask("/health") {
         Ok(answer) => answer,
-        Err(error) => return vec![judge_silence(&url, &error, at.url.is_some() || process.is_some())],
+        Err(error) => {
+            let expected = match at.url.is_some() || process.is_some() {
+                true => Expected::Certainly,
+                false if has_data(&config.data_dir) => Expected::Probably,
+                false => Expected::No,
+            };
+            return vec![judge_silence(&url, &error, expected)];
+        }
     };
     let mut findings = judge_health(&url, status, &health);
     match ask("/metrics") {
@@ -93,11 +100,32 @@ fn not_read(what: &str, why: &str) -> Finding {
     )
 }
 
-fn judge_silence(url: &str, error: &ClientError, should_answer: bool) -> Finding {
+/// Whether a server should answer.
+enum Expected {
+    /// It runs, or its address was given.
+    Certainly,
+    /// It has run.
+    Probably,
+    No,
+}
+
+/// Whether a server has stored something in a directory.
+fn has_data(data_dir: &Path) -> bool {
+    let mut entries = std::fs::read_dir(data_dir).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_string_lossy().starts_with("manifest-"))
+}
+
+fn judge_silence(url: &str, error: &ClientError, expected: Expected) -> Finding {
     let found = format!("no server answers at {url}: {error}");
-    match should_answer {
-        false => Finding::ok("server", found),
-        true => Finding::problem(
+    match expected {
+        Expected::No => Finding::ok("server", found),
+        Expected::Probably => Finding::warning(
+            "server",
+            format!("there are data, but {found}"),
+            "clients get no answer",
+            "start it (systemctl start nyala), after a look at the end of its log; or name its address with --url",
+        ),
+        Expected::Certainly => Finding::problem(
             "server",
             found,
             "clients get no answer either, or it is at another address",

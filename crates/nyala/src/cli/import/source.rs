@@ -4,6 +4,7 @@ use clap::Args;
 use nyala_influxdb::directory::{Contents, ShardFiles};
 use nyala_influxdb::meta::{self, Database, Meta};
 use nyala_influxdb::{Damage, DamageList};
+use nyala_query::influxql::parse_time;
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -49,10 +50,11 @@ impl Selection {
     }
 }
 
+/// A time as a flag has it: as RFC 3339 writes it, a date, or nanoseconds since 1970.
 pub(in crate::cli) fn time_ns(text: &str) -> Result<i64, String> {
-    let as_time = |text: &str| nyala_bench::time::parse_rfc3339(text)?.checked_mul(1_000_000_000);
-    let found = text.parse().ok().or_else(|| as_time(text)).or_else(|| as_time(&format!("{text}T00:00:00Z")));
-    found.ok_or_else(|| "neither a time such as 2026-01-31T00:00:00Z nor nanoseconds since 1970".to_owned())
+    let as_time = |text: &str| i64::try_from(parse_time(text, None)?.unix_ns).ok();
+    let found = text.parse().ok().or_else(|| as_time(text));
+    found.ok_or_else(|| "neither a time such as 2026-01-31T00:00:00.5Z nor nanoseconds since 1970".to_owned())
 }
 
 /// What is to be imported.
@@ -159,4 +161,26 @@ fn without_settings(shards: &[ShardFiles]) -> Meta {
 /// How a directory is named in the journal.
 pub(super) fn full_path(directory: &Path) -> PathBuf {
     directory.canonicalize().unwrap_or_else(|_| directory.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_ns;
+
+    #[test]
+    fn times_are_read_as_they_are_shown() {
+        let second = 1_770_000_000_000_000_000;
+        for (text, expected) in [
+            ("2026-02-02T02:40:00Z", Some(second)),
+            ("2026-02-02T03:40:00.25+01:00", Some(second + 250_000_000)),
+            ("2026-02-02 02:40:00.000000001", Some(second + 1)),
+            ("-7", Some(-7)),
+            ("1970-01-02", Some(86_400_000_000_000)),
+            ("2026-02-30T00:00:00Z", None),
+            ("0001-01-01T00:00:00Z", None),
+            ("soon", None),
+        ] {
+            assert_eq!(time_ns(text).ok(), expected, "{text}");
+        }
+    }
 }

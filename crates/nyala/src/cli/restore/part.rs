@@ -12,7 +12,7 @@ use crate::cli::import::destination::Destination as DataDirectory;
 use crate::cli::import::quote::identifier;
 use crate::cli::server::Server;
 use nyala_bench::report::progress::Progress;
-use nyala_db::catalog::{Database, RetentionPolicy};
+use nyala_db::catalog::{Database, RetentionPolicy, TableName};
 use nyala_db::users::Privilege;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -43,10 +43,11 @@ pub(super) fn restore(
     };
     let (mut outcome, mut points) = (Outcome::default(), 0);
     let mut progress = Progress::start("restoring");
-    for (number, database) in databases.iter().enumerate() {
+    let all = databases.iter().map(|database| points_of(&source, database, selection)).sum::<u64>().max(1);
+    for database in &databases {
         create(database, selection, &target, &mut outcome)?;
         points += restore_points(&source, database, selection, &target, &mut outcome, &mut |written| {
-            progress.update(number as f64 / databases.len() as f64, || {
+            progress.update((points + written) as f64 / all as f64, || {
                 let rate = (points + written) as f64 / begun.elapsed().as_secs_f64();
                 format!("{} points, {rate:.0}/s, in {}", points + written, database.name)
             });
@@ -143,6 +144,16 @@ fn durations(policy: &RetentionPolicy) -> String {
     };
     let (replication, shard) = (policy.replication.max(1), policy.shard_duration_ns);
     format!("DURATION {duration} REPLICATION {replication} SHARD DURATION {shard}ns")
+}
+
+/// How many points of a database there are to restore, at most: of all times, and as far as they are counted.
+fn points_of(source: &Source, database: &Database, selection: &Selection) -> u64 {
+    let sizes = source.block_on(source.catalog.table_sizes(&database.name)).unwrap_or_default();
+    let is_selected = |own: &TableName| {
+        own.policy.as_ref().is_some_and(|policy| selection.has_policy(policy))
+            && selection.has_measurement(&own.name)
+    };
+    sizes.iter().filter(|own| is_selected(&own.table)).filter_map(|own| own.rows).sum()
 }
 
 /// Restores the points of a database, and returns their number.

@@ -224,6 +224,7 @@ pub async fn answer(
         context.audit.log_in_failed(&user, client, "http");
     }
     if matches!(response.status(), StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
+        && !response::is_audited(&response)
         && let Some(reason) = response::message_of(&response)
     {
         let what = format!("{} {}", head.method, head.uri.path());

@@ -147,6 +147,21 @@ pub(super) fn message_of(response: &Response<Answer>) -> Option<&str> {
     response.extensions().get().map(|Message(message)| &**message)
 }
 
+/// Marks a failure that whoever found it has written to the audit log.
+#[derive(Clone)]
+struct Audited;
+
+/// A failure that is in the audit log already.
+pub(super) fn audited(mut failure: Failure) -> Failure {
+    failure.extensions_mut().insert(Audited);
+    failure
+}
+
+/// Whether a failure is in the audit log already.
+pub(super) fn is_audited(response: &Response<Answer>) -> bool {
+    response.extensions().get::<Audited>().is_some()
+}
+
 /// The same failure in the format that the client asked for.
 pub(crate) fn in_format(failure: Failure, format: Format) -> Failure {
     if format == Format::Json {

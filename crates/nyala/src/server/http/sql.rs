@@ -12,7 +12,7 @@ use super::body::{self, DecompressedBody, RequestBody};
 use super::body_stream::{AbortedAnswer, Segment};
 use super::gzip::{self, Compressor};
 use super::output::AnswerReceiver;
-use super::response::{Answer, Failure, failure, failure_with, retried_after};
+use super::response::{Answer, Failure, audited, failure, failure_with, retried_after};
 use super::{Context, access, params::Params};
 use crate::server::format::push_string;
 use futures::FutureExt;
@@ -262,7 +262,8 @@ impl OutgoingAnswer {
     }
 }
 
-/// The response to a statement that failed: its code, position and hint stand beside the message.
+/// The response to a statement that failed: its code, position and hint stand beside the message. The session has written to the audit
+/// log what may not be executed.
 fn failed(error: &SqlError) -> Failure {
     let mut members = Vec::new();
     let mut add = |name: &str, text: &str| {
@@ -280,7 +281,7 @@ fn failed(error: &SqlError) -> Failure {
         Some(_) => StatusCode::TOO_MANY_REQUESTS,
         None => status_of(error.code),
     };
-    retried_after(failure_with(status, &error.message, &members), error.retry_after_seconds)
+    audited(retried_after(failure_with(status, &error.message, &members), error.retry_after_seconds))
 }
 
 fn status_of(code: SqlState) -> StatusCode {
