@@ -7,6 +7,7 @@ use crate::error::{FileError, FileErrorKind, FileResult};
 use arrow_array::RecordBatch;
 use arrow_ord::partition::partition;
 use arrow_schema::{ArrowError, Schema};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// What Hive calls the folder of NULL.
@@ -37,6 +38,32 @@ pub fn folder<'a>(values: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> F
     Ok(path)
 }
 
+/// The folders that rows were written to: as these come in order, none comes twice.
+#[derive(Debug, Default)]
+pub struct Folders(HashSet<String>);
+
+impl Folders {
+    /// Begins one.
+    ///
+    /// # Errors
+    /// Unsupported if there is one of this name: other values of the columns are written in the same way, and its files would be
+    /// written over.
+    pub fn begin(&mut self, name: &str) -> FileResult<()> {
+        match self.0.insert(name.to_owned()) {
+            true => Ok(()),
+            false => {
+                let message = format!("several values to partition by have the directory \"{name}\"");
+                Err(FileError::new(FileErrorKind::Unsupported, message))
+            }
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// The rows without the columns that are in the names of folders.
 pub fn without(rows: &RecordBatch, columns: &[usize]) -> FileResult<RecordBatch> {
     let others: Vec<usize> = (0..rows.num_columns()).filter(|column| !columns.contains(column)).collect();
@@ -65,6 +92,10 @@ fn escaped(text: &str) -> String {
     if text.is_empty() {
         // A folder `host=` is NULL for some readers.
         return "%".to_owned() + "00";
+    }
+    if text == NULL {
+        // It is a text all the same.
+        return format!("%{:02X}{}", NULL.as_bytes()[0], &NULL[1..]);
     }
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -113,8 +144,16 @@ mod tests {
 
     #[test]
     fn folders_say_what_is_in_them() {
-        for value in [Some("a"), Some(""), None, Some("a/b=c%2F"), Some(".."), Some("ä\u{1}\n"), Some("%00")]
-        {
+        for value in [
+            Some("a"),
+            Some(""),
+            None,
+            Some("a/b=c%2F"),
+            Some(".."),
+            Some("ä\u{1}\n"),
+            Some("%00"),
+            Some(NULL),
+        ] {
             let path = folder([("host", value), ("d=y", Some("1"))].into_iter()).unwrap();
             assert_eq!(path.matches('/').count(), 1, "{path}");
             let values = values_of(&format!("{path}/part-0.parquet"));
@@ -123,6 +162,10 @@ mod tests {
         }
         assert_eq!(folder([("host", Some("a:b"))].into_iter()).unwrap(), "host=a%3Ab");
         assert!(folder([("host", Some(&*"x".repeat(300)))].into_iter()).is_err());
+        let mut folders = Folders::default();
+        assert!(
+            folders.begin("a=1").is_ok() && folders.begin("a=2").is_ok() && folders.begin("a=1").is_err()
+        );
     }
 
     #[test]

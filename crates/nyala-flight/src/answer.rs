@@ -7,7 +7,7 @@ use crate::error::{cancelled, internal, panicked, status_of};
 use crate::running::ListedQuery;
 use crate::sessions::{OpenTransaction, Using};
 use crate::shared::Server;
-use crate::wire_type::{on_wire, wire_schema};
+use crate::wire_type::{on_wire, rows_schema, wire_schema};
 use arrow_array::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::encode::FlightDataEncoderBuilder;
@@ -43,9 +43,9 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The rows of a query.
-    pub(crate) fn of_rows(rows: Rows, using: Using, listed: ListedQuery) -> Self {
-        let (schema, memory) = (rows.schema(), rows.memory().cloned());
+    /// The rows of a query, with the columns that were announced.
+    pub(crate) fn of_rows(rows: Rows, announced: &Schema, using: Using, listed: ListedQuery) -> Self {
+        let (schema, memory) = (rows_schema(announced), rows.memory().cloned());
         let batches = batches_of(rows).boxed();
         Self { schema, batches, memory, listed: Some(listed), transaction: using.transaction }
     }

@@ -95,11 +95,15 @@ impl Server {
             execute(session, &format!("DROP TABLE IF EXISTS {table}")).await?;
         }
         if ways.may_create {
-            let unless = if ways.may_append { "IF NOT EXISTS " } else { "" };
-            // What is there may be a measurement, which hides nothing and is appended to.
-            if !(ways.may_append && is_there(session, table).await) {
-                let columns = definitions.join(", ");
-                execute(session, &format!("CREATE TABLE {unless}{table} ({columns})")).await?;
+            // What is there may be a measurement, which a table would hide.
+            match is_there(session, table).await {
+                true if ways.may_append => {}
+                true => return Err(Status::already_exists(format!("{table} exists"))),
+                false => {
+                    let unless = if ways.may_append { "IF NOT EXISTS " } else { "" };
+                    let columns = definitions.join(", ");
+                    execute(session, &format!("CREATE TABLE {unless}{table} ({columns})")).await?;
+                }
             }
         } else if !ways.may_append {
             return Err(Status::already_exists(format!("{table} exists, and rows may not be appended")));
@@ -123,7 +127,7 @@ async fn execute(session: &mut Locked, text: &str) -> Result<(), Status> {
 impl Ways {
     fn of(command: &CommandStatementIngest) -> Result<Self, Status> {
         if command.temporary {
-            return Err(Status::unimplemented("there are no temporary tables"));
+            return Err(Status::unimplemented("a temporary table: it would end with this call"));
         }
         if let Some(name) = command.options.keys().next() {
             return Err(Status::unimplemented(format!("the option \"{name}\" of an ingest is not known")));

@@ -13,7 +13,7 @@ use crate::sessions::Locked;
 use crate::shared::Server;
 use crate::statement::{Done, changed, info_of_change, info_of_rows, one, unless_cancelled};
 use crate::ticket::Handle;
-use crate::wire_type::{wire_schema, wire_type};
+use crate::wire_type::{rows_schema, wire_type};
 use arrow_array::RecordBatch;
 use arrow_flight::sql::{
     ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, DoPutPreparedStatementResult,
@@ -55,7 +55,7 @@ impl Server {
             false => encoded(&Schema::new(parameters))?,
         };
         let columns = prepared.columns.as_ref();
-        let dataset_schema = columns.map(|columns| encoded(&wire_schema(columns))).transpose()?;
+        let dataset_schema = columns.map(|columns| encoded(&rows_schema(columns))).transpose()?;
         let charge = self.surroundings.memory.charge(Component::Query, 0);
         let bound = Mutex::new(Bound { rows: Arc::default(), _charge: charge });
         let bytes = STATEMENT_BYTES + TEXT_COPIES * request.query.len();
@@ -118,7 +118,7 @@ impl Server {
     pub(crate) fn prepared_schema(&self, caller: &Caller, handle: &[u8]) -> Result<SchemaRef, Status> {
         let statement = self.kept.statements.get(handle, caller.owner())?;
         let columns = statement.prepared.columns.as_ref();
-        Ok(columns.map_or_else(|| Arc::new(Schema::empty()), |columns| wire_schema(columns)))
+        Ok(columns.map_or_else(|| Arc::new(Schema::empty()), |columns| rows_schema(columns)))
     }
 
     /// Its rows, for one row of parameters after the other.
@@ -135,10 +135,11 @@ impl Server {
         let done = unless_cancelled(&listed, self.prepared_done(&statement, row)).await?;
         let Done::Rows(rows) = done else { return Ok(Answer::empty()) };
         let has_more = parameters.next(next).is_some();
+        let columns = statement.prepared.columns.clone().unwrap_or_else(|| rows.schema());
         if !has_more {
-            return Ok(Answer::of_rows(rows, statement.using.clone(), listed));
+            return Ok(Answer::of_rows(rows, &columns, statement.using.clone(), listed));
         }
-        let (schema, transaction) = (rows.schema(), statement.using.transaction.clone());
+        let (schema, transaction) = (rows_schema(&columns), statement.using.transaction.clone());
         let server = self.clone();
         let more = stream::try_unfold(next, move |place| {
             let (server, statement) = (server.clone(), statement.clone());

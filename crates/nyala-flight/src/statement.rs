@@ -12,7 +12,7 @@ use crate::running::ListedQuery;
 use crate::sessions::Locked;
 use crate::shared::Server;
 use crate::ticket::Handle;
-use crate::wire_type::wire_schema;
+use crate::wire_type::rows_schema;
 use arrow_array::RecordBatch;
 use arrow_flight::{FlightEndpoint, FlightInfo};
 use arrow_schema::Schema;
@@ -108,7 +108,7 @@ fn done_of(session: &Locked, outcome: Outcome) -> Result<Done, SqlError> {
 
 /// What a client is told about rows that it may ask for.
 pub(crate) fn info_of_rows(schema: &Schema, handle: &Handle) -> Result<FlightInfo, Status> {
-    let info = FlightInfo::new().try_with_schema(&wire_schema(schema)).map_err(internal)?;
+    let info = FlightInfo::new().try_with_schema(&rows_schema(schema)).map_err(internal)?;
     Ok(info.with_endpoint(FlightEndpoint::new().with_ticket(handle.ticket())).with_ordered(true))
 }
 
@@ -164,7 +164,7 @@ impl Server {
         Ok(prepared
             .columns
             .as_ref()
-            .map_or_else(|| Arc::new(Schema::empty()), |columns| wire_schema(columns)))
+            .map_or_else(|| Arc::new(Schema::empty()), |columns| rows_schema(columns)))
     }
 
     /// The rows of a statement.
@@ -181,11 +181,14 @@ impl Server {
             let prepared = prepare(&mut session, &handle.text).await?;
             let done = self.execute(&mut session, &prepared, None).await?;
             session.done();
-            Ok(done)
+            Ok((done, prepared.columns))
         };
         match unless_cancelled(&listed, work).await? {
-            Done::Rows(rows) => Ok(Answer::of_rows(rows, using, listed)),
-            Done::Changed(_) => Ok(Answer::empty()),
+            (Done::Rows(rows), columns) => {
+                let columns = columns.unwrap_or_else(|| rows.schema());
+                Ok(Answer::of_rows(rows, &columns, using, listed))
+            }
+            (Done::Changed(_), _) => Ok(Answer::empty()),
         }
     }
 

@@ -15,6 +15,14 @@ pub(crate) fn wire_schema(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
+/// The columns of the rows of a statement as they are announced, and sent. Whether one has NULL is known better when the statement
+/// is executed, but drivers refuse rows of another schema than the announced one; so each may have it.
+pub(crate) fn rows_schema(columns: &Schema) -> SchemaRef {
+    let nullable = |field: &FieldRef| wire_field(field).as_ref().clone().with_nullable(true);
+    let fields: Vec<Field> = columns.fields().iter().map(nullable).collect();
+    Arc::new(Schema::new_with_metadata(fields, columns.metadata().clone()))
+}
+
 fn wire_field(field: &FieldRef) -> FieldRef {
     let data_type = wire_type(field.data_type());
     match data_type == *field.data_type() {

@@ -270,6 +270,8 @@ a newline" 10"#,
     // A field has another type in another shard.
     write(&influx, place, &format!("mixed v=1i {BASE_NS}\nmixed v=2i {}", BASE_NS + 1));
     write(&influx, place, &format!("mixed v=1.5 {}", BASE_NS + 70 * DAY_NS));
+    write(&influx, place, &format!("mixed v=\"text\" {}", BASE_NS + 140 * DAY_NS));
+    write(&influx, place, &format!("mixed v=true {}", BASE_NS + 210 * DAY_NS));
     wait_for_snapshots(&influx);
 
     // What is in the log only, with deletions there.
@@ -291,6 +293,8 @@ a newline" 10"#,
         "SELECT count(*) FROM autogen./.*/",
         "SELECT v::float FROM autogen.mixed",
         "SELECT v::integer FROM autogen.mixed",
+        "SELECT v::string FROM autogen.mixed",
+        "SELECT v::boolean FROM autogen.mixed",
         "SELECT mean(usage), max(count), last(state) FROM autogen.cpu GROUP BY host",
         "SELECT sum(usage) FROM autogen.cpu WHERE time >= '2020-01-01T00:00:00Z' AND time < '2020-02-01T00:00:00Z' GROUP BY time(1d), host",
     ] {

@@ -11,7 +11,8 @@ use arrow_schema::Schema;
 use nyala_core::before_long_work;
 use nyala_exec::Zone;
 use nyala_files::parquet::{ParquetOptions, ParquetOutput};
-use nyala_files::{Folder, WholeFile, partition};
+use nyala_files::partition::{self, Folders};
+use nyala_files::{Folder, WholeFile};
 use nyala_sql::{CommandTag, CopyForm, CopyKind, FileOut, SqlError};
 use std::io::Write;
 
@@ -172,7 +173,7 @@ pub async fn write_files(out: FileOut, zone: Zone) -> Result<CommandTag, Failure
         _ => "txt",
     };
     let mut current: Option<(String, RowFile)> = None;
-    let mut files = 0;
+    let mut folders = Folders::default();
     while let Some(batch) = rows.next().await? {
         let keys: Vec<&ArrayRef> = partitions.iter().map(|column| batch.column(*column)).collect();
         let values = partition::without(&batch, &partitions).map_err(SqlError::from)?;
@@ -185,8 +186,8 @@ pub async fn write_files(out: FileOut, zone: Zone) -> Result<CommandTag, Failure
                 if let Some((_, file)) = current.take() {
                     file.finish()?;
                 }
-                files += 1;
-                if files > FILES_MAX {
+                folders.begin(&own).map_err(SqlError::from)?;
+                if folders.count() > FILES_MAX {
                     let message =
                         format!("the rows have more than {FILES_MAX} different values to partition by");
                     return Err(Failure::new("54000", message));

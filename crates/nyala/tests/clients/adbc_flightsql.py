@@ -60,6 +60,12 @@ def queries(cursor):
     check([("b",)], ask(cursor, "SELECT host FROM cpu WHERE usage > $1 AND host = $2", (1.0, "b")))
     check([("a",)], ask(cursor, "SELECT host FROM cpu WHERE host = ? AND '?' <> ?", ("a", "b")))
     check([(None,)], ask(cursor, "SELECT CAST($1 AS bigint)", (None,)))
+    # What the driver is told first is what it gets: whether a column may be NULL is known better later.
+    for text in ["version()", "current_database()", "current_date", "'\\x00'::bytea", "'{}'::json", "now()", "NULL", "ARRAY[1, 2]"]:
+        check(1, len(ask(cursor, f"SELECT {text} AS a, count(*) AS n FROM cpu")))
+        check(1, len(ask(cursor, f"SELECT {text}")))
+    for text in ["$1::bigint", "coalesce(n, $1)", "CASE WHEN up THEN $1 ELSE 2 END"]:
+        check(3, len(ask(cursor, f"SELECT {text} AS a FROM cpu", (1,))))
     refused("column \"nothing\" does not exist", lambda: ask(cursor, "SELECT nothing FROM cpu"))
     refused("SQLSTATE 42P01", lambda: ask(cursor, "SELECT * FROM nowhere"))
     refused("SQLSTATE 42601", lambda: ask(cursor, "SELEC 1"))
@@ -130,6 +136,8 @@ def ingest(cursor):
     refused("no column of a table has values", lambda: cursor.adbc_ingest(
         "lists", pyarrow.table({"a": [[1, 2]]}), mode="create"))
     refused("does not exist", lambda: cursor.adbc_ingest("nowhere", keyed, mode="append"))
+    # A table would hide the measurement.
+    refused("exists", lambda: cursor.adbc_ingest("cpu", keyed, mode="create"))
     refused("temporary", lambda: cursor.adbc_ingest("own", keyed, mode="create", temporary=True))
     # Points of a measurement.
     points = pyarrow.table({

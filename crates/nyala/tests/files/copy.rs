@@ -207,6 +207,13 @@ fn rows_are_spread_over_folders() {
         changed(server, "COPY (SELECT v, host FROM cpu) TO 'csv' (FORMAT csv, HEADER, PARTITION BY host)"),
         4
     );
+    // What is written as NULL is, is another folder all the same, and nothing is written over.
+    let texts = "VALUES (1, NULL), (2, '__HIVE_DEFAULT_PARTITION__'), (3, 'x')";
+    let copied =
+        format!("COPY (SELECT * FROM ({texts}) AS t(id, p)) TO 'texts' (FORMAT parquet, PARTITION_BY (p))");
+    assert_eq!(changed(server, &copied), 3);
+    let folders = ["p=%5F_HIVE_DEFAULT_PARTITION__", "p=__HIVE_DEFAULT_PARTITION__", "p=x"];
+    assert_eq!(names(&fixture.file("texts")), folders.map(|own| format!("{own}/part-0.parquet")));
     let text = std::fs::read_to_string(fixture.file("csv/host=a%2Fb/part-0.csv")).expect("a file");
     assert!(text == "v\n1\n2\n" || text == "v\n2\n1\n", "{text}");
     assert_eq!(code(server, "COPY cpu TO 'cpu' (FORMAT parquet, PARTITION_BY (host))"), "58P02");

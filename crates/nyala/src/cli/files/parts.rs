@@ -8,7 +8,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use nyala_bench::report::progress::Progress;
-use nyala_files::{Bucket, Directory, Folder, partition};
+use nyala_files::partition::{self, Folders};
+use nyala_files::{Bucket, Directory, Folder};
 use nyala_shell::Client;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -154,7 +155,7 @@ fn parts_of(
     let has_zone = schema
         .field_with_name(TIME)
         .is_ok_and(|field| matches!(field.data_type(), DataType::Timestamp(_, Some(_))));
-    let mut parts = Vec::new();
+    let (mut parts, mut folders) = (Vec::new(), Folders::default());
     for rows in &found.batches {
         for row in 0..rows.num_rows() {
             let mut conditions = Vec::new();
@@ -166,6 +167,7 @@ fn parts_of(
             }
             let named = by.iter().map(String::as_str).zip(values.iter().map(Option::as_deref));
             let folder = partition::folder(named).map_err(|error| error.to_string())?;
+            folders.begin(&folder).map_err(|error| error.to_string())?;
             parts.push(Part { folder, condition: conditions.join(" AND ") });
         }
     }

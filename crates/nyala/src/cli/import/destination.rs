@@ -7,7 +7,7 @@ use crate::storage::{self, Storage};
 use nyala_core::env::{Clock, SystemClock};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{Freshness, emulate};
-use nyala_db::catalog::{Catalog, Database};
+use nyala_db::catalog::{Catalog, Database, Field, FieldType};
 use nyala_db::ingest::ColumnBatch;
 use nyala_db::users::Principal;
 use nyala_db::write::{ColumnReport, LineWriter};
@@ -101,7 +101,14 @@ impl Destination {
         measurement: &str,
     ) -> Result<u64, String> {
         let place = format!("{}.{}.{}", identifier(database), identifier(policy), identifier(measurement));
-        let frames = self.answers(database, &format!("SELECT count(*) FROM {place}"))?;
+        let found = self.work.block_on(self.catalog.measurement(database, policy, measurement));
+        let found = found.map_err(|error| error.to_string())?;
+        let others = found.map_or_else(Vec::new, |found| not_counted(&found.fields()));
+        let counted: Vec<String> = std::iter::once("count(*)".to_owned()).chain(others).collect();
+        let mut frames = Vec::new();
+        for counted in counted {
+            frames.extend(self.answers(database, &format!("SELECT {counted} FROM {place}"))?);
+        }
         let counts = frames.iter().flat_map(|frame| {
             frame
                 .span
@@ -160,4 +167,20 @@ impl Destination {
         drop(work);
         storage.stop().map_err(|error| format!("closing the data directory: {error}"))
     }
+}
+
+/// What has to be counted beside `count(*)`, which counts of a field with several types the numbers, else the texts.
+fn not_counted(fields: &[Field]) -> Vec<String> {
+    let has =
+        |name: &str, field_type| fields.iter().any(|own| own.name == name && own.field_type == field_type);
+    let has_numbers = |name: &str| {
+        [FieldType::Float, FieldType::Integer, FieldType::Unsigned].iter().any(|own| has(name, *own))
+    };
+    let is_left_out = |own: &&Field| match own.field_type {
+        FieldType::String => has_numbers(&own.name),
+        FieldType::Boolean => has_numbers(&own.name) || has(&own.name, FieldType::String),
+        _ => false,
+    };
+    let counted = |own: &Field| format!("count({}::{})", identifier(&own.name), own.field_type.name());
+    fields.iter().filter(is_left_out).map(counted).collect()
 }
