@@ -1,11 +1,12 @@
 //! `CREATE TABLE … AS EXECUTE name (…)`, which the parser does not know: it reads a query of a function that nobody can have instead.
+//! And `CREATE TABLE … AS (WITH …)`, which it reads without the parentheses.
 
 use crate::identifier::folded;
 use crate::latest_on::{is_word, next};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, ObjectNamePart, Query, SetExpr, TableFactor,
 };
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 /// The schema of that function.
 const EXECUTE: &str = "\u{0}execute";
@@ -17,8 +18,12 @@ pub(crate) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let end = (first..tokens.len()).find(|number| tokens[*number].token == Token::SemiColon);
         let end = end.unwrap_or(tokens.len());
         begin = end + 1;
-        let creates = is_word(&tokens[first], "create")
-            && next(&tokens, first + 1).is_some_and(|second| is_word(&tokens[second], "table"));
+        let creates = is_word(&tokens[first], "create") && creates_table(&tokens, first + 1);
+        if creates && let Some((open, close)) = query_in_parentheses(&tokens, first, end) {
+            // The parser does not know WITH there.
+            tokens[open].token = Token::Whitespace(Whitespace::Space);
+            tokens[close].token = Token::Whitespace(Whitespace::Space);
+        }
         let executed = (first..end).filter(|_| creates).find_map(|number| {
             let following = next(&tokens, number + 1).filter(|_| is_word(&tokens[number], "as"))?;
             (following < end && is_word(&tokens[following], "execute")).then_some(following)
@@ -38,6 +43,41 @@ pub(crate) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     tokens
+}
+
+/// Whether the words behind CREATE are those of a table, temporary or not.
+fn creates_table(tokens: &[TokenWithSpan], mut from: usize) -> bool {
+    while let Some(place) = next(tokens, from) {
+        if is_word(&tokens[place], "table") {
+            return true;
+        }
+        if !["temp", "temporary", "local", "global"].iter().any(|word| is_word(&tokens[place], word)) {
+            return false;
+        }
+        from = place + 1;
+    }
+    false
+}
+
+/// The parentheses around a query that begins with WITH, of which a table is made and that is the end of its statement.
+fn query_in_parentheses(tokens: &[TokenWithSpan], first: usize, end: usize) -> Option<(usize, usize)> {
+    let is_open = |place: &usize| tokens[*place].token == Token::LParen;
+    let open = (first..end).find_map(|place| {
+        is_word(&tokens[place], "as").then(|| next(tokens, place + 1)).flatten().filter(is_open)
+    })?;
+    next(tokens, open + 1).filter(|place| is_word(&tokens[*place], "with"))?;
+    let mut depth = 0;
+    let close = (open..end).find(|place| {
+        match tokens[*place].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    let is_end =
+        next(tokens, close + 1).is_none_or(|place| place >= end || tokens[place].token == Token::EOF);
+    is_end.then_some((open, close))
 }
 
 /// The name of the statement whose rows a table gets, and the values that it is executed with; `None` if it gets those of a query.
@@ -74,5 +114,17 @@ mod tests {
         let parsed = Statement::parse(&format!("{text}; SELECT 1 AS execute")).unwrap();
         assert_eq!(parsed[0].shown(), text);
         assert_eq!(parsed[1].shown(), "SELECT 1 AS execute");
+        let text = "CREATE TEMPORARY TABLE t AS EXECUTE p(1)";
+        assert_eq!(Statement::parse(text).unwrap()[0].shown(), text);
+    }
+
+    #[test]
+    fn queries_in_parentheses_may_begin_with_with() {
+        let text = "CREATE TABLE t AS (WITH a AS (SELECT 1) SELECT * FROM a) ; SELECT (1)";
+        let parsed = Statement::parse(text).unwrap();
+        assert_eq!(parsed[0].shown(), "CREATE TABLE t AS WITH a AS (SELECT 1) SELECT * FROM a");
+        assert_eq!(parsed[1].shown(), "SELECT (1)");
+        let text = "CREATE TABLE t AS (SELECT 1 AS a) UNION ALL (SELECT 2)";
+        assert_eq!(Statement::parse(text).unwrap()[0].shown(), text);
     }
 }

@@ -91,9 +91,10 @@ fn element(tokens: &[TokenWithSpan], place: usize) -> Option<(Vec<TokenWithSpan>
     let start = next(tokens, place + 1)?;
     let mut parts = vec![word(start)?];
     let mut end = start + 1;
-    while tokens.get(end).is_some_and(|token| token.token == Token::Period) {
-        parts.push(word(end + 1)?);
-        end += 2;
+    while let Some(period) = next(tokens, end).filter(|at| tokens[*at].token == Token::Period) {
+        let part = next(tokens, period + 1)?;
+        parts.push(word(part)?);
+        end = part + 1;
     }
     let mut name = LIKE.to_owned();
     while let Some(verb) = next(tokens, end)
@@ -119,14 +120,17 @@ fn element(tokens: &[TokenWithSpan], place: usize) -> Option<(Vec<TokenWithSpan>
 ///
 /// # Errors
 /// The word that says nothing.
-pub(crate) fn of_column(column: &ColumnDef) -> Option<Result<(&ObjectName, Included), &str>> {
+pub(crate) fn of_column(column: &ColumnDef) -> Option<Result<(&ObjectName, Included), String>> {
     let options = column.name.value.strip_prefix(LIKE)?;
     let DataType::Custom(table, _) = &column.data_type else { return None };
+    if let Some(option) = column.options.first() {
+        return Some(Err(option.option.to_string()));
+    }
     let mut included = Included::default();
     for option in options.split_whitespace() {
         let (sign, word) = option.split_at(1);
         if !included.set(word, sign == "+") {
-            return Some(Err(word));
+            return Some(Err(word.to_owned()));
         }
     }
     Some(Ok((table, included)))
@@ -172,6 +176,6 @@ mod tests {
         );
         let wrong = Statement::parse("CREATE TABLE t (LIKE s INCLUDING NONSENSE)").unwrap();
         let ast::Statement::CreateTable(create) = &*wrong[0].ast else { panic!("no table") };
-        assert_eq!(of_column(&create.columns[0]), Some(Err("nonsense")));
+        assert_eq!(of_column(&create.columns[0]), Some(Err("nonsense".to_owned())));
     }
 }

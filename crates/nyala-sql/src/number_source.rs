@@ -5,13 +5,14 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::parsed;
 use crate::identifier::{PUBLIC, parts_of, quoted};
 use crate::waits::{SequenceCall, Waits, apart};
+use crate::walk::each_expression_mut;
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, VisitMut,
 };
 use futures::executor::block_on;
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{
-    ColumnDefinition, Exhausted, Relation, SequenceDefinition, SequenceState, TEMPORARY, UncommittedRelations,
+    ColumnDefinition, Exhausted, Relation, SequenceDefinition, SequenceState, UncommittedRelations,
 };
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,8 +43,6 @@ impl GivenNumbers {
 #[derive(Clone)]
 pub(crate) struct NumberSource {
     pub(crate) catalog: Arc<Catalog>,
-    /// The database of the session.
-    pub(crate) database: String,
     /// The relations that only it sees.
     pub(crate) uncommitted: Arc<UncommittedRelations>,
     pub(crate) given: Arc<GivenNumbers>,
@@ -51,11 +50,9 @@ pub(crate) struct NumberSource {
 }
 
 impl NumberSource {
-    /// A relation by its name in a database. A temporary table may have numbers of another sequence of the session's.
+    /// A relation by its name in a database.
     pub(crate) fn relation(&self, database: &str, name: &str) -> Option<Arc<Relation>> {
-        let relations = self.uncommitted.above(self.catalog.relations());
-        let found = relations.find(database, name);
-        found.or_else(|| relations.find(&self.database, name).filter(|_| database == TEMPORARY))
+        self.uncommitted.above(self.catalog.relations()).find(database, name)
     }
 
     /// A sequence by its name in a database.
@@ -265,9 +262,41 @@ pub(crate) fn sequence_of_default(default: &str) -> Option<String> {
     }
 }
 
+/// Names whole the sequences of an expression that was written where temporary ones are not known: a temporary one of the same name
+/// is another.
+pub(crate) fn name_permanent(tree: &mut impl VisitMut) {
+    each_expression_mut(tree, &mut |expression| {
+        let Expr::Function(call) = expression else { return };
+        let function = call.name.0.last().and_then(|name| name.as_ident());
+        let is_of_sequence = function.is_some_and(|name| {
+            ["nextval", "currval", "setval"].iter().any(|own| name.value.eq_ignore_ascii_case(own))
+        });
+        let FunctionArguments::List(list) = &mut call.args else { return };
+        let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))) = list.args.first_mut() else {
+            return;
+        };
+        let literal = match argument {
+            Expr::Cast { expr, data_type: DataType::Regclass, .. } => &mut **expr,
+            other => other,
+        };
+        let Expr::Value(value) = literal else { return };
+        if let Value::SingleQuotedString(name) = &mut value.value
+            && is_of_sequence
+            && let Some([own]) = parts_of(name).as_deref()
+        {
+            *name = format!("{PUBLIC}.{}", quoted(own));
+        }
+    });
+}
+
 /// The default of a column that gets numbers of a sequence.
 pub(crate) fn default_of(sequence: &str) -> String {
     next_of(&quoted(sequence))
+}
+
+/// The same, where a name needs its schema and its database.
+pub(crate) fn default_in_database(database: &str, sequence: &str) -> String {
+    next_of(&format!("{}.{PUBLIC}.{}", quoted(database), quoted(sequence)))
 }
 
 /// The same, where a name needs its schema.
@@ -289,6 +318,9 @@ mod tests {
         assert_eq!(of("nextval('public.t_id_seq'::regclass)"), "t_id_seq");
         assert_eq!(of("pg_catalog.nextval('\"My Seq\"')"), "My Seq");
         assert_eq!(of(&default_of("My'Seq")), "My'Seq");
+        let mut expression = parsed("'k' || nextval('Ks') || currval('a.b') || lower('ks')").unwrap();
+        name_permanent(&mut expression);
+        assert_eq!(expression.to_string(), "'k' || nextval('public.ks') || currval('a.b') || lower('ks')");
         for other in ["nextval('a.b.c')", "nextval('s') + 1", "nextval(s)", "'nextval'", "1"] {
             assert_eq!(of(other), "", "{other}");
         }

@@ -1,9 +1,9 @@
 //! The table that a statement names: to change its rows, or its definition.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::identifier::{PUBLIC, TEMPORARY_SCHEMA, folded, quoted};
+use crate::identifier::{PUBLIC, TEMPORARY_SCHEMA, folded};
 use crate::names::SEARCHED;
-use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use nyala_db::catalog::Catalog;
 use nyala_db::relations::{NAME_MAX_BYTES, Relation, SeenRelations, TEMPORARY};
 use nyala_db::users::{Principal, Privilege};
@@ -135,15 +135,19 @@ impl Place {
         SqlError::new(SqlState::UNKNOWN_DATABASE, format!("database \"{}\" does not exist", self.database))
     }
 
+    /// It with its schema, in a statement.
+    pub(crate) fn object_name(&self) -> ObjectName {
+        let parts = match &*self.database {
+            TEMPORARY => vec![TEMPORARY_SCHEMA, &self.name],
+            database => vec![database, self.schema.as_deref().unwrap_or(PUBLIC), &self.name],
+        };
+        let part = |own: &str| ObjectNamePart::Identifier(Ident::with_quote('"', own));
+        ObjectName(parts.into_iter().map(part).collect())
+    }
+
     /// It with its schema, as it is written in SQL.
     pub(crate) fn written(&self) -> String {
-        match &*self.database {
-            TEMPORARY => format!("{TEMPORARY_SCHEMA}.{}", quoted(&self.name)),
-            database => {
-                let schema = self.schema.as_deref().unwrap_or(PUBLIC);
-                format!("{}.{}.{}", quoted(database), quoted(schema), quoted(&self.name))
-            }
-        }
+        self.object_name().to_string()
     }
 
     /// It as the user wrote it, without the database.

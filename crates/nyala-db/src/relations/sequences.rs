@@ -254,6 +254,17 @@ impl Sequences {
         Ok(())
     }
 
+    /// Forgets the counters of sequences that are gone. What is missed, the next start forgets.
+    pub async fn forget(&self, gone: &[u64]) -> Result<()> {
+        self.counters.lock().retain(|id, _| !gone.contains(id));
+        if gone.is_empty() || !is_there(&self.store) {
+            return Ok(());
+        }
+        let records = self.records().await?;
+        let keys: Vec<[u8; 8]> = gone.iter().map(|id| key_of(*id)).collect();
+        records.write(vec![records.remove(keys.iter().map(|key| &key[..]))]).await
+    }
+
     /// Forgets counters that belong to no sequence: their sequences were dropped or restarted.
     pub(crate) async fn forget_others(&self, known: &HashSet<u64>) -> Result<()> {
         if !is_there(&self.store) {

@@ -9,10 +9,10 @@ use arrow_schema::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Between, BinaryExpr, InList};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, InList, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    ScalarUDFImpl, Signature, Volatility, binary_expr,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -62,6 +62,10 @@ impl Kind {
 /// A comparison with operands in one form, if it is one of such a type.
 pub(super) fn compared(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expression {
+        Expr::ScalarFunction(ScalarFunction { func, mut args }) if compares_texts(&func, &args, schema) => {
+            let (right, left) = (args.pop().unwrap_or_default(), args.pop().unwrap_or_default());
+            Transformed::yes(compared(binary_expr(left, Operator::Eq, right), schema).data)
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
             let (left, right) = match (Kind::of(&left, schema), Kind::of(&right, schema)) {
                 (Some(kind), None) => (left, Box::new(kind.beside(*right, schema))),
@@ -87,6 +91,12 @@ pub(super) fn compared(expression: Expr, schema: &DFSchema) -> Transformed<Expr>
         },
         other => Transformed::no(other),
     }
+}
+
+/// Whether what looked like a comparison with the text of an array, `'{…}'`, is one of texts.
+fn compares_texts(function: &ScalarUDF, operands: &[Expr], schema: &DFSchema) -> bool {
+    let is_text = |own: &Expr| own.get_type(schema).is_ok_and(|own| own.is_string());
+    function.name() == "array::equals" && operands.len() == 2 && operands.iter().all(is_text)
 }
 
 fn compares(op: Operator) -> bool {

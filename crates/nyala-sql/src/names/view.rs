@@ -3,6 +3,7 @@
 
 use crate::error::{SqlError, SqlState};
 use crate::names::DatabaseNames;
+use crate::number_source::name_permanent;
 use crate::rewrite::{named, rewritten};
 use crate::walk::WalkPlan;
 use crate::whole_numbers::narrowed;
@@ -60,7 +61,11 @@ pub(crate) async fn plan(
     names: &DatabaseNames,
 ) -> Result<LogicalPlan> {
     let planner = names.planner(&view.database);
-    let changed = rewritten(statement.clone())?;
+    let mut own = statement.clone();
+    if !names.temporary.are_seen {
+        name_permanent(&mut own);
+    }
+    let changed = rewritten(own)?;
     let plan = planner.statement_to_plan(PlannedStatement::Statement(Box::new(changed))).await?;
     check_size(&plan)?;
     let plan = narrowed(plan)?;

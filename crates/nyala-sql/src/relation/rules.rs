@@ -8,7 +8,7 @@ use super::output;
 use super::shown_as;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, parsed, planned};
-use crate::number_source::{NumberSource, sequence_of_column};
+use crate::number_source::{NumberSource, name_permanent, sequence_of_column};
 use crate::relation::literal::{datum, is_literal};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
@@ -19,7 +19,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use nyala_core::arrays::value_at;
 use nyala_core::store::Capabilities;
 use nyala_core::{ColumnId, Value};
-use nyala_db::relations::{Relation, TableDefinition};
+use nyala_db::relations::{Relation, TEMPORARY, TableDefinition};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -76,6 +76,7 @@ impl Rules {
         numbering: Option<Numbering<'_>>,
     ) -> SqlResult<Self> {
         let no_state = || SqlError::new(SqlState::INTERNAL, "an expression is planned without a planner");
+        let is_permanent = numbering.as_ref().is_some_and(|own| own.database != TEMPORARY);
         let mut defaults = Vec::with_capacity(columns.columns.len());
         for own in &table.columns {
             if let Some(sequence) = sequence_of_column(own) {
@@ -89,7 +90,10 @@ impl Rules {
                 defaults.push(DefaultValue::Constant(None));
                 continue;
             };
-            let written = parsed(text)?;
+            let mut written = parsed(text)?;
+            if is_permanent {
+                name_permanent(&mut written);
+            }
             defaults.push(if is_literal(&written) {
                 let value = datum(&written, &[], &around)?;
                 DefaultValue::Constant(value.stored(&own.name, own.declared_type, &around)?)

@@ -201,7 +201,9 @@ impl Session {
                 _ => Err(SqlError::new(SqlState::INTERNAL, "the query gives no rows")),
             },
             CopyPlan::From { target, form, file } => {
-                self.check_writable("COPY FROM")?;
+                if !target.is_temporary() {
+                    self.check_writable("COPY FROM")?;
+                }
                 let Some(copy) = self.begin_copy(statement, target, form).await? else { return Ok(None) };
                 let copy = Box::new(copy);
                 Ok(Some(match file {

@@ -13,9 +13,10 @@ use crate::relation::queried_column::queried_column;
 use crate::session::Outcome;
 use crate::session::definition::create_table::check_clauses;
 use crate::statement::Statement;
+use crate::walk::each_expression;
 use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{self, CreateTable};
+use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr};
 use std::sync::Arc;
 
 impl Session {
@@ -24,12 +25,13 @@ impl Session {
         &mut self,
         statement: &Statement,
         create: &CreateTable,
+        parameters: (&[DataType], Arc<[ScalarValue]>),
     ) -> SqlResult<CommandTag> {
         if self.transaction.is_some() || !self.concerns_temporary(&statement.ast) {
-            return self.create_filled(statement, create).await;
+            return self.create_filled(statement, create, parameters).await;
         }
         self.transaction = Some(self.new_transaction(false));
-        let created = self.create_filled(statement, create).await;
+        let created = self.create_filled(statement, create, parameters).await;
         let transaction = self.end_transaction();
         let tag = created?;
         if let Some(transaction) = transaction {
@@ -38,7 +40,32 @@ impl Session {
         Ok(tag)
     }
 
-    async fn create_filled(&mut self, statement: &Statement, create: &CreateTable) -> SqlResult<CommandTag> {
+    /// The types of the parameters of the query that a table is made of.
+    pub(super) async fn parameters_of_query(
+        &mut self,
+        statement: &Statement,
+        create: &CreateTable,
+        given: &[Option<DataType>],
+    ) -> SqlResult<Vec<DataType>> {
+        let Some(query) = create.query.as_ref().filter(|query| executed(query).is_none()) else {
+            return Ok(Vec::new());
+        };
+        let mut has_any = false;
+        each_expression(&**query, &mut |own| {
+            has_any |= matches!(own, Expr::Value(own) if matches!(own.value, ast::Value::Placeholder(_)));
+        });
+        match has_any {
+            true => Ok(self.try_prepare(parsed(&query.to_string(), statement)?, given).await?.parameters),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    async fn create_filled(
+        &mut self,
+        statement: &Statement,
+        create: &CreateTable,
+        (parameters, values): (&[DataType], Arc<[ScalarValue]>),
+    ) -> SqlResult<CommandTag> {
         let query = create.query.as_ref().ok_or_else(|| SqlError::unsupported("a table without a query"))?;
         check_clauses(create)?;
         let place = self.new_place(&create.name, create.temporary)?;
@@ -53,7 +80,10 @@ impl Session {
         }
         let (text, types, values) = match executed(query) {
             Some((name, arguments)) => self.executed_query(&name, &arguments, &statement.text)?,
-            None => (query.to_string(), Vec::new(), Vec::new()),
+            None => {
+                let types = parameters.iter().cloned().map(Some).collect();
+                (query.to_string(), types, values.to_vec())
+            }
         };
         let selected = self.try_prepare(parsed(&text, statement)?, &types).await?;
         if selected.parameters.len() != values.len() {

@@ -100,7 +100,16 @@ impl Session {
             let message = format!("a session may have {CURSORS_MAX} cursors");
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message).with_hint("CLOSE some of them."));
         }
-        let Outcome::Rows(rows) = self.try_execute(query, values).await? else {
+        // It shows what there was when it was declared, also where no transaction keeps a snapshot.
+        let is_alone = self.transaction.is_none();
+        if is_alone {
+            self.transaction = Some(self.new_transaction(self.is_read_only()));
+        }
+        let executed = self.try_execute(query, values).await;
+        if is_alone {
+            drop(self.end_transaction());
+        }
+        let Outcome::Rows(rows) = executed? else {
             return Err(SqlError::new(SqlState::INTERNAL, "the query of the cursor gives no rows"));
         };
         let space = declared.scrolls.then(|| self.server.spill.clone());

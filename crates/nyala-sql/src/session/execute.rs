@@ -54,7 +54,8 @@ impl Session {
                     PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
                     PreparedPlan::Definition => Some(Outcome::Done(match &*current.statement.ast {
                         ast::Statement::CreateTable(create) if create.query.is_some() => {
-                            Box::pin(self.create_table_as(&current.statement, create)).await?
+                            let values = (&current.parameters[..], values.clone());
+                            Box::pin(self.create_table_as(&current.statement, create, values)).await?
                         }
                         _ => self.define(&current.statement).await?,
                     })),

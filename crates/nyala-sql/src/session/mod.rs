@@ -289,6 +289,10 @@ impl Session {
                     None => self.prepare_query(statement, types).await?,
                 }
             }
+            ast::Statement::CreateTable(create) if create.query.is_some() => {
+                let parameters = Box::pin(self.parameters_of_query(&statement, create, types)).await?;
+                Prepared { parameters, ..Prepared::of_definition(statement) }
+            }
             ast if is_definition(ast) => Prepared::of_definition(statement),
             _ => self.prepare_command(statement)?,
         })
@@ -488,13 +492,7 @@ impl Session {
     pub(crate) fn number_source(&self) -> NumberSource {
         let catalog = self.server.catalog.clone();
         let (given, waits) = (self.given_numbers.clone(), self.waits.clone());
-        NumberSource {
-            catalog,
-            uncommitted: self.uncommitted().clone(),
-            database: self.database.clone(),
-            given,
-            waits,
-        }
+        NumberSource { catalog, uncommitted: self.uncommitted().clone(), given, waits }
     }
 
     /// Says what the client calls itself, and which number its session has.

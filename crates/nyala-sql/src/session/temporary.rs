@@ -13,16 +13,42 @@ use crate::uncommitted_tables::UncommittedTables;
 use crate::waits::TransactionLocks;
 use datafusion::sql::sqlparser::ast::{self, ObjectName};
 use nyala_core::TableId;
+use nyala_db::catalog::Catalog;
 use nyala_db::relations::{OnCommit, Relation, TEMPORARY, UncommittedRelations};
 use nyala_db::users::Privilege;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
-/// The temporary relations of a session outside of its transaction.
+/// The temporary relations of a session outside of its transaction. They are dropped with this.
 #[derive(Default)]
 pub(super) struct Temporary {
     pub(super) relations: Arc<UncommittedRelations>,
-    /// Their tables in the store, which are dropped with this.
+    /// Their tables in the store.
     tables: UncommittedTables,
+    /// Where the counters of their sequences are.
+    catalog: Option<Arc<Catalog>>,
+}
+
+impl Temporary {
+    /// The counters of their sequences.
+    fn counters(&self) -> Vec<u64> {
+        self.relations.of_temporary().filter_map(|own| Some(own.sequence()?.id)).collect()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(catalog) = self.catalog.take() {
+            forget(catalog, self.counters());
+        }
+    }
+}
+
+/// Forgets the counters of sequences that are gone.
+fn forget(catalog: Arc<Catalog>, counters: Vec<u64>) {
+    if let (false, Ok(runtime)) = (counters.is_empty(), Handle::try_current()) {
+        runtime.spawn(async move { catalog.relations().sequences().forget(&counters).await });
+    }
 }
 
 impl Session {
@@ -99,7 +125,12 @@ impl Session {
         catalog.relations().note_temporary(relations.indexes());
         drop(UncommittedTables::of(catalog.store(), gone));
         let tables = UncommittedTables::of(catalog.store(), stores);
-        self.temporary = Temporary { relations: Arc::new(relations), tables };
+        let now = Temporary { relations: Arc::new(relations), tables, catalog: Some(catalog.clone()) };
+        let mut before = std::mem::replace(&mut self.temporary, now);
+        if let Some(catalog) = before.catalog.take() {
+            let kept = self.temporary.counters();
+            forget(catalog, before.counters().into_iter().filter(|own| !kept.contains(own)).collect());
+        }
         self.note_definitions();
     }
 
@@ -141,6 +172,10 @@ impl Session {
     pub(super) fn new_place(&self, name: &ObjectName, is_temporary: bool) -> SqlResult<Place> {
         let place = Place::of(name, &self.database)?;
         let is_named_so = place.schema.as_deref().is_some_and(is_temporary_schema);
+        if is_named_so && place.database != self.database {
+            let message = format!("cannot create temporary relations in database \"{}\"", place.database);
+            return Err(SqlError::new(SqlState::UNSUPPORTED, message));
+        }
         match is_named_so || (is_temporary && place.schema.is_none()) {
             true => Ok(Place { database: TEMPORARY.to_owned(), ..place }),
             false if is_temporary => {

@@ -9,7 +9,7 @@ use crate::session::definition::table_of;
 use crate::target::{Target, unknown_column};
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
-use nyala_db::relations::{DeclaredType, Relation};
+use nyala_db::relations::{DeclaredType, Relation, TEMPORARY};
 use std::sync::Arc;
 
 /// What rows of a client become.
@@ -74,6 +74,11 @@ impl CopyTarget {
             }
             Self::Points(points) => points.types(),
         }
+    }
+
+    /// Whether it is a temporary table, which transactions that only read may change as well.
+    pub(in crate::session) fn is_temporary(&self) -> bool {
+        matches!(self, Self::Rows(table) if table.relation.database == TEMPORARY)
     }
 }
 

@@ -17,7 +17,7 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use nyala_core::store::{Feature, SnapshotRef, Stage, StoreRef};
 use nyala_core::{ErrorKind, before_long_work};
-use nyala_db::relations::{Index, Relation};
+use nyala_db::relations::{Index, Relation, TEMPORARY};
 use nyala_db::users::Privilege;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,7 +76,8 @@ impl Session {
         plan: &ChangePlan,
         values: Arc<[ScalarValue]>,
     ) -> SqlResult<Option<Outcome>> {
-        if self.is_read_only() {
+        let is_temporary = matches!(plan, ChangePlan::Rows(change) if change.relation.database == TEMPORARY);
+        if self.is_read_only() && !is_temporary {
             let command = preparing::written(statement).map(|own| preparing::first_word(own.statement));
             self.check_writable(&command.unwrap_or_default())?;
         }

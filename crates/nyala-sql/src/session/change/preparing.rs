@@ -2,7 +2,7 @@
 
 use super::parameters::ParameterTypes;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::number_source::{default_of, sequence_of_column};
+use crate::number_source::{default_of, name_permanent, sequence_of_column};
 use crate::relation::columns::TableColumns;
 use crate::session::Session;
 use crate::session::definition::table_of;
@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use nyala_db::relations::{Identity, Relation};
+use nyala_db::relations::{Identity, Relation, TEMPORARY};
 use nyala_db::users::Privilege;
 use std::sync::Arc;
 
@@ -65,7 +65,8 @@ pub(in crate::session) fn written(statement: &Statement) -> Option<Written<'_>> 
 impl Preparing<'_> {
     /// Fails unless rows of the table may be read.
     pub(super) fn check_readable(&self) -> SqlResult<()> {
-        match self.session.may(Privilege::Read, &self.place.database) {
+        // What is temporary is the session's own.
+        match self.place.database == TEMPORARY || self.session.may(Privilege::Read, &self.place.database) {
             true => Ok(()),
             false => {
                 let message = format!("permission denied for database \"{}\"", self.place.database);
@@ -96,11 +97,15 @@ impl Preparing<'_> {
     pub(super) fn default(&self, position: usize) -> SqlResult<ast::Expr> {
         let name = self.columns.name(position);
         let column = table_of(&self.relation)?.column(name);
-        if let Some(sequence) = column.and_then(sequence_of_column) {
-            return crate::expression::parsed(&default_of(&sequence));
+        let default = match column.and_then(sequence_of_column) {
+            Some(sequence) => Some(default_of(&sequence)),
+            None => column.and_then(|own| own.default.clone()),
+        };
+        let mut default = crate::expression::parsed(default.as_deref().unwrap_or("NULL"))?;
+        if self.relation.database != TEMPORARY {
+            name_permanent(&mut default);
         }
-        let default = column.and_then(|own| own.default.as_deref());
-        crate::expression::parsed(default.unwrap_or("NULL"))
+        Ok(default)
     }
 }
 

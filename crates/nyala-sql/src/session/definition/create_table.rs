@@ -10,6 +10,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, parsed, planned, type_of};
 use crate::identifier::folded;
 use crate::names::DatabaseNames;
+use crate::number_source::{default_in_database, sequence_of_default};
 use crate::relation::columns::{ROW_ID, TableColumns};
 use crate::relation::input::Surroundings;
 use crate::relation::rules::{Rules, need_plans};
@@ -71,6 +72,9 @@ impl Session {
         let (mut table, mut indexes) = NewTable::of(&place.name, create)?;
         indexes.extend(others.iter().cloned());
         table.on_commit = on_commit(create, &place)?;
+        if place.database == TEMPORARY {
+            self.name_sequences(&mut table);
+        }
         table.name_key(&self.relations().of(&place.database));
         if let Some((key, _)) = &table.key
             && (*key == place.name || self.is_name_taken(&place.database, key))
@@ -88,6 +92,18 @@ impl Session {
         match self.create_new(&place.database, table).await {
             Err(error) if error.code == SqlState::DUPLICATE_TABLE && create.if_not_exists => Ok(tag),
             created => created.map(|()| tag),
+        }
+    }
+
+    /// Names in the defaults of a temporary table the sequences whole that are not temporary: one that is made later has numbers of
+    /// its own.
+    fn name_sequences(&self, table: &mut NewTable) {
+        for column in &mut table.columns {
+            if let Some(sequence) = column.default.as_deref().and_then(sequence_of_default)
+                && !self.relations().has_temporary(&sequence)
+            {
+                column.default = Some(default_in_database(&self.database, &sequence));
+            }
         }
     }
 

@@ -8,8 +8,11 @@ use crate::identifier::folded;
 use crate::names::view::plan;
 use crate::session::Session;
 use crate::target::check_name;
-use datafusion::sql::sqlparser::ast::{self, CreateView};
-use nyala_db::relations::{Body, Definition, ViewDefinition};
+use crate::walk::visit_mut;
+use datafusion::sql::sqlparser::ast::{self, CreateView, ObjectName, Query, VisitorMut};
+use nyala_db::relations::{Body, Definition, TEMPORARY, ViewDefinition};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 /// The longest query of a view, bytes: it is the record of the view.
 const QUERY_MAX_BYTES: usize = 32 << 10;
@@ -40,6 +43,11 @@ impl Session {
             // Nobody else could read it.
             place = self.new_place(&create.name, true)?;
         }
+        let view = match &*place.database {
+            // What has a name now may get another meaning by what is temporary and comes later.
+            TEMPORARY => ViewDefinition { query: self.with_whole_names(&create.query).to_string(), ..view },
+            _ => view,
+        };
         let tag = CommandTag::of("CREATE VIEW");
         match place.relation(self.relations()) {
             Some(_) if create.if_not_exists => return Ok(tag),
@@ -73,5 +81,39 @@ impl Session {
         let created = catalog.create_relation(database, name, definition, create.or_replace).await;
         created.map_err(|error| of_creation(error, name))?;
         Ok(tag)
+    }
+
+    /// A query in which names of relations have their schemas.
+    fn with_whole_names(&self, query: &Query) -> Query {
+        struct Naming<'a> {
+            session: &'a Session,
+            /// The names that WITH gives.
+            own: BTreeSet<String>,
+        }
+
+        impl VisitorMut for Naming<'_> {
+            type Break = ();
+
+            fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+                let with = query.with.iter().flat_map(|with| &with.cte_tables);
+                self.own.extend(with.map(|cte| folded(&cte.alias.name)));
+                ControlFlow::Continue(())
+            }
+
+            fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+                let place = self.session.place(name).ok().filter(|own| !self.own.contains(&own.name));
+                if let Some(place) = place.filter(|own| own.schema.is_none())
+                    && place.relation(self.session.relations()).is_some()
+                {
+                    *name = place.object_name();
+                }
+                ControlFlow::Continue(())
+            }
+        }
+
+        let mut whole = query.clone();
+        // It never breaks.
+        let _ = visit_mut(&mut whole, &mut Naming { session: self, own: BTreeSet::new() });
+        whole
     }
 }

@@ -67,7 +67,10 @@ fn sequence(call: &Call<'_>) -> SqlResult<Arc<Relation>> {
     let written = call.text(0).unwrap_or_default();
     let found = match &parts_of(&written).unwrap_or_default()[..] {
         // The temporary ones come first.
-        [name] => viewer.numbers.relation(TEMPORARY, name),
+        [name] => {
+            let own = viewer.numbers.relation(TEMPORARY, name);
+            own.or_else(|| viewer.numbers.relation(&viewer.database, name))
+        }
         [schema, name] if is_temporary_schema(schema) => viewer.numbers.relation(TEMPORARY, name),
         [schema, name] if schema == PUBLIC => viewer.numbers.relation(&viewer.database, name),
         [database, schema, name] if schema == PUBLIC && *database == viewer.database => {
