@@ -1,6 +1,6 @@
 //! The names of columns, as PostgreSQL gives them to expressions without one: clients read them.
 
-use super::projection::{self, is_column};
+use super::projection::{self, is_cast_column, is_column};
 use crate::walk::each_expression;
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
@@ -118,13 +118,6 @@ fn identifier(expression: &Expr) -> Option<String> {
     match expression {
         Expr::Identifier(own) => Some(folded(own)),
         _ => None,
-    }
-}
-
-fn is_cast_column(expression: &Expr) -> bool {
-    match expression {
-        Expr::Cast { expr, .. } | Expr::Nested(expr) => is_column(expr) || is_cast_column(expr),
-        _ => false,
     }
 }
 

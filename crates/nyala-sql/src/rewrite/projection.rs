@@ -24,8 +24,9 @@ pub(super) fn tell_apart(select: &mut Select) {
             SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
             _ => continue,
         };
-        // A wildcard may stand for the same column.
-        let may_come_again = has_wildcard && matches!(item, SelectItem::UnnamedExpr(own) if is_column(own));
+        // A wildcard may stand for the same column, and the planner calls a cast as what is cast.
+        let may_come_again = has_wildcard
+            && matches!(item, SelectItem::UnnamedExpr(own) if is_column(own) || is_cast_column(own));
         if taken.insert(name.clone()) && !may_come_again {
             continue;
         }
@@ -79,6 +80,14 @@ pub(super) fn name_told_apart(name: &str) -> Option<&str> {
 
 pub(super) fn is_column(expression: &Expr) -> bool {
     matches!(expression, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+/// Whether an expression is a column, and what it is cast to.
+pub(super) fn is_cast_column(expression: &Expr) -> bool {
+    match expression {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => is_column(expr) || is_cast_column(expr),
+        _ => false,
+    }
 }
 
 /// What the planner calls an expression: casts do not count, functions without parentheses have them, and some have other names.
