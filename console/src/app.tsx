@@ -61,7 +61,7 @@ export function App() {
       </a>
       <Side pages={pages} page={page} />
       <main id="main" tabIndex={-1}>
-        <Offline />
+        <Offline isOver />
         {isAdmin.value === false && seesNothing.value && page.path !== "start" && <NoGrants />}
         <page.view key={`${page.path} ${identity.value?.user ?? ""} ${page.path === "query" ? route.value.visit : ""}`} />
       </main>
@@ -133,11 +133,12 @@ function NoGrants() {
   );
 }
 
-function Offline() {
+/** With `isOver`, what stands below was read from the server before. */
+function Offline({ isOver = false }: { isOver?: boolean }) {
   if (isOnline.value) return null;
   return (
     <p class="offline" role="alert">
-      The server does not answer. Trying again every second…
+      The server does not answer. Trying again every second…{isOver && " What is shown was read before."}
     </p>
   );
 }
