@@ -41,6 +41,8 @@ async function fitTheWindow(page, act) {
 }
 
 async function steps(page) {
+  // Wherever somebody is, times are UTC.
+  await page.inner.emulateTimezone('America/New_York');
   await page.open('#/explore?db=d');
   await page.click('button', 'cpu');
   await page.shows('about 2 series');
@@ -142,6 +144,9 @@ async function steps(page) {
   await page.shows('None at this moment.');
   // The server knows the one that was ended, although it is gone.
   await page.until('the slowest query', () => /generate_series.*by somebody/s.test(document.querySelector('[aria-label="Slowest queries"]').textContent));
+  const ended = await page.evaluate(() => / (\S+), by somebody/.exec(document.querySelector('[aria-label="Slowest queries"]').innerText.replace(/\s+/g, ' '))[1]);
+  assert.match(ended, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+  assert.ok(Math.abs(Date.parse(ended) - Date.now()) < 600_000, ended);
   await page.until('rates', () => !document.querySelector('.figure').textContent.startsWith('…'));
   await page.shows('nyala starts');
   await page.fill('searchbox', 'Filter the log', 'nothing has this');

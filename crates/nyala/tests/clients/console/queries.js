@@ -229,6 +229,7 @@ test(() => drive(async (page) => {
   assert.ok(kept.includes('mean(usage)'), kept);
   await page.click('button', 'History');
   await page.shows('Queries of this browser');
+  assert.match(await page.text(), /InfluxQL · d · \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/);
   await page.isAccessible('the history');
   await page.inner.locator('.past button').click();
   await page.hides('Queries of this browser');
