@@ -14,6 +14,7 @@ import { isAdministrator, rightsOn } from "./server/rights";
 import type { QueryError } from "./server/run";
 import { databases, forget, measurements } from "./server/schema";
 import { identity, isAdmin, isOnline, logInReason, logOut, needsFirstAdmin, revision } from "./server/session";
+import { useArrival } from "./ui/arrival";
 import { Icon, Mark } from "./ui/icons";
 import { go, link, route } from "./ui/route";
 import { theme, type Theme } from "./ui/theme";
@@ -44,7 +45,9 @@ export function App() {
     forget();
     void findOut();
   }, [revision.value]);
-  if (logInReason.value !== null || needsFirstAdmin.value) {
+  const isLoggedOut = logInReason.value !== null || needsFirstAdmin.value;
+  useArrival(isLoggedOut ? "log-in" : route.value.page);
+  if (isLoggedOut) {
     return (
       <>
         <Offline />

@@ -54,7 +54,6 @@ async function steps(page) {
   await page.shows('cpu mean');
 
   await page.click('button', 'Save');
-  const focused = () => page.evaluate(() => [document.activeElement.tagName, document.activeElement.innerText.split('\n')[0]]);
   await page.until('the form', () => document.querySelector('dialog select') !== null && document.activeElement === document.querySelector('dialog select'));
   await page.fill('textbox', 'Name of the dashboard', 'Fleet');
   await page.fill('textbox', 'Title of the panel', 'Use of all hosts');
@@ -123,7 +122,7 @@ async function steps(page) {
   await page.click('button', 'Edit');
   await page.click('button', 'Drop');
   await page.shows('is dropped for everybody');
-  assert.deepStrictEqual(await focused(), ['BUTTON', 'Keep']);
+  assert.deepStrictEqual(await page.focused(), ['BUTTON', 'Keep']);
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('New dashboard');
   await page.hides('Harm');
@@ -176,7 +175,7 @@ async function steps(page) {
   await page.click('button', 'Drop database extra');
   await page.shows('cannot be undone');
   await page.isAccessible('a question');
-  assert.deepStrictEqual(await focused(), ['INPUT', '']);
+  assert.deepStrictEqual(await page.focused(), ['INPUT', '']);
   assert.ok(await page.evaluate(() => document.querySelector('dialog .danger').disabled));
   await page.inner.locator('dialog input').fill('extra');
   await page.inner.locator('dialog .danger').click();
