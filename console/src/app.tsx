@@ -14,6 +14,7 @@ import { isAdministrator, rightsOn } from "./server/rights";
 import type { QueryError } from "./server/run";
 import { databases, forget, measurements } from "./server/schema";
 import { identity, isAdmin, isOnline, logInReason, logOut, needsFirstAdmin, revision } from "./server/session";
+import { useArrival } from "./ui/arrival";
 import { Icon, Mark } from "./ui/icons";
 import { go, link, route } from "./ui/route";
 import { theme, type Theme } from "./ui/theme";
@@ -44,7 +45,9 @@ export function App() {
     forget();
     void findOut();
   }, [revision.value]);
-  if (logInReason.value !== null || needsFirstAdmin.value) {
+  const isLoggedOut = logInReason.value !== null || needsFirstAdmin.value;
+  useArrival(isLoggedOut ? "log-in" : route.value.page);
+  if (isLoggedOut) {
     return (
       <>
         <Offline />
@@ -61,7 +64,7 @@ export function App() {
       </a>
       <Side pages={pages} page={page} />
       <main id="main" tabIndex={-1}>
-        <Offline />
+        <Offline isOver />
         {isAdmin.value === false && seesNothing.value && page.path !== "start" && <NoGrants />}
         <page.view key={`${page.path} ${identity.value?.user ?? ""} ${page.path === "query" ? route.value.visit : ""}`} />
       </main>
@@ -133,11 +136,12 @@ function NoGrants() {
   );
 }
 
-function Offline() {
+/** With `isOver`, what stands below was read from the server before. */
+function Offline({ isOver = false }: { isOver?: boolean }) {
   if (isOnline.value) return null;
   return (
     <p class="offline" role="alert">
-      The server does not answer. Trying again every second…
+      The server does not answer. Trying again every second…{isOver && " What is shown was read before."}
     </p>
   );
 }

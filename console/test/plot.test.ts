@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decimate } from "../src/plot/decimate";
+import { runs } from "../src/plot/lines";
 import { bounded, followed, panned, zoomed } from "../src/plot/range";
 import { drawing, type Series } from "../src/plot/series";
 import { stack } from "../src/plot/stack";
@@ -95,4 +96,9 @@ test("what is under a finger stays under it", () => {
   assert.deepEqual(followed({ from: 0, to: 100 }, [0.4, 0.6], [0.2, 0.8]).to.toFixed(3), "66.667");
   // Fingers that cross turn nothing around.
   assert.deepEqual(followed({ from: 0, to: 100 }, [0.4, 0.6], [0.6, 0.4]), { from: 0, to: 100 });
+});
+
+test("a line is parted by null, and skips what is undefined", () => {
+  assert.deepEqual(runs([undefined, 1, undefined, 2, null, null, 3, 4, undefined]), [[1, 3], [6, 7]]);
+  assert.deepEqual(runs([null]), []);
 });

@@ -5,6 +5,7 @@ import { get } from "../server/run";
 import { revision } from "../server/session";
 import { Choice } from "../ui/choice";
 import { Table, type Column } from "../ui/table";
+import { utc } from "../ui/times";
 import { useLoaded } from "../ui/use_loaded";
 
 interface Line {
@@ -26,7 +27,7 @@ const SHOWN_MAX = 200;
 const LEVELS = ["error", "warn", "info", "debug"] as const;
 
 const COLUMNS: Column<Line>[] = [
-  { head: "Time", cell: ({ time }) => time.slice(0, 19).replace("T", " ") },
+  { head: "Time", cell: ({ time }) => utc(time) },
   { head: "Level", cell: ({ level }) => <span class={level === "error" || level === "warn" ? "bad" : undefined}>{level}</span> },
   {
     head: "Event",

@@ -5,7 +5,7 @@ import { color } from "../plot/colors";
 import { Plot } from "../plot/plot";
 import type { Drawing } from "../plot/series";
 import { get } from "../server/run";
-import { revision } from "../server/session";
+import { isOnline, revision } from "../server/session";
 import { isDark } from "../ui/theme";
 import { bytes, short } from "../ui/numbers";
 import { Table } from "../ui/table";
@@ -39,6 +39,9 @@ interface Health {
 export function ActivityPage() {
   const read = useLoaded(readMetrics, [revision.value], EVERY_MS);
   const health = useLoaded(async () => JSON.parse(await healthText()) as Health, [revision.value], 5 * EVERY_MS);
+  // What was said before the server fell silent is not known any more.
+  const known = isOnline.value && health.error === null ? health.value : undefined;
+  const isUnknown = known === undefined && (health.value !== undefined || health.error !== null);
   const metrics = newest.value;
   const last = rates.value.at(-1);
   return (
@@ -47,14 +50,15 @@ export function ActivityPage() {
         <h1>Activity</h1>
         <span class="facts">Read every two seconds; the plots begin when this page was opened.</span>
         <span class="spacer" />
-        {health.value !== undefined && (
-          <span class={health.value.status === "pass" ? "good" : "bad"}>
-            {health.value.status === "pass" ? "✓" : "✕"} {health.value.message}
+        {isUnknown && <span class="bad">? health not known</span>}
+        {known !== undefined && (
+          <span class={known.status === "pass" ? "good" : "bad"}>
+            {known.status === "pass" ? "✓" : "✕"} {known.message}
           </span>
         )}
       </div>
       {read.error !== null && <p class="failure">{read.error}</p>}
-      {health.value?.checks.map((check) => (
+      {known?.checks.map((check) => (
         <p class="failure" key={check.name}>
           {check.name}: {check.message}
         </p>

@@ -6,6 +6,7 @@ import { revision } from "../server/session";
 import { ListCard } from "../ui/list_card";
 import { elapsed } from "../ui/numbers";
 import { type Column } from "../ui/table";
+import { utc } from "../ui/times";
 import { useLoaded } from "../ui/use_loaded";
 import { durationMs } from "./duration";
 
@@ -25,7 +26,7 @@ const COLUMNS: Column<Slow>[] = [
   { head: "Query", words: true, cell: ({ text }) => <code class="statement">{text}</code> },
   { head: "Database", cell: ({ database }) => database },
   { head: "User", cell: ({ user }) => user },
-  { head: "Ended", cell: ({ ended, isKilled }) => `${new Date(ended).toLocaleTimeString()}${isKilled ? ", by somebody" : ""}` },
+  { head: "Ended", cell: ({ ended, isKilled }) => `${utc(ended)}${isKilled ? ", by somebody" : ""}` },
   { head: "Took", right: true, cell: ({ ms }) => elapsed(ms) },
 ];
 

@@ -16,6 +16,13 @@ export function fill(i: number, dark: boolean, isBar: boolean): string {
   return color(i, dark) + DENSITIES[isBar ? "bars" : "areas"][round];
 }
 
+/** A colour of which so much is left on a ground. */
+export function dulled(color: string, ground: string, share: number): string {
+  const parts = (of: string) => [1, 3, 5].map((at) => parseInt(of.slice(at, at + 2), 16));
+  const grounds = parts(ground);
+  return `rgb(${parts(color).map((part, i) => Math.round(part * share + grounds[i] * (1 - share))).join(" ")})`;
+}
+
 /** From dark to light, even in steps of lightness for every eye (after cividis). */
 const HEAT: [number, number, number][] = [
   [0, 34, 78],

@@ -1,11 +1,16 @@
 // How uPlot is told to draw: axes, scales, series and what the mouse does.
 
 import uPlot from "uplot";
-import { color, dash, fill } from "./colors";
+import { color, dash, dulled, fill } from "./colors";
 import type { Row } from "./decimate";
+import { noPaths, strokeLines } from "./lines";
 import { bounded, type Range } from "./range";
 import type { Drawing } from "./series";
 import { areaPaths, barPaths } from "./stack_paths";
+
+/** With more points, the other series are not dimmed beside the one at the mouse: each time all of them are drawn again. */
+const DIMMED_POINTS_MAX = 40_000;
+const DIMMED_SHARE = 0.35;
 
 export type Style = "line" | "area" | "bars";
 
@@ -21,6 +26,8 @@ interface Asked {
   dark: boolean;
   size: { width: number; height: number };
   hidden: ReadonlySet<string>;
+  /** How many points are drawn of each series. */
+  points: number;
   /** From where areas and bars rise; null: they are lines. */
   bases: Row[] | null;
   /** The range that is drawn, which moves with a finger. */
@@ -29,10 +36,11 @@ interface Asked {
   onCursor(at: number | null): void;
 }
 
-export function optionsOf({ drawing, style, dark, size, hidden, bases, drawn, onSelect, onCursor }: Asked): uPlot.Options {
+export function optionsOf({ drawing, style, dark, size, hidden, points, bases, drawn, onSelect, onCursor }: Asked): uPlot.Options {
   const css = getComputedStyle(document.documentElement);
   const ink = css.getPropertyValue("--muted").trim();
   const grid = css.getPropertyValue("--grid").trim();
+  const ground = css.getPropertyValue("--surface").trim();
   const axis: uPlot.Axis = {
     stroke: ink,
     font: "12px system-ui, sans-serif",
@@ -59,7 +67,7 @@ export function optionsOf({ drawing, style, dark, size, hidden, bases, drawn, on
       focus: { prox: 24 },
       points: { size: 7 },
     },
-    focus: { alpha: 0.35 },
+    focus: { alpha: points * (drawing.series.length - hidden.size) > DIMMED_POINTS_MAX ? 1 : DIMMED_SHARE },
     scales: {
       x: {
         time: true,
@@ -80,7 +88,7 @@ export function optionsOf({ drawing, style, dark, size, hidden, bases, drawn, on
         const stroke = color(i, dark);
         const base: uPlot.Series = { label: series.label, stroke, width: 1.6, dash: dash(i), show: !hidden.has(series.label) };
         base.points = { show: single ? true : undefined, size: single ? 8 : 5, fill: stroke };
-        if (bases === null) return base;
+        if (bases === null) return { ...base, paths: noPaths };
         base.fill = fill(i, dark, style === "bars");
         base.paths = style === "bars" ? barPaths(bases[i]) : areaPaths(bases[i]);
         if (style === "bars") Object.assign(base, { width: 0, points: { show: false } });
@@ -97,6 +105,7 @@ export function optionsOf({ drawing, style, dark, size, hidden, bases, drawn, on
           onSelect?.(bounded({ from: left, to: right }));
         },
       ],
+      draw: style === "bars" ? [] : [(plot) => strokeLines(plot, (i, isDimmed) => (isDimmed ? dulled(color(i, dark), ground, DIMMED_SHARE) : color(i, dark)))],
       setCursor: [(plot) => onCursor(plot.cursor.left! < 0 ? null : plot.posToVal(plot.cursor.left!, "x"))],
     },
   };

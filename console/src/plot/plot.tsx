@@ -76,6 +76,7 @@ export function Plot({ drawing, style, range, onRange, label, legend = true, hei
       dark,
       size,
       hidden,
+      points: data[0].length,
       bases,
       drawn: () => moving.current ?? latest.current.shown,
       onSelect: onRange === null ? null : (next) => latest.current.onRange?.(next),

@@ -1,6 +1,7 @@
 // The newest value of each series, large enough to read from across a room.
 
 import { isDark } from "../ui/theme";
+import { utc } from "../ui/times";
 import { value } from "../ui/numbers";
 import { color } from "./colors";
 import type { Drawing, Series } from "./series";
@@ -16,7 +17,7 @@ export function SingleValue({ drawing }: { drawing: Drawing }) {
             <span class="single-label">{series.label}</span>
             <strong>{newest === null ? "–" : value(series.values[newest])}</strong>
             <Spark series={series} stroke={color(i, dark)} />
-            <span class="single-time">{newest === null ? "no value" : `${new Date(series.ms[newest]).toISOString().slice(0, 19)}Z`}</span>
+            <span class="single-time">{newest === null ? "no value" : utc(series.ms[newest])}</span>
           </li>
         );
       })}

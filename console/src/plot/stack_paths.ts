@@ -1,4 +1,5 @@
-// How areas and bars that stand on each other are drawn: from a base of their own, which uPlot's do not know.
+// How areas and bars that stand on each other are filled: from a base of their own, which uPlot's do not know. `lines.ts` draws
+// the upper edges of areas.
 
 import type uPlot from "uplot";
 import type { Row } from "./decimate";
@@ -10,7 +11,6 @@ const BAR = { share: 0.8, pixels: 60 };
 export function areaPaths(base: Row): uPlot.Series.PathBuilder {
   return (plot, index) => {
     const [times, tops] = [plot.data[0], plot.data[index]];
-    const stroke = new Path2D();
     const fill = new Path2D();
     let run: number[] = [];
     const close = () => {
@@ -23,11 +23,11 @@ export function areaPaths(base: Row): uPlot.Series.PathBuilder {
       if (top === null) close();
       if (top === null || top === undefined) continue;
       const [x, y] = [plot.valToPos(times[i], "x", true), plot.valToPos(top, "y", true)];
-      for (const path of [stroke, fill]) run.length === 0 ? path.moveTo(x, y) : path.lineTo(x, y);
+      run.length === 0 ? fill.moveTo(x, y) : fill.lineTo(x, y);
       run.push(i);
     }
     close();
-    return { stroke, fill };
+    return { stroke: null, fill };
   };
 }
 

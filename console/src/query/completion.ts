@@ -1,10 +1,11 @@
 // What can stand at the cursor: keywords, functions and variables, and what the schema has: measurements after FROM, fields
-// and tags of the measurement that the statement names, values of a tag after its comparison.
+// and tags of the measurement that the statement names (before it names one, fields of all), values of a tag after its comparison.
 
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import type { Language } from "../data/request";
 import { name, shortName, sqlName, sqlText, text } from "../server/quoting";
 import * as schema from "../server/schema";
+import { plural } from "../ui/numbers";
 import { measurementOf, unquoted } from "./from_clause";
 import { INFLUXQL_FUNCTIONS, INFLUXQL_KEYWORDS, INFLUXQL_RESERVED, SQL_FUNCTIONS, SQL_KEYWORDS, VARIABLES } from "./keywords";
 
@@ -53,6 +54,10 @@ export function completions(place: () => Place) {
       if (language === "sql") options.push(...(await quietly(schema.tables(database))).map((of) => option(of, "class", "table", 60)));
     } else if (clause === "ON" || clause === "DATABASE") {
       options.push(...(await quietly(schema.databases())).map((of) => option(of, "namespace", "database", 60)));
+    } else if (measurement === null && clause === "SELECT") {
+      const fields = await quietly(schema.allFields(database));
+      const where = ({ measurements }: { measurements: string[] }) => (measurements.length === 1 ? measurements[0] : plural(measurements.length, "measurement"));
+      options.push(...fields.map((field) => option(field.name, "property", `${field.type} · ${where(field)}`, 50)));
     } else if (measurement !== null && language === "sql") {
       const columns = await quietly(schema.columns(database, measurement));
       options.push(...columns.map((column) => option(column.name, "property", column.type, 50)));

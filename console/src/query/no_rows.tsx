@@ -19,6 +19,7 @@ export function NoRows({ asked, onRange }: { asked: Asked; onRange(range: TimeRa
   const [isLooking, setIsLooking] = useState(false);
   if (!usesVariables(text) || sourceOf(text) === null) return <p class="empty">No rows.</p>;
   const look = async () => {
+    if (isLooking) return;
     setIsLooking(true);
     try {
       const reach = await reachOfQuery(language, text, database);
@@ -37,7 +38,7 @@ export function NoRows({ asked, onRange }: { asked: Asked; onRange(range: TimeRa
     <div class="empty">
       <p>No rows in the chosen range.</p>
       {found === null ? (
-        <button type="button" class="quiet" disabled={isLooking} onClick={() => void look()}>
+        <button type="button" class="quiet" aria-disabled={isLooking} onClick={() => void look()}>
           Show the range that has data
         </button>
       ) : (

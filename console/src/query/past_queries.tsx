@@ -1,6 +1,7 @@
 // The menu of queries that were run before.
 
 import { Dialog, useDialog } from "../ui/dialog";
+import { utc } from "../ui/times";
 import { clearHistory, past, type Past } from "./history";
 
 export function PastQueries({ onChoose }: { onChoose(past: Past): void }) {
@@ -26,7 +27,7 @@ export function PastQueries({ onChoose }: { onChoose(past: Past): void }) {
                 >
                   <code>{entry.text}</code>
                   <span class="facts">
-                    {entry.language === "sql" ? "SQL" : "InfluxQL"} · {entry.database} · {new Date(entry.at).toLocaleString()}
+                    {entry.language === "sql" ? "SQL" : "InfluxQL"} · {entry.database} · {utc(entry.at)}
                   </span>
                 </button>
               </li>

@@ -37,6 +37,27 @@ export const fields = (database: string, measurement: string) =>
     return records(answer.frames[0]).map((row) => ({ name: row.fieldKey, type: row.fieldType }));
   });
 
+/** Beyond so many measurements, and fields of one, no fields are offered to who has named no measurement yet. */
+const LOOKED_MAX = { measurements: 200, fields: 50 };
+
+/** The fields of all measurements of a database, up to a bound, each with the measurements that have it. */
+export const allFields = (database: string) =>
+  once(`all fields ${database}`, async (): Promise<(Field & { measurements: string[] })[]> => {
+    const looked = (await measurements(database)).slice(0, LOOKED_MAX.measurements);
+    if (looked.length === 0) return [];
+    const from = looked.map(name).join(", ");
+    const { frames } = await reading(database, `SHOW FIELD KEYS ON ${name(database)} FROM ${from} LIMIT ${LOOKED_MAX.fields}`);
+    const found = new Map<string, Field & { measurements: string[] }>();
+    for (const frame of frames) {
+      for (const { fieldKey, fieldType } of records(frame)) {
+        const field = found.get(fieldKey) ?? { name: fieldKey, type: fieldType, measurements: [] };
+        found.set(fieldKey, field);
+        field.measurements.push(frame.name);
+      }
+    }
+    return [...found.values()];
+  });
+
 export const tags = (database: string, measurement: string) =>
   once(`tags ${database}\n${measurement}`, async () =>
     first(await reading(database, `SHOW TAG KEYS ON ${name(database)} FROM ${name(measurement)}`), "tagKey"),

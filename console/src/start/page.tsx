@@ -26,8 +26,9 @@ export function StartPage() {
   const who = isAdmin.value;
   const found = useLoaded(async () => (who === null ? undefined : standing()), [revision.value, who], EVERY_MS);
   const now = found.value;
+  // A button that is disabled for the moment would lose the focus: it only says so.
   const writePoint = async ({ database, isMissing }: Standing) => {
-    if (database === null) return;
+    if (database === null || busy) return;
     setBusy(true);
     try {
       if (isMissing) await ask(`CREATE DATABASE ${quoted(database)}`);
@@ -67,7 +68,7 @@ export function StartPage() {
               {now.isMissing ? ", which it creates." : "."}
             </p>
             <div class="buttons">
-              <button type="button" class="primary" onClick={() => void writePoint(now)} disabled={busy}>
+              <button type="button" class="primary" onClick={() => void writePoint(now)} aria-disabled={busy}>
                 Write a point
               </button>
               <span class="facts" role="status">

@@ -1,6 +1,7 @@
 // A part of a page that lists what the server was asked for, says why there is nothing to see, and shows the rows that there are.
 
 import type { ComponentChildren } from "preact";
+import { isOnline } from "../server/session";
 import { Table, type Column } from "./table";
 import type { Loaded } from "./use_loaded";
 
@@ -25,7 +26,7 @@ export function ListCard<T>({ title, about, list, none, ...table }: Props<T>) {
         {about !== undefined && <span class="facts">{about}</span>}
       </div>
       {error !== null && <p class="failure">{error}</p>}
-      {error === null && value?.length === 0 && <p class="facts">{none}</p>}
+      {error === null && isOnline.value && value?.length === 0 && <p class="facts">{none}</p>}
       {value !== undefined && value.length > 0 && <Table label={`${title}, as a table`} rows={value} {...table} />}
     </section>
   );

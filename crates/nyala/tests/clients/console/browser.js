@@ -131,6 +131,11 @@ class Page {
     return this.inner.evaluate(...parameters);
   }
 
+  /** What has the keyboard's focus: its element and first line. */
+  focused() {
+    return this.evaluate(() => [document.activeElement.tagName, document.activeElement.innerText.split('\n')[0]]);
+  }
+
   /** Axe's checks of WCAG 2.2 AA, and its best practices. */
   async isAccessible(where) {
     // Axe is given to the debugger, not to the page, whose policy refuses it.

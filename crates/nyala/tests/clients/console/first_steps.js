@@ -1,4 +1,5 @@
 // A server without data: the console leads to a first point, and plots it. Then the same page in the light theme.
+const assert = require('assert');
 const { drive, test } = require('./browser');
 
 test(() => drive(async (page) => {
@@ -17,10 +18,18 @@ test(() => drive(async (page) => {
   await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
   await page.open('#/start');
   await page.shows('which it creates');
-  await page.click('button', 'Write a point');
+  // Who goes on by keyboard stays where they were, and on a new page begins at its heading.
+  const press = async (name) => {
+    await (await page.find('button', name).waitHandle()).focus();
+    await page.inner.keyboard.press('Enter');
+  };
+  await press('Write a point');
   await page.shows('1 point is there.');
-  await page.click('button', 'Plot the temperatures');
+  assert.deepStrictEqual(await page.focused(), ['BUTTON', 'Write a point']);
+  await press('Plot the temperatures');
   await page.shows('1 row');
+  await page.until('the focus', () => document.activeElement === document.querySelector('main h1'));
+  assert.strictEqual((await page.focused())[0], 'H1');
   await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
   // It can be kept without thinking of a name.
   await page.click('button', 'Save');
@@ -28,6 +37,8 @@ test(() => drive(async (page) => {
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.until('the panel', () => document.querySelector('.panel canvas') !== null);
   await page.shows('temperature');
+  await page.click('link', 'Storage');
+  await page.until('the focus', () => document.activeElement.tagName === 'H1' && document.activeElement.innerText === 'Storage');
   await page.choose('Theme', 'light');
   await page.until('the light theme', () => document.documentElement.dataset.theme === 'light');
   await page.isAccessible('light');

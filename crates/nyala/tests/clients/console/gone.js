@@ -7,6 +7,8 @@ test(() => drive(async (page) => {
   await page.offers('d');
   await page.ask('SELECT usage FROM cpu LIMIT 3');
   await page.shows('3 rows');
+  await page.click('link', 'Activity');
+  await page.shows('ready for queries and writes');
   console.log('stop');
   await page.until('the server to be gone', async () => {
     try {
@@ -16,8 +18,13 @@ test(() => drive(async (page) => {
       return true;
     }
   });
-  await page.ask('SELECT usage FROM cpu LIMIT 4');
   await page.shows('The server does not answer');
+  // What was known of it is not known any more.
+  await page.shows('health not known');
+  await page.hides('ready for queries and writes');
+  await page.isAccessible('the activity of a server that is gone');
+  await page.evaluate(() => (location.hash = '#/query?db=d'));
+  await page.ask('SELECT usage FROM cpu LIMIT 4');
   await page.isAccessible('the server gone');
   console.log('start');
   await page.hides('The server does not answer');

@@ -14,7 +14,35 @@ const brokenCells = (page) =>
     return cells.filter((cell) => cell.childElementCount === 0 && lines(cell) > 1).map((cell) => cell.innerText);
   });
 
+/** Every page, with a word of what it reads last. */
+const PAGES = {
+  'query?db=d': 'Write a query',
+  'explore?db=d&measurement=cpu': 'about 2 series',
+  'dashboards?db=d&name=Fleet': 'Renamed',
+  activity: 'Least level',
+  storage: 'memory-limit',
+  administration: 'autogen',
+  start: 'Write a first point',
+};
+
+/** No page is wider than the window, or higher: `main` scrolls, not the document. */
+async function fitTheWindow(page, act) {
+  for (const [name, word] of Object.entries(PAGES)) {
+    await page.open(`#/${name}`);
+    await page.until(word, (word) => document.querySelector('main h1') !== null && (document.body.innerText.includes(word) || document.querySelector(`[aria-label="${word}"]`) !== null), word);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const beyond = await page.evaluate(() => {
+      const { scrollWidth, scrollHeight } = document.documentElement;
+      return { wide: scrollWidth > innerWidth || document.querySelector('main').scrollWidth > innerWidth, high: scrollHeight > innerHeight && scrollHeight };
+    });
+    assert.deepStrictEqual(beyond, { wide: false, high: false }, `${name} is larger than the window`);
+    await act(name);
+  }
+}
+
 async function steps(page) {
+  // Wherever somebody is, times are UTC.
+  await page.inner.emulateTimezone('America/New_York');
   await page.open('#/explore?db=d');
   await page.click('button', 'cpu');
   await page.shows('about 2 series');
@@ -26,7 +54,6 @@ async function steps(page) {
   await page.shows('cpu mean');
 
   await page.click('button', 'Save');
-  const focused = () => page.evaluate(() => [document.activeElement.tagName, document.activeElement.innerText.split('\n')[0]]);
   await page.until('the form', () => document.querySelector('dialog select') !== null && document.activeElement === document.querySelector('dialog select'));
   await page.fill('textbox', 'Name of the dashboard', 'Fleet');
   await page.fill('textbox', 'Title of the panel', 'Use of all hosts');
@@ -95,7 +122,7 @@ async function steps(page) {
   await page.click('button', 'Edit');
   await page.click('button', 'Drop');
   await page.shows('is dropped for everybody');
-  assert.deepStrictEqual(await focused(), ['BUTTON', 'Keep']);
+  assert.deepStrictEqual(await page.focused(), ['BUTTON', 'Keep']);
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('New dashboard');
   await page.hides('Harm');
@@ -116,6 +143,9 @@ async function steps(page) {
   await page.shows('None at this moment.');
   // The server knows the one that was ended, although it is gone.
   await page.until('the slowest query', () => /generate_series.*by somebody/s.test(document.querySelector('[aria-label="Slowest queries"]').textContent));
+  const ended = await page.evaluate(() => / (\S+), by somebody/.exec(document.querySelector('[aria-label="Slowest queries"]').innerText.replace(/\s+/g, ' '))[1]);
+  assert.match(ended, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+  assert.ok(Math.abs(Date.parse(ended) - Date.now()) < 600_000, ended);
   await page.until('rates', () => !document.querySelector('.figure').textContent.startsWith('…'));
   await page.shows('nyala starts');
   await page.fill('searchbox', 'Filter the log', 'nothing has this');
@@ -145,7 +175,7 @@ async function steps(page) {
   await page.click('button', 'Drop database extra');
   await page.shows('cannot be undone');
   await page.isAccessible('a question');
-  assert.deepStrictEqual(await focused(), ['INPUT', '']);
+  assert.deepStrictEqual(await page.focused(), ['INPUT', '']);
   assert.ok(await page.evaluate(() => document.querySelector('dialog .danger').disabled));
   await page.inner.locator('dialog input').fill('extra');
   await page.inner.locator('dialog .danger').click();
@@ -210,17 +240,13 @@ async function steps(page) {
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('None yet.');
 
-  // On a phone nothing is wider than the screen.
+  await fitTheWindow(page, () => undefined);
+  // On a phone nothing is larger than the screen either.
   await page.inner.setViewport({ width: 390, height: 800, isMobile: true, hasTouch: true });
-  for (const name of ['query', 'explore?db=d&measurement=cpu', 'dashboards?db=d&name=Fleet', 'activity', 'storage', 'administration', 'start']) {
-    await page.open(`#/${name}`);
-    await page.until('the page', () => document.querySelector('main h1') !== null);
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth || document.querySelector('main').scrollWidth > innerWidth);
-    assert.ok(!wide, `${name} is wider than a phone`);
+  await fitTheWindow(page, async (name) => {
     assert.deepStrictEqual(await brokenCells(page), [], name);
     await page.isAccessible(`${name} on a phone`);
-  }
+  });
   // Every page is in its menu, and the theme.
   await page.click('button', 'Menu');
   await page.shows('First steps');

@@ -185,8 +185,18 @@ test(() => drive(async (page) => {
   await page.shows('9223372036854775807');
   await page.shows('2026-01-01T00:00:00.123456789Z');
 
-  // Completion knows the schema.
-  await page.click('radio', 'InfluxQL');
+  // Completion knows the schema, before a measurement is named, too.
+  const selected = (what, begin) =>
+    page.until(what, (begin) => document.querySelector('.editor').shadowRoot.querySelector('[role=option][aria-selected]')?.textContent.startsWith(begin), begin);
+  for (const language of ['SQL', 'InfluxQL']) {
+    await page.click('radio', language);
+    await page.edit('SELECT max(');
+    await page.inner.keyboard.type('usa');
+    await selected(`a field in ${language}`, 'usagefloat · cpu');
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    await page.inner.keyboard.press('Enter');
+    await page.until('the completed text', () => document.querySelector('.editor').shadowRoot.querySelector('.cm-content').textContent.includes('max(usage'));
+  }
   await page.edit('SELECT mean() FROM cpu');
   await page.inner.keyboard.press('Home');
   for (let i = 0; i < 'SELECT mean('.length; i++) await page.inner.keyboard.press('ArrowRight');
@@ -219,6 +229,7 @@ test(() => drive(async (page) => {
   assert.ok(kept.includes('mean(usage)'), kept);
   await page.click('button', 'History');
   await page.shows('Queries of this browser');
+  assert.match(await page.text(), /InfluxQL · d · \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/);
   await page.isAccessible('the history');
   await page.inner.locator('.past button').click();
   await page.hides('Queries of this browser');
