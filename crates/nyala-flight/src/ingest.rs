@@ -98,7 +98,7 @@ impl Server {
             // What is there may be a measurement, which a table would hide.
             match is_there(session, table).await {
                 true if ways.may_append => {}
-                true => return Err(Status::already_exists(format!("{table} exists"))),
+                true => return Err(Status::already_exists(format!("relation {table} already exists"))),
                 false => {
                     let unless = if ways.may_append { "IF NOT EXISTS " } else { "" };
                     let columns = definitions.join(", ");

@@ -137,7 +137,7 @@ def ingest(cursor):
         "lists", pyarrow.table({"a": [[1, 2]]}), mode="create"))
     refused("does not exist", lambda: cursor.adbc_ingest("nowhere", keyed, mode="append"))
     # A table would hide the measurement.
-    refused("exists", lambda: cursor.adbc_ingest("cpu", keyed, mode="create"))
+    refused("already exists", lambda: cursor.adbc_ingest("cpu", keyed, mode="create"))
     refused("temporary", lambda: cursor.adbc_ingest("own", keyed, mode="create", temporary=True))
     # Points of a measurement.
     points = pyarrow.table({
