@@ -82,14 +82,17 @@ fn done_of(session: &Locked, outcome: Outcome) -> Result<Done, SqlError> {
     match outcome {
         Outcome::Rows(rows) => Ok(Done::Rows(rows)),
         Outcome::Done(tag)
-            if !session.is_in_transaction() && matches!(tag.command, "BEGIN" | "SET" | "PREPARE") =>
+            if !session.is_in_transaction()
+                && matches!(tag.command, "BEGIN" | "START TRANSACTION" | "SET" | "PREPARE") =>
         {
             let error = SqlError::unsupported(format!(
                 "{} over Flight SQL, where calls have no session",
                 tag.command
             ));
             Err(error.with_hint(match tag.command {
-                "BEGIN" => "Begin a transaction by the call for that: turn autocommit off.",
+                "BEGIN" | "START TRANSACTION" => {
+                    "Begin a transaction by the call for that: turn autocommit off."
+                }
                 "PREPARE" => "There is a call for that: clients prepare statements by it.",
                 _ => "Inside a transaction, SET holds until its end.",
             }))

@@ -83,6 +83,7 @@ mod shape;
 mod similar;
 pub mod spill;
 mod statement;
+mod stoppable_join;
 mod system_catalog;
 mod target;
 pub mod time_printing;

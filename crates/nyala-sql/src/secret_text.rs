@@ -51,7 +51,6 @@ mod tests {
             ("ALTER USER a WITH PASSWORD = 'x'", "ALTER USER a WITH PASSWORD = '***'"),
             ("SELECT token, 'x' FROM t WHERE token = $1", "SELECT token, 'x' FROM t WHERE token = '***'"),
             ("SELECT 'it''s'", "SELECT 'it''s'"),
-            ("SET password TO E'a\\'b'", "SET password TO E'a\\'b'"),
             ("password 'x", "(a text that names a secret, and is no SQL)"),
         ] {
             assert_eq!(without_secrets(text), shown);

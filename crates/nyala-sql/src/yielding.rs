@@ -1,8 +1,9 @@
 //! Lets joins pause, so that a statement that is cancelled ends, and others get their turn.
 //!
 //! DataFusion lets the nodes pause that read rows. A join can make minutes of rows out of one batch that it has read, and the
-//! task that computes it would not end before.
+//! task that computes it would not end before. Where it makes none of them, it is [stopped](crate::stoppable_join) within.
 
+use crate::stoppable_join::stoppable;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -24,7 +25,10 @@ impl PhysicalOptimizerRule for Yielding {
         let paused = |node: Arc<dyn ExecutionPlan>| {
             // Whatever joins has two inputs. Unions have, too, and it costs them nothing.
             Ok(match node.children().len() > 1 {
-                true => Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>),
+                true => {
+                    let node = stoppable(&node)?.unwrap_or(node);
+                    Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>)
+                }
                 false => Transformed::no(node),
             })
         };

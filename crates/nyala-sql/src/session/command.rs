@@ -37,6 +37,8 @@ enum Command {
     SetAndShow(Vec<SetConfig>),
     Begin {
         is_read_only: Option<bool>,
+        /// How it is written: clients are told the same words.
+        words: &'static str,
     },
     SetTransaction {
         is_read_only: Option<bool>,
@@ -100,7 +102,7 @@ impl Session {
                 let values = values.collect::<SqlResult<Vec<_>>>()?;
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
-            Command::Begin { is_read_only } => {
+            Command::Begin { is_read_only, words } => {
                 let is_read_only = is_read_only.unwrap_or(self.settings.is_read_only());
                 if is_read_only {
                     self.state = None;
@@ -110,7 +112,7 @@ impl Session {
                     Some(transaction) => transaction.is_of_series = false,
                     None => self.transaction = Some(self.new_transaction(is_read_only)),
                 }
-                "BEGIN"
+                words
             }
             Command::SetTransaction { is_read_only } => {
                 if let (Some(transaction), Some(is_read_only)) = (&mut self.transaction, is_read_only) {
@@ -300,9 +302,10 @@ impl Command {
                     _ => Self::Show(words.join(".")),
                 }
             }
-            ast::Statement::StartTransaction { modes, .. } => {
+            ast::Statement::StartTransaction { modes, begin, .. } => {
                 check_modes(modes)?;
-                Self::Begin { is_read_only: is_read_only(modes) }
+                let words = if *begin { "BEGIN" } else { "START TRANSACTION" };
+                Self::Begin { is_read_only: is_read_only(modes), words }
             }
             ast::Statement::Commit { chain: false, .. } => Self::Commit,
             ast::Statement::Rollback { chain: false, savepoint: None } => Self::Rollback,

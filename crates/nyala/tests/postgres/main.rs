@@ -30,6 +30,7 @@ mod definitions_beside;
 mod drivers;
 mod hostile;
 mod indexes;
+mod joins;
 mod psql;
 mod sequences;
 mod server;

@@ -8,6 +8,7 @@ use super::{Function, Gives, NAME, OID, strict, tolerant};
 use crate::bytes_text::bytes_of;
 use crate::error::{SqlError, SqlState};
 use crate::identifier::parts_of;
+use crate::pg_type::TYPE_KEY;
 use crate::system_catalog::builtin_type::{BuiltinType, shown_type};
 use crate::uuid_text;
 use arrow_array::Array;
@@ -100,9 +101,13 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(if is_known { text(name) } else { ScalarValue::Null })
     }),
     tolerant("pg_typeof", Gives::Typed("regtype", &DataType::Utf8), |call| {
-        Ok(text(match call.value(0).data_type() {
-            DataType::Null => "unknown".to_owned(),
-            own => shown_type(&Field::new("", own, true)).split('(').next().unwrap_or_default().to_owned(),
+        let field = call.fields.first().filter(|own| own.metadata().contains_key(TYPE_KEY));
+        Ok(text(match (field, call.value(0).data_type()) {
+            (Some(field), _) => shown_type(field).split('(').next().unwrap_or_default().to_owned(),
+            (None, DataType::Null) => "unknown".to_owned(),
+            (None, own) => {
+                shown_type(&Field::new("", own, true)).split('(').next().unwrap_or_default().to_owned()
+            }
         }))
     }),
     tolerant("format_type", Gives::Text, |call| Ok(format_type(call))),
