@@ -2,6 +2,7 @@
 //! make long texts, batches have fewer rows.
 
 use arrow_array::RecordBatch;
+use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -10,7 +11,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
@@ -22,6 +25,12 @@ use std::sync::Arc;
 
 /// The most rows of a batch.
 pub(crate) const BATCH_ROWS: usize = 8192;
+/// This part (1/256) of the memory of a statement is for a batch of sorted rows.
+const MERGED_SHARE: usize = 256;
+/// The fewest rows of such a batch.
+const MERGED_ROWS_MIN: usize = 256;
+/// How many bytes a text probably has.
+const GUESSED_TEXT_BYTES: usize = 64;
 /// What the constants of a batch may take, and long texts that were read.
 pub(crate) const BATCH_BYTES: usize = 32 << 20;
 
@@ -33,6 +42,30 @@ pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<usize> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(rows)
+}
+
+/// How many rows the batches of a plan may have that sorts or groups with so much memory: of each file that is merged two batches are
+/// read, twice as large while they are compared, and several files are merged by each of several tasks.
+pub(crate) fn rows_beside_files(plan: &Arc<dyn ExecutionPlan>, memory_bytes: usize) -> usize {
+    let mut rows = BATCH_ROWS;
+    // It never fails.
+    let _ = plan.apply(|node| {
+        let sorts = node.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_none());
+        if sorts || node.is::<AggregateExec>() {
+            let inputs = node.children();
+            let fields =
+                inputs.iter().flat_map(|input| input.schema().fields().iter().cloned().collect::<Vec<_>>());
+            let width: usize = fields.map(|field| guessed_width(field.data_type())).sum();
+            rows = rows.min(memory_bytes / MERGED_SHARE / width.max(1));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    rows.max(MERGED_ROWS_MIN)
+}
+
+/// How many bytes a value of a type probably has.
+fn guessed_width(data_type: &DataType) -> usize {
+    data_type.primitive_width().unwrap_or(GUESSED_TEXT_BYTES)
 }
 
 /// The plan with so few rows in its batches, if it is executed with so few.

@@ -13,6 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// This part (1/4) of the share is left to operators that cannot use the disk: they merge what others wrote there.
 const FIXED_SHARE: usize = 4;
 
+/// Channels between tasks get this part (1/16) of the share each: what they write to the disk at once, they read soon.
+const CHANNEL_SHARE: usize = 16;
+
 /// A pool that charges a query's share.
 pub(crate) struct SharePool {
     memory: QueryMemory,
@@ -23,7 +26,7 @@ struct Held {
     charge: MemoryCharge,
     /// What was taken although the share is used up; DataFusion does so only for little.
     beyond_bytes: usize,
-    /// How many operators can use the disk.
+    /// How many operators can use the disk, channels not counted.
     spilling: usize,
     /// What these hold.
     spillable_bytes: usize,
@@ -55,13 +58,13 @@ impl MemoryPool for SharePool {
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
-        if consumer.can_spill() {
+        if consumer.can_spill() && !is_channel(consumer) {
             self.held().spilling += 1;
         }
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
-        if consumer.can_spill() {
+        if consumer.can_spill() && !is_channel(consumer) {
             self.held().spilling -= 1;
         }
     }
@@ -90,8 +93,13 @@ impl MemoryPool for SharePool {
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let mut held = self.held();
         let can_spill = reservation.consumer().can_spill();
-        if can_spill && reservation.size().saturating_add(additional) > self.part_bytes(&held) {
-            // If the operator has nothing to write to the disk, its rows are too long.
+        let part_bytes = match is_channel(reservation.consumer()) {
+            true => self.memory.limit_bytes() / CHANNEL_SHARE,
+            false => self.part_bytes(&held),
+        };
+        // One that has nothing to write to the disk could not go on without its first rows: a merge may have taken most of the rest.
+        let is_first = reservation.size() == 0 && !is_channel(reservation.consumer());
+        if can_spill && !is_first && reservation.size().saturating_add(additional) > part_bytes {
             let words = "sorting and grouping need more memory than the statement may have: raise memory-limit, or the quota \
                          query_memory_bytes of its user";
             return Err(DataFusionError::ResourcesExhausted(words.to_owned()));
@@ -113,6 +121,11 @@ impl MemoryPool for SharePool {
     fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::Finite(self.memory.limit_bytes())
     }
+}
+
+/// Whether something passes rows from task to task.
+fn is_channel(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with("Repartition")
 }
 
 impl fmt::Debug for SharePool {

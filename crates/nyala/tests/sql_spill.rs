@@ -68,6 +68,46 @@ fn wait_until_there_are_no_files(dir: &Path) {
     }
 }
 
+/// Several tasks sort the rows of a table: whichever merges first leaves the others what they need.
+#[test]
+fn long_rows_of_tables_are_sorted_and_grouped_beyond_the_memory() {
+    const TABLE_ROWS: u64 = 300_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), "1GiB");
+    assert_eq!(
+        client::send(
+            server.address,
+            &Request {
+                method: "POST".to_owned(),
+                target: "/query?q=CREATE+DATABASE+d".to_owned(),
+                headers: Vec::new(),
+                body: Vec::new(),
+            }
+        )
+        .expect("an answer")
+        .status,
+        200
+    );
+    let text = "md5(i::text) || md5((i + 1)::text) || md5((i + 2)::text) || md5((i + 3)::text)";
+    let create = format!(
+        "CREATE TABLE d.public.t AS SELECT i, {text} AS s FROM generate_series(1, {TABLE_ROWS}) AS g(i)"
+    );
+    assert_eq!(answer(&server, &create).0, 200);
+    let sorted = "SELECT count(*) AS n, sum(CASE WHEN s < before THEN 1 ELSE 0 END) AS wrong FROM (
+                      SELECT s, lag(s) OVER (ORDER BY s) AS before FROM d.public.t) pairs";
+    for _ in 0..3 {
+        let expected = json!([{"n": TABLE_ROWS, "wrong": 0}]);
+        assert_eq!(answer(&server, sorted), (200, expected));
+        let ordered = "SELECT count(*) AS n, max(s) = (SELECT max(s) FROM d.public.t) AS whole FROM (
+                           SELECT i, s FROM d.public.t ORDER BY s, i OFFSET 10) rest";
+        assert_eq!(answer(&server, ordered), (200, json!([{"n": TABLE_ROWS - 10, "whole": true}])));
+    }
+    let grouped = "SELECT count(*) AS groups, sum(n) AS n FROM (
+                       SELECT s, count(*) AS n FROM d.public.t GROUP BY s) counts";
+    assert_eq!(answer(&server, grouped), (200, json!([{"groups": TABLE_ROWS, "n": TABLE_ROWS}])));
+    drop(server);
+}
+
 #[test]
 fn rows_beyond_the_memory_go_to_the_disk() {
     let dir = tempfile::tempdir().expect("a directory");

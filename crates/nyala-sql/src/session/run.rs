@@ -3,7 +3,7 @@
 use super::{Session, restart};
 use crate::error::SqlResult;
 use crate::execution::Execution;
-use crate::long_values::batch_rows;
+use crate::long_values::{batch_rows, rows_beside_files};
 use crate::plan_parameters::with_values;
 use crate::plans::renewed;
 use crate::rows::Running;
@@ -111,6 +111,8 @@ impl Session {
             }
         };
         let (config, memory) = (config.with_extension(execution.clone()), run.running.memory.clone());
+        let rows = rows_beside_files(&plan, memory.limit_bytes()).min(config.batch_size());
+        let config = config.with_batch_size(rows);
         let server = self.server.clone();
         Ok(restart::execute(plan, execution, may_wait, config.batch_size(), move |batch_rows| {
             let config = config.clone().with_batch_size(batch_rows);

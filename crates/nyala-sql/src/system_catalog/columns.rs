@@ -4,9 +4,11 @@ use super::builtin_type::{of_declared, of_field};
 use super::objects::{Object, ObjectKind};
 use crate::expression::parsed;
 use crate::relation::declared_type::declared_type;
+use crate::relation::input::text_of;
 use datafusion::catalog::CatalogProviderList;
 use datafusion::sql::sqlparser::ast::{Expr, Value};
 use nyala_db::relations::{ColumnDefinition, DeclaredType, Identity};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A column.
@@ -106,13 +108,19 @@ fn literal_of(default: &str, declared: DeclaredType) -> Option<String> {
     if !default.starts_with('\'') {
         return None;
     }
-    let is_text =
-        |own: &Expr| matches!(own, Expr::Value(own) if matches!(own.value, Value::SingleQuotedString(_)));
-    match parsed(default).ok()? {
-        own if is_text(&own) => Some(own.to_string()),
-        Expr::Cast { expr, data_type, .. } if is_text(&expr) => {
-            (declared_type(&data_type).ok()? == declared).then(|| expr.to_string())
-        }
+    // A UUID and JSON are shown as they are stored.
+    let shown = |own: &Expr| match own {
+        Expr::Value(own) => match &own.value {
+            Value::SingleQuotedString(text) => {
+                let stored = text_of(text, declared).map_or_else(|_| text.clone(), Cow::into_owned);
+                Some(Value::SingleQuotedString(stored).to_string())
+            }
+            _ => None,
+        },
         _ => None,
+    };
+    match parsed(default).ok()? {
+        Expr::Cast { expr, data_type, .. } if declared_type(&data_type).ok()? == declared => shown(&expr),
+        own => shown(&own),
     }
 }
