@@ -1,5 +1,7 @@
 //! What went wrong, as PostgreSQL's clients are told: a code (SQLSTATE), words, and where in the statement.
 
+use nyala_sql::BrokenRule;
+
 /// An error for the client. What it does to the connection is decided where it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -12,15 +14,25 @@ pub struct Failure {
     /// What to do about it.
     pub hint: Option<Box<str>>,
     /// The letter of the statement, counted from 1.
-    pub position: Option<usize>,
+    pub position: Option<u32>,
     /// Where else: in which line of what is copied.
     pub context: Option<Box<str>>,
+    /// Which rule of a table rows break.
+    pub broken_rule: Option<Box<BrokenRule>>,
 }
 
 impl Failure {
     /// An error with a code and words.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: None, hint: None, position: None, context: None }
+        Self {
+            code,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            context: None,
+            broken_rule: None,
+        }
     }
 
     /// The same with advice.
@@ -90,7 +102,7 @@ impl From<nyala_core::Error> for Failure {
 
 impl From<nyala_sql::SqlError> for Failure {
     fn from(error: nyala_sql::SqlError) -> Self {
-        let nyala_sql::SqlError { code, message, detail, hint, position, context, .. } = error;
-        Self { code: code.0, message, detail, hint, position, context }
+        let nyala_sql::SqlError { code, message, detail, hint, position, context, broken_rule, .. } = error;
+        Self { code: code.0, message, detail, hint, position, context, broken_rule }
     }
 }

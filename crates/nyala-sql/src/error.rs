@@ -1,8 +1,10 @@
 //! Errors of statements, with PostgreSQL's codes.
 
+mod broken_rule;
 mod reworded;
 mod state;
 
+pub use broken_rule::BrokenRule;
 use reworded::LONG_BATCH;
 pub use state::SqlState;
 
@@ -30,9 +32,11 @@ pub struct SqlError {
     /// What to do about it.
     pub hint: Option<Box<str>>,
     /// Where in the text of the statement, in characters, beginning with 1.
-    pub position: Option<usize>,
+    pub position: Option<u32>,
     /// Where else: in which line of what is copied.
     pub context: Option<Box<str>>,
+    /// Which rule of a table rows break.
+    pub broken_rule: Option<Box<BrokenRule>>,
     /// Which of the rows that were to be written it is about.
     pub(crate) row: Option<u32>,
     /// How long to wait before the statement may succeed.
@@ -53,6 +57,7 @@ impl SqlError {
             hint: None,
             position: None,
             context: None,
+            broken_rule: None,
             row: None,
             retry_after_seconds: None,
         }
@@ -73,6 +78,12 @@ impl SqlError {
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into().into()), ..self }
+    }
+
+    /// The same error with the rule of a table that rows break.
+    #[must_use]
+    pub(crate) fn with_rule(self, rule: BrokenRule) -> Self {
+        Self { broken_rule: Some(Box::new(rule)), ..self }
     }
 
     /// The same error about one of the rows that were to be written.
@@ -109,10 +120,10 @@ impl SqlError {
 }
 
 /// The position of a line and column, both beginning with 1, in a text.
-fn position_of(text: &str, line: usize, column: usize) -> Option<usize> {
+fn position_of(text: &str, line: usize, column: usize) -> Option<u32> {
     let before: usize =
         text.split('\n').take(line.checked_sub(1)?).map(|line| line.chars().count() + 1).sum();
-    Some(before + column)
+    u32::try_from(before + column).ok()
 }
 
 impl fmt::Display for SqlError {

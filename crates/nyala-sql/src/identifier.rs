@@ -2,6 +2,7 @@
 
 use crate::keyword::is_reserved;
 use datafusion::sql::sqlparser::ast::Ident;
+use nyala_db::relations::TEMPORARY;
 
 /// The schema of tables, views and sequences that users declare.
 pub(crate) const PUBLIC: &str = "public";
@@ -12,6 +13,11 @@ pub(crate) const TEMPORARY_SCHEMA: &str = "pg_temp_3";
 /// Whether a schema is that of the temporary relations of the session.
 pub(crate) fn is_temporary_schema(name: &str) -> bool {
     matches!(name, "pg_temp" | TEMPORARY_SCHEMA)
+}
+
+/// The schema of the tables of a database.
+pub(crate) fn schema_of(database: &str) -> &'static str {
+    if database == TEMPORARY { TEMPORARY_SCHEMA } else { PUBLIC }
 }
 
 /// The parts of a name: small letters unless they are in quotes. `None` if it is none.

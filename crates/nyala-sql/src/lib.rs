@@ -105,7 +105,7 @@ mod yielding;
 pub use awaited::Awaited;
 pub use command_tag::CommandTag;
 pub use copy::{CopyContext, CopyForm, CopyHeader, CopyKind, CopyRows};
-pub use error::{SqlError, SqlResult, SqlState};
+pub use error::{BrokenRule, SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};
 pub use influxql::{InfluxqlColumns, InfluxqlFrames, InfluxqlQueries, InfluxqlQuery};
 pub use interval_text::read_interval;

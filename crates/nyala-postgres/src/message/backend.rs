@@ -131,6 +131,12 @@ pub fn failure(out: &mut Vec<u8>, severity: Severity, failure: &Failure) {
         failure.hint.iter().for_each(|hint| field(b'H', hint));
         failure.context.iter().for_each(|context| field(b'W', context));
         failure.position.iter().for_each(|position| field(b'P', &position.to_string()));
+        if let Some(rule) = &failure.broken_rule {
+            field(b's', rule.schema);
+            field(b't', &rule.table);
+            rule.column.iter().for_each(|column| field(b'c', column));
+            rule.constraint.iter().for_each(|constraint| field(b'n', constraint));
+        }
         out.push(0);
     });
 }

@@ -75,12 +75,14 @@ fn changed(expression: Expr, schema: &DFSchema, zone: Tz) -> Result<Transformed<
     {
         return Ok(Transformed::yes(Expr::Literal(time, metadata.clone())));
     }
-    let given = expr.get_type(schema).ok();
+    let given = expr.to_field(schema).ok().map(|(_, own)| own);
     if let Some(given) = given.as_ref().filter(|own| field.data_type().is_string() && text_of::writes(own)) {
-        let text = cast(text_of::of(*expr, given), field.data_type().clone());
+        let text = cast(text_of::of(*expr, given.data_type()), field.data_type().clone());
         return Ok(Transformed::yes(text));
     }
-    if *field.data_type() == DataType::Float32 && given == Some(DataType::Float64) {
+    if *field.data_type() == DataType::Float32
+        && given.is_some_and(|own| *own.data_type() == DataType::Float64)
+    {
         return Ok(Transformed::yes(narrowed_float::of(*expr)));
     }
     let is_whole = |own: &Expr| match own {

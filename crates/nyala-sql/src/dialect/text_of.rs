@@ -1,13 +1,15 @@
-//! Casts to texts of values that Arrow writes otherwise than PostgreSQL: floats, times and intervals. Times keep their nanoseconds.
+//! Casts to texts of values that Arrow writes otherwise than PostgreSQL: floats, times and intervals. Times keep their nanoseconds. Values
+//! that are kept as texts and have a type of their own, as UUIDs, lose it.
 
 use crate::float_text::{write_f32, write_f64};
+use crate::pg_type::TYPE_KEY;
 use crate::time_printing::{Span, write_exact_timestamp};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimestampNanosecondType,
 };
 use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray};
-use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::arrow::compute::cast;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -18,11 +20,11 @@ use nyala_exec::Zone;
 use std::sync::Arc;
 
 /// Whether values of a type are written here.
-pub(super) fn writes(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Float32 | DataType::Float64 | DataType::Timestamp(..) | DataType::Interval(_)
-    )
+pub(super) fn writes(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Float32 | DataType::Float64 | DataType::Timestamp(..) | DataType::Interval(_) => true,
+        other => other.is_string() && field.metadata().contains_key(TYPE_KEY),
+    }
 }
 
 /// The text of a value.
@@ -84,6 +86,7 @@ impl ScalarUDFImpl for TextOf {
                     write_exact_timestamp(own, shown, out);
                 })
             }
+            own if own.is_string() => cast(&values, &DataType::Utf8)?,
             _ => {
                 let spans = cast(&values, &DataType::Interval(IntervalUnit::MonthDayNano))?;
                 texts(spans.as_primitive::<IntervalMonthDayNanoType>(), write_span)

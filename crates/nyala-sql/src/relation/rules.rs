@@ -6,8 +6,9 @@ use super::entries::RowIndex;
 use super::input::Surroundings;
 use super::output;
 use super::shown_as;
-use crate::error::{SqlError, SqlResult, SqlState};
+use crate::error::{BrokenRule, SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, parsed, planned};
+use crate::identifier::schema_of;
 use crate::number_source::{NumberSource, name_permanent, sequence_of_column};
 use crate::relation::literal::{datum, is_literal};
 use arrow_array::cast::AsArray;
@@ -28,6 +29,7 @@ const SHOWN_BYTES: usize = 64;
 
 /// What a table asks of its rows.
 pub(crate) struct Rules {
+    schema: &'static str,
     table: String,
     columns: Arc<TableColumns>,
     /// The columns by which rows are found, in the key or in an index.
@@ -115,9 +117,10 @@ impl Rules {
         defaults.resize_with(columns.columns.len(), || DefaultValue::Constant(None));
         let indexed = table.indexes.iter().flat_map(|index| &index.columns);
         let found_by = columns.key.iter().chain(indexed).copied().collect();
+        let schema = schema_of(numbering.as_ref().map_or("", |own| own.database));
         let (table, numbers) = (name.to_owned(), numbering.map(|own| own.source));
         let taken = Mutex::default();
-        Ok(Self { table, columns, found_by, defaults, checks, around, capabilities, numbers, taken })
+        Ok(Self { schema, table, columns, found_by, defaults, checks, around, capabilities, numbers, taken })
     }
 
     /// The columns that they are about.
@@ -198,6 +201,7 @@ impl Rules {
                 );
                 return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, words)
                     .with_detail(format!("Failing row contains ({}).", self.shown(rows, row)))
+                    .with_rule(BrokenRule::of_column(self.schema, table, name))
                     .of_row(row));
             }
             check_sizes(values, name, self.found_by.contains(&column.id), &self.capabilities)?;
@@ -216,6 +220,7 @@ impl Rules {
                 let words = format!("new row for relation \"{table}\" violates check constraint \"{name}\"");
                 return Err(SqlError::new(SqlState::CHECK_VIOLATION, words)
                     .with_detail(format!("Failing row contains ({}).", self.shown(rows, row)))
+                    .with_rule(BrokenRule::of_constraint(self.schema, table, name))
                     .of_row(row));
             }
         }
@@ -231,7 +236,8 @@ impl Rules {
                 let words = format!(
                     "null value in column \"{name}\" of relation \"{table}\" violates not-null constraint"
                 );
-                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, words));
+                let rule = BrokenRule::of_column(self.schema, table, name);
+                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, words).with_rule(rule));
             }
             check_sizes(values, name, false, &self.capabilities)?;
         }
@@ -257,7 +263,8 @@ impl Rules {
     pub(crate) fn duplicate(&self, of: &RowIndex<'_>, rows: &[ArrayRef], row: usize) -> SqlError {
         let words = format!("duplicate key value violates unique constraint \"{}\"", of.name);
         let detail = format!("Key {} already exists.", self.shown_key(of, rows, row));
-        SqlError::new(SqlState::UNIQUE_VIOLATION, words).with_detail(detail).of_row(row)
+        let rule = BrokenRule::of_constraint(self.schema, &self.table, of.name);
+        SqlError::new(SqlState::UNIQUE_VIOLATION, words).with_detail(detail).with_rule(rule).of_row(row)
     }
 
     /// What a row is found by, as messages show it: `(a, b)=(1, x)`.

@@ -86,6 +86,14 @@ fn psycopg_sends_series_of_statements_as_to_postgresql() {
 }
 
 #[test]
+fn psycopg_learns_which_rule_rows_break_as_from_postgresql() {
+    let Some(python) = find("psycopg 3", "NYALA_PYTHON", "python3", &["-c", "import psycopg"]) else {
+        return;
+    };
+    compare(Command::new(python).arg(programs().join("psycopg3_errors.py")), "errors.txt");
+}
+
+#[test]
 fn pgcli_works() {
     let Some(python) = find("pgcli", "NYALA_PYTHON", "python3", &["-c", "import pgcli, pgspecial"]) else {
         return;

@@ -6,7 +6,8 @@
 use super::new_index::NewIndex;
 use super::{changed, inside_transaction, of_publishing, same_constraint, table_of, taken};
 use crate::command_tag::CommandTag;
-use crate::error::{SqlError, SqlResult, SqlState};
+use crate::error::{BrokenRule, SqlError, SqlResult, SqlState};
+use crate::identifier::schema_of;
 use crate::relation::assign::check_sizes;
 use crate::relation::columns::TableColumns;
 use crate::relation::entries::RowIndex;
@@ -166,7 +167,10 @@ impl Session {
                     let shown = row.map(|row| rules.shown_key(&entries, &batch.columns, row));
                     let message = format!("could not create unique index \"{}\"", index.name);
                     let detail = format!("Key {} is duplicated.", shown.unwrap_or_default());
-                    return Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message).with_detail(detail));
+                    let rule =
+                        BrokenRule::of_constraint(schema_of(&relation.database), &relation.name, &index.name);
+                    let failed = SqlError::new(SqlState::UNIQUE_VIOLATION, message).with_detail(detail);
+                    return Err(failed.with_rule(rule));
                 }
                 written => drop(written?),
             }

@@ -4,7 +4,8 @@
 //! Nobody writes rows meanwhile. Without a commit nothing has changed.
 
 use super::actions::second_key;
-use crate::error::{SqlError, SqlResult, SqlState};
+use crate::error::{BrokenRule, SqlError, SqlResult, SqlState};
+use crate::identifier::schema_of;
 use crate::relation::assign::check_sizes;
 use crate::relation::columns::TableColumns;
 use crate::relation::entries::RowIndex;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 /// The rows of a table, and the table that they are copied to.
 struct Copying<'a> {
+    schema: &'static str,
     name: &'a str,
     from: &'a TableDefinition,
     to: &'a TableDefinition,
@@ -68,7 +70,8 @@ impl Session {
         }
         after = after.with_stores(&stores);
         let mut stage = store.stage().await?;
-        let copying = Copying { name: &relation.name, from: before, to: &after };
+        let schema = schema_of(&relation.database);
+        let copying = Copying { schema, name: &relation.name, from: before, to: &after };
         self.copy_rows(statement, &copying, &mut stage).await?;
         self.publish_with(&changed(&relation, after), tables, stage, alone).await
     }
@@ -115,7 +118,8 @@ impl Session {
             if values.null_count() > 0 {
                 let (column, table) = (&column.name, copying.name);
                 let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
-                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message));
+                let rule = BrokenRule::of_column(copying.schema, table, column);
+                return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message).with_rule(rule));
             }
             check_sizes(values, &column.name, true, &capabilities)?;
         }
@@ -137,7 +141,8 @@ impl Session {
         }
         let message = format!("could not create unique index \"{name}\"");
         let detail = format!("Key ({})=({}) is duplicated.", names.join(", "), shown.join(", "));
-        SqlError::new(SqlState::UNIQUE_VIOLATION, message).with_detail(detail)
+        let rule = BrokenRule::of_constraint(copying.schema, copying.name, name);
+        SqlError::new(SqlState::UNIQUE_VIOLATION, message).with_detail(detail).with_rule(rule)
     }
 }
 

@@ -3,8 +3,9 @@
 //! Every row is read once. What is written is staged, and becomes visible with one commit; no definition shows it yet.
 
 use super::actions::{Altered, NewValues, Source};
-use crate::error::{SqlError, SqlResult, SqlState};
+use crate::error::{BrokenRule, SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, parsed, planned};
+use crate::identifier::schema_of;
 use crate::relation::assign::assigned;
 use crate::relation::columns::TableColumns;
 use crate::relation::literal::is_literal;
@@ -43,7 +44,7 @@ impl Session {
             Some(stage) => stage.snapshot().await?,
             None => store.snapshot(Freshness::Latest).await?,
         };
-        let pass = self.pass(&relation.name, altered)?;
+        let pass = self.pass(relation, altered)?;
         pass.all_rows(&run, snapshot, &mut stage).await?;
         if let Some(stage) = stage {
             stage.commit().await?;
@@ -52,7 +53,8 @@ impl Session {
     }
 
     /// What is done with every row.
-    fn pass(&mut self, name: &str, altered: &Altered) -> SqlResult<Pass> {
+    fn pass(&mut self, relation: &Relation, altered: &Altered) -> SqlResult<Pass> {
+        let (schema, name) = (schema_of(&relation.database), &*relation.name);
         let (around, capabilities) = (self.surroundings(), self.server.catalog.store().capabilities());
         let state = self.started_state();
         let old = TableColumns::all(&altered.before);
@@ -86,7 +88,7 @@ impl Session {
         let rules = Rules::of(name, &first, new.clone(), Some(state), around, capabilities, None)?;
         let not_null = altered.not_null.iter().filter_map(|id| new.position_of(*id)).collect();
         let table = altered.table.clone();
-        Ok(Pass { name: name.to_owned(), table, old, new, rules, computed, checks, not_null })
+        Ok(Pass { schema, name: name.to_owned(), table, old, new, rules, computed, checks, not_null })
     }
 }
 
@@ -101,6 +103,7 @@ fn compiled_over(
 
 /// What is done with every row.
 struct Pass {
+    schema: &'static str,
     name: String,
     table: TableDefinition,
     old: TableColumns,
@@ -174,7 +177,8 @@ impl Pass {
         if let Some(position) = self.not_null.iter().find(|position| rows[**position].null_count() > 0) {
             let (column, table) = (self.new.name(*position), &self.name);
             let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
-            return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message));
+            let rule = BrokenRule::of_column(self.schema, table, column);
+            return Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message).with_rule(rule));
         }
         if self.checks.is_empty() {
             return Ok(());
@@ -188,7 +192,8 @@ impl Pass {
                 let table = &self.name;
                 let message =
                     format!("check constraint \"{name}\" of relation \"{table}\" is violated by some row");
-                return Err(SqlError::new(SqlState::CHECK_VIOLATION, message));
+                let rule = BrokenRule::of_constraint(self.schema, table, name);
+                return Err(SqlError::new(SqlState::CHECK_VIOLATION, message).with_rule(rule));
             }
         }
         Ok(())
