@@ -275,10 +275,8 @@ impl VisitorMut for Rewrite {
                 // Texts are compared by their bytes, whatever the collation.
                 *expression = std::mem::replace(expr, Expr::value(Value::Null));
             }
-            Expr::InList { .. } => row_values::rewrite(expression),
-            Expr::BinaryOp { left, right, .. }
-                if matches!((&**left, &**right), (Expr::Tuple(_), Expr::Tuple(_))) =>
-            {
+            Expr::InList { .. } | Expr::IsNull(_) | Expr::IsNotNull(_) => row_values::rewrite(expression),
+            Expr::BinaryOp { left, right, .. } if row_values::is_row(left) && row_values::is_row(right) => {
                 row_values::rewrite(expression);
             }
             Expr::BinaryOp { left, op, right } => {

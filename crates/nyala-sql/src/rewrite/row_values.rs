@@ -2,34 +2,62 @@
 //! is a value like any other.
 
 use crate::call::{call, exact};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
+    Value,
+};
 
 pub(super) fn rewrite(expression: &mut Expr) {
     let compared = match expression {
-        Expr::BinaryOp { left, op, right } => match (&**left, &**right) {
-            (Expr::Tuple(left), Expr::Tuple(right)) if *op == BinaryOperator::Overlaps => {
-                overlap(left, right)
-            }
-            (Expr::Tuple(left), Expr::Tuple(right)) => compared(left, op, right),
+        Expr::BinaryOp { left, op, right } => match (row_of(left), row_of(right)) {
+            (Some(left), Some(right)) if *op == BinaryOperator::Overlaps => overlap(&left, &right),
+            (Some(left), Some(right)) => compared(&left, op, &right),
             _ => None,
         },
-        Expr::InList { expr, list, negated } => match &**expr {
-            Expr::Tuple(left) => {
-                let equal = |own: &Expr| match own {
-                    Expr::Tuple(right) => compared(left, &BinaryOperator::Eq, right),
-                    _ => None,
-                };
-                let all = list.iter().map(equal).collect::<Option<Vec<_>>>();
-                let any = all.and_then(|all| joined(all, BinaryOperator::Or));
-                any.map(|any| if *negated { not(any) } else { any })
-            }
-            _ => None,
-        },
+        Expr::InList { expr, list, negated } => row_of(expr).and_then(|left| {
+            let equal = |own: &Expr| compared(&left, &BinaryOperator::Eq, &row_of(own)?);
+            let all = list.iter().map(equal).collect::<Option<Vec<_>>>();
+            let any = all.and_then(|all| joined(all, BinaryOperator::Or));
+            any.map(|any| if *negated { not(any) } else { any })
+        }),
+        Expr::IsNull(own) => row_of(own).and_then(|row| each(&row, false, Expr::IsNull)),
+        Expr::IsNotNull(own) => row_of(own).and_then(|row| each(&row, true, Expr::IsNotNull)),
         _ => None,
     };
     if let Some(compared) = compared {
         *expression = Expr::Nested(Box::new(compared));
     }
+}
+
+/// Whether an expression is written as a row.
+pub(super) fn is_row(expression: &Expr) -> bool {
+    row_of(expression).is_some()
+}
+
+/// The values of `(a, b)` or of `ROW(a, b)`.
+fn row_of(expression: &Expr) -> Option<Vec<Expr>> {
+    match expression {
+        Expr::Tuple(values) => Some(values.clone()),
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
+            if name.to_string().eq_ignore_ascii_case("row") =>
+        {
+            let value = |own: &FunctionArg| match own {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+                _ => None,
+            };
+            list.args.iter().map(value).collect()
+        }
+        _ => None,
+    }
+}
+
+/// Whether something holds for each value of a row. A row among them is a value, whatever it consists of.
+fn each(row: &[Expr], of_row: bool, holds: impl Fn(Box<Expr>) -> Expr) -> Option<Expr> {
+    let of_value = |own: &Expr| match is_row(own) {
+        true => Expr::value(Value::Boolean(of_row)),
+        false => holds(Box::new(Expr::Nested(Box::new(own.clone())))),
+    };
+    joined(row.iter().map(of_value).collect(), BinaryOperator::And)
 }
 
 /// `(begin, end) OVERLAPS (begin, end)`; what is behind a beginning may be an interval.
