@@ -65,7 +65,7 @@ pub(crate) fn declared_type(written: &DataType) -> SqlResult<DeclaredType> {
 fn unknown(name: &str) -> SqlError {
     SqlError::unsupported(format!("the type {name} of a column")).with_hint(
         "Columns may be boolean, smallint, integer, bigint, real, double precision, numeric(p,s), text, varchar(n), \
-         char(n), bytea, date, timestamp or timestamptz.",
+         char(n), bytea, date, timestamp, timestamptz, uuid, json or jsonb.",
     )
 }
 

@@ -243,9 +243,12 @@ fn same_constraint(name: &str, table: &str) -> SqlError {
 /// Fails if a column of a type can be in no key; `what` is where it would be.
 fn check_key_type(declared: DeclaredType, what: &str) -> SqlResult<()> {
     match declared {
-        DeclaredType::Json | DeclaredType::Jsonb => {
-            Err(SqlError::unsupported(format!("type {} in {what}", declared.name())))
+        DeclaredType::Json => {
+            let message = "data type json has no default operator class for access method \"btree\"";
+            Err(SqlError::new(SqlState::UNKNOWN_OBJECT, message)
+                .with_hint("Its values have no order. Use text, which is compared as it is written."))
         }
+        DeclaredType::Jsonb => Err(SqlError::unsupported(format!("type jsonb in {what}"))),
         _ if declared.column_type().can_be_key() => Ok(()),
         _ => Err(SqlError::unsupported(format!("type {} in {what}", declared.name()))
             .with_hint("Floats are not exact. Use numeric(p,s), or a whole number.")),
