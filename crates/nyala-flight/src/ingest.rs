@@ -14,7 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use arrow_schema::{DataType, SchemaRef};
-use nyala_sql::{CopyIn, Outcome};
+use nyala_sql::{CopyIn, Outcome, column_type};
 use std::sync::atomic::Ordering;
 use tonic::Status;
 
@@ -163,7 +163,7 @@ fn definitions(schema: &SchemaRef) -> Result<Vec<String>, Status> {
     let fields = schema.fields().iter();
     let defined = fields.map(|field| {
         let name = field.name();
-        let of = type_name(field.data_type()).ok_or_else(|| {
+        let of = column_type(field.data_type()).ok_or_else(|| {
             let of = field.data_type();
             Status::unimplemented(format!(
                 "column \"{name}\": no column of a table has values of the type {of}"
@@ -173,35 +173,6 @@ fn definitions(schema: &SchemaRef) -> Result<Vec<String>, Status> {
         Ok(format!("{} {of}{null}", quoted(name)))
     });
     defined.collect()
-}
-
-/// The type of a column that has values of a type of Arrow.
-fn type_name(data_type: &DataType) -> Option<String> {
-    Some(match data_type {
-        DataType::Boolean => "boolean".to_owned(),
-        DataType::Int8 | DataType::UInt8 | DataType::Int16 => "smallint".to_owned(),
-        DataType::UInt16 | DataType::Int32 => "integer".to_owned(),
-        DataType::UInt32 | DataType::Int64 => "bigint".to_owned(),
-        DataType::UInt64 => "numeric(20, 0)".to_owned(),
-        DataType::Float16 | DataType::Float32 => "real".to_owned(),
-        DataType::Float64 => "double precision".to_owned(),
-        DataType::Decimal32(precision, scale)
-        | DataType::Decimal64(precision, scale)
-        | DataType::Decimal128(precision, scale)
-            if *scale >= 0 =>
-        {
-            format!("numeric({precision}, {scale})")
-        }
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => "text".to_owned(),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            "bytea".to_owned()
-        }
-        DataType::Date32 | DataType::Date64 => "date".to_owned(),
-        DataType::Timestamp(_, None) => "timestamp".to_owned(),
-        DataType::Timestamp(_, Some(_)) => "timestamptz".to_owned(),
-        DataType::Dictionary(_, values) => return type_name(values),
-        _ => return None,
-    })
 }
 
 /// Writes rows in pieces that take little memory as plain values.

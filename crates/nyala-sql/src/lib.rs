@@ -112,6 +112,7 @@ pub use interval_text::read_interval;
 pub use parameter::Parameter;
 pub use pg_type::{LENGTH_KEY, TYPE_KEY};
 pub use plans::PlanCache;
+pub use relation::queried_column::column_type;
 pub use rows::Rows;
 pub use server::{AuditHook, ChangeHook, DenialHook, SqlServer};
 pub use session::{CancelHandle, CopyIn, FileIn, FileOut, NamedStatement, Outcome, Prepared, Session};

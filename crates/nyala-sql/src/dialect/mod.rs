@@ -2,8 +2,8 @@
 //!
 //! [`operators`] are those of dates, intervals and truths, [`casts`] round numbers and read times as they are written,
 //! [`template`] are patterns such as `YYYY-MM-DD` of `to_char`, `to_date` and `to_timestamp`. What can be told from the text of
-//! a statement alone is in `rewrite`. [`text_kinds`] and [`json_tests`] are about UUIDs and JSON. [`at_zone`] is AT TIME ZONE, [`set_operation`] are types in UNION and the like. [`lateral`] and
-//! [`subquery_value`] are places of subqueries that DataFusion has none for.
+//! a statement alone is in `rewrite`. [`text_kinds`] and [`json_tests`] are about UUIDs and JSON. [`at_zone`] is AT TIME ZONE,
+//! [`set_operation`] are types in UNION and the like. [`lateral`] and [`subquery_value`] are places of subqueries that DataFusion has none for.
 
 pub(crate) mod at_zone;
 mod between;

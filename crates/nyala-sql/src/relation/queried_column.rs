@@ -2,7 +2,8 @@
 
 use crate::error::{SqlError, SqlResult};
 use crate::pg_type::TYPE_KEY;
-use arrow_schema::{DataType, Field, TimeUnit};
+use crate::type_name;
+use arrow_schema::{DataType, Field};
 use datafusion::sql::sqlparser::ast::Ident;
 
 /// The name and the type of a column that holds what a query gives.
@@ -12,34 +13,48 @@ use datafusion::sql::sqlparser::ast::Ident;
 pub(crate) fn queried_column(field: &Field) -> SqlResult<String> {
     let name = Ident::with_quote('"', field.name());
     let own = field.metadata().get(TYPE_KEY).filter(|own| ["uuid", "json", "jsonb"].contains(&own.as_str()));
-    match own {
-        Some(own) => Ok(format!("{name} {own}")),
-        None => Ok(format!("{name} {}", type_of(&name, field.data_type())?)),
-    }
+    let own = own.cloned().or_else(|| column_type(field.data_type()));
+    own.map(|own| format!("{name} {own}")).ok_or_else(|| {
+        SqlError::unsupported(format!("a column of type {}", field.data_type()))
+            .with_hint(format!("Cast column {name} of the query."))
+    })
 }
 
-fn type_of(name: &Ident, data_type: &DataType) -> SqlResult<String> {
-    Ok(match data_type {
-        DataType::Boolean => "boolean".to_owned(),
-        DataType::Int8 | DataType::Int16 | DataType::UInt8 => "smallint".to_owned(),
-        DataType::Int32 | DataType::UInt16 => "integer".to_owned(),
-        DataType::Int64 | DataType::UInt32 => "bigint".to_owned(),
+/// The type of a column that holds values of Arrow's type, as it is written in definitions; `None` if there is none.
+pub fn column_type(data_type: &DataType) -> Option<String> {
+    Some(match data_type {
         DataType::UInt64 => "numeric(20,0)".to_owned(),
-        DataType::Float16 | DataType::Float32 => "real".to_owned(),
-        DataType::Float64 => "double precision".to_owned(),
-        DataType::Decimal128(precision, scale) | DataType::Decimal64(precision, scale) => {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+            if *scale >= 0 =>
+        {
             format!("numeric({precision},{scale})")
         }
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => "text".to_owned(),
-        DataType::Dictionary(_, values) => return type_of(name, values),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytea".to_owned(),
-        DataType::Date32 | DataType::Date64 => "date".to_owned(),
-        DataType::Timestamp(TimeUnit::Nanosecond | TimeUnit::Microsecond | TimeUnit::Millisecond, zone) => {
-            if zone.is_some() { "timestamptz" } else { "timestamp" }.to_owned()
-        }
-        other => {
-            return Err(SqlError::unsupported(format!("a column of type {other}"))
-                .with_hint(format!("Cast column {name} of the query.")));
-        }
+        DataType::Timestamp(_, None) => "timestamp".to_owned(),
+        DataType::Timestamp(_, Some(_)) => "timestamptz".to_owned(),
+        DataType::Dictionary(_, values) => return column_type(values),
+        DataType::Boolean
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32
+        | DataType::Float16
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_)
+        | DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Null => type_name::of(data_type).to_owned(),
+        _ => return None,
     })
 }
