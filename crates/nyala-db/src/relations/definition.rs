@@ -281,8 +281,14 @@ pub enum DeclaredType {
     Date,
     /// Date and time of day.
     Timestamp,
+    /// Date and time of day, rounded to so many digits behind the seconds: 0 to 9.
+    #[serde(rename = "timestamp_digits")]
+    TimestampDigits(u8),
     /// Moment.
     Timestamptz,
+    /// Moment, rounded to so many digits behind the seconds: 0 to 9.
+    #[serde(rename = "timestamptz_digits")]
+    TimestamptzDigits(u8),
     /// UUID, stored as its text.
     Uuid,
     /// JSON, stored as it was written.
@@ -386,8 +392,25 @@ impl DeclaredType {
             Self::Uuid | Self::Json | Self::Jsonb => ColumnType::String,
             Self::Bytea => ColumnType::Binary,
             Self::Date => ColumnType::Date,
-            Self::Timestamp | Self::Timestamptz => ColumnType::Timestamp,
+            Self::Timestamp | Self::TimestampDigits(_) => ColumnType::Timestamp,
+            Self::Timestamptz | Self::TimestamptzDigits(_) => ColumnType::Timestamp,
         }
+    }
+
+    /// If it is a type of times that are rounded: the type of those that are not, and how many digits behind the seconds
+    /// are kept.
+    pub fn rounded(self) -> Option<(Self, u8)> {
+        match self {
+            Self::TimestampDigits(digits) => Some((Self::Timestamp, digits)),
+            Self::TimestamptzDigits(digits) => Some((Self::Timestamptz, digits)),
+            _ => None,
+        }
+    }
+
+    /// It, or the type whose values it rounds.
+    #[must_use]
+    pub fn unrounded(self) -> Self {
+        self.rounded().map_or(self, |(unrounded, _)| unrounded)
     }
 
     /// Its name without its parameters, as PostgreSQL shows it.
@@ -405,8 +428,8 @@ impl DeclaredType {
             Self::Char(_) => "character",
             Self::Bytea => "bytea",
             Self::Date => "date",
-            Self::Timestamp => "timestamp without time zone",
-            Self::Timestamptz => "timestamp with time zone",
+            Self::Timestamp | Self::TimestampDigits(_) => "timestamp without time zone",
+            Self::Timestamptz | Self::TimestamptzDigits(_) => "timestamp with time zone",
             Self::Uuid => "uuid",
             Self::Json => "json",
             Self::Jsonb => "jsonb",
@@ -416,7 +439,11 @@ impl DeclaredType {
 
 impl fmt::Display for DeclaredType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())?;
+        match self {
+            Self::TimestampDigits(digits) => return write!(f, "timestamp({digits}) without time zone"),
+            Self::TimestamptzDigits(digits) => return write!(f, "timestamp({digits}) with time zone"),
+            _ => f.write_str(self.name())?,
+        }
         match self {
             Self::Numeric { precision, scale } => write!(f, "({precision},{scale})"),
             Self::Varchar(length) | Self::Char(length) => write!(f, "({length})"),

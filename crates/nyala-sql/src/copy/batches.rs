@@ -9,6 +9,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::assign::one_zero;
 use crate::relation::columns::data_type;
 use crate::relation::input::{Surroundings, limited_text};
+use crate::relation::second_digits::rounded;
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -37,6 +38,13 @@ pub(crate) fn as_declared(
         let message = format!("column \"{name}\": a value is out of range for type {declared}");
         SqlError::new(SqlState::OUT_OF_RANGE, message).with_detail(error.to_string())
     };
+    if let Some((unrounded, digits)) = declared.rounded() {
+        let times = as_declared(values, name, unrounded, around)?;
+        return match rounded(&times, digits)?.to_data() == times.to_data() {
+            true => Ok(times),
+            false => Err(too_many_digits(name, declared)),
+        };
+    }
     let own = values.data_type();
     let exactly = |values: &ArrayRef| {
         let options = CastOptions { safe: false, ..CastOptions::default() };
@@ -66,10 +74,7 @@ pub(crate) fn as_declared(
             let back = cast(&converted, own).map_err(failed)?;
             match back.to_data() == values.to_data() || is_same(&back, values) {
                 true => Ok(converted),
-                false => {
-                    let message = format!("column \"{name}\": a value has more digits than type {declared}");
-                    Err(SqlError::new(SqlState::OUT_OF_RANGE, message))
-                }
+                false => Err(too_many_digits(name, declared)),
             }
         }
         DeclaredType::Bytea if is_bytes(own) => exactly(values),
@@ -95,6 +100,11 @@ pub(crate) fn as_declared(
         },
         _ => mismatch(),
     }
+}
+
+fn too_many_digits(name: &str, declared: DeclaredType) -> SqlError {
+    let message = format!("column \"{name}\": a value has more digits than type {declared}");
+    SqlError::new(SqlState::OUT_OF_RANGE, message)
 }
 
 /// The type in which the store has values: moments have no zone there.

@@ -5,6 +5,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::input::{Surroundings, float, quick_time, read, text_of};
+use crate::relation::second_digits::rounded_ns;
 use arrow_array::ArrayRef;
 use arrow_array::builder::{
     BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder, Float64Builder,
@@ -59,9 +60,10 @@ impl Cells {
             | DeclaredType::Jsonb => Values::Text(StringBuilder::new()),
             DeclaredType::Bytea => Values::Bytes(BinaryBuilder::new()),
             DeclaredType::Date => Values::Date(Date32Builder::new()),
-            DeclaredType::Timestamp | DeclaredType::Timestamptz => {
-                Values::Time(TimestampNanosecondBuilder::new())
-            }
+            DeclaredType::Timestamp
+            | DeclaredType::Timestamptz
+            | DeclaredType::TimestampDigits(_)
+            | DeclaredType::TimestamptzDigits(_) => Values::Time(TimestampNanosecondBuilder::new()),
         };
         Ok(Self { declared, values })
     }
@@ -103,13 +105,18 @@ impl Cells {
                 is_whole.then(|| values.append_value(text))
             }
             Values::Time(values) => {
-                let time_ns = quick_time(text).and_then(|(local_ns, offset_s)| match self.declared {
-                    DeclaredType::Timestamp => Some(local_ns),
-                    _ if offset_s.is_some() || around.zone == Tz::UTC => {
-                        local_ns.checked_sub(i64::from(offset_s.unwrap_or(0)) * 1_000_000_000)
-                    }
-                    _ => None,
-                });
+                let time_ns =
+                    quick_time(text).and_then(|(local_ns, offset_s)| match self.declared.unrounded() {
+                        DeclaredType::Timestamp => Some(local_ns),
+                        _ if offset_s.is_some() || around.zone == Tz::UTC => {
+                            local_ns.checked_sub(i64::from(offset_s.unwrap_or(0)) * 1_000_000_000)
+                        }
+                        _ => None,
+                    });
+                let time_ns = match (time_ns, self.declared.rounded()) {
+                    (Some(time_ns), Some((_, digits))) => Some(rounded_ns(time_ns, digits)?),
+                    (time_ns, _) => time_ns,
+                };
                 time_ns.map(|time_ns| values.append_value(time_ns))
             }
             _ => None,
@@ -146,7 +153,10 @@ impl Cells {
                     .with_hint("Times lie between the years 1678 and 2262, and there is no infinity."));
             }
             ScalarValue::Date32(Some(days)) => Value::Int(days.into()),
-            ScalarValue::TimestampNanosecond(Some(time_ns), _) => Value::Int(time_ns),
+            ScalarValue::TimestampNanosecond(Some(time_ns), _) => match self.declared.rounded() {
+                Some((_, digits)) => Value::Int(rounded_ns(time_ns, digits)?),
+                None => Value::Int(time_ns),
+            },
             other => return wrong(&other),
         };
         self.add(value)

@@ -3,6 +3,7 @@
 use super::columns::data_type;
 use super::datum::{Datum, refused};
 use super::input::Surroundings;
+use super::second_digits::rounded;
 use crate::error::{SqlError, SqlResult, SqlState};
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
@@ -26,6 +27,9 @@ pub(crate) fn assigned(
     declared: DeclaredType,
     around: &Surroundings,
 ) -> SqlResult<ArrayRef> {
+    if let Some((unrounded, digits)) = declared.rounded() {
+        return rounded(&assigned(values, is_unknown, name, unrounded, around)?, digits);
+    }
     let values = plain(values)?;
     let own = declared.column_type().data_type();
     if values.data_type() == &DataType::Null {

@@ -94,7 +94,7 @@ fn text_type(declared: DeclaredType) -> HashMap<String, String> {
 
 /// The type of a column's values in plans. It is that of the store, but a moment has a zone.
 pub(crate) fn data_type(declared: DeclaredType) -> DataType {
-    match declared {
+    match declared.unrounded() {
         DeclaredType::Timestamptz => DataType::Timestamp(TimeUnit::Nanosecond, Some(ZONE.into())),
         other => other.column_type().data_type(),
     }

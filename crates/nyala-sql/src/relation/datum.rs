@@ -4,6 +4,7 @@
 use super::decimal::{Written, rescaled, text_of};
 use super::input::{self, Surroundings, decimal, float, is_in_range, read, short_name};
 use super::output;
+use super::second_digits::rounded_value;
 use super::time_text::{TimeError, local_of_moment, moment_of_local};
 use crate::error::{SqlError, SqlResult, SqlState};
 use arrow_array::cast::AsArray;
@@ -144,6 +145,10 @@ impl<'a> Datum<'a> {
         around: &Surroundings,
     ) -> SqlResult<Option<Value>> {
         use DeclaredType as D;
+        if let Some((unrounded, digits)) = declared.rounded() {
+            let stored = self.stored(name, unrounded, around)?;
+            return stored.map(|value| rounded_value(value, digits)).transpose();
+        }
         let refused = |datum: &Self| Err(refused(name, declared, datum.type_name()));
         Ok(Some(match (self, declared) {
             (Self::Null, _) => return Ok(None),

@@ -6,6 +6,8 @@ use nyala_db::relations::DeclaredType;
 
 /// The most digits of a number.
 const DIGITS_MAX: u64 = 38;
+/// Times have nanoseconds.
+const SECOND_DIGITS_MAX: u8 = 9;
 /// The longest text that a type can ask for, characters, as in PostgreSQL.
 const LENGTH_MAX: u64 = 10_485_760;
 
@@ -38,11 +40,13 @@ pub(crate) fn declared_type(written: &DataType) -> SqlResult<DeclaredType> {
         }
         DataType::Bytea => DeclaredType::Bytea,
         DataType::Date => DeclaredType::Date,
-        DataType::Timestamp(precision, zone) => {
-            check_precision(*precision)?;
-            match zone {
-                TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => DeclaredType::Timestamp,
-                TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => DeclaredType::Timestamptz,
+        DataType::Timestamp(digits, zone) => {
+            let has_zone = matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz);
+            match digits.map(second_digits).transpose()? {
+                None if has_zone => DeclaredType::Timestamptz,
+                None => DeclaredType::Timestamp,
+                Some(digits) if has_zone => DeclaredType::TimestamptzDigits(digits),
+                Some(digits) => DeclaredType::TimestampDigits(digits),
             }
         }
         DataType::Custom(name, arguments) => {
@@ -65,7 +69,7 @@ pub(crate) fn declared_type(written: &DataType) -> SqlResult<DeclaredType> {
 fn unknown(name: &str) -> SqlError {
     SqlError::unsupported(format!("the type {name} of a column")).with_hint(
         "Columns may be boolean, smallint, integer, bigint, real, double precision, numeric(p,s), text, varchar(n), \
-         char(n), bytea, date, timestamp, timestamptz, uuid, json or jsonb.",
+         char(n), bytea, date, timestamp(p), timestamptz(p), uuid, json or jsonb.",
     )
 }
 
@@ -105,12 +109,10 @@ fn characters(length: Option<&CharacterLength>) -> SqlResult<u32> {
     }
 }
 
-/// Times have nanoseconds, which hold every number of digits that can be asked for up to 9; rounding to fewer would change
-/// what is written.
-fn check_precision(digits: Option<u64>) -> SqlResult<()> {
-    match digits {
-        None | Some(6) => Ok(()),
-        Some(digits) => Err(SqlError::unsupported(format!("timestamp({digits})"))
-            .with_hint("A timestamp has nine digits behind the seconds.")),
-    }
+/// How many digits behind the seconds a type of times keeps. Nine is all that there are.
+pub(crate) fn second_digits(written: u64) -> SqlResult<u8> {
+    u8::try_from(written).ok().filter(|digits| *digits <= SECOND_DIGITS_MAX).ok_or_else(|| {
+        let message = format!("timestamp({written}) precision must be between 0 and {SECOND_DIGITS_MAX}");
+        SqlError::new(SqlState::INVALID_PARAMETER, message)
+    })
 }

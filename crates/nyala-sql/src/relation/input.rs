@@ -1,6 +1,7 @@
 //! Values as they are written in text, read as the type of a column asks for.
 
 use super::decimal::{Written, fits};
+use super::second_digits::rounded_value;
 pub(crate) use super::time_text::quick_time;
 use super::time_text::{TimeError, WrittenTime};
 use crate::bytes_text::bytes_of;
@@ -26,6 +27,9 @@ pub(crate) fn read(text: &str, declared: DeclaredType, around: &Surroundings) ->
         let name = short_name(declared);
         SqlError::new(SqlState::INVALID_TEXT, format!("invalid input syntax for type {name}: \"{text}\""))
     };
+    if let Some((unrounded, digits)) = declared.rounded() {
+        return rounded_value(read(text, unrounded, around)?, digits);
+    }
     let trimmed = text.trim_matches(|letter: char| letter.is_ascii_whitespace());
     match declared {
         DeclaredType::Bool => read_bool(trimmed).map(Value::Bool).ok_or_else(malformed),
@@ -52,19 +56,17 @@ pub(crate) fn read(text: &str, declared: DeclaredType, around: &Surroundings) ->
         | DeclaredType::Json
         | DeclaredType::Jsonb => text_of(text, declared).map(|text| Value::String(text.into_owned())),
         DeclaredType::Bytea => bytes_of(text).map(Value::Binary),
-        DeclaredType::Date | DeclaredType::Timestamp | DeclaredType::Timestamptz => {
-            read_time(text, declared, around).map_err(|error| match error {
-                TimeError::Syntax => {
-                    let message = malformed().message;
-                    SqlError::new(SqlState::INVALID_DATETIME, message)
-                }
-                TimeError::Range => {
-                    let message = format!("date/time field value out of range: \"{text}\"");
-                    SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, message)
-                        .with_hint("Times lie between the years 1678 and 2262, and there is no infinity.")
-                }
-            })
-        }
+        _ => read_time(text, declared, around).map_err(|error| match error {
+            TimeError::Syntax => {
+                let message = malformed().message;
+                SqlError::new(SqlState::INVALID_DATETIME, message)
+            }
+            TimeError::Range => {
+                let message = format!("date/time field value out of range: \"{text}\"");
+                SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, message)
+                    .with_hint("Times lie between the years 1678 and 2262, and there is no infinity.")
+            }
+        }),
     }
 }
 
@@ -79,7 +81,7 @@ fn read_time(text: &str, declared: DeclaredType, around: &Surroundings) -> Resul
 
 /// The name in messages about values, which leaves out what does not matter there.
 pub(super) fn short_name(declared: DeclaredType) -> &'static str {
-    match declared {
+    match declared.unrounded() {
         DeclaredType::Timestamp => "timestamp",
         other => other.name(),
     }

@@ -111,7 +111,7 @@ fn typed(
 ) -> SqlResult<Datum<'static>> {
     use nyala_core::Value as Stored;
     let declared = declared_type(data_type)?;
-    Ok(match (read(text, declared, around)?, declared) {
+    Ok(match (read(text, declared, around)?, declared.unrounded()) {
         (Stored::Bool(value), _) => Datum::Bool(value),
         (Stored::Int(days), DeclaredType::Date) => Datum::Date(days as i32),
         (Stored::Int(time_ns), DeclaredType::Timestamp) => Datum::Timestamp(time_ns),

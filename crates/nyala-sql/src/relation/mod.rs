@@ -23,6 +23,7 @@ pub(crate) mod queried_column;
 mod reading;
 pub(crate) mod rules;
 mod scan;
+pub(crate) mod second_digits;
 mod shown;
 mod time_text;
 

@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 /// A value of a column.
 pub(crate) fn value(value: Option<&Value>, declared: DeclaredType, zone: Tz) -> String {
-    match (value, declared) {
+    match (value, declared.unrounded()) {
         (None, _) => "null".to_owned(),
         (Some(Value::Bool(value)), _) => if *value { "t" } else { "f" }.to_owned(),
         (Some(Value::Int(days)), DeclaredType::Date) => date(*days),

@@ -6,6 +6,7 @@
 use super::own_name;
 use crate::call::{self, exact};
 use crate::dialect::numeric;
+use crate::functions::ROUNDED_TIME;
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, ObjectName,
     SelectItem, Value,
@@ -44,6 +45,15 @@ pub(super) fn rewrite(expression: &mut Expr) {
             // Blanks at the end of these have no meaning.
             *expression = call("rtrim", expression.clone());
         }
+        return;
+    }
+    if let DataType::Timestamp(Some(digits), zone) = data_type {
+        let digits = Expr::value(Value::Number(digits.to_string(), false));
+        let unrounded = DataType::Timestamp(None, *zone);
+        let expr = Box::new(inner);
+        let time =
+            Expr::Cast { kind: CastKind::Cast, expr, data_type: unrounded, array: false, format: None };
+        *expression = call::call(exact(ROUNDED_TIME), vec![time, digits]);
         return;
     }
     let replaced = match name.as_deref() {

@@ -193,7 +193,8 @@ fn looked_for(
     around: &Surroundings,
 ) -> SqlResult<Option<Value>> {
     let is_number = matches!(value, Datum::Number(_) | Datum::Int(_));
-    match value.stored(name, declared, around) {
+    // What is looked for is not rounded: it is a value of the type without digits.
+    match value.stored(name, declared.unrounded(), around) {
         Err(error) if is_number && error.code == crate::error::SqlState::OUT_OF_RANGE => Ok(None),
         stored => stored,
     }

@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 const MODIFIER_SHIFT: i32 = 4;
 
 pub(crate) const BPCHAR: u32 = 1042;
+pub(crate) const TIMESTAMP: u32 = 1114;
+pub(crate) const TIMESTAMPTZ: u32 = 1184;
 pub(crate) const VARCHAR: u32 = 1043;
 pub(crate) const NUMERIC: u32 = 1700;
 
@@ -163,6 +165,8 @@ impl BuiltinType {
         let Some(modifier) = modifier else { return self.sql_name.to_owned() };
         match (self.oid, modifier) {
             (BPCHAR, -1) => "bpchar".to_owned(),
+            (TIMESTAMP, digits @ 0..) => format!("timestamp({digits}) without time zone"),
+            (TIMESTAMPTZ, digits @ 0..) => format!("timestamp({digits}) with time zone"),
             (_, modifier) if modifier < MODIFIER_SHIFT => self.sql_name.to_owned(),
             (NUMERIC, modifier) => {
                 let packed = modifier - MODIFIER_SHIFT;
@@ -190,8 +194,10 @@ pub(crate) fn of_declared(declared: DeclaredType) -> (u32, i32) {
         DeclaredType::Char(own) => (BPCHAR, length(own)),
         DeclaredType::Bytea => (17, -1),
         DeclaredType::Date => (1082, -1),
-        DeclaredType::Timestamp => (1114, -1),
-        DeclaredType::Timestamptz => (1184, -1),
+        DeclaredType::Timestamp => (TIMESTAMP, -1),
+        DeclaredType::TimestampDigits(digits) => (TIMESTAMP, digits.into()),
+        DeclaredType::Timestamptz => (TIMESTAMPTZ, -1),
+        DeclaredType::TimestamptzDigits(digits) => (TIMESTAMPTZ, digits.into()),
         DeclaredType::Uuid => (2950, -1),
         DeclaredType::Json => (114, -1),
         DeclaredType::Jsonb => (3802, -1),

@@ -31,7 +31,7 @@ impl Column {
     }
 
     fn of_definition(own: &ColumnDefinition) -> Self {
-        let cast = match own.declared_type {
+        let cast = match own.declared_type.unrounded() {
             DeclaredType::Text => "::text",
             DeclaredType::Varchar(_) => "::character varying",
             DeclaredType::Char(_) => "::bpchar",

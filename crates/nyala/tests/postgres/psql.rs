@@ -106,6 +106,13 @@ fn columns_have_uuids_and_json_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "uuid_json", &[]);
 }
 
+/// Statements of `testdata/postgres/second_digits.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn times_keep_as_many_digits_as_their_type_has() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "second_digits", &[]);
+}
+
 /// Statements of `testdata/postgres/primary_keys.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn tables_get_keys_as_in_postgresql() {

@@ -2,7 +2,7 @@
 
 use super::classes::owner;
 use super::{Scope, relations, yes_or_no};
-use crate::system_catalog::builtin_type::{BPCHAR, BuiltinType, NUMERIC, VARCHAR};
+use crate::system_catalog::builtin_type::{BPCHAR, BuiltinType, NUMERIC, TIMESTAMP, TIMESTAMPTZ, VARCHAR};
 use crate::system_catalog::cell::{Cell, Row};
 use crate::system_catalog::columns::Column;
 use crate::system_catalog::objects::{Object, ObjectKind};
@@ -95,7 +95,8 @@ fn of_type(scope: &Scope<'_>, of: &BuiltinType, column: &Column) -> Row {
     };
     let time = match base.oid {
         1082 => Some(0),
-        1083 | 1114 | 1184 | 1186 => Some(6),
+        TIMESTAMP | TIMESTAMPTZ if modifier >= 0 => Some(modifier),
+        1083 | TIMESTAMP | TIMESTAMPTZ | 1186 => Some(6),
         _ => None,
     };
     let mut row: Row = vec![

@@ -432,6 +432,9 @@ pub(super) fn duplicate_column(column: &str, table: &str) -> SqlError {
 /// Whether every value of a type is stored in the same way as one of another type.
 fn holds(from: DeclaredType, to: DeclaredType) -> bool {
     use DeclaredType::{Char, Text, Varchar};
+    if let Some((unrounded, digits)) = from.rounded() {
+        return to.unrounded() == unrounded && to.rounded().is_none_or(|(_, to)| digits <= to);
+    }
     match (from, to) {
         (Varchar(_) | Char(_), Text) => true,
         (Varchar(from), Varchar(to)) | (Char(from), Char(to) | Varchar(to)) => from <= to,
@@ -444,7 +447,7 @@ fn converts(from: DeclaredType, to: DeclaredType) -> bool {
     use DeclaredType as D;
     let is_number =
         |own| matches!(own, D::Int2 | D::Int4 | D::Int8 | D::Float4 | D::Float8 | D::Numeric { .. });
-    let is_time = |own| matches!(own, D::Date | D::Timestamp | D::Timestamptz);
+    let is_time = |own: D| matches!(own.unrounded(), D::Date | D::Timestamp | D::Timestamptz);
     let is_text = |own| matches!(own, D::Text | D::Varchar(_) | D::Char(_));
     from == to || is_text(to) || (is_number(from) && is_number(to)) || (is_time(from) && is_time(to))
 }
