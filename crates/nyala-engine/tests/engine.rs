@@ -3,13 +3,13 @@
 mod support;
 
 use nyala_core::store::{Alteration, Store};
-use nyala_core::{ColumnType, Result, TableSchema};
+use nyala_core::{ColumnType, Result, TableId, TableSchema};
 use nyala_engine::fs::{FileSystem, OperationKind, SimulatedFs};
 use nyala_engine::{Engine, block_on};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use support::{create, options, points, rows};
 
@@ -60,6 +60,59 @@ fn a_dropped_write_is_still_finished() -> Result<()> {
     Ok(())
 }
 
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Holds the next sync of a file whose path begins so: tells when it is reached, and goes on when it is told.
+fn hold_a_sync(fs: &SimulatedFs, path: &'static str) -> (Receiver<()>, Sender<()>) {
+    let (syncing, began) = channel();
+    let (release, released) = channel::<()>();
+    let hold = parking_lot::Mutex::new(Some((syncing, released)));
+    fs.on_operation(move |_, operation| {
+        let is_held = operation.path.to_string_lossy().starts_with(path)
+            && matches!(operation.kind, OperationKind::Sync);
+        let held = hold.lock().take_if(|_| is_held);
+        if let Some((syncing, released)) = held {
+            syncing.send(()).expect("the test waits for it");
+            released.recv().expect("the test lets it go on");
+        }
+    });
+    (began, release)
+}
+
+#[test]
+fn a_batch_is_written_while_a_table_is_being_made_or_altered() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Arc::new(Engine::open(options(&fs))?);
+    let table = create(&engine)?;
+    block_on(engine.write(points(table, &[(1, 1, Some(1))])))?;
+    let changes: [fn(&Engine, TableId) -> Result<()>; 2] = [
+        |engine, _| block_on(engine.create_table(TableSchema::measurement("new", 1000))).map(drop),
+        |engine, table| {
+            let added = Alteration::add_column("w", ColumnType::Float64);
+            block_on(engine.alter_table(table, vec![added])).map(drop)
+        },
+    ];
+    for (change, time_ns) in changes.into_iter().zip(2..) {
+        let (began, release) = hold_a_sync(&fs, "/data/manifest");
+        std::thread::scope(|scope| {
+            let changer = engine.clone();
+            scope.spawn(move || change(&changer, table).expect("changed"));
+            began.recv_timeout(PATIENCE).expect("the change reaches its sync");
+            let (written, done) = channel();
+            let writer = engine.clone();
+            scope.spawn(move || {
+                let row = [(1, time_ns, Some(time_ns))];
+                written.send(block_on(writer.write(points(table, &row)))).expect("the test waits for it");
+            });
+            let done = done.recv_timeout(PATIENCE);
+            release.send(()).expect("the change waits for it");
+            done.expect("others write while a table is changed").expect("written");
+        });
+    }
+    assert_eq!(rows(&engine, table)?, [(1, 1, Some(1)), (1, 2, Some(2)), (1, 3, Some(3))]);
+    Ok(())
+}
+
 #[test]
 fn tables_and_columns_come_and_go_while_a_batch_is_being_synced() -> Result<()> {
     let fs = SimulatedFs::new();
@@ -67,22 +120,11 @@ fn tables_and_columns_come_and_go_while_a_batch_is_being_synced() -> Result<()> 
     let table = create(&engine)?;
     let doomed = block_on(engine.create_table(TableSchema::measurement("doomed", 1000)))?;
     block_on(engine.write(points(table, &[(1, 1, Some(1))])))?;
-    let (syncing, began) = channel();
-    let (release, released) = channel::<()>();
-    let hold = parking_lot::Mutex::new(Some((syncing, released)));
-    fs.on_operation(move |_, operation| {
-        let of_log = operation.path.starts_with("/data/wal") && operation.kind == OperationKind::Sync;
-        let held = hold.lock().take_if(|_| of_log);
-        if let Some((syncing, released)) = held {
-            syncing.send(()).expect("the test waits for it");
-            released.recv().expect("the test lets it go on");
-        }
-    });
-    let patience = Duration::from_secs(20);
+    let (began, release) = hold_a_sync(&fs, "/data/wal");
     std::thread::scope(|scope| {
         let writer = engine.clone();
         scope.spawn(move || block_on(writer.write(points(table, &[(1, 2, Some(2))]))).expect("written"));
-        began.recv_timeout(patience).expect("the batch reaches its sync");
+        began.recv_timeout(PATIENCE).expect("the batch reaches its sync");
         let (changed, done) = channel();
         let changer = engine.clone();
         scope.spawn(move || {
@@ -97,7 +139,7 @@ fn tables_and_columns_come_and_go_while_a_batch_is_being_synced() -> Result<()> 
             .expect("changed");
             changed.send(()).expect("the test waits for it");
         });
-        let done = done.recv_timeout(patience);
+        let done = done.recv_timeout(PATIENCE);
         release.send(()).expect("the batch waits for it");
         done.expect("tables are changed while a batch is on its way");
     });
@@ -172,7 +214,7 @@ fn dropping_many_tables_does_not_wait_until_their_files_are_unlinked() -> Result
             block_on(dropper.drop_tables(tables)).expect("they are there");
             dropped.send(()).expect("the test waits for it");
         });
-        let done = done.recv_timeout(patience);
+        let done = done.recv_timeout(PATIENCE);
         release.send(()).expect("a file is about to be unlinked");
         done.expect("the tables are dropped before their files are unlinked");
     });

@@ -5,7 +5,7 @@
 mod keyed_table;
 mod support;
 
-use nyala_core::store::{Delete, RowSelection, SeriesSet, Store};
+use nyala_core::store::{Alteration, Delete, RowSelection, SeriesSet, Store};
 use nyala_core::{ErrorKind, Result, SeriesId, TableId, TableSchema, TimeRange};
 use nyala_engine::fs::{FileSystem, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, block_on};
@@ -79,6 +79,25 @@ fn what_frees_space_works_on_a_full_disk() -> Result<()> {
     fs.set_space(None);
     engine.flush()?;
     block_on(engine.write(points(kept, &batch)))?;
+    Ok(())
+}
+
+/// Their edits make the manifest be written anew, for which the reserve is.
+#[test]
+fn tables_are_made_and_altered_on_a_full_disk() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(options_of(&fs))?;
+    let table = create(&engine)?;
+    fs.set_space(Some(fs.used_bytes()));
+    for turn in 0..2000 {
+        let width = Alteration::SetPartitionWidth(1000 + turn);
+        block_on(engine.alter_table(table, vec![width]))?;
+    }
+    let made = (0..50).map(|number| create_named(&engine, &format!("made {number}")));
+    let made = made.collect::<Result<Vec<_>>>()?;
+    let again = Engine::open(options_of(&fs.crash(5)))?;
+    assert_eq!(again.schema(table)?.partitioning.time_width_ns(), Some(2999));
+    assert!(made.iter().all(|table| again.schema(*table).is_ok()));
     Ok(())
 }
 

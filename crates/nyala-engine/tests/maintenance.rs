@@ -117,6 +117,8 @@ fn damage_in_one_rowset_does_not_keep_others_from_being_compacted() -> Result<()
     }
     wait_until("what came later is compacted", || engine.stats().rowsets <= 5);
     assert_eq!(engine.stats().compaction_failures, 1, "it is not tried again and again");
+    let [("compaction", words)] = &engine.failures()[..] else { panic!("{:?}", engine.failures()) };
+    assert!(words.contains("0002.rowset") && words.contains("cannot be read"), "{words}");
     Ok(())
 }
 

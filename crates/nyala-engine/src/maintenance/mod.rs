@@ -258,7 +258,7 @@ impl Maintenance {
         candidates.extend(compaction::pick_hidden(&self.versions.current(), durable, is_quiet));
         self.queue.set_waiting(&candidates);
         if candidates.is_empty() {
-            // The rowsets that failed are gone.
+            // Those that failed are gone or set aside.
             self.counters.compaction_failure.note(&Ok(()));
         }
         for candidate in candidates {

@@ -72,6 +72,38 @@ fn a_flush_that_fails_is_named_until_one_succeeds() {
 }
 
 #[test]
+fn a_catalogue_that_cannot_be_written_is_named_until_it_can() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data_dir = directory.path().join("data");
+    let server = Process::start(&data_dir, &[]);
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write("m,h=a v=1i 1").status, 204);
+    assert!(is_well(&health(&server)), "{:?}", health(&server));
+    // The next manifest cannot be begun.
+    let next = data_dir.join("manifest.new");
+    std::fs::create_dir(&next).expect("made");
+    let is_refused = (0_usize..10_000).find(|number| {
+        let status = server.write(&format!("new{number} v=1i 1")).status;
+        assert!([204, 503].contains(&status), "{status}");
+        status == 503
+    });
+    let made = is_refused.expect("the manifest is full at some time");
+    wait_for("it fails", &server, || health(&server).0 == 503);
+    let (_, body) = health(&server);
+    assert_eq!(checked(&body, "catalog").as_deref(), Some("fail"), "{body}");
+    assert_eq!(server.metric("nyala_health{check=\"catalog\"}"), 2);
+    assert!(server.metric("nyala_catalog_failures_total") > 0);
+    // What needs no new measurement is stored.
+    assert_eq!(server.write("m,h=a v=2i 2").status, 204);
+    assert_eq!(server.number("SELECT count(v) FROM m"), 2);
+    std::fs::remove_dir(&next).expect("removed");
+    wait_for("it passes again", &server, || is_well(&health(&server)));
+    assert_eq!(server.write(&format!("new{made} v=1i 1")).status, 204);
+    let measurements = server.query("SHOW MEASUREMENTS").to_string();
+    assert_eq!(measurements.matches("new").count(), made + 1, "{measurements}");
+}
+
+#[test]
 fn a_disk_that_is_nearly_full_is_a_warning_and_one_that_is_full_fails() {
     let directory = tempfile::tempdir().expect("a directory");
     let Some(disk) = SmallDisk::mount(&directory.path().join("disk"), 64) else { return };
