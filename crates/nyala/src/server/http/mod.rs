@@ -18,6 +18,7 @@ mod output;
 mod params;
 mod prometheus;
 mod query;
+mod request_lines;
 mod request_watch;
 mod response;
 #[cfg(feature = "sql")]

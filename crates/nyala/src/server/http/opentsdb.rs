@@ -3,11 +3,12 @@
 
 use super::body::{self, RequestBody};
 use super::host_origin::Rejection;
+use super::request_lines::{self, RequestLines};
 use super::response::{Answer, Failure, TrackedBody, empty, failed, failure};
 use super::{Context, TEXT, rejected, with_body, without_sniffing};
 use crate::server::connection_limit::ConnectionPermit;
 use crate::server::format::Format;
-use crate::server::received::{PointLines, Reason, Writer};
+use crate::server::received::{Reason, Writer};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::http::request::Parts;
@@ -16,9 +17,6 @@ use nyala_inputs::opentsdb::read_json;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// What a body is charged for besides its bytes: the lines that it becomes.
-const BYTES_PER_BYTE: usize = 2;
 
 /// Answers a request.
 pub(in crate::server) async fn answer(
@@ -75,21 +73,31 @@ async fn put(
 ) -> Result<Response<Answer>, Failure> {
     let body = body::read(context, incoming, &head.headers).await?;
     let now_ns = context.clock.now_ns();
-    let line_writer = context.databases()?.writer.clone();
+    let (line_writer, limit_bytes) = (context.databases()?.writer.clone(), context.limits.body_bytes);
     // Parsing takes long, so the thread pool does it and leaves the thread of the inputs free.
     let written = context.work.spawn(async move {
         let mut body = body.decompressed()?;
         writer.counts.receive(body.bytes.len());
-        body.charge.grow(body.bytes.len().saturating_mul(BYTES_PER_BYTE)).map_err(body::refused)?;
-        let (mut lines, mut refused) = (PointLines::default(), None);
+        let (mut lines, mut refused, mut unwritable) =
+            (RequestLines::of(&mut body.charge, limit_bytes), None, None);
         let read = read_json(&body.bytes, |point| {
-            refused = refused.or(lines.add(point, now_ns, &writer.counts));
+            if unwritable.is_some() {
+                return;
+            }
+            match lines.add(point, now_ns, &writer.counts) {
+                Ok(why) => refused = refused.or(why),
+                Err(error) => unwritable = Some(error),
+            }
         });
         if let Err(words) = read {
             writer.counts.reject(Reason::Unreadable, 1);
             return Err(failure(StatusCode::BAD_REQUEST, format!("json decode error: {words}")));
         }
-        body.charge.grow(lines.text.len().saturating_mul(BYTES_PER_BYTE)).map_err(body::refused)?;
+        if let Some(error) = unwritable {
+            writer.counts.reject(request_lines::reason_of(&error), 1);
+            return Err(request_lines::refused(&error));
+        }
+        let lines = lines.into_lines().map_err(body::refused)?;
         let written = writer.write(&line_writer, now_ns, lines.text.as_bytes(), lines.points, None).await;
         let report = written.map_err(|error| {
             writer.counts.reject(Reason::WriteFailed, lines.points);

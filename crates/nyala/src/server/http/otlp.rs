@@ -3,21 +3,18 @@
 //! Failures, too, are in the form of the request, as the protocol says: a status of protocol buffers, or one in JSON. Exporters
 //! send again after 429, 502, 503 and 504, and drop what gets another failure.
 
-use super::body::{self, BodyCharge, RequestBody};
+use super::body::{self, RequestBody};
 use super::params::Params;
+use super::request_lines::{RequestLines, reason_of, refused};
 use super::response::{Answer, Failure, failed, failure, in_form, with_body};
 use super::{Context, access};
 use crate::server::received::{PointLines, Reason, Writer};
 use hyper::header::CONTENT_TYPE;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
-use nyala_core::{Error, ErrorKind};
-use nyala_db::ingest::MAX_BODY_BYTES;
+use nyala_core::Error;
 use nyala_inputs::otlp::{Refusals, read_binary, read_json};
 use prost::Message;
-
-/// How many times longer than the request its lines may be: attributes of a resource are sent once, but written into every line.
-const GROWTH_MAX: usize = 4;
 
 /// The form of a request and of its answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -125,16 +122,13 @@ async fn export(
     let written = context.work.spawn(async move {
         let mut body = body.decompressed()?;
         writer.counts.receive(body.bytes.len());
-        let max_bytes = limit_bytes.saturating_mul(GROWTH_MAX).min(MAX_BODY_BYTES);
-        let mut lines = Lines { lines: PointLines::default(), charge: &mut body.charge, max_bytes };
-        let read = lines.read(form, &body.bytes, now_ns, &writer);
+        let mut lines = RequestLines::of(&mut body.charge, limit_bytes);
+        let read = read_lines(&mut lines, form, &body.bytes, now_ns, &writer);
         let refusals = read.map_err(|error| {
             writer.counts.reject(reason_of(&error), 1);
             refused(&error)
         })?;
-        let PointLines { text, points } = std::mem::take(&mut lines.lines);
-        // Parsed lines take about as much memory again, and so does their record for the log.
-        body.charge.grow(text.len().saturating_mul(2)).map_err(body::refused)?;
+        let PointLines { text, points } = lines.into_lines().map_err(body::refused)?;
         let written =
             writer.write(&line_writer, now_ns, text.as_bytes(), points, principal.series_max()).await;
         let report = written.map_err(|error| {
@@ -150,57 +144,32 @@ async fn export(
     written.await.map_err(|_| failure(StatusCode::INTERNAL_SERVER_ERROR, "the write was aborted"))?
 }
 
-/// Lines, which are charged while they are written.
-struct Lines<'a> {
-    lines: PointLines,
-    charge: &'a mut BodyCharge,
-    max_bytes: usize,
-}
-
-impl Lines<'_> {
-    fn read(&mut self, form: Form, body: &[u8], now_ns: i64, writer: &Writer) -> Result<Refusals, Error> {
-        let counts = &writer.counts;
-        let (mut charged_bytes, mut unnamed) = (0, Refusals::default());
-        let mut take = |point: nyala_inputs::Point<'_>| {
-            if let Some(refused) = self.lines.add(Ok(point), now_ns, counts) {
-                unnamed.data_points += 1;
-                unnamed.words = refused.to_string();
-            }
-            if self.lines.text.len() > self.max_bytes {
-                return Err(Error::limit("Request Entity Too Large"));
-            }
-            let capacity = self.lines.text.capacity();
-            self.charge.grow(capacity - charged_bytes)?;
-            charged_bytes = capacity;
-            Ok(())
-        };
-        let mut refusals = match form {
-            Form::Binary => read_binary(body, &mut take)?,
-            Form::Json => read_json(body, &mut take)?,
-        };
-        counts.reject(Reason::NotANumber, refusals.not_a_number);
-        counts.reject(Reason::Unreadable, refusals.data_points - refusals.not_a_number);
-        refusals.data_points += unnamed.data_points;
-        if refusals.words.is_empty() {
-            refusals.words = unnamed.words;
+/// Makes lines of a request. Returns which data points are none.
+fn read_lines(
+    lines: &mut RequestLines<'_>,
+    form: Form,
+    body: &[u8],
+    now_ns: i64,
+    writer: &Writer,
+) -> Result<Refusals, Error> {
+    let counts = &writer.counts;
+    let mut unnamed = Refusals::default();
+    let mut take = |point: nyala_inputs::Point<'_>| {
+        if let Some(refused) = lines.add(Ok(point), now_ns, counts)? {
+            unnamed.data_points += 1;
+            unnamed.words = refused.to_string();
         }
-        Ok(refusals)
+        Ok(())
+    };
+    let mut refusals = match form {
+        Form::Binary => read_binary(body, &mut take)?,
+        Form::Json => read_json(body, &mut take)?,
+    };
+    counts.reject(Reason::NotANumber, refusals.not_a_number);
+    counts.reject(Reason::Unreadable, refusals.data_points - refusals.not_a_number);
+    refusals.data_points += unnamed.data_points;
+    if refusals.words.is_empty() {
+        refusals.words = unnamed.words;
     }
-}
-
-/// How a request that cannot be read is counted.
-fn reason_of(error: &Error) -> Reason {
-    match error.kind() {
-        ErrorKind::Retry => Reason::MemoryFull,
-        ErrorKind::Limit => Reason::TooLong,
-        _ => Reason::Unreadable,
-    }
-}
-
-/// The failure of a request that cannot be read.
-fn refused(error: &Error) -> Failure {
-    match error.kind() {
-        ErrorKind::Limit => failure(StatusCode::PAYLOAD_TOO_LARGE, error.message()),
-        _ => failed(error),
-    }
+    Ok(refusals)
 }
