@@ -78,6 +78,23 @@ fn sum_amounts(server: &Process, random: &mut SmallRng) -> i64 {
     rows.map(|row| row[1].as_i64().expect("an integer")).sum()
 }
 
+/// Asks for measurements while the clients that they belong to change and drop them, or series of them: there is an answer from
+/// before or after, and none that tells how they are stored.
+fn ask_for_what_is_dropped(server: &Process, random: &mut SmallRng) {
+    const QUERIES: [&str; 7] = [
+        "SELECT * FROM /^c\\dm/",
+        "SELECT count(*) FROM /^c\\dm/ GROUP BY *",
+        "SELECT last(*) FROM /^c\\dm/",
+        "SELECT mean(*) FROM /^c\\dm/ WHERE time >= 0 GROUP BY time(1h), * fill(none)",
+        "SHOW SERIES FROM /^c\\dm/",
+        "SHOW FIELD KEYS FROM /^c\\dm/",
+        "SHOW TAG VALUES FROM /^c\\dm/ WITH KEY =~ /./",
+    ];
+    let text = QUERIES[random.random_range(0..QUERIES.len())];
+    let answer = server.query(text);
+    assert!(answer["results"][0].get("error").is_none() && answer.get("error").is_none(), "{text}: {answer}");
+}
+
 #[test]
 fn clients_are_isolated_and_batches_are_atomic() {
     let seconds = setting("NYALA_MODEL_SECONDS", 3);
@@ -128,8 +145,16 @@ fn clients_are_isolated_and_batches_are_atomic() {
                     sums.fetch_add(1, Ordering::Relaxed);
                 }
             });
+            let mut random = random_of(201);
+            let watcher = scope.spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    ask_for_what_is_dropped(server, &mut random);
+                }
+            });
             let begun = Instant::now();
-            let busy = || clients.iter().chain(&movers).chain([&reader]).all(|thread| !thread.is_finished());
+            let busy = || {
+                clients.iter().chain(&movers).chain([&reader, &watcher]).all(|thread| !thread.is_finished())
+            };
             while begun.elapsed() < Duration::from_secs(seconds) && busy() {
                 std::thread::sleep(Duration::from_millis(10));
             }

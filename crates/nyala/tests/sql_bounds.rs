@@ -16,9 +16,7 @@ mod session;
 use process::Process;
 use session::{Answer, Session};
 
-/// The most resident memory: the limit, and what statements take beyond it.
 const LIMIT: [&str; 2] = ["--memory-limit", "512MiB"];
-const RESIDENT_BYTES_MAX: u64 = 700 << 20;
 
 /// Statements over the tables `t` (9000 rows, short texts), `wide` (a row, a text of 1 MB) and `long` (200 rows of such), and
 /// their answers: the first value, or the code of the error.
@@ -125,8 +123,7 @@ fn no_statement_takes_all_memory_or_ends_a_connection() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let peak_bytes = server.peak_resident_bytes();
-    assert!(peak_bytes < RESIDENT_BYTES_MAX, "{} MiB", peak_bytes >> 20);
+    server.assert_within_memory_limit(512);
 }
 
 #[test]
@@ -197,6 +194,5 @@ fn a_line_of_delimiters_takes_no_memory() {
         answer.status,
         &text[..200.min(text.len())]
     );
-    let peak_bytes = server.peak_resident_bytes();
-    assert!(peak_bytes < 282 << 20, "{} MiB", peak_bytes >> 20);
+    server.assert_within_memory_limit(256);
 }

@@ -125,6 +125,7 @@ fn statements_wait_while_memory_is_full() {
     assert_eq!(number(&server, "SELECT count(*) FROM staged WHERE words LIKE '%z'"), rows / 2);
     assert_eq!(number(&server, "SELECT count(*) FROM literals"), (ROUNDS * 2_000) as i64);
     assert_eq!(number(&server, "SELECT count(*) FROM m WHERE host = 'b'"), rows);
+    server.assert_within_memory_limit(160);
 }
 
 /// The answer to rows that are sent for a COPY.

@@ -104,6 +104,7 @@ fn loads_find_duplicates_and_outlast_a_kill() {
     check(&server, "keyed", last);
     assert_eq!(number(&server, "SELECT count(*) FROM keyed WHERE note = 'none'"), last);
     assert_eq!(files(dir.path(), ".staged"), 0);
+    server.assert_within_memory_limit(128);
     server.kill();
     let server = Process::start(dir.path(), &LIMIT);
     check(&server, "copied", ROWS);

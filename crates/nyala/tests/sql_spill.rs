@@ -105,7 +105,7 @@ fn long_rows_of_tables_are_sorted_and_grouped_beyond_the_memory() {
     let grouped = "SELECT count(*) AS groups, sum(n) AS n FROM (
                        SELECT s, count(*) AS n FROM d.public.t GROUP BY s) counts";
     assert_eq!(answer(&server, grouped), (200, json!([{"groups": TABLE_ROWS, "n": TABLE_ROWS}])));
-    drop(server);
+    server.assert_within_memory_limit(128);
 }
 
 #[test]
@@ -121,6 +121,7 @@ fn rows_beyond_the_memory_go_to_the_disk() {
     let sort = plan.lines().find(|line| line.contains(" SortExec: ")).expect("it sorts");
     assert!(sort.contains(", spill_count=") && !sort.contains("spill_count=0,"), "{plan}");
     wait_until_there_are_no_files(dir.path());
+    server.assert_within_memory_limit(128);
 }
 
 #[test]

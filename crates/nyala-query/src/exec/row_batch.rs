@@ -5,6 +5,7 @@ use crate::plan::{Reference, ReferenceKind, RowCondition};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use nyala_core::Result;
 use nyala_exec::{Column, Frame, Scalar, ValueType};
+use std::collections::HashMap;
 
 /// Some rows of a group.
 pub struct RowBatch {
@@ -128,12 +129,15 @@ pub fn rows_of_frame(
 ) -> Result<Option<RowBatch>> {
     debug_assert_eq!(frame.span, 0..frame.all_rows());
     let rows = frame.times_ns.len();
+    // Thousands of columns are not compared with each other. The first one of a name is meant.
+    let names = frame.reference_names.iter().enumerate().rev();
+    let positions: HashMap<&str, usize> = names.map(|(position, name)| (&**name, position)).collect();
     let column = |reference: &Reference| {
         if reference.kind == ReferenceKind::Nothing {
             return Column::Null(rows);
         }
-        if let Some(position) = frame.reference_names.iter().position(|name| *name == reference.name) {
-            let column = frame.columns[position].clone();
+        if let Some(position) = positions.get(&*reference.name) {
+            let column = frame.columns[*position].clone();
             return match reference.kind {
                 ReferenceKind::Field(wanted) => cast(column, wanted),
                 _ => column,

@@ -5,7 +5,7 @@ use crate::process::Process;
 use crate::send_with;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_log_that_cannot_be_written_ends_nothing() {
@@ -49,6 +49,23 @@ fn a_log_in_a_file_has_no_colours_and_begins_with_version_and_settings() {
     let version = Command::new(env!("CARGO_BIN_EXE_nyala")).arg("--version").output().expect("it runs");
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     assert!(version.starts_with(concat!("nyala ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
+}
+
+#[test]
+fn connections_that_give_way_to_others_are_logged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(&directory.path().join("data"), &["--memory-limit", "64MiB"]);
+    let most = server.metric("nyala_connections_max{listener=\"http-bind\"}") as usize;
+    let connect = || std::net::TcpStream::connect(server.address).expect("the server accepts");
+    let idle: Vec<_> = (0..most + 5).map(|_| connect()).collect();
+    let words = "all connections of http-bind are taken";
+    let begun = Instant::now();
+    while !server.log().contains(words) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(idle);
+    assert!(server.stop().success());
 }
 
 #[test]

@@ -56,5 +56,6 @@ fn everything_works_at_the_least_memory_limit() {
     assert_eq!(server.number("SELECT count(v) FROM cpu"), 48 * (200_000 - 1_000) / 50);
     ok("DROP MEASUREMENT copy");
     ok("DROP DATABASE d");
+    server.assert_within_memory_limit(64);
     assert!(server.stop().success());
 }

@@ -281,4 +281,5 @@ fn memory_is_bounded_however_much_comes() {
     let answer = raw.until_ready();
     assert!(contains(&answer, "COPY 150000"), "{}", String::from_utf8_lossy(&answer));
     asked(&mut raw, "SELECT 'n:' || count(*) || ':' || sum(a) AS n FROM t", "n:150000:11249925000");
+    server.process.assert_within_memory_limit(192);
 }

@@ -306,6 +306,7 @@ fn connections_beyond_the_most_are_refused_and_a_shutdown_says_so() {
     drop(open);
     wait_for_connections(&server, 1);
     check_alive(&server);
+    server.process.assert_within_memory_limit(128);
     server.process.signal("TERM");
     assert!(contains(&last.rest(), "57P01"));
     assert_eq!(server.process.stop().code(), Some(0));

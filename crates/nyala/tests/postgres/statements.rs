@@ -118,4 +118,5 @@ fn a_cursor_that_goes_back_keeps_its_rows_on_the_disk() {
     assert!(last.contains("50000"), "{last}");
     assert!(query(&mut raw, "COMMIT").contains("COMMIT"));
     assert_eq!(used(), 0);
+    server.process.assert_within_memory_limit(128);
 }

@@ -125,6 +125,15 @@ impl Process {
         (kib("VmHWM:") - kib("RssFile:").saturating_sub(OPTIMISED_CODE_KIB)) << 10
     }
 
+    /// What the README promises: resident memory stays within 1.1 times the limit.
+    pub(crate) fn assert_within_memory_limit(&self, limit_mib: u64) {
+        let peak_mib = self.peak_resident_bytes() >> 20;
+        assert!(
+            peak_mib * 10 <= limit_mib * 11,
+            "{peak_mib} MiB were resident with a limit of {limit_mib} MiB"
+        );
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
