@@ -21,6 +21,13 @@ impl Client {
         Server::of(&args.access, &address, Interrupt::default()).map(Self).map_err(words)
     }
 
+    /// The same server; what it is asked belongs to an attempt to load something. It waits for what earlier attempts have sent,
+    /// and is refused when a later one has begun.
+    #[must_use]
+    pub fn of_attempt(&self, load: &str, attempt: u64) -> Self {
+        Self(self.0.of_attempt(load, attempt))
+    }
+
     /// The rows of a statement, as pieces of a stream of Arrow IPC.
     ///
     /// # Errors

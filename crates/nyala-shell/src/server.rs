@@ -19,6 +19,8 @@ pub(crate) struct Server {
     credentials: String,
     pub(crate) username: Option<String>,
     interrupt: Interrupt,
+    /// What the URL of a statement of SQL has for a load; empty for others.
+    load: String,
 }
 
 /// What a request is about, beside its text.
@@ -57,7 +59,12 @@ impl Server {
     pub(crate) fn of(args: &AccessArgs, address: &str, interrupt: Interrupt) -> Result<Self> {
         let (target, credentials) = (args.target(address)?, args.credentials()?);
         let username = args.username.clone().filter(|_| args.token.is_none());
-        Ok(Self { target, credentials, username, interrupt })
+        Ok(Self { target, credentials, username, interrupt, load: String::new() })
+    }
+
+    /// The same server; its statements of SQL are those of an attempt to load something, and wait for those of earlier ones.
+    pub(crate) fn of_attempt(&self, load: &str, attempt: u64) -> Self {
+        Self { load: format!("&load={}&attempt={attempt}", query_escape(load)), ..self.clone() }
     }
 
     /// Sends these credentials from now on.
@@ -100,14 +107,15 @@ impl Server {
 
     /// Executes a statement of SQL.
     pub(crate) fn sql(&self, statement: &str, database: &str, form: SqlForm, take: Take<'_>) -> Result<()> {
-        let path = format!("/api/sql?db={}", query_escape(database));
+        let path = format!("/api/sql?db={}{}", query_escape(database), self.load);
         let headers = format!("Accept: {}\r\nContent-Type: text/plain\r\n", form.media_type());
         self.send(&path, &headers, statement.as_bytes(), take)
     }
 
     /// Executes a COPY whose rows are the body.
     pub(crate) fn copy(&self, statement: &str, database: &str, media_type: &str, rows: &[u8]) -> Result<()> {
-        let path = format!("/api/sql?db={}&q={}", query_escape(database), query_escape(statement));
+        let (database, statement) = (query_escape(database), query_escape(statement));
+        let path = format!("/api/sql?db={database}&q={statement}{}", self.load);
         let headers = format!("Accept: application/json\r\nContent-Type: {media_type}\r\n");
         self.send(&path, &headers, rows, &mut |_| Ok(()))
     }

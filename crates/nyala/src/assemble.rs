@@ -179,6 +179,8 @@ impl Running {
             checks: checks.clone(),
             otlp: inputs.otlp(),
             requests: AtomicU64::new(0),
+            #[cfg(feature = "sql")]
+            load_attempts: Arc::default(),
         });
         // The server listens before it recovers, so that clients are told to wait.
         work.spawn(tls::renew_at_hangups(certificates.clone()));

@@ -2,7 +2,7 @@
 
 use super::inputs::{Input, inputs_of};
 use super::journal::Journal;
-use super::pieces::ImportedPieces;
+use super::pieces::{ImportedPieces, next_attempt};
 use super::query::{count_of, table_name};
 use super::source::SourceArgs;
 use super::table::{self, Destination};
@@ -143,14 +143,16 @@ fn import(
     let inputs = inputs_of(&args.files, extension)?;
     args.source.with_client(|client| {
         let destination = args.destination();
-        let count = || count_of(client, &destination.table, destination.database);
-        let is_table = args.table.is_some();
         let header = Header {
             database: destination.database.to_owned(),
             destination: destination.table.clone(),
             form: form.clone(),
         };
-        let (journal, lines) = Journal::open(&args.journal, &header)?;
+        let (mut journal, lines) = Journal::open(&args.journal, &header)?;
+        let (load, attempt) = next_attempt(&mut journal, &lines)?;
+        let client = &client.of_attempt(&load, attempt);
+        let count = || count_of(client, &destination.table, destination.database);
+        let is_table = args.table.is_some();
         // A measurement may be created by the first points.
         let before = if is_table { count()? } else { count().unwrap_or(0) };
         let mut pieces = ImportedPieces::of(journal, &args.journal, &inputs, is_table);

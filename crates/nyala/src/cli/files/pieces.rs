@@ -3,6 +3,7 @@
 use super::inputs::Input;
 use super::journal::Journal;
 use nyala_bench::report::progress::Progress;
+use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,12 +13,35 @@ use std::time::Instant;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Line {
+    /// The load has a name: it is that of its attempts, which keep each other from writing at the same time.
+    Named { load: String },
+    /// It is tried again.
+    Again,
     /// How many rows the table had before the first one was written.
     Began { rows: u64 },
     /// A piece is being sent, which ends behind so many rows of its file.
     PieceBegun { file: String, fingerprint: String, until: u64, rows: u64 },
     /// It was written.
     PieceDone,
+}
+
+/// Begins another attempt. Returns the name of the load, and the number of the attempt. Once it is noted, what the server is asked by it
+/// waits until nothing of earlier attempts is under way.
+pub(super) fn next_attempt(journal: &mut Journal<Line>, lines: &[Line]) -> Result<(String, u64), String> {
+    let named = lines.iter().find_map(|line| match line {
+        Line::Named { load } => Some(load.clone()),
+        _ => None,
+    });
+    let Some(load) = named else {
+        let mut name = [0; 16];
+        SystemRandom::new().fill(&mut name).map_err(|_| "the system has no random numbers".to_owned())?;
+        let load = format!("{:032x}", u128::from_be_bytes(name));
+        journal.add(&Line::Named { load: load.clone() })?;
+        return Ok((load, 1));
+    };
+    journal.add(&Line::Again)?;
+    let again = lines.iter().filter(|line| matches!(line, Line::Again)).count() as u64;
+    Ok((load, again + 2))
 }
 
 /// Notes pieces in the journal, and knows which ones are done.
@@ -63,6 +87,7 @@ impl<'a> ImportedPieces<'a> {
         let mut written = 0;
         for line in lines {
             match line {
+                Line::Named { .. } | Line::Again => {}
                 Line::Began { rows } => first = Some(rows),
                 Line::PieceBegun { file, fingerprint, until, rows } => {
                     open = Some((file, fingerprint, until, rows))

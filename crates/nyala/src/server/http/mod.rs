@@ -26,6 +26,9 @@ mod sql;
 mod v2;
 mod write;
 
+#[cfg(feature = "sql")]
+pub use sql::LoadAttempts;
+
 use super::INFLUXDB_VERSION;
 use super::audit::Audit;
 use super::connection_limit::ConnectionPermit;
@@ -115,6 +118,9 @@ pub struct Context {
     pub otlp: Option<Writer>,
     /// The number of the next request.
     pub requests: AtomicU64,
+    /// Attempts to load the same rows.
+    #[cfg(feature = "sql")]
+    pub load_attempts: Arc<LoadAttempts>,
 }
 
 /// What queries and writes use.

@@ -4,9 +4,13 @@
 //! parameters `$1`, `$2`, …, and `settings`. `db` names the database whose measurements need no prefix. With `read_only=true`
 //! a statement that changes something is refused.
 //!
-//! A body of Arrow IPC or CSV is rows for the COPY that is `q` of the URL ([`copy`]).
+//! A body of Arrow IPC or CSV is rows for the COPY that is `q` of the URL ([`copy`]). `load` and `attempt` of the URL say that what
+//! earlier attempts of the same load have sent must be over before ([`load_attempts`]).
 
 mod copy;
+mod load_attempts;
+
+pub use load_attempts::LoadAttempts;
 
 use super::body::{self, DecompressedBody, RequestBody};
 use super::body_stream::{AbortedAnswer, Segment};
@@ -60,6 +64,8 @@ pub(super) async fn handle(
     let principal = access::authenticate(context, &of_url, head).await?;
     context.watch.count(head.uri.path(), &head.extensions, &principal);
     let format = accepted(head)?;
+    // Before the body is read: nothing of it may come later than what a later attempt sends.
+    let attempt = context.load_attempts.begin(&of_url).await?;
     let body = body::read_within(TEXT_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;
     let has_rows = copy::is_rows(content_type(head));
     let document = match has_rows {
@@ -78,6 +84,7 @@ pub(super) async fn handle(
     let (segments, received) = mpsc::channel(SEGMENTS_MAX);
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let work = async move {
+        let _attempt = attempt;
         let set = |(name, value): (&String, &String)| session.set(name, value);
         let started = match settings.iter().try_for_each(set) {
             Ok(()) => start(&mut session, &document.query, document.params, format, sent).await,
