@@ -38,7 +38,7 @@ struct Request {
     body: String,
 }
 
-const PATHS: [Measured; 6] = [
+const PATHS: [Measured; 12] = [
     Measured {
         name: "write_1000_rows",
         few: 5,
@@ -93,6 +93,29 @@ const PATHS: [Measured; 6] = [
         many: 45,
         request: |_| query("SELECT * FROM cpu GROUP BY hostname ORDER BY time DESC LIMIT 1"),
     },
+    Measured { name: "write_1000_new_fields", few: 1, many: 3, request: |number| new_fields(number, 1000) },
+    Measured { name: "write_8000_new_fields", few: 1, many: 3, request: |number| new_fields(number, 8000) },
+    Measured {
+        name: "write_500_new_measurements",
+        few: 1,
+        many: 3,
+        request: |number| new_measurements(number, 500),
+    },
+    Measured {
+        name: "write_4000_new_measurements",
+        few: 1,
+        many: 3,
+        request: |number| new_measurements(number, 4000),
+    },
+    Measured { name: "subquery_of_1000_fields", few: 1, many: 4, request: |_| subquery(1000) },
+    Measured { name: "subquery_of_8000_fields", few: 1, many: 4, request: |_| subquery(8000) },
+];
+
+/// Pairs of which the second is eight times as much as the first: it may take so many times as many instructions.
+const GROWTH: [(&str, &str, f64); 3] = [
+    ("write_1000_new_fields", "write_8000_new_fields", 10.0),
+    ("write_500_new_measurements", "write_4000_new_measurements", 10.0),
+    ("subquery_of_1000_fields", "subquery_of_8000_fields", 10.0),
 ];
 
 /// Counts everything; compares, or records with `--record`.
@@ -112,6 +135,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome<String> {
         let many = count(&program, &prepared.path, path, path.many)?;
         counted.push((path.name, many.saturating_sub(few) / (path.many - path.few)));
     }
+    let growth = growth(&counted)?;
     let file = root().join("testdata/instructions.txt");
     if record {
         let mut text = String::new();
@@ -119,10 +143,22 @@ pub(crate) fn run(arguments: &[String]) -> Outcome<String> {
             let _ = writeln!(text, "{name} {count}");
         });
         std::fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
-        return Ok(text);
+        return Ok(text + &growth);
     }
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    compare(&counted, &text)
+    Ok(compare(&counted, &text)? + &growth)
+}
+
+/// How much more eight times as much takes, as an error if that is more than in proportion.
+fn growth(counted: &[(&str, u64)]) -> Outcome<String> {
+    let count = |name| counted.iter().find(|(own, _)| *own == name).map_or(0, |(_, count)| *count);
+    let (mut lines, mut is_steep) = (String::new(), false);
+    for (small, large, most) in GROWTH {
+        let ratio = count(large) as f64 / count(small).max(1) as f64;
+        is_steep |= ratio > most;
+        let _ = writeln!(lines, "{large:32} {ratio:>11.1} times {small}, of {most} at most");
+    }
+    if is_steep { Err(format!("{lines}the cost grows with more than what is asked for")) } else { Ok(lines) }
 }
 
 /// What changed, as an error if something costs more than it may.
@@ -167,6 +203,13 @@ fn prepare(program: &Path, directory: &Path) -> Outcome<()> {
     for start in (0..PREPARED_SECONDS).step_by(600) {
         ask(&mut server, &write(start, 60))?;
     }
+    for fields in [1000, 8000_u64] {
+        let cells: Vec<String> = (0..fields).map(|field| format!("f{field}=1")).collect();
+        ask(
+            &mut server,
+            &lines_of(format!("prepared{fields},host=a {} {START_SECONDS}000000000", cells.join(","))),
+        )?;
+    }
     server.stop().map(drop)
 }
 
@@ -204,6 +247,25 @@ fn query(text: &str) -> Request {
     Request { target: format!("/query?db=guard&q={}", query_escape(text)), body: String::new() }
 }
 
+/// A line whose fields are all new.
+fn new_fields(number: u64, fields: u64) -> Request {
+    let fields: Vec<String> = (0..fields).map(|field| format!("f{field}=1")).collect();
+    lines_of(format!("wide{}_{number},host=a {} {START_SECONDS}000000000", fields.len(), fields.join(",")))
+}
+
+/// Lines whose measurements are all new.
+fn new_measurements(number: u64, measurements: u64) -> Request {
+    let line = |measurement| {
+        format!("new{measurements}_{number}_{measurement},host=a v=1 {START_SECONDS}000000000\n")
+    };
+    lines_of((0..measurements).map(line).collect())
+}
+
+/// All fields of what was prepared with so many.
+fn subquery(fields: u64) -> Request {
+    query(&format!("SELECT * FROM (SELECT * FROM prepared{fields})"))
+}
+
 /// `rows` rows of each host from a second on.
 fn write(from_seconds: u64, rows: u64) -> Request {
     let mut body = String::new();
@@ -223,6 +285,10 @@ fn write(from_seconds: u64, rows: u64) -> Request {
             let _ = writeln!(body, " {seconds}000000000");
         }
     }
+    lines_of(body)
+}
+
+fn lines_of(body: String) -> Request {
     Request { target: "/write?db=guard".to_owned(), body }
 }
 

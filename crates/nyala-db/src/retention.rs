@@ -140,6 +140,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn series_whose_points_expired_give_their_memory_back() {
+        let catalog = catalog(&["d"]).await;
+        let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
+        let options = ParseOptions { now_ns: DAY_NS, ..ParseOptions::default() };
+        let before = catalog.measure_series_memory();
+        for round in 0..3 {
+            let day_ns = round * 400 * DAY_NS + DAY_NS / 2;
+            let lines: String =
+                (0..20_000).map(|n| format!("m,host=h{round}_{n},pod=p{n} v=1 {day_ns}\n")).collect();
+            writer.write("d", "", options, lines.as_bytes()).await.unwrap();
+            let full = catalog.measure_series_memory();
+            assert!(full > before + (1 << 20), "{before} bytes, then {full}");
+            assert!(catalog.enforce_retention(day_ns + 366 * DAY_NS).await.error.is_none());
+            let after = catalog.measure_series_memory();
+            assert!(after < before + (64 << 10), "{before} bytes, {full}, and then {after}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_measurement_that_cannot_be_read_does_not_block_the_others() {
         let catalog = catalog(&["a", "b"]).await;
         let broken = catalog.known_measurements("a", "autogen")[0].table();

@@ -76,6 +76,8 @@ fn a_flush_of_many_tables_takes_time_in_proportion() -> Result<()> {
         per_table.push(flushed.as_secs_f64() / f64::from(count));
         println!("{count} tables: created in {created:.1?}, flushed in {flushed:.2?}");
     }
-    println!("a table costs {:.2} times as much", per_table[1] / per_table[0]);
+    let growth = per_table[1] / per_table[0];
+    println!("a table costs {growth:.2} times as much");
+    assert!(growth <= 1.3, "a table of ten times as many costs {growth:.2} times as much");
     Ok(())
 }

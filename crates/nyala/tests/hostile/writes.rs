@@ -167,7 +167,9 @@ fn a_loader_beside_deletions() {
         rates.sort_by(f64::total_cmp);
         rates[rates.len() / 2]
     };
-    println!("{:.3} of the rate", median(&mut beside) / median(&mut alone));
+    let share = median(&mut beside) / median(&mut alone);
+    println!("{share:.3} of the rate");
+    assert!(share >= 0.97, "a loader keeps {share:.3} of its rate beside deletions from another database");
 }
 
 #[test]
