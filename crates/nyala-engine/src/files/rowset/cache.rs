@@ -93,6 +93,11 @@ impl BlockCache {
         Some(block)
     }
 
+    /// Whether a block is here. It is not counted, and does not stay for longer.
+    pub(crate) fn has(&self, rowset: u64, offset: u64) -> bool {
+        self.shard((rowset, offset)).lock().blocks.contains_key(&(rowset, offset))
+    }
+
     /// Puts in a verified block.
     pub(crate) fn insert(&self, rowset: u64, offset: u64, block: Arc<VerifiedBlock>) {
         let key = (rowset, offset);

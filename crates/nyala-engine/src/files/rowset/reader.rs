@@ -357,6 +357,27 @@ impl Rowset {
         self.cached(place, Use::Again, |bytes| Ok(VerifiedBlock::plain(bytes)))
     }
 
+    /// Whether a block is in the cache. It does not count as used.
+    pub(super) fn is_cached(&self, place: BlockRef) -> bool {
+        self.source.cache.has(self.meta.id, place.offset)
+    }
+
+    /// The block of a column in a group of `rows`, of bytes that were read; `None` if they are not what the index says.
+    pub(super) fn column_block_of(
+        &self,
+        place: BlockRef,
+        bytes: &[u8],
+        column_type: ColumnType,
+        rows: u32,
+        use_of: Use,
+    ) -> Option<Arc<VerifiedBlock>> {
+        if crc32fast::hash(bytes) != place.crc {
+            return None;
+        }
+        let block = VerifiedBlock::column(bytes.to_vec(), column_type, rows).ok()?;
+        Some(self.keep(place, use_of, block))
+    }
+
     /// The block of a column in a group of `rows`.
     pub(crate) fn column_block(
         &self,
@@ -365,9 +386,22 @@ impl Rowset {
         rows: u32,
         use_of: Use,
     ) -> Result<Arc<VerifiedBlock>> {
-        self.cached(place, use_of, |bytes| {
-            VerifiedBlock::column(bytes, column_type, rows).map_err(|error| self.corrupt_block(place, error))
-        })
+        match self.find_cached(place) {
+            Some(block) => Ok(block),
+            None => self.read_column_block(place, column_type, rows, use_of),
+        }
+    }
+
+    /// The same, which is not in the cache.
+    pub(super) fn read_column_block(
+        &self,
+        place: BlockRef,
+        column_type: ColumnType,
+        rows: u32,
+        use_of: Use,
+    ) -> Result<Arc<VerifiedBlock>> {
+        let block = VerifiedBlock::column(self.read(place)?, column_type, rows);
+        Ok(self.keep(place, use_of, block.map_err(|error| self.corrupt_block(place, error))?))
     }
 
     /// Counts blocks that index pages knew.

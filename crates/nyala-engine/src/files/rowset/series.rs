@@ -3,6 +3,7 @@
 //! A cursor moves forward over series; it keeps the index page and the group at hand, so that reading
 //! neighbours costs no look-up.
 
+mod neighbours;
 mod prefetch;
 
 use super::LONG_RUN_ROWS;
@@ -75,6 +76,8 @@ pub(crate) struct RowsetCursor {
     pub(super) decoded: Vec<Option<Column>>,
     /// Blocks of the group at hand, by source.
     blocks: Vec<Slot<LoadedBlock>>,
+    /// The group of which a block was read last that the cache did not have.
+    missed: Option<(usize, usize)>,
     /// Blocks that are likely to be read next, for readers in order.
     pub(super) prefetch: Option<Prefetch>,
     /// Blocks that index pages knew, to be counted.
@@ -173,6 +176,7 @@ impl RowsetCursor {
             use_of: Use::Again,
             decoded,
             blocks,
+            missed: None,
             prefetch: None,
             near_hits: 0,
         })

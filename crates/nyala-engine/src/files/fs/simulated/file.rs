@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use nyala_core::Result;
 
@@ -79,6 +80,7 @@ impl File for SimulatedFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.fs.shared.reads.fetch_add(1, Ordering::Relaxed);
         let mut disk = self.fs.shared.disk.lock();
         let end = offset + buffer.len() as u64;
         let bad = disk.faults.iter().any(|fault| match fault {

@@ -19,6 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -96,6 +97,7 @@ type Hook = dyn Fn(&SimulatedFs, &Operation) + Send + Sync;
 struct Shared {
     disk: Mutex<Disk>,
     hook: Mutex<Option<Arc<Hook>>>,
+    reads: AtomicU64,
 }
 
 #[derive(Clone, Default)]
@@ -137,7 +139,13 @@ impl SimulatedFs {
     }
 
     fn from_disk(disk: Disk) -> Self {
-        Self { shared: Arc::new(Shared { disk: Mutex::new(disk), hook: Mutex::new(None) }) }
+        Self {
+            shared: Arc::new(Shared {
+                disk: Mutex::new(disk),
+                hook: Mutex::new(None),
+                reads: AtomicU64::new(0),
+            }),
+        }
     }
 
     /// The disk after a power cut now: one of the possible ones, drawn from the seed. This disk goes on unharmed.
@@ -176,6 +184,11 @@ impl SimulatedFs {
     /// crashes; it must not change this disk.
     pub fn on_operation(&self, hook: impl Fn(&SimulatedFs, &Operation) + Send + Sync + 'static) {
         *self.shared.hook.lock() = Some(Arc::new(hook));
+    }
+
+    /// Reads of files so far.
+    pub fn reads(&self) -> u64 {
+        self.shared.reads.load(Ordering::Relaxed)
     }
 
     /// Changes of the disk so far.

@@ -161,11 +161,20 @@ impl RowsetCursor {
             self.near_hits += 1;
             return Ok(block);
         }
-        let block = self.rowset.column_block(place, self.sources[source].column_type, rows, self.use_of)?;
-        if let Some(page) = page.filter(|_| self.use_of == Use::Again) {
-            page.remember(part.group, &block);
-        }
+        let block = match self.rowset.find_cached(place) {
+            Some(block) => block,
+            None => self.read_block(part, source, place, rows)?,
+        };
+        self.remember(part, source, &block);
         Ok(block)
+    }
+
+    /// Notes a block of a group in the index page of its column.
+    pub(super) fn remember(&self, part: &Part, source: usize, block: &Arc<VerifiedBlock>) {
+        let page = self.page.as_ref().and_then(|page| page.column(part.page, source));
+        if let Some(page) = page.filter(|_| self.use_of == Use::Again) {
+            page.remember(part.group, block);
+        }
     }
 }
 
