@@ -199,3 +199,36 @@ SELECT * FROM other_one;
 WITH a AS (SELECT 3 AS n) SELECT n INTO of_with FROM a ORDER BY n LIMIT 1;
 SELECT * FROM of_with;
 DROP TABLE taken_from, of_with;
+-- What views stand on is dropped with them or not at all.
+CREATE TABLE under (a int PRIMARY KEY, b int);
+CREATE TABLE beside (a int PRIMARY KEY);
+CREATE VIEW first_above AS SELECT a, b FROM under;
+CREATE VIEW second_above AS SELECT count(*) AS n FROM first_above JOIN beside USING (a);
+DROP TABLE under;
+DROP VIEW first_above;
+DROP TABLE under, beside;
+\set VERBOSITY default
+DROP TABLE under;
+DROP TABLE beside RESTRICT;
+DROP VIEW first_above;
+DROP TABLE under, beside;
+\set VERBOSITY sqlstate
+SELECT * FROM second_above;
+DROP VIEW second_above, first_above;
+DROP TABLE beside;
+CREATE VIEW first_above AS SELECT a, b FROM under;
+CREATE VIEW second_above AS SELECT count(*) AS n FROM first_above;
+BEGIN;
+DROP TABLE under CASCADE;
+SELECT * FROM second_above;
+ROLLBACK;
+SELECT * FROM second_above;
+DROP VIEW first_above CASCADE;
+SELECT * FROM second_above;
+CREATE VIEW first_above AS SELECT a FROM under;
+BEGIN;
+CREATE VIEW second_above AS SELECT a FROM first_above;
+DROP VIEW first_above;
+ROLLBACK;
+DROP TABLE under CASCADE;
+SELECT * FROM first_above;

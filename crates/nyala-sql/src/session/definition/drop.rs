@@ -4,6 +4,7 @@ use super::table_of;
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::session::Session;
+use crate::target::Place;
 use datafusion::sql::sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
 use nyala_core::TableSchema;
 use nyala_db::relations::{Body, Relation};
@@ -18,7 +19,7 @@ pub(super) enum DroppedKind {
 }
 
 impl DroppedKind {
-    fn of(relation: &Relation) -> Self {
+    pub(super) fn of(relation: &Relation) -> Self {
         match &relation.definition.body {
             Body::Table(_) => Self::Table,
             Body::View(_) => Self::View,
@@ -26,7 +27,7 @@ impl DroppedKind {
         }
     }
 
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Table => "table",
             Self::View => "view",
@@ -40,6 +41,7 @@ impl Session {
         &mut self,
         dropped: DroppedKind,
         if_exists: bool,
+        is_cascade: bool,
         names: &[ObjectName],
     ) -> SqlResult<CommandTag> {
         let mut found = Vec::with_capacity(names.len());
@@ -62,7 +64,12 @@ impl Session {
             }
         }
         self.check_numbered(found.iter().map(|(_, relation)| relation))?;
-        for (place, relation) in found {
+        let relations: Vec<_> = found.iter().map(|(_, relation)| relation.clone()).collect();
+        let above = self.views_above(&relations, is_cascade)?.into_iter().map(|view| {
+            let place = Place { database: view.database.clone(), schema: None, name: view.name.clone() };
+            (place, view)
+        });
+        for (place, relation) in above.chain(found) {
             if let DroppedKind::Sequence { is_cascade } = dropped {
                 self.drop_sequence(&relation, is_cascade)?;
                 continue;

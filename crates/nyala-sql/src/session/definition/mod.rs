@@ -162,7 +162,7 @@ impl Session {
                     ast::ObjectType::Sequence => DroppedKind::Sequence { is_cascade: *cascade },
                     _ => DroppedKind::Table,
                 };
-                self.drop_relations(kind, *if_exists, names).await
+                self.drop_relations(kind, *if_exists, *cascade, names).await
             }
             ast::Statement::Truncate(truncate) => self.truncate(truncate).await,
             ast::Statement::Comment { object_type, object_name, comment, if_exists } => {

@@ -7,6 +7,7 @@ use crate::names::DatabaseNames;
 use crate::names::view::plan;
 use crate::relation::RelationTable;
 use crate::session::Session;
+use crate::session::definition::drop::DroppedKind;
 use crate::walk::{Walk, WalkPlan};
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::catalog::default_table_source::source_as_provider;
@@ -46,8 +47,7 @@ impl Session {
             let mut details = Vec::new();
             let what = format!("column {column} of table {}", relation.name);
             for own in using {
-                details.push(format!("view {} depends on {what}", own.view.name));
-                self.collect(&own.view, &mut dropped, &mut details);
+                self.collect(&own.view, &what, &mut dropped, &mut details);
             }
             if !is_cascade && !details.is_empty() {
                 let message = format!("cannot drop {what} because other objects depend on it");
@@ -85,6 +85,42 @@ impl Session {
             }
         }
         Ok(changes)
+    }
+
+    /// The views that stand on relations which are to be dropped with them, those above others first.
+    ///
+    /// # Errors
+    /// There are some, and they are not to be dropped.
+    pub(in super::super) fn views_above(
+        &self,
+        relations: &[Arc<Relation>],
+        is_cascade: bool,
+    ) -> SqlResult<Vec<Arc<Relation>>> {
+        let is_same =
+            |own: &Relation, other: &Relation| (&own.database, &own.name) == (&other.database, &other.name);
+        let is_dropped = |view: &Relation| relations.iter().any(|own| is_same(own, view));
+        let (mut views, mut details) = (Vec::new(), Vec::new());
+        for relation in relations {
+            for view in self.naming(relation).into_iter().filter(|view| !is_dropped(view)) {
+                let what = format!("{} {}", DroppedKind::of(relation).word(), relation.name);
+                self.collect(&view, &what, &mut views, &mut details);
+            }
+        }
+        if !is_cascade && !details.is_empty() {
+            let message = match relations {
+                [only] => {
+                    let kind = DroppedKind::of(only).word();
+                    format!("cannot drop {kind} {} because other objects depend on it", only.name)
+                }
+                _ => "cannot drop desired object(s) because other objects depend on them".to_owned(),
+            };
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS, message)
+                .with_detail(details.join("\n"))
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        views.retain(|view| !is_dropped(view));
+        views.reverse();
+        Ok(views)
     }
 
     /// The views that name a relation. A view that cannot be planned as it is depends on nothing.
@@ -138,15 +174,21 @@ impl Session {
         all.filter(|own| own.view().is_some_and(|view| names(view, relation))).collect()
     }
 
-    /// Adds a view, and those that depend on it, to the ones that are dropped.
-    fn collect(&self, view: &Arc<Relation>, dropped: &mut Vec<Arc<Relation>>, details: &mut Vec<String>) {
+    /// Adds a view, and those that depend on it, to the ones that are dropped. `what` is what it depends on.
+    fn collect(
+        &self,
+        view: &Arc<Relation>,
+        what: &str,
+        dropped: &mut Vec<Arc<Relation>>,
+        details: &mut Vec<String>,
+    ) {
         if dropped.iter().any(|own| own.database == view.database && own.name == view.name) {
             return;
         }
         dropped.push(view.clone());
+        details.push(format!("view {} depends on {what}", view.name));
         for above in self.naming(view) {
-            details.push(format!("view {} depends on view {}", above.name, view.name));
-            self.collect(&above, dropped, details);
+            self.collect(&above, &format!("view {}", view.name), dropped, details);
         }
     }
 
