@@ -111,11 +111,12 @@ const PATHS: [Measured; 12] = [
     Measured { name: "subquery_of_8000_fields", few: 1, many: 4, request: |_| subquery(8000) },
 ];
 
-/// Pairs of which the second is eight times as much as the first: it may take so many times as many instructions.
+/// Pairs of which the second is eight times as much as the first: it may take so many times as many instructions. The columns of
+/// a subquery are sorted by their names.
 const GROWTH: [(&str, &str, f64); 3] = [
     ("write_1000_new_fields", "write_8000_new_fields", 10.0),
     ("write_500_new_measurements", "write_4000_new_measurements", 10.0),
-    ("subquery_of_1000_fields", "subquery_of_8000_fields", 10.0),
+    ("subquery_of_1000_fields", "subquery_of_8000_fields", 13.0),
 ];
 
 /// Counts everything; compares, or records with `--record`.
