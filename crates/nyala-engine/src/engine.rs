@@ -192,23 +192,12 @@ impl Engine {
             ("log", wal.failure().or_else(|| Some(self.writer.reserve.check().err()?.to_string()))),
             ("flush", self.counters.flush_failure.get()),
             ("catalog", self.versions.manifest_health.last_failure.get()),
-            ("compaction", self.counters.compaction_failure.get().or_else(|| self.set_aside())),
+            (
+                "compaction",
+                self.counters.compaction_failure.get().or_else(|| self.versions.current().set_aside()),
+            ),
         ];
         failures.into_iter().filter_map(|(name, failure)| Some((name, failure?))).collect()
-    }
-
-    /// What is said of rowsets that cannot be read, and are therefore not merged, as long as they are there.
-    fn set_aside(&self) -> Option<String> {
-        let version = self.versions.current();
-        let partitions = version.tables.values().flat_map(|table| &table.partitions);
-        let mut unreadable =
-            partitions.flat_map(|partition| &partition.rowsets).filter(|rowset| rowset.is_unreadable());
-        let first = unreadable.next()?.path();
-        let first = first.display();
-        Some(match unreadable.count() {
-            0 => format!("{first}: it cannot be read, and is not merged"),
-            more => format!("{first} and {more} other files cannot be read, and are not merged"),
-        })
     }
 
     /// Retries the log and the manifest after a failure, so that health is known before the next write. Flushes and

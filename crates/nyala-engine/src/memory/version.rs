@@ -371,6 +371,19 @@ impl Version {
         self.tables.get(&id).ok_or_else(|| Error::missing(format!("table {id}")))
     }
 
+    /// What is said of rowsets that cannot be read, and are therefore not merged, as long as they are there.
+    pub(crate) fn set_aside(&self) -> Option<String> {
+        let partitions = self.tables.values().flat_map(|table| &table.partitions);
+        let mut unreadable =
+            partitions.flat_map(|partition| &partition.rowsets).filter(|rowset| rowset.is_unreadable());
+        let first = unreadable.next()?.path();
+        let first = first.display();
+        Some(match unreadable.count() {
+            0 => format!("{first}: it cannot be read, and is not merged"),
+            more => format!("{first} and {more} other files cannot be read, and are not merged"),
+        })
+    }
+
     /// Adds or replaces a table: for changes of many tables.
     pub(crate) fn put_table(&mut self, table: TableVersion) {
         self.tables.insert(table.id, Arc::new(table));

@@ -24,6 +24,7 @@ mod number_reading;
 mod number_template;
 pub(crate) mod numeric;
 mod operators;
+pub(crate) mod rounded_time;
 mod set_operation;
 mod subquery_value;
 mod template;
@@ -55,6 +56,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udf(Arc::new(ScalarUDF::from(at_zone::AtZone::default())))?;
     state.register_udf(Arc::new(ScalarUDF::from(numeric::AsNumeric::default())))?;
     state.register_udf(Arc::new(ScalarUDF::from(number_reading::ToNumber::default())))?;
+    state.register_udf(Arc::new(ScalarUDF::from(rounded_time::RoundedTime::default())))?;
     state.register_expr_planner(Arc::new(operators::Operators))?;
     let date_part = state.udf(date_part::NAME)?;
     state.register_udf(Arc::new(ScalarUDF::from(extract::Extract::over(date_part.clone()))))?;

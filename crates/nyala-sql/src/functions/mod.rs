@@ -13,11 +13,9 @@ mod ordered_set;
 mod padding;
 mod patterns;
 mod plain;
-mod rounded_time;
 mod sum;
 mod time_bucket;
 
-pub(crate) use rounded_time::NAME as ROUNDED_TIME;
 pub(crate) use time_bucket::{TimeBucket, buckets as time_buckets};
 
 use crate::buckets::Buckets;
@@ -32,7 +30,6 @@ use std::sync::Arc;
 /// Makes the functions known to a planner.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udf(Arc::new(ScalarUDF::from(TimeBucket::default())))?;
-    state.register_udf(Arc::new(ScalarUDF::from(rounded_time::RoundedTime::default())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::first())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(first_last::FirstLast::last())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(sum::CheckedSum::default())))?;

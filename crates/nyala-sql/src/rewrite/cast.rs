@@ -5,8 +5,7 @@
 
 use super::own_name;
 use crate::call::{self, exact};
-use crate::dialect::numeric;
-use crate::functions::ROUNDED_TIME;
+use crate::dialect::{numeric, rounded_time};
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, ObjectName,
     SelectItem, Value,
@@ -53,7 +52,7 @@ pub(super) fn rewrite(expression: &mut Expr) {
         let expr = Box::new(inner);
         let time =
             Expr::Cast { kind: CastKind::Cast, expr, data_type: unrounded, array: false, format: None };
-        *expression = call::call(exact(ROUNDED_TIME), vec![time, digits]);
+        *expression = call::call(exact(rounded_time::NAME), vec![time, digits]);
         return;
     }
     let replaced = match name.as_deref() {

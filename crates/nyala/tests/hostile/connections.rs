@@ -120,9 +120,9 @@ fn connections_that_all_work_do_not_keep_out_whoever_comes_by_the_socket() {
         })
         .collect();
     let ping = b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let answer_within = |patience: Duration| {
+    let answer_within = |longest: Duration| {
         let mut stream = TcpStream::connect(server.address).expect("the kernel accepts");
-        stream.set_read_timeout(Some(patience)).expect("a timeout");
+        stream.set_read_timeout(Some(longest)).expect("a timeout");
         stream.write_all(ping).expect("it is sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).map(|_| statuses(&answer))
