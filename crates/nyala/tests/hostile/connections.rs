@@ -107,40 +107,6 @@ fn headers_that_are_never_finished() {
 }
 
 #[test]
-fn connections_that_all_work_do_not_keep_out_whoever_comes_by_the_socket() {
-    let server = Server::start();
-    let most = server.metric("nyala_connections_max{listener=\"http-bind\"}") as usize;
-    let sleeping =
-        b"POST /api/sql?db=x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 19\r\n\r\nSELECT pg_sleep(60)";
-    let sleepers: Vec<_> = (0..most)
-        .map(|_| {
-            let mut stream = TcpStream::connect(server.address).expect("the server accepts");
-            stream.write_all(sleeping).expect("it is read");
-            stream
-        })
-        .collect();
-    let ping = b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let answer_within = |longest: Duration| {
-        let mut stream = TcpStream::connect(server.address).expect("the kernel accepts");
-        stream.set_read_timeout(Some(longest)).expect("a timeout");
-        stream.write_all(ping).expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).map(|_| statuses(&answer))
-    };
-    // All of them work: there is no place for another.
-    assert!(answer_within(Duration::from_secs(1)).is_err());
-    let mut local = UnixStream::connect(server.socket()).expect("the server accepts");
-    local.set_read_timeout(Some(ANSWER_LIMIT)).expect("a timeout");
-    local.write_all(ping).expect("it is read");
-    let mut answer = String::new();
-    local.read_to_string(&mut answer).expect("an answer");
-    assert_eq!(statuses(&answer), [204]);
-    drop(sleepers);
-    assert_eq!(answer_within(ANSWER_LIMIT).expect("an answer"), [204]);
-    server.is_well();
-}
-
-#[test]
 fn more_idle_connections_than_the_limit() {
     let server = Server::start();
     let most = server.metric("nyala_connections_max{listener=\"http-bind\"}") as usize;
