@@ -232,3 +232,11 @@ DROP VIEW first_above;
 ROLLBACK;
 DROP TABLE under CASCADE;
 SELECT * FROM first_above;
+CREATE TABLE "Under" ("A" int PRIMARY KEY, b int);
+CREATE VIEW "First above" AS SELECT "A", b FROM "Under";
+CREATE VIEW second_above AS SELECT b FROM "First above";
+\set VERBOSITY default
+DROP TABLE "Under";
+ALTER TABLE "Under" DROP COLUMN b;
+\set VERBOSITY sqlstate
+DROP TABLE "Under" CASCADE;

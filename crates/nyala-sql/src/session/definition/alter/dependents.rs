@@ -3,6 +3,7 @@
 use super::actions::Altered;
 use super::view_text::{Replacement, is_open, names, query_of};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::quoted;
 use crate::names::DatabaseNames;
 use crate::names::view::plan;
 use crate::relation::RelationTable;
@@ -45,7 +46,7 @@ impl Session {
         for (column, is_cascade) in &altered.dropped {
             let using = dependents.iter().filter(|own| own.used.contains(column));
             let mut details = Vec::new();
-            let what = format!("column {column} of table {}", relation.name);
+            let what = format!("column {column} of table {}", quoted(&relation.name));
             for own in using {
                 self.collect(&own.view, &what, &mut dropped, &mut details);
             }
@@ -102,7 +103,7 @@ impl Session {
         let (mut views, mut details) = (Vec::new(), Vec::new());
         for relation in relations {
             for view in self.naming(relation).into_iter().filter(|view| !is_dropped(view)) {
-                let what = format!("{} {}", DroppedKind::of(relation).word(), relation.name);
+                let what = format!("{} {}", DroppedKind::of(relation).word(), quoted(&relation.name));
                 self.collect(&view, &what, &mut views, &mut details);
             }
         }
@@ -110,7 +111,7 @@ impl Session {
             let message = match relations {
                 [only] => {
                     let kind = DroppedKind::of(only).word();
-                    format!("cannot drop {kind} {} because other objects depend on it", only.name)
+                    format!("cannot drop {kind} {} because other objects depend on it", quoted(&only.name))
                 }
                 _ => "cannot drop desired object(s) because other objects depend on them".to_owned(),
             };
@@ -186,9 +187,9 @@ impl Session {
             return;
         }
         dropped.push(view.clone());
-        details.push(format!("view {} depends on {what}", view.name));
+        details.push(format!("view {} depends on {what}", quoted(&view.name)));
         for above in self.naming(view) {
-            self.collect(&above, &format!("view {}", view.name), dropped, details);
+            self.collect(&above, &format!("view {}", quoted(&view.name)), dropped, details);
         }
     }
 
