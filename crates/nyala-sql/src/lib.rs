@@ -60,6 +60,7 @@ mod missing_functions;
 mod names;
 mod number_source;
 mod numbers;
+mod one_writer;
 mod outer_join_filters;
 mod overriding;
 mod parameter;

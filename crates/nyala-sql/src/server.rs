@@ -14,6 +14,7 @@ use crate::local_times::LocalTimes;
 use crate::long_values::CutBesideLongValues;
 use crate::measurement::{PushDownAggregates, PushDownLatest};
 use crate::memory::SharePool;
+use crate::one_writer::OneWriter;
 use crate::outer_join_filters::PushFilters;
 use crate::planner::NodePlanner;
 use crate::plans::PlanCache;
@@ -131,13 +132,14 @@ static PLANNER: LazyLock<SessionState> = LazyLock::new(|| {
     planner
 });
 
-/// The planner's own rules, that joins pause, and that long values have room.
+/// The planner's own rules, that joins pause, that no tasks wait for each other, and that long values have room.
 fn usual_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let filters: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(PushFilters::default());
     for rule in rules.iter_mut().filter(|rule| rule.name() == filters.name()) {
         *rule = filters.clone();
     }
+    rules.push(Arc::new(OneWriter));
     rules.push(Arc::new(Yielding));
     rules.push(Arc::new(CutBesideLongValues));
     rules

@@ -108,6 +108,48 @@ fn long_rows_of_tables_are_sorted_and_grouped_beyond_the_memory() {
     server.assert_within_memory_limit(128);
 }
 
+/// Two tasks that divided such rows waited for each other for ever, each time in three.
+#[test]
+fn groups_of_many_series_beyond_the_memory_are_found_each_time() {
+    const SERIES: u64 = 300_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), "1GiB");
+    server.query("CREATE DATABASE d");
+    for first in (0..SERIES).step_by(10_000) {
+        let lines: String = (first..first + 10_000)
+            .map(|n| format!("m,a=host{n:06},b=b{} v={n} {}\n", n % 1000, n + 1))
+            .collect();
+        let begun = Instant::now();
+        while server.write(&lines).status != 204 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "memory stays full");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    // From now on series are looked up where they are kept, and nothing else is in memory.
+    assert!(server.stop().success());
+    let server = started(dir.path(), "1GiB");
+    for query in ["SELECT a, v, count(*) FROM m GROUP BY a, v", "SELECT a, b, count(*) FROM m GROUP BY a, b"]
+    {
+        for _ in 0..4 {
+            let body = json!({
+                "db": "d",
+                "query": format!("SELECT count(*) AS n FROM ({query}) q"),
+                "settings": {"statement_timeout": "60s"},
+            });
+            let request = client::Request {
+                method: "POST".to_owned(),
+                target: "/api/sql".to_owned(),
+                headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+                body: body.to_string().into_bytes(),
+            };
+            let answer = client::send(server.address, &request).expect("an answer");
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            assert_eq!((answer.status, text.trim()), (200, "[{\"n\":300000}]"), "{query}");
+        }
+    }
+    server.assert_within_memory_limit(128);
+}
+
 #[test]
 fn rows_beyond_the_memory_go_to_the_disk() {
     let dir = tempfile::tempdir().expect("a directory");

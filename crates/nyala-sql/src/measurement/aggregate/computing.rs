@@ -16,7 +16,7 @@ use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::{
     AggregateFunction, AggregateRequest, Comparison, Measure, Predicate, SnapshotRef, Windows,
 };
-use nyala_core::{SeriesId, TableId, TimeRange, before_long_work};
+use nyala_core::{ErrorKind, SeriesId, TableId, TimeRange, before_long_work};
 use nyala_db::scan::Points;
 use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{GroupSeries, QueryMemory};
@@ -110,12 +110,16 @@ impl Computing {
         let memory = execution.memory().clone();
         let mut held = memory.hold();
         let keys: Vec<String> = grouping.tags().cloned().collect();
-        held.charge(points.series().len() as usize * SERIES_BYTES)?;
+        if !has_room(held.charge(points.series().len() as usize * SERIES_BYTES))? {
+            return Ok(None);
+        }
         let members = if has_rows { Cow::Borrowed(points.series()) } else { Cow::default() };
         let found = scan.measurement.series().group(&members, &keys);
         drop(members);
         let (values_count, text_bytes) = found.values.size();
-        held.charge(text_bytes + values_count * size_of::<usize>() * 4)?;
+        if !has_room(held.charge(text_bytes + values_count * size_of::<usize>() * 4))? {
+            return Ok(None);
+        }
         let is_whole = grouping.keys.is_empty();
         let groups = if is_whole { 1 } else { found.values.len() };
         let tags: Vec<TagColumn> = (0..keys.len()).map(|key| TagColumn::of(&found.values, key)).collect();
@@ -274,6 +278,15 @@ impl Computing {
 
 /// The measure that counts rows.
 const ROWS: Measure = Measure { column: TIME_COLUMN, function: AggregateFunction::Count };
+
+/// Whether memory of the statement was charged; rows are aggregated where it has not enough, which can use the disk.
+fn has_room(charged: nyala_core::Result<()>) -> SqlResult<bool> {
+    match charged {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Limit => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
 
 impl Stored {
     fn place_of(&mut self, measure: Measure) -> usize {
