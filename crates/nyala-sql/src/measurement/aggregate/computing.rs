@@ -160,7 +160,10 @@ impl Computing {
             }
         }
         // The states of one more measure: rows are counted.
-        let states = stored.memory.limit_bytes() / MEMORY_SHARE / STATE_BYTES;
+        let limit_bytes = stored.memory.limit_bytes();
+        // What the store makes of them takes about as much again.
+        let free_bytes = limit_bytes.saturating_sub(stored.memory.used_bytes()) / 2;
+        let states = (limit_bytes / MEMORY_SHARE).min(free_bytes) / STATE_BYTES;
         let states = states.min(STATES_AT_ONCE) / (stored.measures.len() + 1);
         let across = if by_bucket { groups } else { buckets };
         if across > states {
