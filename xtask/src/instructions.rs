@@ -152,10 +152,13 @@ pub(crate) fn run(arguments: &[String]) -> Outcome<String> {
 
 /// How much more eight times as much takes, as an error if that is more than in proportion.
 fn growth(counted: &[(&str, u64)]) -> Outcome<String> {
-    let count = |name| counted.iter().find(|(own, _)| *own == name).map_or(0, |(_, count)| *count);
+    let count = |name: &str| {
+        let found = counted.iter().find(|(own, _)| *own == name).map(|(_, count)| *count);
+        found.filter(|count| *count > 0).ok_or_else(|| format!("{name} was not counted"))
+    };
     let (mut lines, mut is_steep) = (String::new(), false);
     for (small, large, most) in GROWTH {
-        let ratio = count(large) as f64 / count(small).max(1) as f64;
+        let ratio = count(large)? as f64 / count(small)? as f64;
         is_steep |= ratio > most;
         let _ = writeln!(lines, "{large:32} {ratio:>11.1} times {small}, of {most} at most");
     }

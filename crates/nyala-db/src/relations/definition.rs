@@ -439,15 +439,13 @@ impl DeclaredType {
 
 impl fmt::Display for DeclaredType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
         match self {
-            Self::TimestampDigits(digits) => return write!(f, "timestamp({digits}) without time zone"),
-            Self::TimestamptzDigits(digits) => return write!(f, "timestamp({digits}) with time zone"),
-            _ => f.write_str(self.name())?,
-        }
-        match self {
-            Self::Numeric { precision, scale } => write!(f, "({precision},{scale})"),
-            Self::Varchar(length) | Self::Char(length) => write!(f, "({length})"),
-            _ => Ok(()),
+            Self::TimestampDigits(digits) => write!(f, "timestamp({digits}) without time zone"),
+            Self::TimestamptzDigits(digits) => write!(f, "timestamp({digits}) with time zone"),
+            Self::Numeric { precision, scale } => write!(f, "{name}({precision},{scale})"),
+            Self::Varchar(length) | Self::Char(length) => write!(f, "{name}({length})"),
+            _ => f.write_str(name),
         }
     }
 }

@@ -54,7 +54,7 @@ impl LoadAttempts {
         let attempt = params.get("attempt").parse().ok().filter(|_| name.len() <= NAME_BYTES_MAX);
         let attempt: u64 = attempt.ok_or_else(|| {
             let words = format!(
-                "load is a name of at most {NAME_BYTES_MAX} bytes, and attempt its number of the attempt"
+                "load is a name of at most {NAME_BYTES_MAX} bytes, and needs attempt, the number of the attempt"
             );
             failure(StatusCode::BAD_REQUEST, words)
         })?;
