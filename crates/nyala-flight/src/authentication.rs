@@ -6,10 +6,11 @@
 //! a week. Nothing is kept of such a token: it says whose it is, and is signed with a key that only this process
 //! knows and with what changes with the password.
 
-use crate::caller::Caller;
+use crate::caller::{Caller, PROTOCOL};
 use crate::shared::{Ready, Refused, Server, Why};
 use crate::tokens::PREFIX;
 use hyper::header::{AUTHORIZATION, HeaderMap};
+use nyala_db::changes::RemoteClient;
 use nyala_db::users::Principal;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -45,7 +46,13 @@ impl Server {
             Why::Unknown => {}
             Why::TooOften => {
                 if let Ok(Ready { sql, .. }) = self.opened() {
-                    sql.note_denied(Some(&refused.user), client, "", "log-in", &refused.words);
+                    sql.note_denied(
+                        Some(&refused.user),
+                        RemoteClient::of(client, PROTOCOL),
+                        "",
+                        "log-in",
+                        &refused.words,
+                    );
                 }
                 return Status::resource_exhausted(refused.words.as_str());
             }

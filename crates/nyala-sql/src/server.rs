@@ -32,12 +32,11 @@ use nyala_core::env::ClockRef;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
-use nyala_db::changes::{Author, ChangeId};
+use nyala_db::changes::{Author, ChangeId, RemoteClient};
 use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
 use nyala_exec::running::RunningQueries;
 use nyala_exec::{ExecutionContext, QueryMemory};
-use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 /// What all sessions share.
@@ -177,7 +176,7 @@ impl SqlServer {
     pub fn note_denied(
         &self,
         user: Option<&str>,
-        client: Option<IpAddr>,
+        client: RemoteClient,
         database: &str,
         what: &str,
         words: &str,

@@ -23,13 +23,29 @@ impl fmt::Display for ChangeId {
     }
 }
 
+/// Where a client is, and how it speaks to the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct RemoteClient {
+    /// Its address, if that is known.
+    pub address: Option<IpAddr>,
+    /// `http`, `postgres` or `flight`, if that is known.
+    pub protocol: Option<&'static str>,
+}
+
+impl RemoteClient {
+    /// A client at an address, if that is known, which speaks a protocol.
+    pub fn of(address: Option<IpAddr>, protocol: &'static str) -> Self {
+        Self { address, protocol: Some(protocol) }
+    }
+}
+
 /// Who changes points, and by which statement.
 #[derive(Debug, Clone)]
 pub struct Author {
     /// The user, if that is known.
     pub user: Option<String>,
-    /// Its address, if that is known.
-    pub client: Option<IpAddr>,
+    /// Where it comes from.
+    pub client: RemoteClient,
     /// The database.
     pub database: String,
     /// The statement.

@@ -9,6 +9,7 @@ use crate::message::backend::{self, Authentication, Severity};
 use crate::message::startup::settings_of;
 use crate::shared::Server;
 use crate::value::parameter::utf8;
+use nyala_db::changes::RemoteClient;
 use nyala_db::users::{Principal, Privilege, ScramVerifier};
 use nyala_sql::{Session, SqlServer};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -33,6 +34,11 @@ pub(crate) struct Asked {
 impl Asked {
     fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().rev().find(|(own, _)| own == name).map(|(_, value)| &**value)
+    }
+
+    /// What the audit log calls the client.
+    fn client(&self) -> RemoteClient {
+        RemoteClient::of(self.client, "postgres")
     }
 }
 
@@ -101,7 +107,7 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
                 server.counts.failed_log_ins.fetch_add(1, Ordering::Relaxed);
                 (server.surroundings.log_in_failed)(user, asked.client);
             } else {
-                sql.note_denied(Some(user), asked.client, "", LOG_IN, &failure.message);
+                sql.note_denied(Some(user), asked.client(), "", LOG_IN, &failure.message);
             }
             return Err(failure.into());
         }
@@ -121,10 +127,10 @@ async fn open(server: &Arc<Server>, wire: &mut Wire, asked: &Asked) -> Result<Se
     let may = |privilege| principal.may(privilege, database);
     if exists && !may(Privilege::Read) && !may(Privilege::Write) {
         let words = format!("permission denied for database \"{database}\"");
-        sql.note_denied(principal.user_name(), asked.client, database, LOG_IN, &words);
+        sql.note_denied(principal.user_name(), asked.client(), database, LOG_IN, &words);
         return Err(Failure::new("42501", words).into());
     }
-    let mut session = Session::open(sql, principal, database).from_client(asked.client);
+    let mut session = Session::open(sql, principal, database).from_client(asked.client());
     apply_settings(&mut session, asked, &mut wire.output)?;
     Ok(session)
 }

@@ -6,7 +6,7 @@ use crate::influxql::Statement;
 use crate::plan::QueryContext;
 use arrow_array::Int64Array;
 use nyala_core::{Error, Result};
-use nyala_db::changes::{Author, Change, ChangeId};
+use nyala_db::changes::{Author, Change, ChangeId, RemoteClient};
 use nyala_db::undo::{UndoWork, Undone};
 use nyala_db::users::Privilege;
 use nyala_exec::{Column, Frame, GroupTags, ResultBatch};
@@ -17,7 +17,7 @@ pub(super) fn author(statement: &Statement, database: &str, context: &QueryConte
     Author {
         user: context.principal.user_name().map(str::to_owned),
         // The audit log of InfluxQL has it from the request.
-        client: None,
+        client: RemoteClient::default(),
         database: database.to_owned(),
         statement: statement.to_string(),
         now_ns: context.now_ns,

@@ -56,13 +56,13 @@ use datafusion::sql::sqlparser::ast;
 use definition::is_definition;
 use nyala_core::span;
 use nyala_core::span::Instrument;
+use nyala_db::changes::RemoteClient;
 use nyala_db::relations::{SeenRelations, UncommittedRelations};
 use nyala_db::users::Principal;
 use nyala_exec::Zone;
 use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
 use set_config::settings_of;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,8 +72,8 @@ use temporary::Temporary;
 pub struct Session {
     pub(crate) server: Arc<SqlServer>,
     pub(crate) principal: Principal,
-    /// Where its client is, if that is known.
-    client: Option<IpAddr>,
+    /// Where its client is.
+    client: RemoteClient,
     /// What the client calls itself.
     user: String,
     /// Its number, which clients name to cancel a statement.
@@ -155,7 +155,7 @@ impl Session {
             server,
             waits,
             principal,
-            client: None,
+            client: RemoteClient::default(),
             user,
             number: 0,
             given_numbers: Arc::default(),
@@ -174,7 +174,7 @@ impl Session {
 
     /// The same, for a client at an address.
     #[must_use]
-    pub fn from_client(self, client: Option<IpAddr>) -> Self {
+    pub fn from_client(self, client: RemoteClient) -> Self {
         Self { client, ..self }
     }
 

@@ -17,7 +17,7 @@ use file::Event;
 
 #[cfg(feature = "sql")]
 use nyala_db::changes::Author;
-use nyala_db::changes::ChangeId;
+use nyala_db::changes::{ChangeId, RemoteClient};
 use nyala_query::influxql::Statement;
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -30,6 +30,9 @@ const LINES_MAX: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 /// The most letters of a name or statement that are logged.
 const SHOWN_LETTERS: usize = 500;
+
+/// What it calls HTTP: InfluxQL, backups, moves and web pages come by no other protocol.
+pub(super) const HTTP: &str = "http";
 
 /// Writes what clients did to the log.
 #[derive(Default)]
@@ -68,31 +71,24 @@ impl Audit {
     }
 
     /// A client has logged in.
-    pub(super) fn logged_in(&self, user: &str, client: Option<IpAddr>, protocol: &str) {
-        if let Some(file) = self.file.as_ref().filter(|file| file.is_new_log_in(user, client, protocol)) {
-            let (user, protocol) = (Some(user), Some(protocol));
-            file.write(Event { event: "log-in", result: "done", user, client, protocol, ..Event::default() });
+    pub(super) fn logged_in(&self, user: &str, client: RemoteClient) {
+        if let Some(file) = self.file.as_ref().filter(|file| file.is_new_log_in(user, client)) {
+            let user = Some(user);
+            file.write(Event { event: "log-in", result: "done", user, ..Event::of(client) });
         }
     }
 
     /// A client gave a wrong password or an invalid token.
-    pub(super) fn log_in_failed(&self, user: &str, client: Option<IpAddr>, protocol: &str) {
+    pub(super) fn log_in_failed(&self, user: &str, client: RemoteClient) {
         if let Some(file) = &self.file {
             let user = shown(user);
-            let (user, protocol) = (Some(&*user), Some(protocol));
-            file.write(Event {
-                event: "log-in",
-                result: "failed",
-                user,
-                client,
-                protocol,
-                ..Event::default()
-            });
+            file.write(Event { event: "log-in", result: "failed", user: Some(&user), ..Event::of(client) });
         }
         if let Some(left_out) = self.log_ins.next() {
             tracing::warn!(
                 user = shown(user),
-                client = client.map(tracing::field::display),
+                client = client.address.map(tracing::field::display),
+                protocol = client.protocol,
                 left_out,
                 "a log-in failed"
             );
@@ -143,12 +139,11 @@ impl Audit {
             event: "statement",
             result: if outcome.is_ok() { "done" } else { "failed" },
             user,
-            client,
             database: Some(database).filter(|name| !name.is_empty()),
             what: Some(&what),
             reason: outcome.err(),
             change: outcome.ok().flatten().map(|change| change.0),
-            ..Event::default()
+            ..Event::of(RemoteClient::of(client, HTTP))
         });
     }
 
@@ -157,29 +152,28 @@ impl Audit {
     pub(crate) fn executed_sql(&self, author: &Author, change: Option<ChangeId>) {
         self.audited_sql(author, change);
         let (user, database) = (author.user.as_deref(), &*author.database);
-        self.changed(&author.statement, database, user, author.client, change);
+        self.changed(&author.statement, database, user, author.client.address, change);
     }
 
     /// A statement of SQL has done something that only the file has: it may happen often.
     #[cfg(feature = "sql")]
     pub(crate) fn audited_sql(&self, author: &Author, change: Option<ChangeId>) {
         let Some(file) = &self.file else { return };
-        let (user, client, what) = (author.user.as_deref(), author.client, shown(&author.statement));
+        let (user, what) = (author.user.as_deref(), shown(&author.statement));
         file.write(Event {
             event: "statement",
             result: "done",
             user,
-            client,
             database: Some(&author.database),
             what: Some(&what),
             change: change.map(|change| change.0),
-            ..Event::default()
+            ..Event::of(author.client)
         });
     }
 
     /// Somebody asked for what it may not do, or too often.
     pub(crate) fn denied(&self, user: Option<&str>, client: Option<IpAddr>, what: &str, reason: &str) {
-        self.denied_in(None, user, client, what, reason);
+        self.denied_in(None, user, RemoteClient::of(client, HTTP), what, reason);
     }
 
     /// The same for a statement of SQL.
@@ -193,7 +187,7 @@ impl Audit {
         &self,
         database: Option<&str>,
         user: Option<&str>,
-        client: Option<IpAddr>,
+        client: RemoteClient,
         what: &str,
         reason: &str,
     ) {
@@ -203,17 +197,7 @@ impl Audit {
             let (user, what, reason) = (user.map(shown), shown(what), shown(reason));
             let (user, what, reason) = (user.as_deref(), Some(&*what), Some(&*reason));
             let (event, result) = ("refused", "refused");
-            file.write(Event {
-                event,
-                result,
-                user,
-                client,
-                database,
-                what,
-                reason,
-                left_out,
-                ..Event::default()
-            });
+            file.write(Event { event, result, user, database, what, reason, left_out, ..Event::of(client) });
         }
     }
 
@@ -248,7 +232,13 @@ impl Audit {
         let what = shown(what);
         if let Some(file) = &self.file {
             let what = Some(&*what);
-            file.write(Event { event, result: "done", user, client, what, ..Event::default() });
+            file.write(Event {
+                event,
+                result: "done",
+                user,
+                what,
+                ..Event::of(RemoteClient::of(client, HTTP))
+            });
         }
         if let Some(left_out) = self.changes.next() {
             let (user, client) = (user.map(shown), client.map(tracing::field::display));

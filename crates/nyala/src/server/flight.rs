@@ -15,6 +15,7 @@ use super::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 use futures::FutureExt;
 use hyper::StatusCode;
 use nyala_core::memory::MemoryBudget;
+use nyala_db::changes::RemoteClient;
 use nyala_flight::{BeginCall, Ready, Refused, Server, Settings, Surroundings, Why};
 use nyala_sql::SqlServer;
 use std::io;
@@ -82,7 +83,9 @@ impl Flight {
         };
         let audit = options.audit;
         let surroundings = Surroundings {
-            log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client, "flight")),
+            log_in_failed: Box::new(move |user, client| {
+                audit.log_in_failed(user, RemoteClient::of(client, "flight"))
+            }),
             memory: options.memory,
             work: work.clone(),
             stopped: listener.stopped(),

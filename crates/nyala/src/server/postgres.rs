@@ -9,6 +9,7 @@ use super::listener::{BoundListener, Listener, Names};
 use super::metric::Metric;
 use super::tls::Certificates;
 use nyala_core::memory::MemoryBudget;
+use nyala_db::changes::RemoteClient;
 use nyala_postgres::{Server, Settings, Surroundings};
 use nyala_sql::SqlServer;
 use std::io;
@@ -71,8 +72,12 @@ impl Postgres {
         let succeeded = audit.clone();
         let surroundings = Surroundings {
             tls: certificates.map(|own| Box::new(move || own.postgres_acceptor()) as _),
-            logged_in: Box::new(move |user, client| succeeded.logged_in(user, client, "postgres")),
-            log_in_failed: Box::new(move |user, client| audit.log_in_failed(user, client, "postgres")),
+            logged_in: Box::new(move |user, client| {
+                succeeded.logged_in(user, RemoteClient::of(client, "postgres"))
+            }),
+            log_in_failed: Box::new(move |user, client| {
+                audit.log_in_failed(user, RemoteClient::of(client, "postgres"))
+            }),
             memory: options.memory,
             work: work.clone(),
             stopped: listener.stopped(),

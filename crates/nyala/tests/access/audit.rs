@@ -60,18 +60,18 @@ fn what_is_done_and_refused_is_written() {
         assert_eq!(done.status, 200, "{statement}");
     }
     server.ask("DELETE FROM m WHERE time < 5");
-    let of_sql = |what: &str| serde_json::json!({"event": "statement", "result": "done", "user": "ann", "client": "127.0.0.1", "database": "home", "what": what});
+    let of_sql = |what: &str| serde_json::json!({"event": "statement", "result": "done", "user": "ann", "client": "127.0.0.1", "protocol": "http", "database": "home", "what": what});
     for wanted in [
         serde_json::json!({"event": "log-in", "result": "done", "user": "ann", "client": "127.0.0.1", "protocol": "http"}),
         serde_json::json!({"event": "log-in", "result": "failed", "user": "bob", "client": "127.0.0.1", "protocol": "http"}),
         serde_json::json!({"event": "log-in", "result": "done", "user": "bob by token ci", "protocol": "postgres"}),
         serde_json::json!({"event": "log-in", "result": "done", "user": "ann", "client": "127.0.0.1", "protocol": "postgres"}),
         serde_json::json!({"event": "statement", "user": "ann", "client": "127.0.0.1", "what": "elsewhere"}),
-        serde_json::json!({"event": "refused", "user": "bob", "what": "POST /query", "reason": "DROP MEASUREMENT m"}),
+        serde_json::json!({"event": "refused", "user": "bob", "protocol": "http", "what": "POST /query", "reason": "DROP MEASUREMENT m"}),
         serde_json::json!({"event": "statement", "result": "done", "user": "ann", "what": "CREATE USER bob WITH PASSWORD [REDACTED]"}),
         serde_json::json!({"event": "statement", "result": "done", "what": "GRANT READ ON home TO bob"}),
         serde_json::json!({"event": "statement", "result": "done", "what": "CREATE TOKEN ci FOR bob ON home READ"}),
-        serde_json::json!({"event": "statement", "result": "failed", "what": "CREATE RETENTION POLICY p ON nowhere"}),
+        serde_json::json!({"event": "statement", "result": "failed", "protocol": "http", "what": "CREATE RETENTION POLICY p ON nowhere"}),
         serde_json::json!({"event": "statement", "result": "done", "user": "ann", "what": "DELETE FROM m", "database": "home"}),
         of_sql("CREATE TABLE t"),
         of_sql("ALTER TABLE t ADD COLUMN b"),
@@ -80,7 +80,7 @@ fn what_is_done_and_refused_is_written() {
         of_sql("DELETE FROM t"),
         of_sql("DROP TABLE t"),
         serde_json::json!({"event": "refused", "user": "bob", "what": "POST /query", "reason": "DROP DATABASE home"}),
-        serde_json::json!({"event": "refused", "user": "bob", "client": "127.0.0.1", "what": "CREATE TABLE t", "reason": "permission denied"}),
+        serde_json::json!({"event": "refused", "user": "bob", "client": "127.0.0.1", "protocol": "postgres", "what": "CREATE TABLE t", "reason": "permission denied"}),
     ] {
         assert!(has(&log, &wanted), "{wanted} in {:#?}", lines(&log));
     }
@@ -123,8 +123,8 @@ fn what_is_asked_for_too_often_is_written() {
     let guess = || Session::open(server.postgres, "ann", "guessed").map(drop).expect_err("it is refused");
     assert!((0..20).any(|_| guess().starts_with("53400")));
     for wanted in [
-        serde_json::json!({"event": "refused", "user": "bob", "client": "127.0.0.1", "what": "SELECT 17"}),
-        serde_json::json!({"event": "refused", "user": "ann", "client": "127.0.0.1", "what": "log-in"}),
+        serde_json::json!({"event": "refused", "user": "bob", "client": "127.0.0.1", "protocol": "postgres", "what": "SELECT 17"}),
+        serde_json::json!({"event": "refused", "user": "ann", "client": "127.0.0.1", "protocol": "postgres", "what": "log-in"}),
     ] {
         assert!(has(&log, &wanted), "{wanted} in {:#?}", lines(&log));
     }

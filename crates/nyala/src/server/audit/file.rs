@@ -7,6 +7,7 @@
 use crate::server::health::Check;
 use crate::server::metric::Metric;
 use nyala_core::env::ClockRef;
+use nyala_db::changes::RemoteClient;
 use nyala_query::influxql::TimeLiteral;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -36,7 +37,7 @@ pub(super) struct Event<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client: Option<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) protocol: Option<&'a str>,
+    pub(super) protocol: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) database: Option<&'a str>,
     /// The statement, the path or the name that it is about.
@@ -50,6 +51,14 @@ pub(super) struct Event<'a> {
     /// How many events before it were left out, because there were too many.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) left_out: u64,
+}
+
+impl Event<'_> {
+    /// An event that says only who the client is.
+    pub(super) fn of(client: RemoteClient) -> Self {
+        let RemoteClient { address, protocol } = client;
+        Self { client: address, protocol, ..Self::default() }
+    }
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -79,7 +88,7 @@ struct Open {
     /// Why the last line was lost.
     failure: Option<String>,
     /// Who has logged in, from where, by which protocol, and when that was written.
-    known: HashMap<(String, Option<IpAddr>, String), Instant>,
+    known: HashMap<(String, RemoteClient), Instant>,
 }
 
 impl AuditFile {
@@ -105,12 +114,12 @@ impl AuditFile {
     }
 
     /// Whether a successful log-in is to be written. Where clients log in with each request it is then known, for a while.
-    pub(super) fn is_new_log_in(&self, user: &str, client: Option<IpAddr>, protocol: &str) -> bool {
-        if !self.has_successes || protocol == "postgres" {
+    pub(super) fn is_new_log_in(&self, user: &str, client: RemoteClient) -> bool {
+        if !self.has_successes || client.protocol == Some("postgres") {
             return self.has_successes;
         }
         let known = &mut self.lock().known;
-        let key = (user.to_owned(), client, protocol.to_owned());
+        let key = (user.to_owned(), client);
         if known.get(&key).is_some_and(|since| since.elapsed() < LOG_IN_AGAIN) {
             return false;
         }

@@ -13,11 +13,13 @@ pub use token::SharedSecret;
 use super::Context;
 use super::params::Params;
 use super::response::{Failure, failure, retried_after, status_of};
+use crate::server::audit::HTTP;
 use base64ct::{Base64, Base64Unpadded, Encoding};
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use nyala_core::Error;
+use nyala_db::changes::RemoteClient;
 use nyala_db::users::{Principal, Privilege, TOKEN_PREFIX, Users};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -74,7 +76,8 @@ pub(super) async fn authenticate(
     let users = context.databases()?.catalog.users();
     let client = head.extensions.get::<Client>();
     let address = client.and_then(|client| client.address);
-    let found = principal(context, users, credentials(of_url, &head.headers), address, "http").await;
+    let sender = RemoteClient::of(address, HTTP);
+    let found = principal(context, users, credentials(of_url, &head.headers), sender).await;
     if let (Ok(Principal::User(user)), Some(client), true) = (&found, client, context.audit.has_file()) {
         client.user.get_or_init(|| user.name().to_owned());
     }
@@ -91,7 +94,8 @@ pub(in crate::server) async fn authenticate_call(
     headers: &HeaderMap,
     client: Option<IpAddr>,
 ) -> Result<Principal, Refusal> {
-    principal(context, users, credentials(&Params::default(), headers), client, "flight").await
+    let sender = RemoteClient::of(client, "flight");
+    principal(context, users, credentials(&Params::default(), headers), sender).await
 }
 
 /// The user that a call of another protocol names.
@@ -104,8 +108,7 @@ async fn principal(
     context: &Context,
     users: &Users,
     given: Option<Credentials>,
-    client: Option<IpAddr>,
-    protocol: &str,
+    client: RemoteClient,
 ) -> Result<Principal, Refusal> {
     let Access::Users { secret } = &context.access else { return Ok(Principal::Open) };
     if !users.has_admin() {
@@ -114,11 +117,11 @@ async fn principal(
     let user = match given.ok_or_else(|| refused("unable to parse authentication credentials"))? {
         Credentials::Password { name, .. } if name.is_empty() => return Err(refused("username required")),
         Credentials::Password { name, password } => {
-            let user = users.log_in(&name, &password, client, context.clock.now_ns()).await;
+            let user = users.log_in(&name, &password, client.address, context.clock.now_ns()).await;
             user.map_err(failed)?.ok_or_else(|| refused("authorization failed"))?
         }
         Credentials::Token(secret) => {
-            let user = users.log_in_by_token(&secret, client, context.clock.now_ns()).await;
+            let user = users.log_in_by_token(&secret, client.address, context.clock.now_ns()).await;
             user.map_err(failed)?.ok_or_else(|| refused("the token is unknown, or not valid any more"))?
         }
         Credentials::Bearer(token) => {
@@ -129,7 +132,7 @@ async fn principal(
     };
     let principal = Principal::User(user);
     if let Some(name) = context.audit.has_file().then(|| principal.login_name()).flatten() {
-        context.audit.logged_in(&name, client, protocol);
+        context.audit.logged_in(&name, client);
     }
     Ok(principal)
 }
