@@ -11,7 +11,10 @@ mod process;
 use process::Process;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fmt::Write as _;
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const OPEN_FILES_MAX: u64 = 160;
@@ -19,13 +22,22 @@ const MEASUREMENTS: u64 = 20;
 const WEEKS: u64 = 30;
 const WEEK_S: u64 = 7 * 86400;
 
-#[test]
-fn many_shards_and_connections_work_with_few_descriptors() {
+/// The test program has as few: its tests run one after the other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Starts the server with few descriptors.
+fn start(directory: &std::path::Path, settings: &[&str]) -> Process {
     let limit = Rlimit { current: Some(OPEN_FILES_MAX / 2), maximum: Some(OPEN_FILES_MAX) };
     setrlimit(Resource::Nofile, limit).expect("a limit may be lowered");
+    Process::start(directory, settings)
+}
+
+#[test]
+fn many_shards_and_connections_work_with_few_descriptors() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().expect("a directory");
     // The smallest log limit, so that rows are flushed often.
-    let server = Process::start(directory.path(), &["--wal-limit", "4MiB"]);
+    let server = start(directory.path(), &["--wal-limit", "4MiB"]);
     server.query("CREATE DATABASE d");
     // Beyond half of the limit connections wait, and leave descriptors to the store.
     let idle: Vec<_> = (0..50).map(|_| TcpStream::connect(server.address).expect("connects")).collect();
@@ -51,5 +63,53 @@ fn many_shards_and_connections_work_with_few_descriptors() {
     }
     assert_eq!(server.metric("nyala_flush_failures_total"), 0, "{}", server.log());
     drop(idle);
+    assert!(server.stop().success());
+}
+
+/// A request as a client sends it; its answer is read later.
+fn send(mut stream: impl Write, request: &str) {
+    stream.write_all(request.as_bytes()).expect("the server reads it");
+}
+
+#[test]
+fn administrators_come_in_by_the_socket_while_all_other_connections_work() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("nyala.sock");
+    let socket = socket.to_str().expect("a name");
+    let server = start(&directory.path().join("data"), &["--bind-socket", socket]);
+    let most = server.metric("nyala_connections_max{listener=\"http-bind\"}");
+    assert!((20..OPEN_FILES_MAX).contains(&most), "{most}");
+    // None of these can be closed for another one.
+    let sleep = "POST /api/sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 19\r\n\r\nSELECT pg_sleep(60)";
+    let working: Vec<_> = (0..most)
+        .map(|_| {
+            let stream = TcpStream::connect(server.address).expect("the server accepts");
+            send(&stream, sleep);
+            stream
+        })
+        .collect();
+    let ping = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let by_socket = || {
+        let mut local = UnixStream::connect(socket).expect("the server accepts");
+        send(&local, ping);
+        let mut answer = String::new();
+        local.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let begun = Instant::now();
+    let all = format!("nyala_connections{{listener=\"http-bind\"}} {most}\n");
+    while !by_socket().contains(&all) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", by_socket());
+    }
+    let mut waiting = TcpStream::connect(server.address).expect("the system accepts");
+    send(&waiting, ping);
+    waiting.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
+    waiting.read(&mut [0]).expect_err("nobody answers who came too late");
+    assert!(by_socket().starts_with("HTTP/1.1 200"));
+    drop(working);
+    // Their statements end, because nobody waits for them any more.
+    waiting.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    waiting.read_exact(&mut [0; 12]).expect("it is answered now");
     assert!(server.stop().success());
 }

@@ -18,6 +18,7 @@ mod hints;
 mod log;
 mod log_lines;
 mod log_settings;
+mod overload;
 mod settings;
 mod signals;
 mod small;

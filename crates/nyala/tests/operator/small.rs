@@ -59,3 +59,54 @@ fn everything_works_at_the_least_memory_limit() {
     server.assert_within_memory_limit(64);
     assert!(server.stop().success());
 }
+
+/// A file of each measurement and week, whose footer says of 300 columns where they are.
+#[test]
+fn footers_of_many_files_stay_within_the_least_memory_limit() {
+    const MEASUREMENTS: i64 = 16;
+    const WEEKS: i64 = 25;
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = || {
+        Process::start(&directory.path().join("data"), &["--memory-limit", "64MiB", "--wal-limit", "4MiB"])
+    };
+    let server = start();
+    server.query("CREATE DATABASE d");
+    let mut rounds = 0;
+    while server.metric("nyala_flushes_total") < 2 {
+        assert!(rounds < 20, "it flushes: {}", server.log());
+        for week in 0..WEEKS {
+            let mut lines = String::new();
+            for measurement in 0..MEASUREMENTS {
+                let fields = (0..300).fold(String::new(), |mut fields, field| {
+                    write!(fields, "{}f{field}={}i", if field == 0 { "" } else { "," }, week + field)
+                        .expect("memory");
+                    fields
+                });
+                let time_s = week * 7 * 86_400 + rounds;
+                writeln!(lines, "m{measurement} {fields} {time_s}000000000").expect("memory");
+            }
+            // As long as flushes are behind, memory may be full.
+            let begun = std::time::Instant::now();
+            while server.write(&lines).status != 204 {
+                assert!(begun.elapsed().as_secs() < 60, "{}", server.log());
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+        }
+        rounds += 1;
+    }
+    assert!(server.stop().success());
+    let server = start();
+    let sum_of = |field: i64| (0..WEEKS).map(|week| (week + field) * rounds).sum::<i64>();
+    let mut index_bytes = 0;
+    for _ in 0..2 {
+        for measurement in 0..MEASUREMENTS {
+            let sum = server.number(&format!("SELECT sum(f299) FROM m{measurement}"));
+            assert_eq!(sum, sum_of(299));
+            index_bytes = index_bytes.max(server.metric("nyala_memory_bytes{component=\"rowset_index\"}"));
+        }
+    }
+    // They do not all fit: what is kept has a bound, and is charged.
+    assert!((1 << 20..8 << 20).contains(&index_bytes), "{index_bytes} bytes of footers");
+    server.assert_within_memory_limit(64);
+    assert!(server.stop().success());
+}
