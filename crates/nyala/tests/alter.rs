@@ -194,6 +194,10 @@ fn what_is_not_there_is_refused_by_its_name() {
     done(&server, "CREATE TABLE plain (n int)");
     done(&server, "CREATE VIEW v AS SELECT n FROM t");
     done(&server, "CREATE TABLE indexed (n int UNIQUE)");
+    done(
+        &server,
+        "CREATE TABLE ranged (at timestamp PRIMARY KEY) PARTITION BY RANGE (at) WITH (partition_width = '7 days')",
+    );
     let refused = [
         ("ALTER TABLE t ADD CONSTRAINT u UNIQUE (n), ADD c int", "UNIQUE"),
         ("ALTER TABLE t ADD c int UNIQUE", "UNIQUE"),
@@ -203,7 +207,7 @@ fn what_is_not_there_is_refused_by_its_name() {
         ("ALTER TABLE t ADD c int REFERENCES t", "FOREIGN KEY"),
         ("ALTER TABLE t ADD c serial", "a new column with a sequence of its own"),
         ("ALTER TABLE t DROP COLUMN id", "primary key"),
-        ("ALTER TABLE t ALTER id TYPE bigint", "primary key"),
+        ("ALTER TABLE ranged ALTER at TYPE date", "whose ranges are the partitions"),
         ("ALTER TABLE t DROP CONSTRAINT t_pkey", "primary key"),
         ("ALTER TABLE plain ADD PRIMARY KEY (n), ADD c int", "primary key"),
         ("ALTER TABLE t ADD CONSTRAINT c CHECK (n > 0) NOT VALID", "NOT VALID"),
@@ -227,6 +231,12 @@ fn what_is_not_there_is_refused_by_its_name() {
     assert_eq!(changed(&server, "INSERT INTO t VALUES (1, 1, '5')"), 1);
     done(&server, "ALTER TABLE t ALTER s TYPE int USING s::int, ADD r double precision DEFAULT random()");
     assert_eq!(answer(&server, "SELECT s + 1 AS s, r >= 0 AS r FROM t"), json!([{"s": 6, "r": true}]));
+    // The rows are copied, and everything else is done on the way.
+    done(&server, "ALTER TABLE t ALTER id TYPE bigint, ADD c int DEFAULT 7, DROP r, ALTER s SET NOT NULL");
+    assert_eq!(changed(&server, "INSERT INTO t VALUES (3000000000, 2, 8, 9)"), 1);
+    let rows = json!([{"id": 1, "n": 1, "s": 5, "c": 7}, {"id": 3_000_000_000_i64, "n": 2, "s": 8, "c": 9}]);
+    assert_eq!(answer(&server, "SELECT * FROM t ORDER BY id"), rows);
+    assert_eq!(code(&server, "INSERT INTO t (id, n) VALUES (2, 2)"), "23502");
 }
 
 #[test]

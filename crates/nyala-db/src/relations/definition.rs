@@ -361,6 +361,11 @@ impl TableDefinition {
         self.is_key(id) || self.columns.iter().any(|column| column.id == id)
     }
 
+    /// Whether rows are stored or found by a column: it is part of the primary key, or of an index.
+    pub fn is_found_by(&self, id: ColumnId) -> bool {
+        self.is_key(id) || self.indexes.iter().any(|index| index.columns.contains(&id))
+    }
+
     /// Whether a column is part of the primary key.
     pub fn is_key(&self, id: ColumnId) -> bool {
         self.key.columns().contains(&id)

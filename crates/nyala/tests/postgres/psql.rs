@@ -113,6 +113,13 @@ fn times_keep_as_many_digits_as_their_type_has() {
     compare(&psql, &Server::start(&[]), "second_digits", &[]);
 }
 
+/// Statements of `testdata/postgres/key_types.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn keys_and_indexes_get_other_types_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "key_types", &[]);
+}
+
 /// Statements of `testdata/postgres/primary_keys.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn tables_get_keys_as_in_postgresql() {

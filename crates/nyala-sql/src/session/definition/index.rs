@@ -159,21 +159,7 @@ impl Session {
             for position in &entries.columns {
                 check_sizes(&batch.columns[*position], columns.name(*position), true, &capabilities)?;
             }
-            let Some(operation) = entries.added(&batch.columns) else { continue };
-            let batch_of = WriteBatch { operations: vec![operation] };
-            match run.running.unless_stopped(stage.write(batch_of)).await {
-                Err(error) if error.code == SqlState::SERIALIZATION_FAILURE => {
-                    let row = first_twice(&entries, &batch.columns, stage).await?;
-                    let shown = row.map(|row| rules.shown_key(&entries, &batch.columns, row));
-                    let message = format!("could not create unique index \"{}\"", index.name);
-                    let detail = format!("Key {} is duplicated.", shown.unwrap_or_default());
-                    let rule =
-                        BrokenRule::of_constraint(schema_of(&relation.database), &relation.name, &index.name);
-                    let failed = SqlError::new(SqlState::UNIQUE_VIOLATION, message).with_detail(detail);
-                    return Err(failed.with_rule(rule));
-                }
-                written => drop(written?),
-            }
+            write_entries_of(run, relation, &rules, &entries, &batch.columns, stage).await?;
         }
         Ok(())
     }
@@ -287,6 +273,32 @@ fn check_constraint_name(relation: &Relation, table: &TableDefinition, index: &I
     match index.is_constraint && table.checks.iter().any(|check| check.name == index.name) {
         true => Err(same_constraint(&index.name, &relation.name)),
         false => Ok(()),
+    }
+}
+
+/// Writes the entries of rows to an index that is made.
+///
+/// # Errors
+/// A broken rule if the index is unique, and one of the rows has the values of another one.
+pub(super) async fn write_entries_of(
+    run: &Run,
+    relation: &Relation,
+    rules: &Rules,
+    entries: &RowIndex<'_>,
+    rows: &[ArrayRef],
+    stage: &mut Box<dyn Stage>,
+) -> SqlResult<()> {
+    let Some(operation) = entries.added(rows) else { return Ok(()) };
+    match run.running.unless_stopped(stage.write(WriteBatch { operations: vec![operation] })).await {
+        Err(error) if error.code == SqlState::SERIALIZATION_FAILURE => {
+            let row = first_twice(entries, rows, stage).await?;
+            let shown = row.map(|row| rules.shown_key(entries, rows, row));
+            let message = format!("could not create unique index \"{}\"", entries.name);
+            let detail = format!("Key {} is duplicated.", shown.unwrap_or_default());
+            let rule = BrokenRule::of_constraint(schema_of(&relation.database), &relation.name, entries.name);
+            Err(SqlError::new(SqlState::UNIQUE_VIOLATION, message).with_detail(detail).with_rule(rule))
+        }
+        written => written.map(drop),
     }
 }
 

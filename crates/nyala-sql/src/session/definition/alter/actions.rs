@@ -10,6 +10,7 @@ use crate::number_source::{default_of, sequence_of_default};
 use crate::relation::declared_type::declared_type;
 use crate::relation::input::Surroundings;
 use crate::relation::literal::{datum, is_literal};
+use crate::session::definition::check_key_type;
 use crate::session::definition::create_table::{check_count, columns_in, refused_constraint, with_check};
 use crate::session::definition::new_column::NewColumn;
 use crate::session::definition::new_index::check_enforced;
@@ -19,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     TableConstraint,
 };
 use nyala_core::store::{Capabilities, Feature};
-use nyala_core::{ColumnId, ColumnSchema, TableSchema};
+use nyala_core::{ColumnId, ColumnSchema, ColumnType, Ranges, TableSchema};
 use nyala_db::relations::{ColumnDefinition, DeclaredType, DroppedColumn, Key, TableDefinition};
 use std::collections::BTreeSet;
 
@@ -43,6 +44,8 @@ pub(super) struct Altered {
     pub(super) retyped: Vec<String>,
     /// Columns that are new.
     pub(super) added: Vec<String>,
+    /// Whether the rows go to other tables of the store: a column gets another type by which they are stored, or found.
+    pub(super) is_rebuilt: bool,
 }
 
 /// A new column of the store, and what rows that are there have in it.
@@ -128,6 +131,7 @@ impl<'a> Actions<'a> {
             dropped: Vec::new(),
             retyped: Vec::new(),
             added: Vec::new(),
+            is_rebuilt: false,
         };
         Self { name, schema, now_ns, next: schema.next_column, altered }
     }
@@ -330,19 +334,6 @@ impl<'a> Actions<'a> {
         let to = declared_type(written)?;
         let is_same = using.is_none() && column.declared_type == to;
         let is_held = using.is_none() && holds(column.declared_type, to);
-        if self.altered.table.is_key(column.id) && !is_same && !is_held {
-            let message =
-                format!("another type of column \"{}\", which is part of the primary key,", column.name);
-            return Err(SqlError::unsupported(message).with_hint(
-                "Rows are stored by their key. Create a table with another one, and copy the rows: INSERT … SELECT.",
-            ));
-        }
-        let is_indexed = self.altered.table.indexes.iter().any(|index| index.columns.contains(&column.id));
-        if is_indexed && !is_same && !is_held {
-            let message = format!("another type of column \"{}\", which is indexed,", column.name);
-            return Err(SqlError::unsupported(message)
-                .with_hint("Drop the index or the constraint before, and create it again after it."));
-        }
         self.altered.retyped.push(column.name.clone());
         if is_same {
             return Ok(());
@@ -359,6 +350,61 @@ impl<'a> Actions<'a> {
         }
         let own = || Expr::Identifier(Ident::with_quote('"', &column.name));
         let source = Source::Expression(Box::new(using.cloned().unwrap_or_else(own)));
+        let id = match self.altered.table.is_found_by(column.id) {
+            true => self.column_of_key(&column, to, source)?,
+            false => self.retyped_column(place, &column, to, source),
+        };
+        if !column.nullable {
+            self.altered.not_null.insert(id);
+        }
+        // They may mean something else for values of another type.
+        let checks = self.altered.table.checks.iter().map(|check| check.name.clone());
+        self.altered.checks.extend(checks);
+        Ok(())
+    }
+
+    /// The same column of the store with another type, in a table that is made anew.
+    fn column_of_key(
+        &mut self,
+        column: &ColumnDefinition,
+        to: DeclaredType,
+        source: Source,
+    ) -> SqlResult<ColumnId> {
+        if matches!(self.altered.table.key, Key::Hidden { .. }) {
+            let words = format!("another type of column \"{}\", which is indexed,", column.name);
+            return Err(SqlError::unsupported(words)
+                .with_hint("Drop the index or the constraint before, and create it again after it."));
+        }
+        let is_range = match &self.schema.partitioning.ranges {
+            Ranges::One => false,
+            Ranges::Time { .. } => {
+                self.altered.table.is_key(column.id)
+                    && column.declared_type.column_type() == ColumnType::Timestamp
+                    && to.column_type() != ColumnType::Timestamp
+            }
+            Ranges::Keys { columns, .. } => columns.contains(&column.id),
+        };
+        if is_range {
+            let name = &column.name;
+            let words = format!("another type of column \"{name}\", whose ranges are the partitions,");
+            return Err(SqlError::unsupported(words)
+                .with_hint("Create a table with it, and copy the rows: INSERT … SELECT."));
+        }
+        check_key_type(to, "a primary key or an index")?;
+        let schema = ColumnSchema::new(column.id, &column.name, to.column_type());
+        self.altered.new.push(NewValues { schema, source });
+        self.altered.is_rebuilt = true;
+        Ok(column.id)
+    }
+
+    /// A new column of the store in the place of one of another type.
+    fn retyped_column(
+        &mut self,
+        place: usize,
+        column: &ColumnDefinition,
+        to: DeclaredType,
+        source: Source,
+    ) -> ColumnId {
         let retyped = ColumnDefinition { declared_type: to, ..column.clone() };
         let id = self.new_column(&retyped, source);
         if let Some(old) = self.schema.column(column.id)
@@ -370,13 +416,7 @@ impl<'a> Actions<'a> {
         table.columns[place].id = id;
         table.dropped.push(DroppedColumn { id: column.id, at_ns: self.now_ns });
         self.allow_null(column.id);
-        if !column.nullable {
-            self.altered.not_null.insert(id);
-        }
-        // They may mean something else for values of another type.
-        let checks = self.altered.table.checks.iter().map(|check| check.name.clone());
-        self.altered.checks.extend(checks);
-        Ok(())
+        id
     }
 
     /// A new column of the store.

@@ -4,13 +4,14 @@
 //! that are there are compared with what is new and get their new values ([`rows`]), and then one change of records
 //! publishes the definition. Until then nobody sees anything, and what was done can be forgotten. Whoever alters a table is
 //! alone in it: a statement that writes rows finishes first, and a transaction that has written some cannot commit them.
-//! [`primary_key`] copies the rows of a table to one with a key. [`rename`] gives other names, [`measurement`] those of
+//! [`primary_key`] copies the rows of a table to one with a key, [`rebuild`] to one whose key has other types. [`rename`] gives other names, [`measurement`] those of
 //! measurements, [`dependents`] finds the views that a change concerns, [`view_text`] keeps them right.
 
 mod actions;
 mod dependents;
 mod measurement;
 mod primary_key;
+mod rebuild;
 mod rename;
 mod rows;
 mod view_text;
@@ -29,6 +30,7 @@ use nyala_core::store::{Alteration, Capabilities, Feature};
 use nyala_core::{ColumnId, ColumnSchema};
 use nyala_db::relations::{Body, Definition, Relation, RelationChange};
 use std::sync::Arc;
+use tokio::sync::OwnedRwLockWriteGuard;
 
 impl Session {
     pub(super) async fn alter_table(
@@ -73,7 +75,7 @@ impl Session {
                 _ => {}
             }
         }
-        let (_alone, relation) = self.locked_relation(&place, &relation).await?;
+        let (alone, relation) = self.locked_relation(&place, &relation).await?;
         match &alter.operations[..] {
             [AlterTableOperation::RenameTable { .. }] if relation.sequence().is_some() => {
                 return Err(SqlError::unsupported("ALTER TABLE … RENAME of a sequence")
@@ -88,7 +90,7 @@ impl Session {
             [AlterTableOperation::RenameConstraint { old_name, new_name }] => {
                 self.rename_constraint(&relation, old_name, new_name).await?;
             }
-            operations => self.change_table(statement, &place, &relation, operations).await?,
+            operations => self.change_table(statement, &place, &relation, operations, alone).await?,
         }
         Ok(tag)
     }
@@ -100,6 +102,7 @@ impl Session {
         place: &Place,
         relation: &Arc<Relation>,
         operations: &[AlterTableOperation],
+        alone: OwnedRwLockWriteGuard<()>,
     ) -> SqlResult<()> {
         if relation.sequence().is_some() {
             let message = format!("\"{}\" is not a table", relation.name);
@@ -144,6 +147,16 @@ impl Session {
         let (before, name) = (relation.clone(), relation.name.clone());
         changes.push(RelationChange { before, name, after: Some(definition) });
         self.check_views(&dependents, &changes).await?;
+        if altered.is_rebuilt {
+            if changes.len() > 1 {
+                let words =
+                    "another type of a column of a key or an index, and a change of views or sequences,";
+                return Err(
+                    SqlError::unsupported(words).with_hint("Let the type stand alone in a statement.")
+                );
+            }
+            return self.rebuild_table(statement, place, relation, &altered, alone).await;
+        }
         let added = self.prepare_store(&altered, schema.next_column).await?;
         let done = match altered.concerns_rows() {
             true => self.change_stored_rows(statement, relation, &altered).await,

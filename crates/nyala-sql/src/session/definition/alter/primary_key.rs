@@ -10,9 +10,9 @@ use crate::relation::assign::check_sizes;
 use crate::relation::columns::TableColumns;
 use crate::relation::entries::RowIndex;
 use crate::relation::output;
-use crate::session::Session;
 use crate::session::definition::create_table::with_key;
 use crate::session::definition::{changed, inside_transaction, table_of};
+use crate::session::{Run, Session};
 use crate::statement::Statement;
 use crate::target::Place;
 use crate::uncommitted_tables::UncommittedTables;
@@ -27,11 +27,11 @@ use nyala_db::relations::{Key, Relation, TableDefinition};
 use std::sync::Arc;
 
 /// The rows of a table, and the table that they are copied to.
-struct Copying<'a> {
-    schema: &'static str,
-    name: &'a str,
-    from: &'a TableDefinition,
-    to: &'a TableDefinition,
+pub(super) struct Copying<'a> {
+    pub(super) schema: &'static str,
+    pub(super) name: &'a str,
+    pub(super) from: &'a TableDefinition,
+    pub(super) to: &'a TableDefinition,
 }
 
 impl Session {
@@ -61,19 +61,31 @@ impl Session {
         }
         // Transactions that have written rows to the table that is copied cannot commit them.
         catalog.bar_open_stages(before.table).await?;
-        let (mut tables, mut stores) = (UncommittedTables::default(), Vec::new());
-        for schema in schemas {
-            let database = self.rights_of(&place.database);
-            let table = catalog.create_uncommitted_table(database, &place.name, schema).await?;
-            tables.add(&store, table);
-            stores.push(table);
-        }
-        after = after.with_stores(&stores);
+        let tables;
+        (after, tables) = self.in_new_tables(place, &after, schemas).await?;
         let mut stage = store.stage().await?;
         let schema = schema_of(&relation.database);
         let copying = Copying { schema, name: &relation.name, from: before, to: &after };
         self.copy_rows(statement, &copying, &mut stage).await?;
         self.publish_with(&changed(&relation, after), tables, stage, alone).await
+    }
+
+    /// A definition with tables of its own for its rows and indexes, which have these schemas.
+    pub(super) async fn in_new_tables(
+        &self,
+        place: &Place,
+        definition: &TableDefinition,
+        schemas: Vec<TableSchema>,
+    ) -> SqlResult<(TableDefinition, UncommittedTables)> {
+        let catalog = &self.server.catalog;
+        let (mut tables, mut stores) = (UncommittedTables::default(), Vec::new());
+        for schema in schemas {
+            let database = self.rights_of(&place.database);
+            let table = catalog.create_uncommitted_table(database, &place.name, schema).await?;
+            tables.add(catalog.store(), table);
+            stores.push(table);
+        }
+        Ok((definition.with_stores(&stores), tables))
     }
 
     async fn copy_rows(
@@ -95,18 +107,30 @@ impl Session {
         while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
             held.shrink_to(0);
             held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
-            self.check_key(copying, &batch.columns)?;
-            let operations = vec![copying.operation(&batch.columns)];
-            let written = run.running.unless_stopped(stage.write(WriteBatch { operations })).await?;
-            if let Some(taken) = written.conflicts.first() {
-                return Err(self.duplicated(copying, &batch.columns, taken.row));
-            }
+            self.copy_keyed(&run, copying, &batch.columns, stage).await?;
             let operations: Vec<_> = entries.iter().filter_map(|own| own.added(&batch.columns)).collect();
             if !operations.is_empty() {
                 run.running.unless_stopped(stage.write(WriteBatch { operations })).await?;
             }
         }
         Ok(())
+    }
+
+    /// Writes rows to a table whose key no two of them may have.
+    pub(super) async fn copy_keyed(
+        &self,
+        run: &Run,
+        copying: &Copying<'_>,
+        rows: &[ArrayRef],
+        stage: &mut Box<dyn Stage>,
+    ) -> SqlResult<()> {
+        self.check_key(copying, rows)?;
+        let operations = vec![copying.operation(rows)];
+        let written = run.running.unless_stopped(stage.write(WriteBatch { operations })).await?;
+        match written.conflicts.first() {
+            Some(taken) => Err(self.duplicated(copying, rows, taken.row)),
+            None => Ok(()),
+        }
     }
 
     fn check_key(&self, copying: &Copying<'_>, rows: &[ArrayRef]) -> SqlResult<()> {

@@ -53,7 +53,7 @@ impl Session {
     }
 
     /// What is done with every row.
-    fn pass(&mut self, relation: &Relation, altered: &Altered) -> SqlResult<Pass> {
+    pub(super) fn pass(&mut self, relation: &Relation, altered: &Altered) -> SqlResult<Pass> {
         let (schema, name) = (schema_of(&relation.database), &*relation.name);
         let (around, capabilities) = (self.surroundings(), self.server.catalog.store().capabilities());
         let state = self.started_state();
@@ -102,13 +102,13 @@ fn compiled_over(
 }
 
 /// What is done with every row.
-struct Pass {
+pub(super) struct Pass {
     schema: &'static str,
     name: String,
     table: TableDefinition,
     old: TableColumns,
     new: Arc<TableColumns>,
-    rules: Rules,
+    pub(super) rules: Rules,
     computed: Vec<Computed>,
     checks: Vec<(String, Arc<dyn PhysicalExpr>)>,
     not_null: Vec<usize>,
@@ -135,17 +135,23 @@ impl Pass {
         while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
             held.shrink_to(0);
             held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
-            let is_default = |own: &Computed, position| own.position == position && own.expression.is_none();
-            let is_new = |position| self.computed.iter().any(|own| is_default(own, position));
-            self.rules.take_numbers(|position| if is_new(position) { batch.rows } else { 0 }).await?;
-            let after = self.row_after(&batch)?;
-            self.check(&after)?;
+            let after = self.checked_rows(&batch).await?;
             if let Some(stage) = stage {
                 let operations = vec![self.operation(&after)];
                 run.running.unless_stopped(stage.write(WriteBatch { operations })).await?;
             }
         }
         Ok(())
+    }
+
+    /// Rows as they are to be, if they fit to the new definition.
+    pub(super) async fn checked_rows(&self, batch: &Batch) -> SqlResult<Vec<ArrayRef>> {
+        let is_default = |own: &Computed, position| own.position == position && own.expression.is_none();
+        let is_new = |position| self.computed.iter().any(|own| is_default(own, position));
+        self.rules.take_numbers(|position| if is_new(position) { batch.rows } else { 0 }).await?;
+        let after = self.row_after(batch)?;
+        self.check(&after)?;
+        Ok(after)
     }
 
     /// Rows as they are to be.
