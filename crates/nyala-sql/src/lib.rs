@@ -64,6 +64,7 @@ mod one_writer;
 mod outer_join_filters;
 mod overriding;
 mod parameter;
+mod partition_options;
 mod pg_type;
 mod placeholder;
 mod plan_parameters;

@@ -17,6 +17,7 @@ use crate::like_table;
 use crate::merge_nothing;
 use crate::numbers;
 use crate::overriding;
+use crate::partition_options;
 use crate::prepare_statement::{PrepareStatement, begins_prepare};
 use crate::select_into;
 use crate::sequence_statement::{SequenceStatement, begins_sequence_statement, in_order};
@@ -376,6 +377,7 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
         && !as_of::may_be_in(&tokens)
         && !undo::may_be_in(&tokens)
         && !dry_run::may_be_in(&tokens)
+        && !partition_options::may_be_in(&tokens)
     {
         let statements = parser().with_tokens_with_locations(tokens).parse_statements()?;
         return Ok(statements.into_iter().map(|ast| Parsed::plain(select_into::rewritten(ast))).collect());
@@ -411,6 +413,7 @@ fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
             *first = TokenWithSpan { token: Token::Word(insert), span: first.span };
         }
         let is_view = renames_view(&mut part);
+        partition_options::reorder(&mut part);
         let as_of = as_of::taken(&mut part, DEPTH_MAX);
         let mut parser = parser().with_tokens_with_locations(part);
         for ast in parser.parse_statements()? {

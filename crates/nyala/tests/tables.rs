@@ -200,6 +200,55 @@ fn tables_outlast_a_crash() {
     assert_eq!(code(&server, "SELECT * FROM t"), "42P01");
 }
 
+/// Parameters stand behind the partitions, as PostgreSQL has them, or before them.
+#[test]
+fn tables_with_partitions_have_their_rows() {
+    for table in [
+        "(id int, at timestamp, v int, PRIMARY KEY (id, at))",
+        "(id int, at timestamp, v int, PRIMARY KEY (id, at)) PARTITION BY HASH (id) WITH (partitions = 3, \"v.encoding\" = 'size')",
+        "(id int, at timestamp, v int, PRIMARY KEY (id, at)) WITH (partitions = 3) PARTITION BY HASH (id)",
+        "(id int, at timestamp, v int, PRIMARY KEY (id, at)) PARTITION BY RANGE (at) WITH (partition_width = '1 day')",
+        "(id int, at timestamp, v int, PRIMARY KEY (at, id)) PARTITION BY RANGE (at)",
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let server = started(dir.path());
+        let rows = "SELECT n::int, timestamp '2024-01-01' + n % 4 * interval '1 day', n::int * 2 FROM generate_series(1, 400) n";
+        done(&server, &format!("CREATE VIEW rows (id, at, v) AS {rows}"));
+        done(&server, &format!("CREATE TABLE t {table}"));
+        assert_eq!(changed(&server, "INSERT INTO t SELECT * FROM rows"), 400, "{table}");
+        assert!(server.stop().success());
+        let server = Process::start(dir.path(), &[]);
+        assert_eq!(
+            answer(&server, "SELECT sum(v) AS sum FROM t WHERE id > 100"),
+            json!([{"sum": 150_300}]),
+            "{table}"
+        );
+        assert_eq!(
+            answer(&server, "SELECT v FROM t WHERE id = 7 AND at = '2024-01-04'"),
+            json!([{"v": 14}]),
+            "{table}"
+        );
+        assert_eq!(changed(&server, "DELETE FROM t WHERE at < '2024-01-02'"), 100, "{table}");
+        assert_eq!(number(&server, "SELECT count(*) FROM t"), 300, "{table}");
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path());
+    for (table, expected) in [
+        ("PARTITION BY RANGE (id)", "0A000"),
+        ("PARTITION BY HASH (x)", "42703"),
+        ("PARTITION BY HASH (id) WITH (partition_width = '1 day')", "22023"),
+        ("PARTITION BY HASH (id) WITH (partitions = 1)", "22023"),
+        ("PARTITION BY LIST (id)", "0A000"),
+        ("WITH (partitions = 3)", "22023"),
+    ] {
+        assert_eq!(
+            code(&server, &format!("CREATE TABLE t (id int PRIMARY KEY) {table}")),
+            expected,
+            "{table}"
+        );
+    }
+}
+
 #[test]
 fn rights_of_a_database_are_those_of_its_tables() {
     let dir = tempfile::tempdir().expect("a directory");
