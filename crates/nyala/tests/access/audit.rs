@@ -90,7 +90,8 @@ fn what_is_done_and_refused_is_written() {
     assert!(!text.contains(CANARY) && !text.contains(&token) && !text.contains("pencil"), "{text}");
     assert_eq!(std::fs::metadata(&log).expect("it is there").permissions().mode() & 0o777, 0o600);
     // Clients of HTTP log in with each request, and once is enough.
-    assert_eq!(text.matches("\"user\":\"ann\",\"client\":\"127.0.0.1\",\"protocol\":\"http\"").count(), 1);
+    let logged_in = r#""log-in","result":"done","user":"ann","client":"127.0.0.1","protocol":"http""#;
+    assert_eq!(text.matches(logged_in).count(), 1);
     // Renamed, as logrotate does it.
     std::fs::rename(&log, directory.path().join("audit.1")).expect("renamed");
     server.process.signal("HUP");

@@ -59,7 +59,7 @@ fn each_form_has_one_event_per_line() {
             .contains(" lvl=warn msg=\"a log-in failed\" target=nyala::server::audit user=\"mallory\\nts=1"),
         "{failed}"
     );
-    assert!(failed.contains(" client=127.0.0.1 left_out=0"), "{failed}");
+    assert!(failed.contains(" client=127.0.0.1 protocol=http left_out=0"), "{failed}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub(super) async fn handle(
     context.watch.count(head.uri.path(), &head.extensions, &principal);
     let format = accepted(head)?;
     // Before the body is read: nothing of it may come later than what a later attempt sends.
-    let attempt = context.load_attempts.begin(&of_url).await?;
+    let attempt = context.load_attempts.begin(principal.user_name(), &of_url).await?;
     let body = body::read_within(TEXT_MAX_BYTES, context, incoming, &head.headers).await?.decompressed()?;
     let has_rows = copy::is_rows(content_type(head));
     let document = match has_rows {
