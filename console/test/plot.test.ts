@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decimate } from "../src/plot/decimate";
+import { packed } from "../src/plot/colors";
+import { decimate, lineOf } from "../src/plot/decimate";
 import { runs } from "../src/plot/lines";
 import { bounded, followed, panned, zoomed } from "../src/plot/range";
+import { Raster } from "../src/plot/raster";
 import { drawing, type Series } from "../src/plot/series";
+import { dashed, spansOf, thickened } from "../src/plot/spans";
 import { stack } from "../src/plot/stack";
 
 const series = (values: number[], step = 1): Series => ({
@@ -40,7 +43,8 @@ test("of many points the lowest and the highest of each pixel stay", () => {
   values[54_321] = 99;
   values[54_322] = -99;
   const [times, drawn] = decimate([series(values)], 0, values.length, 500);
-  assert.equal(times.length, 1000);
+  // Two for each pixel, and one at each edge.
+  assert.equal(times.length, 1002);
   const found = (drawn as number[]).filter((value) => value !== undefined);
   assert.equal(Math.max(...found), 99);
   assert.equal(Math.min(...found), -99);
@@ -55,6 +59,63 @@ test("a part of the range is drawn with its own points, and one beyond each edge
   const [times] = decimate([series(values)], 10, 20, 100);
   assert.deepEqual([times[0], times.at(-1)], [9, 20]);
   assert.deepEqual(decimate([], 0, 1, 100), [[]]);
+});
+
+test("many series with times of their own are no more times than pixels have room for", () => {
+  const shifted = Array.from({ length: 60 }, (_, i): Series => ({ label: "", ms: Float64Array.from({ length: 900 }, (_, at) => at * 100 + i), values: new Float64Array(900).fill(i) }));
+  const [times, ...rows] = decimate(shifted, 5_000, 60_000, 1000);
+  assert.equal(times.length, 2002);
+  // The lines come in at one edge, and go out at the other.
+  assert.deepEqual([times[0], times.at(-1)], [5_000, 60_000]);
+  rows.forEach((row, i) => assert.ok(row[0] === i || row[1] === i || row[2] === i, String(i)));
+  assert.ok(rows.every((row, i) => row.at(-1) === i || row.at(-2) === i));
+  // At the same times, nothing is left out.
+  assert.equal(decimate(shifted.map(({ label, values }) => ({ label, ms: shifted[0].ms, values })), 0, 90_000, 1000)[0].length, 900);
+});
+
+const across = { from: 0, at: 0, by: 0.01 };
+const down = { from: 0, at: 100, by: -1 };
+
+test("a line of many points is a span in each column, from its lowest to its highest point", () => {
+  const values = Array.from({ length: 100_000 }, (_, i) => (i * 7919) % 97);
+  values[54_321] = 99;
+  const { tops, bottoms } = spansOf(series(values), across, down, 1000);
+  assert.equal(tops.length, 1000);
+  const isNear = (found: number, wanted: number) => Math.abs(found - wanted) < 1e-9;
+  assert.ok(tops.every((top, column) => isNear(top, column === 543 ? 1 : 4)) && bottoms.every((bottom) => isNear(bottom, 100)));
+});
+
+test("a line crosses the columns between its points, and is parted where there is none", () => {
+  const { tops, bottoms } = spansOf(series([0, 40, NaN, 10, 10], 400), across, down, 14);
+  assert.deepEqual([...tops], [90, 80, 70, 60, 60, ...new Array(7).fill(Infinity), 90, 90]);
+  assert.deepEqual([...bottoms], [100, 90, 80, 70, 60, ...new Array(7).fill(-Infinity), 90, 90]);
+  // A pen is as thick upwards as it is, and less beside its middle.
+  const thick = thickened({ tops: Float64Array.of(Infinity, 50, Infinity), bottoms: Float64Array.of(-Infinity, 50, -Infinity) }, 1.25);
+  assert.deepEqual([...thick.tops], [49.25, 48.75, 49.25]);
+  assert.deepEqual([...thick.bottoms], [50.75, 51.25, 50.75]);
+  assert.deepEqual(lineOf([1, 2, 3], [5, undefined, null]), { ms: Float64Array.of(1, 3), values: Float64Array.of(5, NaN) });
+});
+
+test("dashes are as long as they are along a line, and not where it fills the plot", () => {
+  const flat = { tops: new Float64Array(8).fill(5), bottoms: new Float64Array(8).fill(5) };
+  assert.deepEqual([...dashed(flat, [2, 1], 20)], [1, 1, 0, 1, 1, 0, 1, 1]);
+  assert.deepEqual([...dashed(flat, [], 20)], new Array(8).fill(1));
+  assert.deepEqual([...dashed({ ...flat, bottoms: new Float64Array(8).fill(50) }, [2, 1], 20)], new Array(8).fill(1));
+});
+
+test("spans of pixels cover parts of pixels at their ends, and are rows at the end", () => {
+  const raster = new Raster({ left: 10, top: 20, width: 2, height: 3 });
+  const [red, blue] = [packed("#ff0000"), packed("#0000ff")];
+  assert.deepEqual([red, packed("#0000ff80"), packed("#00ff0080", 0.5)], [0xff0000ff, 0x80ff0000, 0x4000ff00]);
+  const [x, y] = [raster.x(10), raster.y(20)];
+  raster.span(x, y + 0.5, y + 2, red);
+  raster.span(x, y + 1.5, y + 2.5, blue);
+  raster.fill(x + 1, y + 2.2, y - 100, 0x80ff0000);
+  raster.span(x + 1, -50, -40, red);
+  const rows = raster.rows();
+  const at = (column: number, row: number) => rows[row * raster.width + column].toString(16);
+  assert.deepEqual([0, 1, 2, 3].map((row) => at(x, y + row)), ["800000ff", "ff800080", "80ff0000", "0"]);
+  assert.deepEqual([0, 1, 2].map((row) => at(x + 1, y + row)), ["80ff0000", "80ff0000", "0"]);
 });
 
 test("stacked series stand on each other, and what is below zero hangs from it", () => {

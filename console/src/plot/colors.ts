@@ -18,10 +18,17 @@ export function fill(i: number, dark: boolean, isBar: boolean): string {
 
 /** A colour of which so much is left on a ground. */
 export function dulled(color: string, ground: string, share: number): string {
-  const parts = (of: string) => [1, 3, 5].map((at) => parseInt(of.slice(at, at + 2), 16));
   const grounds = parts(ground);
-  return `rgb(${parts(color).map((part, i) => Math.round(part * share + grounds[i] * (1 - share))).join(" ")})`;
+  return `#${parts(color).map((part, i) => Math.round(part * share + grounds[i] * (1 - share)).toString(16).padStart(2, "0")).join("")}`;
 }
+
+/** A colour such as `#1e81fd8c` as a pixel of an image has it (on machines of low byte first, as all browsers run on), with so much of its density. */
+export function packed(color: string, share = 1): number {
+  const [red, green, blue, alpha = 255] = parts(color);
+  return ((Math.round(alpha * share) << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+const parts = (color: string) => color.slice(1).match(/../g)!.map((digits) => parseInt(digits, 16));
 
 /** From dark to light, even in steps of lightness for every eye (after cividis). */
 const HEAT: [number, number, number][] = [

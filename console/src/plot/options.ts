@@ -1,12 +1,12 @@
 // How uPlot is told to draw: axes, scales, series and what the mouse does.
 
 import uPlot from "uplot";
+import { barPaths } from "./bar_paths";
 import { color, dash, dulled, fill } from "./colors";
-import type { Row } from "./decimate";
-import { noPaths, strokeLines } from "./lines";
+import type { Row, View } from "./decimate";
+import { drawLines, fillAreas, noPaths, WIDTH } from "./lines";
 import { bounded, type Range } from "./range";
 import type { Drawing } from "./series";
-import { areaPaths, barPaths } from "./stack_paths";
 
 /** With more points, the other series are not dimmed beside the one at the mouse: each time all of them are drawn again. */
 const DIMMED_POINTS_MAX = 40_000;
@@ -28,15 +28,17 @@ interface Asked {
   hidden: ReadonlySet<string>;
   /** How many points are drawn of each series. */
   points: number;
-  /** From where areas and bars rise; null: they are lines. */
-  bases: Row[] | null;
+  /** The upper edges of areas, and all points of lines. */
+  lines: View[];
+  /** What areas stand on, and from where bars rise. */
+  bases: { lines: View[]; rows: Row[] };
   /** The range that is drawn, which moves with a finger. */
   drawn(): Range;
   onSelect: ((range: Range) => void) | null;
   onCursor(at: number | null): void;
 }
 
-export function optionsOf({ drawing, style, dark, size, hidden, points, bases, drawn, onSelect, onCursor }: Asked): uPlot.Options {
+export function optionsOf({ drawing, style, dark, size, hidden, points, lines, bases, drawn, onSelect, onCursor }: Asked): uPlot.Options {
   const css = getComputedStyle(document.documentElement);
   const ink = css.getPropertyValue("--muted").trim();
   const grid = css.getPropertyValue("--grid").trim();
@@ -86,13 +88,10 @@ export function optionsOf({ drawing, style, dark, size, hidden, points, bases, d
       {},
       ...drawing.series.map((series, i): uPlot.Series => {
         const stroke = color(i, dark);
-        const base: uPlot.Series = { label: series.label, stroke, width: 1.6, dash: dash(i), show: !hidden.has(series.label) };
+        const base: uPlot.Series = { label: series.label, stroke, width: WIDTH, dash: dash(i), show: !hidden.has(series.label) };
         base.points = { show: single ? true : undefined, size: single ? 8 : 5, fill: stroke };
-        if (bases === null) return { ...base, paths: noPaths };
-        base.fill = fill(i, dark, style === "bars");
-        base.paths = style === "bars" ? barPaths(bases[i]) : areaPaths(bases[i]);
-        if (style === "bars") Object.assign(base, { width: 0, points: { show: false } });
-        return base;
+        if (style !== "bars") return { ...base, paths: noPaths };
+        return { ...base, fill: fill(i, dark, true), paths: barPaths(bases.rows[i]), width: 0, points: { show: false } };
       }),
     ],
     hooks: {
@@ -105,7 +104,8 @@ export function optionsOf({ drawing, style, dark, size, hidden, points, bases, d
           onSelect?.(bounded({ from: left, to: right }));
         },
       ],
-      draw: style === "bars" ? [] : [(plot) => strokeLines(plot, (i, isDimmed) => (isDimmed ? dulled(color(i, dark), ground, DIMMED_SHARE) : color(i, dark)))],
+      drawAxes: style === "area" ? [(plot) => fillAreas(plot, lines, bases.lines, (i) => fill(i, dark, false))] : [],
+      draw: style === "bars" ? [] : [(plot) => drawLines(plot, lines, (i, isDimmed) => (isDimmed ? dulled(color(i, dark), ground, DIMMED_SHARE) : color(i, dark)))],
       setCursor: [(plot) => onCursor(plot.cursor.left! < 0 ? null : plot.posToVal(plot.cursor.left!, "x"))],
     },
   };

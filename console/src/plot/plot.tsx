@@ -4,7 +4,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { isDark } from "../ui/theme";
-import { decimate, type Row } from "./decimate";
+import { decimate, lineOf, type Row, type View } from "./decimate";
 import { Legend } from "./legend";
 import { optionsOf, type Style, type Sums } from "./options";
 import type { Range } from "./range";
@@ -68,7 +68,7 @@ export function Plot({ drawing, style, range, onRange, label, legend = true, hei
   useEffect(() => {
     if (!isVisible) return;
     const pixels = Math.max(50, Math.round(size.width - 60));
-    const { data, bases, sums } = drawn(drawing, style, shown, hidden, pixels);
+    const { data, lines, bases, sums } = drawn(drawing, style, shown, hidden, pixels);
     setSums(sums);
     const options = optionsOf({
       drawing,
@@ -77,6 +77,7 @@ export function Plot({ drawing, style, range, onRange, label, legend = true, hei
       size,
       hidden,
       points: data[0].length,
+      lines,
       bases,
       drawn: () => moving.current ?? latest.current.shown,
       onSelect: onRange === null ? null : (next) => latest.current.onRange?.(next),
@@ -129,9 +130,12 @@ function whole({ from, to }: Drawing): Range {
 }
 
 interface Drawn {
+  /** What can be told apart. */
   data: uPlot.AlignedData;
-  /** From where areas and bars rise; null: they are lines. */
-  bases: Row[] | null;
+  /** The upper edges of areas, and all points of lines. */
+  lines: View[];
+  /** What areas stand on, and from where bars rise. */
+  bases: { lines: View[]; rows: Row[] };
   sums: Sums | null;
 }
 
@@ -141,19 +145,22 @@ const BAR_PIXELS = 2;
 /** What is drawn of the series that are not hidden. Several areas, or several bars, stand on each other. */
 function drawn({ series }: Drawing, style: Style, { from, to }: Range, hidden: ReadonlySet<string>, pixels: number): Drawn {
   const bars = Math.floor(pixels / BAR_PIXELS);
-  if (style === "line") return { data: decimate(series, from, to, pixels), bases: null, sums: null };
-  if (series.length === 1) {
-    // One alone keeps its peaks: the lowest and the highest of each column.
+  if (style === "line" || series.length === 1) {
+    // An area alone keeps its peaks: the lowest and the highest of each column.
     const data = decimate(series, from, to, style === "bars" ? bars : pixels);
-    return { data, bases: [new Array<number>(data[0].length).fill(0)], sums: null };
+    const zeros = new Array<number>(data[0].length).fill(0);
+    return { data, lines: series, bases: { lines: [lineOf(data[0], zeros)], rows: [zeros] }, sums: null };
   }
   const shown = series.filter(({ label }) => !hidden.has(label));
   const { times, bases, tops, sums } = stack(shown, from, to, style === "bars" ? bars : pixels, style === "area");
   const nothing: Row = new Array(times.length).fill(null);
   const spread = (rows: Row[]) => series.map((one) => rows[shown.indexOf(one)] ?? nothing);
+  const edges = (rows: Row[]) => rows.map((row) => lineOf(times, row));
+  const [all, from0] = [spread(tops), spread(bases)];
   return {
-    data: [times, ...spread(tops)] as uPlot.AlignedData,
-    bases: spread(bases),
+    data: [times, ...all] as uPlot.AlignedData,
+    lines: edges(all),
+    bases: { lines: edges(from0), rows: from0 },
     sums: { ms: Float64Array.from(times), values: sums },
   };
 }

@@ -2,7 +2,7 @@
 // edge is their sum. What is below zero hangs down from it.
 
 import { joinAt, timesOf, view, type Row, type View } from "./decimate";
-import type { Series } from "./series";
+import { lowerBound, type Series } from "./series";
 
 /** For each series, from where to where its values reach at each of the times. */
 export interface Stack {
@@ -20,9 +20,8 @@ export interface Stack {
  */
 export function stack(series: Series[], from: number, to: number, slots: number, bridges: boolean): Stack {
   const views = series.map((one) => view(one, from, to));
-  const longest = views.reduce((most, { ms }) => Math.max(most, ms.length), 0);
-  const times = longest <= slots ? timesOf(views) : null;
-  const [at, ...columns] = times !== null && times.length <= slots ? joinAt(times, views) : means(views, from, to, slots);
+  const times = timesOf(views, slots);
+  const [at, ...columns] = times !== null ? joinAt(times, views) : means(views, from, to, slots);
   if (bridges) for (const column of columns) bridge(at as number[], column);
   return piled(at as number[], columns);
 }
@@ -56,12 +55,12 @@ function means(views: View[], from: number, to: number, slots: number): Row[] {
   const columns = views.map(({ ms, values }) => {
     const sums = new Float64Array(slots);
     const counts = new Uint32Array(slots);
-    ms.forEach((at, i) => {
-      if (at < from || at > to || Number.isNaN(values[i])) return;
-      const slot = Math.min(slots - 1, Math.floor((at - from) / width));
+    for (let i = lowerBound(ms, from); i < ms.length && ms[i] <= to; i++) {
+      if (Number.isNaN(values[i])) continue;
+      const slot = Math.min(slots - 1, Math.floor((ms[i] - from) / width));
       sums[slot] += values[i];
       counts[slot]++;
-    });
+    }
     return Array.from(sums, (sum, slot): number | undefined => (counts[slot] === 0 ? undefined : sum / counts[slot]));
   });
   return [times, ...columns];

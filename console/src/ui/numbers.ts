@@ -2,6 +2,7 @@
 
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
 const LONG = new Intl.NumberFormat("en", { maximumFractionDigits: 4 });
+const SIX = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
 
 /** `12,345.6789` */
 export const number = (value: number) => LONG.format(value);
@@ -11,7 +12,7 @@ export function value(of: number | null | undefined): string {
   if (of === null || of === undefined || Number.isNaN(of)) return "–";
   if (Number.isInteger(of)) return LONG.format(of);
   const size = Math.abs(of);
-  return size >= 1e6 || size < 1e-3 ? of.toPrecision(6) : new Intl.NumberFormat("en", { maximumSignificantDigits: 6 }).format(of);
+  return size >= 1e6 || size < 1e-3 ? of.toPrecision(6) : SIX.format(of);
 }
 
 /** `1.2M` */

@@ -1,35 +1,10 @@
-// How areas and bars that stand on each other are filled: from a base of their own, which uPlot's do not know. `lines.ts` draws
-// the upper edges of areas.
+// How bars that stand on each other are filled: from a base of their own, which uPlot's do not know.
 
 import type uPlot from "uplot";
 import type { Row } from "./decimate";
 
 /** A bar is so much of the room that it has, and at most so many pixels wide. */
 const BAR = { share: 0.8, pixels: 60 };
-
-/** The area between a base and the values. */
-export function areaPaths(base: Row): uPlot.Series.PathBuilder {
-  return (plot, index) => {
-    const [times, tops] = [plot.data[0], plot.data[index]];
-    const fill = new Path2D();
-    let run: number[] = [];
-    const close = () => {
-      for (const i of run.reverse()) fill.lineTo(plot.valToPos(times[i], "x", true), plot.valToPos(base[i]!, "y", true));
-      if (run.length > 0) fill.closePath();
-      run = [];
-    };
-    for (let i = 0; i < times.length; i++) {
-      const top = tops[i];
-      if (top === null) close();
-      if (top === null || top === undefined) continue;
-      const [x, y] = [plot.valToPos(times[i], "x", true), plot.valToPos(top, "y", true)];
-      run.length === 0 ? fill.moveTo(x, y) : fill.lineTo(x, y);
-      run.push(i);
-    }
-    close();
-    return { stroke: null, fill };
-  };
-}
 
 /** A bar from a base to each value. */
 export function barPaths(base: Row): uPlot.Series.PathBuilder {
