@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ColumnBuilder, formatTime, parseTime, type Column, type Frame } from "../src/data/frame";
+import { cell, ColumnBuilder, formatTime, isNull, parseTime, type Column, type Frame } from "../src/data/frame";
 import { parse } from "../src/data/json";
 import { tables } from "../src/data/tables";
 
@@ -65,6 +65,15 @@ test("columns are numbers as long as nothing else comes", () => {
   assert.equal(column("time", [1n, "x"], true).kind, "other");
 });
 
+test("many texts that repeat are held once", () => {
+  const texts = Array.from({ length: 5000 }, (_, i) => (i % 7 === 3 ? null : `room${i % 5}`));
+  const of = column("room", texts);
+  assert.ok(of.kind === "text" && of.texts.length === 6);
+  assert.deepEqual(texts.map((_, row) => (isNull(of, row) ? null : cell(of, row))), texts);
+  // Few, or all different, or among something else, they are as they came.
+  for (const others of [["a", "a"], Array.from({ length: 5000 }, (_, i) => String(i)), [...texts, 1n]]) assert.equal(column("a", others).kind, "other");
+});
+
 test("series of the same columns are one table with their tags", () => {
   const frame = (host: string, values: number[]): Frame => ({
     statement: 0,
@@ -76,6 +85,6 @@ test("series of the same columns are one table with their tags", () => {
   const [table, ...others] = tables([frame("a", [1, 2]), frame("b", [3])]);
   assert.equal(others.length, 0);
   assert.deepEqual(table.columns.map(({ name }) => name), ["time", "host", "usage"]);
-  assert.deepEqual(table.columns[1].kind === "other" && table.columns[1].values, ["a", "a", "b"]);
+  assert.deepEqual([0, 1, 2].map((row) => cell(table.columns[1], row)), ["a", "a", "b"]);
   assert.deepEqual(table.columns[2].kind === "number" && [...table.columns[2].values], [1, 2, 3]);
 });

@@ -38,6 +38,20 @@ test("the time of a point is no value of it, in nanoseconds either", () => {
   assert.deepEqual(drawing([frame], 10).series.map(({ label, values }) => [label, ...values]), [["kitchen", 21.5]]);
 });
 
+test("rows are parted by their texts, which many rows have as numbers", () => {
+  const rows = 6;
+  const time = { name: "time", kind: "time" as const, ms: Float64Array.of(0, 1, 2, 3, 4, 5), ns: new BigInt64Array(rows) };
+  const room = { name: "room", kind: "text" as const, codes: Uint32Array.of(0, 1, 0, 1, 2, 3), texts: ["hall", "attic", null, ""] };
+  const floor = { name: "floor", kind: "other" as const, values: ["up", "up", "down", "up", null, null] };
+  const celsius = { name: "celsius", kind: "number" as const, values: Float64Array.of(1, 2, 3, 4, 5, 6) };
+  const drawn = drawing([{ statement: 0, name: "", tags: {}, rows, columns: [time, room, floor, celsius] }], 10).series;
+  assert.deepEqual(drawn.map(({ label, values }) => [label, ...values]), [["hall · up", 1], ["attic · up", 2, 4], ["hall · down", 3], ["celsius", 5, 6]]);
+  // So many texts are no names.
+  const words = { name: "words", kind: "other" as const, values: Array.from({ length: 1001 }, (_, i) => `w${i}`) };
+  const many = { statement: 0, name: "", tags: {}, rows: 1001, columns: [{ ...time, ms: new Float64Array(1001) }, words, { ...celsius, values: new Float64Array(1001) }] };
+  assert.equal(drawing([many], 10).series.length, 1);
+});
+
 test("of many points the lowest and the highest of each pixel stay", () => {
   const values = Array.from({ length: 100_000 }, (_, i) => Math.sin(i / 500));
   values[54_321] = 99;

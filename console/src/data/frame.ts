@@ -1,10 +1,11 @@
 // Rows of an answer, by column: numbers and times in typed arrays, so that a million of them are cheap to hold, to hand from
 // the worker to the page, and to draw.
 
-/** A column. In a column of numbers, NaN is NULL. */
+/** A column. In a column of numbers, NaN is NULL; of many texts that repeat, each row has the number of its text. */
 export type Column =
   | { name: string; kind: "time"; ns: BigInt64Array; ms: Float64Array }
   | { name: string; kind: "number"; values: Float64Array }
+  | { name: string; kind: "text"; codes: Uint32Array; texts: (string | null)[] }
   | { name: string; kind: "other"; values: unknown[] };
 
 /** Rows with the same name and tags. */
@@ -70,7 +71,8 @@ export class ColumnBuilder {
       if (!values.every(Number.isNaN)) return { name, kind: "number", values };
     }
     this.leaveNumbers();
-    return { name, kind: "other", values: this.others };
+    const repeated = this.length < REPEATED_MIN ? null : repeatedTexts(this.others);
+    return repeated === null ? { name, kind: "other", values: this.others } : { name, kind: "text", ...repeated };
   }
 
   private leaveNumbers(): void {
@@ -78,6 +80,28 @@ export class ColumnBuilder {
     this.others = Array.from(this.numbers.subarray(0, this.length), (n) => (Number.isNaN(n) ? null : n));
     this.numbers = null;
   }
+}
+
+/** Fewer texts are handed to the page, and looked at, as they are. */
+const REPEATED_MIN = 1000;
+/** A text stands in so many rows on average, or each row has its own. */
+const REPEATED_TIMES_MIN = 4;
+
+/** The texts once each; null if something else is among them, or they hardly repeat. */
+function repeatedTexts(values: unknown[]): { codes: Uint32Array; texts: (string | null)[] } | null {
+  const codes = new Uint32Array(values.length);
+  const known = new Map<string | null, number>();
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if (value !== null && typeof value !== "string") return null;
+    let code = known.get(value);
+    if (code === undefined) {
+      if (known.size * REPEATED_TIMES_MIN >= values.length) return null;
+      known.set(value, (code = known.size));
+    }
+    codes[i] = code;
+  }
+  return { codes, texts: [...known.keys()] };
 }
 
 /** Times in nanoseconds; null if one is missing or is no time. */
@@ -120,6 +144,13 @@ export function formatTime(ns: bigint): string {
   return `${date.toISOString().slice(0, 19)}${fraction}Z`;
 }
 
+/** Whether a cell is NULL. */
+export function isNull(column: Column, row: number): boolean {
+  if (column.kind === "time") return false;
+  if (column.kind === "number") return Number.isNaN(column.values[row]);
+  return (column.kind === "text" ? column.texts[column.codes[row]] : (column.values[row] ?? null)) === null;
+}
+
 /** What a cell shows. */
 export function cell(column: Column, row: number): string {
   if (column.kind === "time") return formatTime(column.ns[row]);
@@ -127,6 +158,7 @@ export function cell(column: Column, row: number): string {
     const value = column.values[row];
     return Number.isNaN(value) ? "" : String(value);
   }
+  if (column.kind === "text") return column.texts[column.codes[row]] ?? "";
   const value = column.values[row];
   if (value === null || value === undefined) return "";
   return typeof value === "object" ? JSON.stringify(value) : String(value);

@@ -23,13 +23,13 @@ function merged(group: Frame[]): Frame {
   const labels: [string, (frame: Frame) => string][] = tagKeys.map((key) => [key, (frame) => frame.tags[key]]);
   if (names.size > 1) labels.unshift(["name", (frame) => frame.name]);
   const columns: Column[] = labels.map(([name, of]) => {
-    const values = new Array<unknown>(rows);
+    const codes = new Uint32Array(rows);
     let at = 0;
-    for (const frame of group) {
-      values.fill(of(frame), at, at + frame.rows);
+    group.forEach((frame, code) => {
+      codes.fill(code, at, at + frame.rows);
       at += frame.rows;
-    }
-    return { name, kind: "other", values };
+    });
+    return { name, kind: "text", codes, texts: group.map(of) };
   });
   const time = first.columns.findIndex(({ kind }) => kind === "time");
   first.columns.forEach((_, i) => columns.push(concatenated(group.map((frame) => frame.columns[i]), rows)));
@@ -62,7 +62,8 @@ function concatenated(parts: Column[], rows: number): Column {
   }
   const values: unknown[] = [];
   for (const part of parts) {
-    if (part.kind === "other") for (const value of part.values) values.push(value);
+    if (part.kind === "text") for (const code of part.codes) values.push(part.texts[code]);
+    else if (part.kind === "other") for (const value of part.values) values.push(value);
     else if (part.kind === "number") for (const value of part.values) values.push(Number.isNaN(value) ? null : value);
     else for (const value of part.ns) values.push(value);
   }

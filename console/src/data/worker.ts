@@ -236,6 +236,7 @@ class SqlCollector {
 function buffers(frame: Frame): Transferable[] {
   return frame.columns.flatMap((column) => {
     if (column.kind === "time") return [column.ns.buffer, column.ms.buffer];
+    if (column.kind === "text") return [column.codes.buffer];
     return column.kind === "number" ? [column.values.buffer] : [];
   }) as Transferable[];
 }

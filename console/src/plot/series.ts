@@ -36,7 +36,7 @@ export function drawing(frames: Frame[], seriesMax: number): Drawing {
       const values = column.name === TIME_AGAIN ? null : numeric(column);
       return values === null ? [] : [{ name: column.name, values }];
     });
-    const labels = frame.columns.filter((column) => column.kind === "other" && column.name !== TIME_AGAIN && numeric(column) === null);
+    const labels = frame.columns.filter((column) => (column.kind === "other" || column.kind === "text") && column.name !== TIME_AGAIN && numeric(column) === null);
     for (const [group, rows] of groups(frame, labels)) {
       for (const { name, values } of numbers) {
         if (series.length >= seriesMax) {
@@ -69,7 +69,7 @@ function label(frame: Frame, field: string, group: string, fields: number): stri
 /** Numbers of a column: whole numbers beyond 2^53 and truth values too; null if it has texts, or nothing. */
 function numeric(column: Column): Float64Array | null {
   if (column.kind === "number") return column.values;
-  if (column.kind === "time") return null;
+  if (column.kind === "time" || column.kind === "text") return null;
   let found = false;
   for (const value of column.values) {
     if (value === null) continue;
@@ -79,22 +79,66 @@ function numeric(column: Column): Float64Array | null {
   return found ? Float64Array.from(column.values, (value) => (value === null ? NaN : Number(value))) : null;
 }
 
+/** So many different texts are messages, not names of series. */
+const GROUPS_MAX = 1000;
+
 /** Rows with the same texts; null: all rows. */
-function groups(frame: Frame, labels: Column[]): [string, number[] | null][] {
-  if (labels.length === 0) return [["", null]];
-  const found = new Map<string, number[]>();
-  for (let row = 0; row < frame.rows; row++) {
-    const key = labels.map((column) => cell(column, row)).filter(Boolean).join(" · ");
-    let rows = found.get(key);
-    if (rows === undefined) found.set(key, (rows = []));
-    rows.push(row);
+function groups(frame: Frame, labels: Column[]): [string, Uint32Array | null][] {
+  const all: [string, null][] = [["", null]];
+  if (labels.length === 0) return all;
+  /** Of each row, the number of its group. */
+  const numbers = new Uint32Array(frame.rows);
+  /** What each group is called. */
+  let names = [""];
+  for (const column of labels) {
+    const { codes, texts } = coded(column, frame.rows);
+    // Each of them is in some row.
+    if (texts.length > GROUPS_MAX) return all;
+    /** The number of the groups of each pair of an old group and a text, one more than it is. */
+    const found = names.map(() => new Uint16Array(texts.length));
+    const longer: string[] = [];
+    for (let row = 0; row < frame.rows; row++) {
+      const [old, code] = [numbers[row], codes[row]];
+      if (found[old][code] === 0) {
+        if (longer.length === GROUPS_MAX) return all;
+        found[old][code] = longer.push([names[old], texts[code] ?? ""].filter(Boolean).join(" · "));
+      }
+      numbers[row] = found[old][code] - 1;
+    }
+    names = longer;
   }
-  // So many texts are messages, not names of series.
-  return found.size > 1000 ? [["", null]] : [...found];
+  // A row without a text is in one group with those whose text is empty.
+  const called = [...new Set(names)];
+  const groupOf = Uint16Array.from(names, (name) => called.indexOf(name));
+  const counts = new Uint32Array(called.length);
+  for (let row = 0; row < frame.rows; row++) counts[groupOf[numbers[row]]]++;
+  const rows = Array.from(counts, (count) => new Uint32Array(count));
+  counts.fill(0);
+  for (let row = 0; row < frame.rows; row++) {
+    const group = groupOf[numbers[row]];
+    rows[group][counts[group]++] = row;
+  }
+  return called.map((name, group) => [name, rows[group]]);
 }
 
-const pick = (values: Float64Array, rows: number[] | null) =>
-  rows === null ? values : Float64Array.from(rows, (row) => values[row]);
+/** The number of each row's text. */
+function coded(column: Column, rows: number): { codes: Uint32Array; texts: (string | null)[] } {
+  if (column.kind === "text") return column;
+  const known = new Map<string, number>();
+  const codes = Uint32Array.from({ length: rows }, (_, row) => {
+    const text = cell(column, row);
+    if (!known.has(text)) known.set(text, known.size);
+    return known.get(text)!;
+  });
+  return { codes, texts: [...known.keys()] };
+}
+
+function pick(values: Float64Array, rows: Uint32Array | null): Float64Array {
+  if (rows === null) return values;
+  const picked = new Float64Array(rows.length);
+  for (let i = 0; i < rows.length; i++) picked[i] = values[rows[i]];
+  return picked;
+}
 
 function ascending(label: string, ms: Float64Array, values: Float64Array): Series {
   let isSorted = true;

@@ -1,7 +1,7 @@
 // A table of any number of rows, of which only those in sight are in the page.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { cell, type Column, type Frame } from "../data/frame";
+import { cell, isNull, type Column, type Frame } from "../data/frame";
 
 const ROW_PIXELS = 28;
 /** Browsers lose count beyond some ten million pixels; a longer table scrolls in larger steps. */
@@ -106,9 +106,9 @@ export function Grid({ frame, label, fits = false }: Props) {
 }
 
 function Cell({ column, row }: { column: Column; row: number }) {
-  const isNull = column.kind === "other" ? (column.values[row] ?? null) === null : column.kind === "number" && Number.isNaN(column.values[row]);
-  const text = isNull ? "null" : cell(column, row);
-  const kind = isNull ? "null" : column.kind === "number" ? "right" : column.kind === "time" ? "time" : "";
+  const isMissing = isNull(column, row);
+  const text = isMissing ? "null" : cell(column, row);
+  const kind = isMissing ? "null" : column.kind === "number" ? "right" : column.kind === "time" ? "time" : "";
   return (
     <div role="cell" class={kind} title={text.length > 30 ? text : undefined}>
       {text}
@@ -135,9 +135,17 @@ function sorted(frame: Frame, { column, descending }: Sort): Uint32Array {
       return sign * (left < right ? -1 : left > right ? 1 : 0) || a - b;
     });
   }
-  const keys = of.kind === "time" ? of.ms : of.values;
+  const keys = of.kind === "time" ? of.ms : of.kind === "text" ? ranked(of) : of.values;
   // Nulls come last.
   return order.sort((a, b) => (Number.isNaN(keys[a]) ? 1 : 0) - (Number.isNaN(keys[b]) ? 1 : 0) || sign * (keys[a] - keys[b]) || a - b);
+}
+
+/** The place of each row's text among all texts; NaN is no text. */
+function ranked({ codes, texts }: Extract<Column, { kind: "text" }>): Float64Array {
+  const sorted = [...new Set(texts)].filter((text) => text !== null).sort();
+  const ranks = new Map(sorted.map((text, rank) => [text, rank]));
+  const rankOf = texts.map((text) => (text === null ? NaN : ranks.get(text)!));
+  return Float64Array.from(codes, (code) => rankOf[code]);
 }
 
 /** The width of a column after its first rows, in characters. */
