@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { durationMs } from "../src/activity/duration";
 import { parseMetrics } from "../src/activity/metrics_text";
+import { doubtIn } from "../src/dashboards/check";
 import { onlyReads } from "../src/dashboards/only_reads";
 import { measurementOf, sourceOf } from "../src/query/from_clause";
 import { hasSecret } from "../src/query/history";
@@ -68,6 +69,20 @@ test("dashboards run only what reads", () => {
     assert.ok(!onlyReads({ language: "influxql", text: query }), query);
     assert.ok(!onlyReads({ language: "sql", text: query }), query);
   }
+});
+
+test("a panel is refused that cannot be read, and doubted if the server does not run it", () => {
+  const failed = (status: number, code?: string) => ({ status, code, message: "no" });
+  // What cannot be read will never run.
+  assert.equal(doubtIn("influxql", { ...failed(400), position: 7 })?.isFinal, true);
+  assert.equal(doubtIn("sql", failed(400, "42601"))?.isFinal, true);
+  // A table may come, and so may a column or a right.
+  assert.equal(doubtIn("sql", failed(400, "42P01")), null);
+  for (const doubt of [doubtIn("sql", failed(400, "42703")), doubtIn("sql", failed(403)), doubtIn("influxql", failed(403)), doubtIn("influxql", failed(0))]) {
+    assert.deepEqual({ ...doubt }, { message: "no", hint: undefined, position: undefined, isFinal: false });
+  }
+  // A query that was ended because it ran for long enough can be run.
+  assert.equal(doubtIn("influxql", { ...failed(-1), cancelled: true }), null);
 });
 
 test("statements with secrets are known", () => {

@@ -170,7 +170,7 @@ export function QueryPage() {
           <button type="button" class="quiet" onClick={share} disabled={text === ""}>
             Share
           </button>
-          <Save language={language} database={database} text={text} view={view} range={rangeParams(range)} />
+          <Save language={language} database={database} text={text} view={view} range={range} onFault={setFault} />
           {running === null ? (
             <button type="button" class="primary" onClick={() => start(zoom ?? range)} disabled={text.trim() === "" || !isOnline.value}>
               Run

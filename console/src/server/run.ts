@@ -35,17 +35,19 @@ interface Options {
   credentials?: { user: string; password: string };
   /** The server is to refuse whatever changes something. */
   onlyReads?: boolean;
+  /** After so many rows the query is ended. */
+  rowsMax?: number;
 }
 
 /** Sends a query. Its answer rejects with a QueryError. */
-export function run(language: Language, text: string, database: string, { progress, credentials, onlyReads = false }: Options = {}): Run {
+export function run(language: Language, text: string, database: string, { progress, credentials, onlyReads = false, rowsMax = ROWS_MAX }: Options = {}): Run {
   const port = (worker ??= start());
   const id = ++last;
   const authorization =
     credentials === undefined
       ? (identity.value?.authorization ?? null)
       : authorizationOf(credentials.user, credentials.password);
-  const ask: Ask = { language, text, database, authorization, rowsMax: ROWS_MAX, onlyReads };
+  const ask: Ask = { language, text, database, authorization, rowsMax, onlyReads };
   const answer = new Promise<Answer>((resolve, reject) => waiting.set(id, { resolve, reject, progress }));
   port.postMessage({ id, ask });
   return { answer, cancel: () => port.postMessage({ id, cancel: true }) };
