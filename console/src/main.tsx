@@ -5,6 +5,9 @@ import "uplot/dist/uPlot.min.css";
 import { App } from "./app";
 import "./style/base.css";
 import "./style/pages.css";
+import { keepFocus } from "./ui/kept_focus";
 import "./ui/theme";
 
-render(<App />, document.getElementById("app")!);
+const root = document.getElementById("app")!;
+render(<App />, root);
+keepFocus(root);

@@ -18,7 +18,8 @@ async function users(): Promise<User[]> {
   const listed = records((await ask("SHOW USERS")).frames[0]);
   return Promise.all(
     listed.map(async ({ user, admin }) => {
-      const grants = records((await ask(`SHOW GRANTS FOR ${quoted(user)}`)).frames[0]);
+      // What was revoked is listed as nothing, as InfluxDB does.
+      const grants = records((await ask(`SHOW GRANTS FOR ${quoted(user)}`)).frames[0]).filter(({ privilege }) => privilege !== "NO PRIVILEGES");
       return { name: user, isAdmin: admin === "true", grants: grants.map(({ database, privilege }) => ({ database, privilege })) };
     }),
   );

@@ -1,7 +1,7 @@
 // A dialog above the page: closed by Escape, by its button, and by a click beside it.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export interface DialogState {
   isOpen: boolean;
@@ -27,8 +27,11 @@ export function Dialog({ dialog, title, children }: Props) {
 function Opened({ dialog, title, children }: Props) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
-    element.current!.showModal();
+  useLayoutEffect(() => {
+    const shown = element.current!;
+    shown.showModal();
+    // An open dialog that is taken out of the page takes the focus with it; one that is closed gives it back.
+    return () => shown.close();
   }, []);
   return (
     <dialog
