@@ -80,10 +80,19 @@ function scaleOf(plot: uPlot, name: "x" | "y"): Scale {
   return { from, at, by: (plot.valToPos(to, name, true) - at) / (to - from) };
 }
 
+/** What was made of lines for the plots that show them. */
+const made = new WeakMap<View, { of: string; spans: Spans }>();
+
+/** The spans of a line, which stay the same while the mouse only passes over it. */
 function spans(plot: uPlot, raster: Raster, line: View): Spans {
   const [across, down] = [scaleOf(plot, "x"), scaleOf(plot, "y")];
+  const of = JSON.stringify([across, down, raster.x(0), raster.y(0), raster.width]);
+  const known = made.get(line);
+  if (known?.of === of) return known.spans;
   const { min, max } = plot.scales.x;
-  return spansOf(view(line, min!, max!), { ...across, at: raster.x(across.at) }, { ...down, at: raster.y(down.at) }, raster.width);
+  const found = spansOf(view(line, min!, max!), { ...across, at: raster.x(across.at) }, { ...down, at: raster.y(down.at) }, raster.width);
+  made.set(line, { of, spans: found });
+  return found;
 }
 
 function spanLine(plot: uPlot, raster: Raster, line: View, index: number, color: string): void {

@@ -20,32 +20,47 @@ export interface Scale {
 export function spansOf({ ms, values }: View, across: Scale, down: Scale, width: number): Spans {
   const tops = new Float64Array(width).fill(Infinity);
   const bottoms = new Float64Array(width).fill(-Infinity);
-  const reach = (column: number, y: number) => {
-    if (y < tops[column]) tops[column] = y;
-    if (y > bottoms[column]) bottoms[column] = y;
+  const x = (i: number) => across.at + (ms[i] - across.from) * across.by;
+  const y = (value: number) => down.at + (value - down.from) * down.by;
+  const reach = (column: number, one: number, other: number) => {
+    if (column < 0 || column >= width) return;
+    if (one < tops[column]) tops[column] = one;
+    if (other < tops[column]) tops[column] = other;
+    if (one > bottoms[column]) bottoms[column] = one;
+    if (other > bottoms[column]) bottoms[column] = other;
   };
-  let beforeX = NaN;
-  let beforeY = NaN;
+  // The lowest and the highest value in the column where the line is, and when it leaves that. Most points are in the column of
+  // the one before.
+  let column = -1;
+  let low = Infinity;
+  let high = -Infinity;
+  let end = -Infinity;
   for (let i = 0; i < ms.length; i++) {
-    const x = across.at + (ms[i] - across.from) * across.by;
-    const y = down.at + (values[i] - down.from) * down.by;
-    const last = Math.floor(x);
-    const first = Math.floor(beforeX);
-    if (first < last && beforeY === beforeY && y === y) {
-      // The part of the way from one point to the next in each column that it crosses.
-      const slope = (y - beforeY) / (x - beforeX);
-      const end = Math.min(last, width - 1);
-      for (let column = Math.max(first, 0); column <= end; column++) {
-        reach(column, column === first ? beforeY : beforeY + (column - beforeX) * slope);
-        reach(column, column === last ? y : beforeY + (column + 1 - beforeX) * slope);
-      }
-    } else if (last >= 0 && last < width) {
-      reach(last, y);
+    const value = values[i];
+    if (ms[i] >= end) {
+      if (low <= high) reach(column, y(low), y(high));
+      const last = Math.floor(x(i));
+      if (i > 0) cross(i, Math.max(column, 0), Math.min(last, width - 1));
+      column = last;
+      end = across.from + (last + 1 - across.at) / across.by;
+      low = Infinity;
+      high = -Infinity;
     }
-    beforeX = x;
-    beforeY = y;
+    if (value < low) low = value;
+    if (value > high) high = value;
   }
+  if (low <= high) reach(column, y(low), y(high));
   return { tops, bottoms };
+
+  /** The part of the way from the point before in each column that it crosses. */
+  function cross(i: number, first: number, last: number): void {
+    const [fromX, toX] = [x(i - 1), x(i)];
+    const [fromY, toY] = [y(values[i - 1]), y(values[i])];
+    const slope = (toY - fromY) / (toX - fromX);
+    for (let column = first; column <= last; column++) {
+      reach(column, fromY + (Math.max(fromX, column) - fromX) * slope, fromY + (Math.min(toX, column + 1) - fromX) * slope);
+    }
+  }
 }
 
 /** What a round pen of a radius draws along the line. */

@@ -131,6 +131,22 @@ class Page {
     return this.inner.evaluate(...parameters);
   }
 
+  /**
+   * How long the longest task of the page's thread has had the processor while something was done, in milliseconds. It does not
+   * count how long the thread has waited for its turn, so it hardly depends on what else the machine does.
+   */
+  async longestTask(act) {
+    const { tracing } = this.inner;
+    await tracing.start({ categories: ['disabled-by-default-devtools.timeline'] });
+    await act();
+    const { traceEvents } = JSON.parse(Buffer.from(await tracing.stop()).toString());
+    const threadOf = ({ pid, tid }) => `${pid} ${tid}`;
+    const pages = new Set(traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain').map(threadOf));
+    const tasks = traceEvents.filter((event) => event.tdur !== undefined && pages.has(threadOf(event)));
+    assert.ok(tasks.length > 0, 'a trace without tasks');
+    return tasks.reduce((longest, { tdur }) => Math.max(longest, tdur), 0) / 1000;
+  }
+
   /** What has the keyboard's focus: its element and first line. */
   focused() {
     return this.evaluate(() => [document.activeElement.tagName, document.activeElement.innerText.split('\n')[0]]);

@@ -40,6 +40,105 @@ async function fitTheWindow(page, act) {
   }
 }
 
+/** A panel that cannot be read is refused where its query stands; one that the server does not run today is doubted. */
+async function savesWhatCanRun(page, sql) {
+  const saved = async () => JSON.stringify(await sql('SELECT definition FROM nyala_dashboards'));
+  const save = async (language, text) => {
+    await page.open('#/query?db=d&last=1h');
+    await page.offers('d');
+    await page.click('radio', language);
+    await page.edit(text);
+    await page.click('button', 'Save');
+    await page.until('the form', () => document.querySelector('dialog select') !== null);
+    await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  };
+  const label = () => page.evaluate(() => document.querySelector('dialog [type=submit]').innerText);
+  const before = await saved();
+  for (const [language, text, words, at] of [
+    ['InfluxQL', 'SELECT mean(usage FROM cpu', 'error parsing query: found FROM', 'FROM'],
+    ['InfluxQL', 'SELECT usage FROM cpu; SELECT usage FORM cpu', 'error parsing query', 'FORM'],
+    ['SQL', 'SELECT max(usage FROM cpu WHERE $timeFilter', 'found: FROM', 'FROM'],
+  ]) {
+    await save(language, text);
+    await page.shows(words);
+    await page.shows('A panel that cannot be run is not saved.');
+    await page.until('a mark', (at) => document.querySelector('.editor').shadowRoot.querySelector('.cm-lintRange-error')?.textContent === at, at);
+    await page.isAccessible('a panel that is refused');
+    // Nor does a second try save it.
+    await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    assert.strictEqual(await label(), 'Save');
+    assert.strictEqual(await saved(), before, text);
+  }
+  // A column may come some day, so who is told may save it.
+  await save('SQL', 'SELECT time, nothing FROM cpu WHERE $timeFilter');
+  await page.shows('The panel would show this error.');
+  assert.strictEqual(await label(), 'Save anyway');
+  await page.isAccessible('a panel that is doubted');
+  assert.strictEqual(await saved(), before);
+  await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
+  await page.until('the dashboard', () => location.hash.startsWith('#/dashboards'));
+  assert.match(await saved(), /time, nothing FROM cpu/);
+  // A measurement or table that is not there yet is no error.
+  for (const [language, text] of [['InfluxQL', 'SELECT mean(v) FROM later WHERE $timeFilter GROUP BY time($interval)'], ['SQL', 'SELECT time, v FROM later_table WHERE $timeFilter']]) {
+    await save(language, text);
+    await page.until('the dashboard', () => location.hash.startsWith('#/dashboards'));
+    assert.ok((await saved()).includes(text), text);
+  }
+}
+
+/** Presses a button by keyboard, as who uses no mouse does. */
+async function press(page, name) {
+  await (await page.find('button', name).waitHandle()).focus();
+  await page.inner.keyboard.press('Enter');
+}
+
+/** Drops something by keyboard, and waits until something else has the focus. */
+async function drops(page, name, next) {
+  await press(page, name);
+  await page.until('the question', () => document.activeElement.innerText === 'Keep');
+  await page.inner.keyboard.press('Tab');
+  await page.inner.keyboard.press('Enter');
+  await page.until(`the focus at ${next} after “${name}”`, (next) => (document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText) === next, next);
+}
+
+/** Who drops a row by keyboard is at the next row, then at the one before, and at a heading when there is none. */
+async function keepsTheFocus(page) {
+  const asked = (query) => fetch(`${page.base}query`, { method: 'POST', body: new URLSearchParams({ q: query }) });
+  await asked("CREATE USER u1 WITH PASSWORD 'x'; CREATE USER u2 WITH PASSWORD 'x'; CREATE USER u3 WITH PASSWORD 'x'; GRANT READ ON d TO u2");
+  await asked('CREATE TOKEN t1 FOR u1; CREATE TOKEN t2 FOR u1');
+  const cq = (name) => `CREATE CONTINUOUS QUERY ${name} ON d BEGIN SELECT mean(usage) INTO cpu_hourly FROM cpu GROUP BY time(1h) END`;
+  await asked(`${cq('c1')}; ${cq('c2')}`);
+  await asked('CREATE DATABASE kept; CREATE RETENTION POLICY p1 ON kept DURATION 1d REPLICATION 1; CREATE RETENTION POLICY p2 ON kept DURATION 1d REPLICATION 1');
+  await page.open('#/administration');
+  await page.click('radio', 'Continuous queries');
+  await drops(page, 'Drop continuous query c1', 'Drop continuous query c2');
+  await drops(page, 'Drop continuous query c2', 'Continuous queries');
+  await page.click('radio', 'Tokens');
+  await drops(page, 'Drop token t2', 'Drop token t1');
+  await drops(page, 'Drop token t1', 'Administration');
+  await page.click('radio', 'Users');
+  await press(page, 'Revoke READ on d from u2');
+  await page.until('the user', () => document.activeElement.innerText === 'u2' && document.activeElement.tagName === 'H2');
+  await drops(page, 'Drop user u1', 'Drop user u2');
+  await drops(page, 'Drop user u3', 'Drop user u2');
+  await drops(page, 'Drop user u2', 'Administration');
+  // Who keeps it is where they were.
+  await page.click('radio', 'Databases');
+  await press(page, 'Drop policy p1');
+  await page.until('the question', () => document.activeElement.tagName === 'INPUT');
+  await page.inner.keyboard.press('Tab');
+  await page.inner.keyboard.press('Enter');
+  await page.until('the button', () => document.activeElement.getAttribute('aria-label') === 'Drop policy p1');
+  await press(page, 'Drop policy p1');
+  await page.until('the question', () => document.activeElement.tagName === 'INPUT');
+  await page.inner.keyboard.type('p1');
+  await page.inner.keyboard.press('Enter');
+  await page.until('the next policy', () => document.activeElement.getAttribute('aria-label') === 'Drop policy p2');
+  await page.isAccessible('after policies');
+  await asked('DROP DATABASE kept');
+}
+
 async function steps(page) {
   // Wherever somebody is, times are UTC.
   await page.inner.emulateTimezone('America/New_York');
@@ -93,6 +192,8 @@ async function steps(page) {
   await page.isAccessible('a panel without rows');
   await page.click('button', 'Show the range that has data');
   await page.until('the plot of the panel', () => document.querySelector('.panel canvas') !== null);
+  assert.deepStrictEqual(await page.focused(), ['H2', 'Renamed']);
+  await savesWhatCanRun(page, sql);
   // A dashboard asks by itself, so it runs nothing that changes.
   const harmful = JSON.stringify({ panels: [{ title: 'Harm', language: 'influxql', text: 'SELECT usage INTO stolen FROM cpu', view: 'line', size: 'half' }], range: {} });
   await sql(`INSERT INTO nyala_dashboards VALUES ('Harm', 1, '${harmful}')`);
@@ -239,6 +340,8 @@ async function steps(page) {
   await page.click('button', 'Drop subscription copy');
   await page.evaluate(() => document.querySelector('dialog form').requestSubmit());
   await page.shows('None yet.');
+
+  await keepsTheFocus(page);
 
   await fitTheWindow(page, () => undefined);
   // On a phone nothing is larger than the screen either.

@@ -149,6 +149,8 @@ test(() => drive(async (page) => {
   await page.click('button', 'Show the range that has data');
   await page.shows('2 series');
   assert.deepStrictEqual(await linked(page), { from: 1451606400000, to: 1451609991000 });
+  // The button is gone; who pressed it goes on at the answer.
+  assert.strictEqual(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Answer');
   await page.click('radio', 'SQL');
   await today('SELECT time, usage FROM cpu WHERE $timeFilter');
   await page.click('button', 'Show the range that has data');
