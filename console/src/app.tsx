@@ -16,7 +16,7 @@ import { databases, forget, measurements } from "./server/schema";
 import { identity, isAdmin, isOnline, logInReason, logOut, needsFirstAdmin, revision } from "./server/session";
 import { useArrival } from "./ui/arrival";
 import { Icon, Mark } from "./ui/icons";
-import { go, link, route } from "./ui/route";
+import { link, note, route } from "./ui/route";
 import { theme, type Theme } from "./ui/theme";
 import { Toasts } from "./ui/toast";
 
@@ -119,7 +119,8 @@ async function welcome(): Promise<void> {
   if (route.value.page !== "") return;
   const names = (await databases()).filter((name) => name !== "_internal");
   for (const name of names.slice(0, 20)) if ((await rightsOn(name)).reads && (await measurements(name)).length > 0) return;
-  if (route.value.page === "") go("start");
+  // Who opens the console has not gone anywhere, and goes back to where they came from.
+  if (route.value.page === "") note("start", {});
 }
 
 const skip = (event: Event) => {

@@ -117,7 +117,7 @@ function written({ points, other, lacks }: Standing): string {
 /** Plots the points of the example, or whatever else there is. */
 function See({ now: { database, points, other } }: { now: Standing }) {
   const example = () =>
-    go("query", { language: "influxql", db: database ?? "", q: `SELECT celsius FROM ${MEASUREMENT} WHERE $timeFilter`, last: "15m", view: "line" }, true);
+    go("query", { language: "influxql", db: database ?? "", q: `SELECT celsius FROM ${MEASUREMENT} WHERE $timeFilter GROUP BY *`, last: "15m", view: "line" }, true);
   const plot = async ({ database, measurement }: NonNullable<Standing["other"]>) => {
     try {
       const field = firstNumber(await schema.fields(database, measurement));

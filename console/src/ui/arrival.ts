@@ -11,8 +11,8 @@ export function useArrival(page: string): void {
   useEffect(() => {
     const old = before.current;
     before.current = { page, visit };
-    // Who opens the console begins where browsers begin.
-    if (old === null) return;
+    // Who opens the console begins where browsers begin, also if they are led to the first steps.
+    if (old === null || (old.page === "" && old.visit === visit)) return;
     const hasLeft = old.page !== page && old.visit !== visit;
     if (hasLeft || document.activeElement === null || document.activeElement === document.body) focusHeading();
   }, [page, visit]);

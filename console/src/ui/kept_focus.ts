@@ -42,8 +42,9 @@ function goOn(lost: Place[]): void {
   places = [];
   const left = lost.findIndex(({ element }) => element.isConnected);
   const around = left < 0 ? null : lost[left].element;
-  const next = around === null ? null : neighbour(around, lost[left - 1], lost[0].element) ?? headingOf(around);
-  (next ?? headingOf(document.querySelector("main")!))?.focus();
+  const isPage = lost[left - 1]?.element.querySelector("h1") !== null;
+  const next = around === null ? null : (isPage ? null : neighbour(around, lost[left - 1], lost[0].element)) ?? headingOf(around);
+  (next ?? headingOf(document.querySelector("main") ?? document.body))?.focus();
 }
 
 /** The same button of the next row, or of the one before; of single buttons, the next. */

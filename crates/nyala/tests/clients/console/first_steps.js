@@ -5,6 +5,8 @@ const { drive, test } = require('./browser');
 test(() => drive(async (page) => {
   await page.open();
   await page.shows('Write a first point');
+  // Nobody has gone anywhere, so nothing is marked as where they are.
+  assert.strictEqual((await page.focused())[0], 'BODY');
   await page.isAccessible('the first steps');
   for (const way of ['Telegraf', 'Python', 'curl']) {
     await page.click('radio', way);
@@ -31,6 +33,8 @@ test(() => drive(async (page) => {
   await page.until('the focus', () => document.activeElement === document.querySelector('main h1'));
   assert.strictEqual((await page.focused())[0], 'H1');
   await page.until('a plot', () => document.querySelector('.plot-frame canvas') !== null);
+  // Each room is a line of its own.
+  await page.until('its name', () => document.querySelector('.legend-label')?.innerText === 'kitchen');
   // It can be kept without thinking of a name.
   await page.click('button', 'Save');
   await page.until('names', () => [...document.querySelectorAll('dialog input')].map((input) => input.value).join() === 'home,temperature');
