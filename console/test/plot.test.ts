@@ -173,7 +173,7 @@ test("what is under a finger stays under it", () => {
   assert.deepEqual(followed({ from: 0, to: 100 }, [0.4, 0.6], [0.6, 0.4]), { from: 0, to: 100 });
 });
 
-test("a line is parted by null, and skips what is undefined", () => {
-  assert.deepEqual(runs([undefined, 1, undefined, 2, null, null, 3, 4, undefined]), [[1, 3], [6, 7]]);
-  assert.deepEqual(runs([null]), []);
+test("a line is parted where there is no value", () => {
+  assert.deepEqual(runs(Float64Array.of(1, 2, NaN, NaN, 3, 4)), [[0, 1], [4, 5]]);
+  assert.deepEqual(runs(Float64Array.of(NaN)), []);
 });

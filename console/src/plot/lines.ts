@@ -4,7 +4,7 @@
 
 import uPlot from "uplot";
 import { packed } from "./colors";
-import { view, type Row, type View } from "./decimate";
+import { view, type View } from "./decimate";
 import { Raster } from "./raster";
 import { dashed, spansOf, thickened, type Scale, type Spans } from "./spans";
 
@@ -19,9 +19,9 @@ const DASHED_MAX = 20;
 export const noPaths: uPlot.Series.PathBuilder = () => null;
 
 /**
- * Draws the lines of the series, of which uPlot has what can be told apart, and `lines` all points. uPlot dims all but the one at
- * the mouse by their opacity; here they get a duller colour instead, because strokes that are seen through would show where they
- * meet. The one at the mouse is drawn above them.
+ * Draws the lines of the series, from all of their points: uPlot has only what could be told apart before a finger moved them. uPlot
+ * dims all but the one at the mouse by their opacity; here they get a duller colour instead, because strokes that are seen through
+ * would show where they meet. The one at the mouse is drawn above them.
  */
 export function drawLines(plot: uPlot, lines: View[], color: (series: number, isDimmed: boolean) => string): void {
   const isDimmed = (index: number) => (plot.series[index].alpha ?? 1) < 1;
@@ -30,14 +30,15 @@ export function drawLines(plot: uPlot, lines: View[], color: (series: number, is
   const { ctx } = plot;
   const pixels = WIDTH * uPlot.pxRatio;
   clipped(plot, pixels / 2, () => {
-    if (plot.data[0].length * ordered.length > STROKED_MAX) {
+    const points = ordered.reduce((sum, index) => sum + seen(plot, lines[index - 1]).ms.length, 0);
+    if (points > STROKED_MAX) {
       const raster = new Raster(plot.bbox);
       for (const index of ordered) spanLine(plot, raster, lines[index - 1], index, color(index - 1, isDimmed(index)));
       raster.draw(ctx);
     } else {
       // As uPlot moves what it draws, so that a line of whole pixels has sharp edges.
       ctx.translate((pixels % 2) / 2, (pixels % 2) / 2);
-      for (const index of ordered) strokeLine(plot, index, color(index - 1, isDimmed(index)));
+      for (const index of ordered) strokeLine(plot, lines[index - 1], index, color(index - 1, isDimmed(index)));
     }
   });
 }
@@ -73,6 +74,9 @@ const middle = ({ tops, bottoms }: Spans, column: number) => (tops[column] + bot
 
 const shown = (plot: uPlot) => plot.series.map((_, index) => index).filter((index) => index > 0 && plot.series[index].show !== false);
 
+/** The part of a line that the plot shows. */
+const seen = (plot: uPlot, line: View) => view(line, plot.scales.x.min ?? 0, plot.scales.x.max ?? 0);
+
 /** Where on the canvas times or values are. */
 function scaleOf(plot: uPlot, name: "x" | "y"): Scale {
   const [from, to] = [plot.scales[name].min ?? 0, plot.scales[name].max ?? 1];
@@ -89,8 +93,7 @@ function spans(plot: uPlot, raster: Raster, line: View): Spans {
   const of = JSON.stringify([across, down, raster.x(0), raster.y(0), raster.width]);
   const known = made.get(line);
   if (known?.of === of) return known.spans;
-  const { min, max } = plot.scales.x;
-  const found = spansOf(view(line, min!, max!), { ...across, at: raster.x(across.at) }, { ...down, at: raster.y(down.at) }, raster.width);
+  const found = spansOf(seen(plot, line), { ...across, at: raster.x(across.at) }, { ...down, at: raster.y(down.at) }, raster.width);
   made.set(line, { of, spans: found });
   return found;
 }
@@ -103,14 +106,15 @@ function spanLine(plot: uPlot, raster: Raster, line: View, index: number, color:
   for (let column = 0; column < raster.width; column++) if (isDrawn[column] === 1) raster.span(column, tops[column], bottoms[column], pixel);
 }
 
-function strokeLine(plot: uPlot, index: number, stroke: string): void {
-  const { ctx, data } = plot;
+function strokeLine(plot: uPlot, line: View, index: number, stroke: string): void {
+  const { ctx } = plot;
+  const { ms, values } = seen(plot, line);
   const { dash = [] } = plot.series[index];
   const [across, down] = [scaleOf(plot, "x"), scaleOf(plot, "y")];
   Object.assign(ctx, { strokeStyle: stroke, lineWidth: WIDTH * uPlot.pxRatio, lineJoin: "round", lineCap: dash.length === 0 ? "round" : "butt" });
-  for (const run of runs(data[index] as Row)) {
-    const xs = run.map((i) => across.at + (data[0][i] - across.from) * across.by);
-    const ys = run.map((i) => down.at + (data[index][i]! - down.from) * down.by);
+  for (const run of runs(values)) {
+    const xs = run.map((i) => across.at + (ms[i] - across.from) * across.by);
+    const ys = run.map((i) => down.at + (values[i] - down.from) * down.by);
     let length = 0;
     for (let first = 0; first === 0 || first < run.length - 1; first += STROKE_POINTS - 1) {
       // Each stroke begins where the one before ends, and so do its dashes.
@@ -129,12 +133,12 @@ function strokeLine(plot: uPlot, index: number, stroke: string): void {
   }
 }
 
-/** The places of the values that a line connects: null parts them, and what is undefined is skipped. */
-export function runs(values: Row): number[][] {
+/** The places of the values that a line connects, which NaN parts. */
+export function runs(values: Float64Array): number[][] {
   const found: number[][] = [[]];
   values.forEach((value, i) => {
-    if (value === null) found.push([]);
-    else if (value !== undefined) found.at(-1)!.push(i);
+    if (Number.isNaN(value)) found.push([]);
+    else found.at(-1)!.push(i);
   });
   return found.filter((run) => run.length > 0);
 }

@@ -148,8 +148,9 @@ function drawn({ series }: Drawing, style: Style, { from, to }: Range, hidden: R
   if (style === "line" || series.length === 1) {
     // An area alone keeps its peaks: the lowest and the highest of each column.
     const data = decimate(series, from, to, style === "bars" ? bars : pixels);
-    const zeros = new Array<number>(data[0].length).fill(0);
-    return { data, lines: series, bases: { lines: [lineOf(data[0], zeros)], rows: [zeros] }, sums: null };
+    // The ground lies below all points, also below those that a finger moves into the plot.
+    const ends = series.slice(0, 1).map(({ ms }): View => ({ ms: Float64Array.of(ms[0], ms[ms.length - 1]), values: Float64Array.of(0, 0) }));
+    return { data, lines: series, bases: { lines: ends, rows: [new Array<number>(data[0].length).fill(0)] }, sums: null };
   }
   const shown = series.filter(({ label }) => !hidden.has(label));
   const { times, bases, tops, sums } = stack(shown, from, to, style === "bars" ? bars : pixels, style === "area");

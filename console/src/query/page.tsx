@@ -62,6 +62,8 @@ export function QueryPage() {
     current.current?.cancel();
     // A zoom that waits to ask would replace the answer by one of an older range.
     clearTimeout(refining.current);
+    // Another query has other points: what was zoomed into may have none of them.
+    if (outcome.asked !== null && outcome.asked.text !== text && !usesVariables(text)) setZoom(null);
     const substituted = substitute(text, language, asked);
     const started = run(language, substituted.text, database, { progress: (rows, bytes) => setProgress({ rows, bytes }) });
     current.current = started;

@@ -115,6 +115,15 @@ test(() => drive(async (page) => {
   await moved(page, 'a key', () => page.inner.keyboard.press('0'));
   await page.hides('Zoom out');
 
+  // Another query without variables is shown as a whole.
+  await moved(page, 'a key', () => page.inner.keyboard.press('+'));
+  await page.shows('Zoom out');
+  await page.ask("SELECT usage FROM cpu WHERE host = 'a' LIMIT 1");
+  await page.shows('1 row,');
+  await page.hides('Zoom out');
+  await page.ask(MEANS);
+  await page.shows('2 series');
+
   // A heat map is moved in the same ways, and arrow keys read its cells.
   await page.click('radio', 'Heat map');
   await page.shows('in a cell');
