@@ -9,8 +9,8 @@ const QUERY = '#/query?db=d&from=1451606400000&to=1452606400000';
 const POINTS = 1_000_000;
 const SERIES = { h: 10, s: 6 };
 
-/** A task must not have the processor for longer: whoever drags, or types, notices no less. */
-const TASK_MS = 100;
+/** A task must not have the processor for longer. Whoever drags, or types, hardly notices less. */
+const TASK_MS = 200;
 /** On a slow machine, no longer than this many times what passes over all points take there. */
 const YARDSTICKS = 4;
 /** What the browser does on its own, such as collecting garbage, may come between once. */
