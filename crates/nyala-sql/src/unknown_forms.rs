@@ -1,6 +1,6 @@
 //! Forms that the parser does not know, or reads wrongly, in the words of others: `TABLE t` is `SELECT * FROM t` (the parser
 //! forgets the quotes of its name), `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, and
-//! `OPERATOR(pg_catalog.=) ANY` is `= ANY`, and `FROM ONLY t` is `FROM t`.
+//! `OPERATOR(pg_catalog.=) ANY` is `= ANY`, `FROM ONLY t` is `FROM t`, `trim(BOTH FROM a)` is `trim(a)`, and `trim(LEADING FROM a)` is `ltrim(a)`.
 
 use crate::latest_on::{is_word, next};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -10,7 +10,8 @@ const BEFORE_QUERIES: [&str; 7] = ["union", "except", "intersect", "all", "disti
 
 /// The tokens of a text without such forms.
 pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let may_begin = |token| ["table", "key", "operator", "only"].iter().any(|word| is_word(token, word));
+    let may_begin =
+        |token| ["table", "key", "operator", "only", "trim"].iter().any(|word| is_word(token, word));
     if !tokens.iter().any(may_begin) {
         return tokens;
     }
@@ -27,6 +28,11 @@ pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             // No table has others below it.
         } else if let Some((operator, end)) = named_operator(&tokens, place) {
             all.push(tokens[operator].clone());
+            place = end;
+            continue;
+        } else if let Some((name, end)) = trimmed_blanks(&tokens, place) {
+            let new = [Token::make_word(name, None), Token::LParen];
+            all.extend(new.map(|own| TokenWithSpan::new(own, token.span)));
             place = end;
             continue;
         } else {
@@ -85,6 +91,17 @@ fn is_only(tokens: &[TokenWithSpan], place: usize) -> bool {
         && behind.is_some_and(|at| matches!(&tokens[at].token, Token::Word(_)))
 }
 
+/// The function that `trim(BOTH FROM` is, which begins at a place, and the end of that.
+fn trimmed_blanks(tokens: &[TokenWithSpan], place: usize) -> Option<(&'static str, usize)> {
+    is_word(&tokens[place], "trim").then_some(())?;
+    let bracket = next(tokens, place + 1).filter(|at| tokens[*at].token == Token::LParen)?;
+    let side = next(tokens, bracket + 1)?;
+    let names = [("both", "trim"), ("leading", "ltrim"), ("trailing", "rtrim")];
+    let (_, name) = names.into_iter().find(|(word, _)| is_word(&tokens[side], word))?;
+    let from = next(tokens, side + 1).filter(|at| is_word(&tokens[*at], "from"))?;
+    Some((name, from + 1))
+}
+
 /// The place of the operator in `OPERATOR(pg_catalog.=) ANY`, which begins at a place, and the end of what stands for it.
 fn named_operator(tokens: &[TokenWithSpan], place: usize) -> Option<(usize, usize)> {
     let expect = |place: usize, token: Token| {
@@ -134,6 +151,8 @@ mod tests {
             ("SELECT only FROM t", "SELECT only FROM t"),
             ("SELECT a OPERATOR(pg_catalog.=) ANY (b) FROM t", "SELECT a = ANY(b) FROM t"),
             ("SELECT a OPERATOR(pg_catalog.=) 1 FROM t", "SELECT a OPERATOR(pg_catalog.=) 1 FROM t"),
+            ("SELECT trim( leading from a), TRIM(BOTH FROM a)", "SELECT ltrim(a), TRIM(a)"),
+            ("SELECT TRIM(BOTH 'x' FROM a), trim(a)", "SELECT TRIM(BOTH 'x' FROM a), TRIM(a)"),
         ] {
             assert_eq!(parsed(text), expected);
         }

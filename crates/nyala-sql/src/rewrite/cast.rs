@@ -152,6 +152,9 @@ fn plain(data_type: &mut DataType) {
             | ArrayElemTypeDef::Parenthesis(inner),
         ) => plain(inner),
         DataType::Regclass => *data_type = DataType::BigInt(None),
+        DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
+            *data_type = DataType::Varchar(*length);
+        }
         DataType::Custom(name, modifiers) => {
             let Some(name) = own_name(name) else { return };
             match &*name {

@@ -1,7 +1,7 @@
 //! Functions with the prefix `pg_catalog`, those that are called without parentheses, and `ARRAY(SELECT …)`.
 
 use super::collected::collected;
-use super::{cast, own_name, series};
+use super::{cast, first_match, is_text, own_name, series};
 use crate::call::{call, exact, list};
 use crate::dialect::{at_zone, numeric};
 use crate::gaps::positional;
@@ -131,6 +131,9 @@ pub(super) fn renamed(name: &str) -> Option<&'static str> {
         "transaction_timestamp" => "now",
         // In a transaction it is another time than `now`.
         "statement_timestamp" => "clock_timestamp",
+        // Dumps of PostgreSQL have these in the place of ESCAPE and SIMILAR TO.
+        "like_escape" => "like::pattern",
+        "similar_to_escape" => "similar::pattern",
         _ => return None,
     })
 }
@@ -149,6 +152,14 @@ fn spelled_out(own: &Function) -> Option<Expr> {
         ("age", [FunctionArg::Unnamed(FunctionArgExpr::Expr(time))]) => {
             Some(call(exact("age"), vec![call(exact("current_date"), Vec::new()), time.clone()]))
         }
+        // Without quotes its name is a form of its own.
+        (
+            "substring",
+            [
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(text)),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern)),
+            ],
+        ) if is_text(pattern) => Some(first_match(text, pattern)),
         ("num_nulls", arguments) => counted_nulls(arguments, false),
         ("num_nonnulls", arguments) => counted_nulls(arguments, true),
         ("gen_random_uuid", []) => Some(call(exact("as::uuid"), vec![call(exact("uuid"), Vec::new())])),
@@ -223,11 +234,19 @@ fn respelled(own: &mut Function) {
                 false => unit,
             }
         }),
+        Some("date_part") => (0, str::to_owned),
         Some("regexp_replace") => (2, |with| with.replace("\\&", "\\0")),
         _ => return,
     };
     let FunctionArguments::List(list) = &mut own.args else { return };
-    if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = list.args.get_mut(place)
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(word))) = list.args.get_mut(place) else { return };
+    // Dumps of PostgreSQL say of each literal what it is.
+    if let Expr::Cast { expr, data_type: DataType::Text, .. } = word
+        && let Expr::Value(literal) = &**expr
+    {
+        *word = Expr::Value(literal.clone());
+    }
+    if let Expr::Value(value) = word
         && let Value::SingleQuotedString(text) = &mut value.value
     {
         *text = spell(text);

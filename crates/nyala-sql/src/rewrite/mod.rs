@@ -27,8 +27,8 @@ use crate::error::{SqlError, SqlResult};
 use crate::identifier::folded;
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select,
-    SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitorMut,
+    Array, BinaryOperator, DataType, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query,
+    Select, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -235,10 +235,7 @@ impl VisitorMut for Rewrite {
             Expr::Substring { expr, substring_from: Some(pattern), substring_for: None, .. }
                 if is_text(pattern) =>
             {
-                // The first group of a regular expression, or all that it matches.
-                let found = call(exact("regexp_match"), vec![(**expr).clone(), (**pattern).clone()]);
-                let first = Expr::value(Value::Number("1".to_owned(), false));
-                *expression = call(exact("array_element"), vec![found, first]);
+                *expression = first_match(expr, pattern);
             }
             Expr::Extract { field, expr, .. } => {
                 let part = Expr::value(Value::SingleQuotedString(field.to_string().to_lowercase()));
@@ -316,8 +313,20 @@ impl VisitorMut for Rewrite {
     }
 }
 
+/// The first group of a regular expression, or all that it matches.
+fn first_match(text: &Expr, pattern: &Expr) -> Expr {
+    let found = call(exact("regexp_match"), vec![text.clone(), pattern.clone()]);
+    let first = Expr::value(Value::Number("1".to_owned(), false));
+    call(exact("array_element"), vec![found, first])
+}
+
+/// Whether an expression is a literal of a text, with or without its type.
 fn is_text(expression: &Expr) -> bool {
-    matches!(expression, Expr::Value(own) if matches!(own.value, Value::SingleQuotedString(_)))
+    match expression {
+        Expr::Value(own) => matches!(own.value, Value::SingleQuotedString(_)),
+        Expr::Cast { expr, data_type: DataType::Text, .. } => is_text(expr),
+        _ => false,
+    }
 }
 
 /// A query that stands in this program.
