@@ -1,14 +1,10 @@
 //! The columns of an object, as `pg_attribute` and `information_schema.columns` list them.
 
 use super::builtin_type::{of_declared, of_field};
+use super::column_default::ColumnDefault;
 use super::objects::{Object, ObjectKind};
-use crate::expression::parsed;
-use crate::relation::declared_type::declared_type;
-use crate::relation::input::text_of;
 use datafusion::catalog::CatalogProviderList;
-use datafusion::sql::sqlparser::ast::{Expr, Value};
-use nyala_db::relations::{ColumnDefinition, DeclaredType, Identity};
-use std::borrow::Cow;
+use nyala_db::relations::{ColumnDefinition, Identity};
 use std::sync::Arc;
 
 /// A column.
@@ -19,8 +15,8 @@ pub(crate) struct Column {
     pub(crate) type_oid: u32,
     pub(crate) modifier: i32,
     pub(crate) is_not_null: bool,
-    /// What a new row gets, as it is written in SQL.
-    pub(crate) default: Option<String>,
+    /// What a new row gets.
+    pub(crate) default: Option<ColumnDefault>,
     /// How it is an identity.
     pub(crate) identity: Option<Identity>,
 }
@@ -31,26 +27,9 @@ impl Column {
     }
 
     fn of_definition(own: &ColumnDefinition) -> Self {
-        let cast = match own.declared_type.unrounded() {
-            DeclaredType::Text => "::text",
-            DeclaredType::Varchar(_) => "::character varying",
-            DeclaredType::Char(_) => "::bpchar",
-            DeclaredType::Date => "::date",
-            DeclaredType::Timestamp => "::timestamp without time zone",
-            DeclaredType::Timestamptz => "::timestamp with time zone",
-            DeclaredType::Bytea => "::bytea",
-            DeclaredType::Uuid => "::uuid",
-            DeclaredType::Json => "::json",
-            DeclaredType::Jsonb => "::jsonb",
-            _ => "",
-        };
-        let default = own.default.as_ref().map(|default| match literal_of(default, own.declared_type) {
-            Some(literal) => literal + cast,
-            None => default.clone(),
-        });
         let identity = own.sequence.as_ref().and_then(|own| own.identity);
         let of = Self::new(&own.name, of_declared(own.declared_type));
-        Self { is_not_null: !own.nullable, default, identity, ..of }
+        Self { is_not_null: !own.nullable, default: ColumnDefault::of(own), identity, ..of }
     }
 }
 
@@ -100,27 +79,4 @@ async fn planned(object: &Object, database: &str, names: &Arc<dyn CatalogProvide
         ..Column::new(field.name(), of_field(field))
     };
     fields.fields().iter().map(column).collect()
-}
-
-/// The text that a default is, without a cast to the type of its column.
-fn literal_of(default: &str, declared: DeclaredType) -> Option<String> {
-    // Most others need not be parsed.
-    if !default.starts_with('\'') {
-        return None;
-    }
-    // A UUID and JSON are shown as they are stored.
-    let shown = |own: &Expr| match own {
-        Expr::Value(own) => match &own.value {
-            Value::SingleQuotedString(text) => {
-                let stored = text_of(text, declared).map_or_else(|_| text.clone(), Cow::into_owned);
-                Some(Value::SingleQuotedString(stored).to_string())
-            }
-            _ => None,
-        },
-        _ => None,
-    };
-    match parsed(default).ok()? {
-        Expr::Cast { expr, data_type, .. } if declared_type(&data_type).ok()? == declared => shown(&expr),
-        own => shown(&own),
-    }
 }

@@ -2,13 +2,15 @@
 //!
 //! Nothing of it is stored. A scan of one of its tables computes the rows from what there is now, restricted to what the
 //! session's user may see ([`viewer`], [`objects`]). [`system_table`] says which columns the tables have, [`content`] computes
-//! the rows, [`functions`] are those that clients call while they look around.
+//! the rows, [`functions`] are those that clients call while they look around. [`deparse`] writes defaults and checks as PostgreSQL does.
 
 mod builtin_function;
 mod builtin_type;
 mod cell;
+mod column_default;
 mod columns;
 mod content;
+mod deparse;
 mod functions;
 mod objects;
 mod oid;

@@ -1,5 +1,7 @@
 //! The objects of a database that somebody may see: schemas, relations, keys and constraints.
 
+use super::column_default::ColumnDefault;
+use super::deparse::{Style, condition_text};
 use super::oid::DATABASE_OWNER;
 use super::oid::{INFORMATION_SCHEMA_SCHEMA, OWNER, PG_CATALOG_SCHEMA, PUBLIC_SCHEMA, Taken};
 use super::system_table::{self, INFORMATION_SCHEMA, PG_CATALOG, SystemTable};
@@ -18,6 +20,8 @@ pub(crate) struct Objects {
     pub(crate) schemas: Vec<Schema>,
     pub(crate) objects: Vec<Object>,
     pub(crate) constraints: Vec<Constraint>,
+    /// How expressions are shown, with all parentheses.
+    pub(super) style: Style,
     by_oid: HashMap<u32, usize>,
     /// The policy whose measurements need no prefix.
     default_policy: String,
@@ -75,7 +79,7 @@ pub(crate) enum ConstraintKind {
 }
 
 /// A constraint of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Constraint {
     pub(crate) oid: u32,
     pub(crate) name: String,
@@ -86,10 +90,17 @@ pub(crate) struct Constraint {
     pub(crate) kind: ConstraintKind,
     /// The number of the index that it is kept by; `None`: it is a check.
     pub(crate) index: Option<u32>,
-    /// What it says, as it is written in SQL.
-    pub(crate) definition: String,
-    /// The condition of a check.
-    pub(crate) condition: Option<String>,
+    /// What it says.
+    demand: Demand,
+}
+
+/// What a constraint says.
+#[derive(Debug, Clone)]
+enum Demand {
+    /// That of a key, as it is written in SQL.
+    Key(String),
+    /// Which of the checks of a table it is.
+    Check(Arc<Relation>, usize),
 }
 
 impl Objects {
@@ -104,6 +115,7 @@ impl Objects {
             ],
             objects: Vec::new(),
             constraints: Vec::new(),
+            style: viewer.style(),
             by_oid: HashMap::new(),
             default_policy: String::new(),
         };
@@ -203,17 +215,15 @@ impl Objects {
                 oid: taken.take("constraint", &[database, &relation.name, name]),
                 name: name.clone(),
                 table: table_oid,
-                definition: format!("{words} ({})", names(table, &columns).join(", ")),
+                demand: Demand::Key(format!("{words} ({})", names(table, &columns).join(", "))),
                 columns,
                 kind,
                 index: Some(oid),
-                condition: None,
             });
         }
-        for check in &table.checks {
+        for (place, check) in table.checks.iter().enumerate() {
             let named = |name: &str| names_in(&check.expression).any(|own| own == name);
             let columns = table.columns.iter().zip(1..).filter(|(column, _)| named(&column.name));
-            let condition = without_parentheses(&check.expression);
             self.constraints.push(Constraint {
                 oid: taken.take("constraint", &[database, &relation.name, &check.name]),
                 name: check.name.clone(),
@@ -221,10 +231,24 @@ impl Objects {
                 columns: columns.map(|(_, place)| place).collect(),
                 kind: ConstraintKind::Check,
                 index: None,
-                definition: format!("CHECK ({condition})"),
-                condition: Some(condition),
+                demand: Demand::Check(relation.clone(), place),
             });
         }
+    }
+
+    /// A default or a condition of a table without the parentheses that it does not need. `text` is it with all of them;
+    /// of two with one text the first is meant.
+    pub(crate) fn pretty(&self, table: u32, text: &str) -> Option<String> {
+        let pretty = Style { is_pretty: true, ..self.style };
+        let own = self.by_oid(table)?.relation()?.table()?;
+        let defaults = own.columns.iter().filter_map(ColumnDefault::of);
+        let mut defaults = defaults.filter(|own| own.shown(&self.style) == text);
+        let mut checks = self.constraints.iter().filter(|own| own.table == table);
+        let default = defaults.next().map(|own| own.shown(&pretty));
+        default.or_else(|| {
+            let check = checks.find(|own| own.condition(&self.style).as_deref() == Some(text));
+            check.and_then(|own| own.condition(&pretty))
+        })
     }
 
     /// The object with a number.
@@ -268,6 +292,30 @@ impl Objects {
     pub(crate) fn shown(&self, object: &Object) -> String {
         let name = quoted(&object.name);
         if self.is_visible(object) { name } else { format!("{}.{name}", quoted(&object.schema)) }
+    }
+}
+
+impl Constraint {
+    /// The condition of a check, as PostgreSQL shows it, or as it was written.
+    pub(super) fn condition(&self, style: &Style) -> Option<String> {
+        let Demand::Check(relation, place) = &self.demand else { return None };
+        let table = relation.table()?;
+        let written = &table.checks.get(*place)?.expression;
+        let Ok(parsed) = parsed(written) else { return Some(written.clone()) };
+        let columns = table.columns.iter().map(|own| (&*own.name, own.declared_type));
+        let as_written = || match (without_parentheses(&parsed), style.is_pretty) {
+            (own, true) => own.to_string(),
+            (own, false) => format!("({own})"),
+        };
+        Some(condition_text(&parsed, columns, style).unwrap_or_else(as_written))
+    }
+
+    /// It as it is written in SQL.
+    pub(super) fn definition(&self, style: &Style) -> String {
+        match &self.demand {
+            Demand::Key(text) => text.clone(),
+            Demand::Check(..) => format!("CHECK ({})", self.condition(style).unwrap_or_default()),
+        }
     }
 }
 
@@ -337,12 +385,9 @@ fn names_in(expression: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A condition without parentheses around all of it, which a dump writes.
-fn without_parentheses(written: &str) -> String {
-    let Some(mut condition) = written.starts_with('(').then(|| parsed(written).ok()).flatten() else {
-        return written.to_owned();
-    };
+fn without_parentheses(mut condition: &Expr) -> &Expr {
     while let Expr::Nested(inner) = condition {
-        condition = *inner;
+        condition = inner;
     }
-    condition.to_string()
+    condition
 }

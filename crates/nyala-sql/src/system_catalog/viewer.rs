@@ -1,5 +1,6 @@
 //! Who looks at the catalogue, from where: the same for all statements of a session.
 
+use super::deparse::Style;
 use super::oid::{self, DATABASE_OWNER, DATABASE_OWNER_NAME, OWNER};
 use crate::number_source::NumberSource;
 use crate::waits::Waits;
@@ -129,6 +130,17 @@ impl Viewer {
             roles.push(Role { oid, name, is_super, can_log_in: true });
         }
         roles
+    }
+
+    /// Whether names without a schema are looked for nowhere but in the catalogue.
+    pub(crate) fn names_nothing(&self) -> bool {
+        self.setting("search_path").is_some_and(|path| matches!(path.trim(), "" | "\"\"" | "pg_catalog"))
+    }
+
+    /// How expressions are shown, with all parentheses.
+    pub(super) fn style(&self) -> Style {
+        let zone = self.setting("TimeZone").and_then(|name| name.parse().ok()).unwrap_or_default();
+        Style { zone, names_schemas: self.names_nothing(), is_pretty: false }
     }
 
     /// The value of a setting.

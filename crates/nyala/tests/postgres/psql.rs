@@ -169,6 +169,13 @@ fn conditions_and_casts_mean_what_they_do_in_postgresql() {
     compare(&psql, &Server::start(&[]), "conditions", &[]);
 }
 
+/// Statements of `testdata/postgres/deparsed.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn defaults_and_checks_are_shown_as_by_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "deparsed", &[]);
+}
+
 /// Statements of `testdata/postgres/joins.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn joins_have_one_column_for_both_sides_as_in_postgresql() {

@@ -62,11 +62,12 @@ pub(super) async fn defaults(scope: &Scope<'_>) -> Vec<Row> {
     for object in scope.objects().filter(|object| object.relation().is_some() && object.letter() == "r") {
         for (column, number) in scope.columns(object).await.into_iter().zip(1_i16..) {
             let Some(default) = column.default else { continue };
+            let text = default.shown(&scope.objects.style);
             rows.push(vec![
                 ("oid", default_oid(scope, &object.name, &column.name).into()),
                 ("adrelid", object.oid.into()),
                 ("adnum", number.into()),
-                ("adbin", default.into()),
+                ("adbin", text.into()),
             ]);
         }
     }

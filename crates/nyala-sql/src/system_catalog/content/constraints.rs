@@ -50,7 +50,7 @@ pub(super) fn constraints(scope: &Scope<'_>) -> Vec<Row> {
             ("conislocal", true.into()),
             ("connoinherit", own.index.is_some().into()),
             ("conkey", own.columns.clone().into()),
-            ("conbin", own.condition.clone().into()),
+            ("conbin", own.condition(&scope.objects.style).into()),
         ]
     };
     scope.objects.constraints.iter().filter(|own| scope.matters(own.table)).map(row).collect()

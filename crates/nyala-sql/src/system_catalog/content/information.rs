@@ -81,8 +81,9 @@ fn checks(scope: &Scope<'_>) -> Vec<Row> {
             ("check_clause", clause.into()),
         ]
     };
+    let condition = |own: &Constraint| own.condition(&scope.objects.style);
     let mut rows: Vec<Row> = constraints(scope)
-        .filter_map(|(table, own)| Some(row(table, &own.name, format!("(({}))", own.condition.as_ref()?))))
+        .filter_map(|(table, own)| Some(row(table, &own.name, format!("({})", condition(own)?))))
         .collect();
     rows.extend(
         not_nulls(scope).map(|(table, name, column)| row(table, &name, format!("{column} IS NOT NULL"))),

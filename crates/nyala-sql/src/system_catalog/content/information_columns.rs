@@ -26,7 +26,7 @@ pub(super) async fn columns(scope: &Scope<'_>) -> Vec<Row> {
                 ("table_name", (&object.name).into()),
                 ("column_name", (&column.name).into()),
                 ("ordinal_position", number.into()),
-                ("column_default", column.default.clone().into()),
+                ("column_default", column.default.as_ref().map(|own| own.shown(&scope.objects.style)).into()),
                 ("is_nullable", yes_or_no(!column.is_not_null).into()),
             ];
             row.extend(of_type(scope, of, &column));

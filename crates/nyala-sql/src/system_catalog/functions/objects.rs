@@ -6,6 +6,7 @@ use super::{Function, Gives, strict, tolerant};
 use crate::number_source::{qualified_default_of, sequence_of_default};
 use crate::pg_type::TYPE_KEY;
 use crate::system_catalog::content::{index_definition, view_text};
+use crate::system_catalog::deparse::Style;
 use crate::system_catalog::objects::{ObjectKind, TableIndex};
 use crate::system_catalog::qualified_names::qualified;
 use arrow_schema::{DataType, Field};
@@ -16,6 +17,10 @@ use std::collections::HashMap;
 pub(super) static FUNCTIONS: &[Function] = &[
     tolerant("pg_get_expr", Gives::Text, |call| {
         let Some(expression) = call.text(0) else { return Ok(ScalarValue::Null) };
+        let table = call.oid(1).filter(|_| call.is_true(2));
+        if let Some(pretty) = table.and_then(|table| call.objects().pretty(table, &expression)) {
+            return Ok(text(pretty));
+        }
         // A sequence has its schema where its name alone would not find it.
         let sequence = names_nothing(call).then(|| sequence_of_default(&expression)).flatten();
         Ok(text(sequence.map_or(expression, |own| qualified_default_of(&own))))
@@ -115,14 +120,8 @@ fn named(name: &str) -> HashMap<String, String> {
 
 fn constraint(call: &Call<'_>) -> Result<ScalarValue> {
     let found = call.oid(0).and_then(|oid| call.objects().constraints.iter().find(|own| own.oid == oid));
-    Ok(match found {
-        None => ScalarValue::Null,
-        // PostgreSQL writes all parentheses unless it is asked for a pretty text.
-        Some(own) => match &own.condition {
-            Some(condition) if !call.is_true(1) => text(format!("CHECK (({condition}))")),
-            _ => text(&own.definition),
-        },
-    })
+    let style = Style { is_pretty: call.is_true(1), ..call.objects().style };
+    Ok(found.map_or(ScalarValue::Null, |own| text(own.definition(&style))))
 }
 
 fn index(call: &Call<'_>) -> Result<ScalarValue> {

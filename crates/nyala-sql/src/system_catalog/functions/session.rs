@@ -53,7 +53,7 @@ fn schemas(call: &Call<'_>) -> Result<ScalarValue> {
 
 /// Whether names without a schema are looked for nowhere but in the catalogue.
 pub(super) fn names_nothing(call: &Call<'_>) -> bool {
-    call.viewer.setting("search_path").is_some_and(|path| matches!(path.trim(), "" | "\"\"" | "pg_catalog"))
+    call.viewer.names_nothing()
 }
 
 fn setting(call: &Call<'_>) -> Result<ScalarValue> {
