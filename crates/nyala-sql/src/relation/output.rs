@@ -19,7 +19,7 @@ pub(crate) fn value(value: Option<&Value>, declared: DeclaredType, zone: Tz) -> 
         (Some(Value::Int(value)), _) => value.to_string(),
         (Some(Value::UInt(value)), _) => value.to_string(),
         (Some(Value::Float(value)), DeclaredType::Float4) => {
-            shortest(f64::from(*value as f32), &(*value as f32))
+            shortest(f64::from(*value as f32), &(*value as f32), 1e6)
         }
         (Some(Value::Float(value)), _) => float(*value),
         (Some(Value::Decimal(value)), DeclaredType::Numeric { scale, .. }) => text_of(*value, scale as i8),
@@ -31,17 +31,18 @@ pub(crate) fn value(value: Option<&Value>, declared: DeclaredType, zone: Tz) -> 
 
 /// A float with as many digits as it needs.
 pub(super) fn float(value: f64) -> String {
-    shortest(value, &value)
+    shortest(value, &value, 1e15)
 }
 
-fn shortest(value: f64, shown: &(impl std::fmt::Display + std::fmt::LowerExp)) -> String {
+/// `limit` is from where on there is an exponent.
+fn shortest(value: f64, shown: &(impl std::fmt::Display + std::fmt::LowerExp), limit: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }
     if value.is_infinite() {
         return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
-    if value == 0.0 || (1e-4..1e15).contains(&value.abs()) {
+    if value == 0.0 || (1e-4..limit).contains(&value.abs()) {
         return shown.to_string();
     }
     // The exponent has a sign and at least two digits.
