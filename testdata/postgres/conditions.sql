@@ -75,3 +75,10 @@ UPDATE answered SET n = 0 WHERE id = 3 RETURNING 1 / n;
 DELETE FROM answered WHERE id = 3 RETURNING 1 / (n - 1);
 SELECT * FROM answered;
 DROP TABLE answered;
+-- A check is read again from its text.
+CREATE TABLE checked (a int, b int, c bool, CHECK (a IS DISTINCT FROM b OR c), CHECK (NOT a IS NOT DISTINCT FROM 5 AND b < 10));
+INSERT INTO checked VALUES (1, 1, true), (1, 2, false);
+INSERT INTO checked VALUES (1, 1, false);
+INSERT INTO checked VALUES (5, 1, true);
+SELECT count(*) FROM checked;
+DROP TABLE checked;

@@ -4,8 +4,8 @@
 //! column. `AS OF` is a moment only if an expression follows, and nothing after it.
 
 use crate::latest_on::is_word;
+use crate::parser_dialect::SqlDialect;
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -17,7 +17,7 @@ pub(crate) fn may_be_in(tokens: &[TokenWithSpan]) -> bool {
 /// Takes the clause from the tokens of one statement. Its expression may be nested so deeply.
 pub(crate) fn taken(tokens: &mut Vec<TokenWithSpan>, depth_max: usize) -> Option<ast::Expr> {
     let (start, moment) = find(tokens)?;
-    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(depth_max);
+    let parser = Parser::new(&SqlDialect).with_recursion_limit(depth_max);
     let mut parser = parser.with_tokens_with_locations(tokens[moment..].to_vec());
     let moment = parser.parse_expr().ok()?;
     let ends = matches!(parser.peek_token().token, Token::EOF);

@@ -2,13 +2,13 @@
 //! parentheses. Here the operators get their places back.
 
 use crate::walk::visit_mut;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value, VisitorMut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
-/// Repairs the expressions of a statement.
-pub(crate) fn repair(statement: &mut Statement) {
+/// Repairs the expressions of a statement, or an expression.
+pub(crate) fn repair(tree: &mut impl VisitMut) {
     // It never breaks.
-    let _ = visit_mut(statement, &mut Repair);
+    let _ = visit_mut(tree, &mut Repair);
 }
 
 struct Repair;

@@ -2,8 +2,10 @@
 
 use crate::arithmetic::checked as with_checks;
 use crate::common_type::unified;
+use crate::distinct_from;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::floats::compared_as_floats;
+use crate::parser_dialect::SqlDialect;
 use crate::walk::Walk;
 use crate::whole_numbers::narrowed_expression;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -16,14 +18,15 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::sync::Arc;
 
 /// Reads the text of an expression that was stored.
 pub(crate) fn parsed(text: &str) -> SqlResult<ast::Expr> {
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text)?;
-    Ok(parser.parse_expr()?)
+    let mut parser = Parser::new(&SqlDialect).try_with_sql(text)?;
+    let mut expression = parser.parse_expr()?;
+    distinct_from::repair(&mut expression);
+    Ok(expression)
 }
 
 /// How expressions get forms that the planner knows: an extension of its configuration.

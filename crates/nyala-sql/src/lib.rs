@@ -64,6 +64,7 @@ mod one_writer;
 mod outer_join_filters;
 mod overriding;
 mod parameter;
+mod parser_dialect;
 mod partition_options;
 mod pg_type;
 mod placeholder;

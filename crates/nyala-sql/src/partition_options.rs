@@ -56,14 +56,13 @@ fn depth_of(token: &TokenWithSpan) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use crate::parser_dialect::SqlDialect;
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     #[test]
     fn parameters_go_before_partitions() {
         let reordered = |text: &str| {
-            let mut tokens =
-                Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().expect("it is SQL");
+            let mut tokens = Tokenizer::new(&SqlDialect, text).tokenize_with_location().expect("it is SQL");
             reorder(&mut tokens);
             tokens.iter().map(|token| token.token.to_string()).collect::<String>()
         };

@@ -1,8 +1,8 @@
 //! `PREPARE name [(types)] AS statement`, as it is written: the statement may have forms that the parser does not know.
 
+use crate::parser_dialect::SqlDialect;
 use crate::token_reader::{TokenReader, is_word};
 use datafusion::sql::sqlparser::ast::DataType;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -23,7 +23,7 @@ pub(crate) fn begins_prepare(tokens: &[TokenWithSpan]) -> bool {
 impl PrepareStatement {
     /// Reads the tokens of one statement. Returns it with the tokens of the statement that it keeps.
     pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Result<(Self, Vec<TokenWithSpan>), ParserError> {
-        let dialect = PostgreSqlDialect {};
+        let dialect = SqlDialect;
         let mut reader = TokenReader(Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec()));
         reader.expect("prepare")?;
         let name = reader.name()?;

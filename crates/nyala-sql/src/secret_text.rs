@@ -1,6 +1,6 @@
 //! Statements as they are kept where many can read them: without what may be a secret.
 
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use crate::parser_dialect::SqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 /// What names of secrets contain.
@@ -12,7 +12,7 @@ pub(crate) fn without_secrets(text: &str) -> String {
     if !NAMES.iter().any(|name| lower.contains(name)) {
         return text.to_owned();
     }
-    let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, text).with_unescape(false).tokenize() else {
+    let Ok(tokens) = Tokenizer::new(&SqlDialect, text).with_unescape(false).tokenize() else {
         return "(a text that names a secret, and is no SQL)".to_owned();
     };
     let mut shown = String::with_capacity(text.len());

@@ -2,10 +2,10 @@
 //! its options in one order, and the others not at all.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::parser_dialect::SqlDialect;
 use crate::relation::declared_type::declared_type;
 use crate::token_reader::{TokenReader, is_word};
 use datafusion::sql::sqlparser::ast::{self, ObjectName};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nyala_db::relations::{DeclaredType, Identity};
@@ -91,7 +91,7 @@ pub(crate) fn begins_sequence_statement(tokens: &[TokenWithSpan]) -> bool {
 impl SequenceStatement {
     /// Reads the tokens of one statement.
     pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Result<Self, ParserError> {
-        let dialect = PostgreSqlDialect {};
+        let dialect = SqlDialect;
         let mut reader = TokenReader(Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec()));
         let statement = if reader.takes("create") {
             let is_temporary = TEMPORARY.iter().any(|word| reader.takes(word));
@@ -340,7 +340,7 @@ mod tests {
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     fn parse(text: &str) -> Result<SequenceStatement, ParserError> {
-        let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().unwrap();
+        let tokens = Tokenizer::new(&SqlDialect, text).tokenize_with_location().unwrap();
         assert!(begins_sequence_statement(&tokens), "{text}");
         SequenceStatement::parse(&tokens)
     }
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn options_of_identities_are_put_in_order() {
         let ordered = |text: &str| {
-            let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().unwrap();
+            let tokens = Tokenizer::new(&SqlDialect, text).tokenize_with_location().unwrap();
             in_order(tokens).iter().map(|own| own.token.to_string()).collect::<String>()
         };
         let text = "id int generated always as identity (start with 5 no cycle no minvalue increment by 2), identity int";

@@ -17,6 +17,7 @@ use crate::like_table;
 use crate::merge_nothing;
 use crate::numbers;
 use crate::overriding;
+use crate::parser_dialect::SqlDialect;
 use crate::partition_options;
 use crate::prepare_statement::{PrepareStatement, begins_prepare};
 use crate::select_into;
@@ -25,7 +26,6 @@ use crate::shape::Shape;
 use crate::undo::{self, Undo};
 use crate::unknown_forms;
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
@@ -122,7 +122,7 @@ impl Statement {
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, message));
         }
         let placed = |error: ParserError| SqlError::from(error).placed_in(text);
-        let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
+        let tokens = Tokenizer::new(&SqlDialect, text).tokenize_with_location();
         let tokens = tokens.map_err(|error| placed(error.into()))?;
         chains::check(&tokens).map_err(|error| error.placed_in(text))?;
         auto_increment::check(&tokens)?;
@@ -369,7 +369,7 @@ fn nothing() -> ast::Statement {
 
 /// The statements of a text.
 fn statements(tokens: Vec<TokenWithSpan>) -> Result<Vec<Parsed>, ParserError> {
-    let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    let parser = || Parser::new(&SqlDialect).with_recursion_limit(DEPTH_MAX);
     let is_plain = |token: &TokenWithSpan| {
         !is_upsert(token) && !UNKNOWN.iter().any(|word| latest_on::is_word(token, word))
     };

@@ -3,9 +3,9 @@
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token};
 #[cfg(test)]
-use datafusion::sql::sqlparser::{
-    dialect::PostgreSqlDialect,
-    tokenizer::{TokenWithSpan, Tokenizer},
+use {
+    crate::parser_dialect::SqlDialect,
+    datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer},
 };
 
 /// What is left of a statement.
@@ -107,7 +107,7 @@ pub(crate) fn text_of(token: &Token) -> Option<String> {
 /// The statement that a text is when its tokens are rewritten.
 #[cfg(test)]
 pub(crate) fn parsed_by(rewritten: fn(Vec<TokenWithSpan>) -> Vec<TokenWithSpan>, text: &str) -> String {
-    let dialect = PostgreSqlDialect {};
+    let dialect = SqlDialect;
     let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().unwrap();
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(rewritten(tokens));
     parser.parse_statement().unwrap().to_string()

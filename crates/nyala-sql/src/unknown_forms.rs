@@ -1,5 +1,6 @@
 //! Forms that the parser does not know, or reads wrongly, in the words of others: `TABLE t` is `SELECT * FROM t` (the parser
 //! forgets the quotes of its name), `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, and
+//! `convert` is any name (the parser reads what stands in `convert(…)` twice, and what lies in thirty of them a thousand million times),
 //! `OPERATOR(pg_catalog.=) ANY` is `= ANY`, `FROM ONLY t` is `FROM t`, `trim(BOTH FROM a)` is `trim(a)`, and `trim(LEADING FROM a)` is `ltrim(a)`.
 
 use crate::latest_on::{is_word, next};
@@ -10,8 +11,9 @@ const BEFORE_QUERIES: [&str; 7] = ["union", "except", "intersect", "all", "disti
 
 /// The tokens of a text without such forms.
 pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let may_begin =
-        |token| ["table", "key", "operator", "only", "trim"].iter().any(|word| is_word(token, word));
+    let may_begin = |token| {
+        ["table", "key", "operator", "only", "trim", "convert"].iter().any(|word| is_word(token, word))
+    };
     if !tokens.iter().any(may_begin) {
         return tokens;
     }
@@ -35,6 +37,8 @@ pub(crate) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             all.extend(new.map(|own| TokenWithSpan::new(own, token.span)));
             place = end;
             continue;
+        } else if is_word(token, "convert") {
+            all.push(TokenWithSpan::new(Token::make_word("convert", Some('"')), token.span));
         } else {
             all.push(token.clone());
         }

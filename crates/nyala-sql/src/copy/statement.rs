@@ -1,9 +1,9 @@
 //! The statement, as PostgreSQL's grammar has it: the parser knows a part of it only, and takes what follows the semicolon
 //! for rows.
 
+use crate::parser_dialect::SqlDialect;
 use crate::token_reader::{TokenReader, is_word, text_of};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
@@ -75,7 +75,7 @@ impl CopyStatement {
             (from..tokens.len()).find(|number| !matches!(tokens[*number].token, Token::Whitespace(_)))
         };
         let behind_copy = words(0).map_or(tokens.len(), |copy| copy + 1);
-        let dialect = PostgreSqlDialect {};
+        let dialect = SqlDialect;
         let parser = |from: usize| {
             let parser = Parser::new(&dialect).with_recursion_limit(depth_max);
             parser.with_tokens_with_locations(tokens[from..].to_vec())

@@ -1,8 +1,8 @@
 //! DECLARE, FETCH, MOVE and CLOSE, as PostgreSQL's grammar has them: the parser knows other forms of them.
 
 use super::movement::{ALL, Movement};
+use crate::parser_dialect::SqlDialect;
 use crate::token_reader::TokenReader;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -46,7 +46,7 @@ pub(crate) fn begins_cursor_statement(tokens: &[TokenWithSpan]) -> bool {
 impl CursorStatement {
     /// Reads the tokens of one statement. Returns it with the tokens of the query that it declares.
     pub(crate) fn parse(tokens: &[TokenWithSpan]) -> Result<(Self, Vec<TokenWithSpan>), ParserError> {
-        let dialect = PostgreSqlDialect {};
+        let dialect = SqlDialect;
         let mut reader = TokenReader(Parser::new(&dialect).with_tokens_with_locations(tokens.to_vec()));
         if reader.takes("declare") {
             let declared = declared(&mut reader)?;
@@ -148,7 +148,7 @@ mod tests {
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     fn parsed(text: &str) -> Result<(CursorStatement, String), String> {
-        let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().unwrap();
+        let tokens = Tokenizer::new(&SqlDialect, text).tokenize_with_location().unwrap();
         assert!(begins_cursor_statement(&tokens), "{text}");
         let (statement, query) = CursorStatement::parse(&tokens).map_err(|error| error.to_string())?;
         Ok((statement, query.iter().map(|token| token.token.to_string()).collect()))

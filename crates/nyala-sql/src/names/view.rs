@@ -4,6 +4,7 @@
 use crate::error::{SqlError, SqlState};
 use crate::names::DatabaseNames;
 use crate::number_source::name_permanent;
+use crate::parser_dialect::SqlDialect;
 use crate::rewrite::{named, rewritten};
 use crate::walk::WalkPlan;
 use crate::whole_numbers::narrowed;
@@ -14,7 +15,6 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
 use datafusion::sql::parser::Statement as PlannedStatement;
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use nyala_db::relations::ViewDefinition;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) async fn view_table(
     view: &ViewDefinition,
     names: &DatabaseNames,
 ) -> Result<Arc<dyn TableProvider>> {
-    let statements = Parser::parse_sql(&PostgreSqlDialect {}, &view.query);
+    let statements = Parser::parse_sql(&SqlDialect, &view.query);
     let statement = statements.ok().and_then(|mut all| all.pop());
     let Some(statement) = statement else {
         let words = format!("the query of view {name} cannot be read");

@@ -6,11 +6,11 @@
 use super::own_name;
 use crate::call::{self, exact};
 use crate::dialect::{numeric, rounded_time};
+use crate::parser_dialect::SqlDialect;
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, ObjectName,
     SelectItem, Value,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 /// Types whose values are numbers of objects that are shown as names.
@@ -170,7 +170,7 @@ fn plain(data_type: &mut DataType) {
                     } else {
                         format!("({})", modifiers.join(","))
                     };
-                    let parser = Parser::new(&PostgreSqlDialect {});
+                    let parser = Parser::new(&SqlDialect);
                     let parsed = parser.try_with_sql(&format!("{name}{modifiers}"));
                     if let Ok(found) = parsed.and_then(|mut parser| parser.parse_data_type()) {
                         *data_type = found;

@@ -25,12 +25,12 @@ use crate::call::{call, exact};
 use crate::dialect::{at_zone, extract};
 use crate::error::{SqlError, SqlResult};
 use crate::identifier::folded;
+use crate::parser_dialect::SqlDialect;
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, DataType, Expr, Fetch, Ident, LimitClause, ObjectName, ObjectNamePart, Query,
     Select, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
@@ -331,7 +331,7 @@ fn is_text(expression: &Expr) -> bool {
 
 /// A query that stands in this program.
 fn written(text: &str) -> Query {
-    match Parser::parse_sql(&PostgreSqlDialect {}, text).map(|mut all| all.pop()) {
+    match Parser::parse_sql(&SqlDialect, text).map(|mut all| all.pop()) {
         Ok(Some(Statement::Query(query))) => *query,
         other => unreachable!("a query was written, not {other:?}"),
     }

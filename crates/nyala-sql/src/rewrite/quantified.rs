@@ -1,8 +1,8 @@
 //! Comparisons with all rows of a subquery, or any: `x > ALL (SELECT …)`. The planner means something else by some of them.
 
 use super::cast::array_elements;
+use crate::parser_dialect::SqlDialect;
 use datafusion::sql::sqlparser::ast::{Array, BinaryOperator, Expr, Query, Statement, Value};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 /// The column of the subquery. Nobody writes such a name.
@@ -44,7 +44,7 @@ pub(super) fn rewrite(expression: &mut Expr) {
 /// Whether a subquery has rows that satisfy a condition.
 fn exists(condition: &str, subquery: Box<Query>, negated: bool) -> Expr {
     let text = format!("SELECT 1 FROM ({subquery}) AS \"\u{1}set\" (\"\u{1}value\") WHERE {condition}");
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text).ok().and_then(|mut all| all.pop());
+    let parsed = Parser::parse_sql(&SqlDialect, &text).ok().and_then(|mut all| all.pop());
     match parsed {
         Some(Statement::Query(query)) => Expr::Exists { subquery: query, negated },
         _ => Expr::InSubquery { expr: Box::new(Expr::value(Value::Boolean(false))), subquery, negated },

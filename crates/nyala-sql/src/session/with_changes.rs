@@ -11,6 +11,7 @@ use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
 use crate::names::{RETURNED, ReturnedTable};
+use crate::parser_dialect::SqlDialect;
 use crate::rows::Rows;
 use crate::statement::Statement;
 use crate::walk::each_expression;
@@ -20,7 +21,6 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     self, Cte, Expr, Ident, ObjectName, ObjectNamePart, Query, SetExpr, With,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use nyala_core::store::Feature;
 use nyala_exec::memory::MemoryCharge;
@@ -239,7 +239,7 @@ fn with_of(with: &With, cte_tables: Vec<Cte>) -> Option<With> {
 
 /// The query of what a change has returned.
 fn rows_of(name: &str) -> SqlResult<Box<Query>> {
-    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT * FROM t")?;
+    let mut statements = Parser::parse_sql(&SqlDialect, "SELECT * FROM t")?;
     let Some(ast::Statement::Query(mut query)) = statements.pop() else { unreachable!("it is a query") };
     let SetExpr::Select(select) = &mut *query.body else { unreachable!("it is a SELECT") };
     if let ast::TableFactor::Table { name: own, .. } = &mut select.from[0].relation {

@@ -2,16 +2,16 @@
 
 use super::objects::Objects;
 use crate::identifier::{folded, quoted};
+use crate::parser_dialect::SqlDialect;
 use crate::walk::visit_mut;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, TableFactor, VisitorMut};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// A query whose tables have their schemas; as it is if it cannot be read.
 pub(super) fn qualified(query: &str, objects: &Objects) -> String {
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, query).map(|mut all| all.pop());
+    let parsed = Parser::parse_sql(&SqlDialect, query).map(|mut all| all.pop());
     let Ok(Some(mut statement)) = parsed else { return query.to_owned() };
     let mut names = Names { objects, queries: HashSet::new() };
     // It never breaks.

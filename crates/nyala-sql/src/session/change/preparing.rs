@@ -3,6 +3,7 @@
 use super::parameters::ParameterTypes;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::number_source::{default_of, name_permanent, sequence_of_column};
+use crate::parser_dialect::SqlDialect;
 use crate::relation::columns::TableColumns;
 use crate::session::Session;
 use crate::session::definition::table_of;
@@ -12,7 +13,6 @@ use datafusion::sql::sqlparser::ast::{
     self, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
     TableWithJoins, With,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use nyala_db::relations::{Identity, Relation, TEMPORARY};
 use nyala_db::users::Privilege;
@@ -146,7 +146,7 @@ pub(super) fn query_of(
     others: &[TableWithJoins],
     condition: Option<&ast::Expr>,
 ) -> SqlResult<Query> {
-    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT 1 FROM t AS a")?;
+    let mut statements = Parser::parse_sql(&SqlDialect, "SELECT 1 FROM t AS a")?;
     let Some(ast::Statement::Query(mut query)) = statements.pop() else { unreachable!("it is a query") };
     let SetExpr::Select(select) = &mut *query.body else { unreachable!("it is a SELECT") };
     if let TableFactor::Table { name, alias: own, .. } = &mut select.from[0].relation {

@@ -7,20 +7,20 @@
 use crate::error::{SqlError, SqlResult};
 use crate::identifier::folded;
 use crate::keyword::is_reserved;
+use crate::parser_dialect::SqlDialect;
 use crate::target::Place;
 use crate::walk::{visit, visit_mut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SetExpr, Statement, TableAlias, TableFactor, Visitor, VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use nyala_db::relations::{Relation, ViewDefinition};
 use std::ops::ControlFlow;
 
 /// The query of a view.
 pub(super) fn query_of(view: &ViewDefinition) -> Option<Statement> {
-    Parser::parse_sql(&PostgreSqlDialect {}, &view.query).ok()?.pop()
+    Parser::parse_sql(&SqlDialect, &view.query).ok()?.pop()
 }
 
 /// Whether the query of a view names a relation.
@@ -197,7 +197,7 @@ fn derived(source: &ObjectName, columns: &[(String, String)], own: TableAlias) -
     let items: Vec<String> = columns.iter().map(item).collect();
     let text = format!("SELECT 1 FROM (SELECT {} FROM {source}) AS a", items.join(", "));
     let unreadable = || SqlError::unsupported("a view whose query cannot be read");
-    let statement = Parser::parse_sql(&PostgreSqlDialect {}, &text)?.pop().ok_or_else(unreadable)?;
+    let statement = Parser::parse_sql(&SqlDialect, &text)?.pop().ok_or_else(unreadable)?;
     let Statement::Query(query) = statement else { return Err(unreadable()) };
     let SetExpr::Select(mut select) = *query.body else { return Err(unreadable()) };
     let mut factor = select.from.pop().ok_or_else(unreadable)?.relation;
