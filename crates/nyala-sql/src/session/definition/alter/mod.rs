@@ -4,8 +4,9 @@
 //! that are there are compared with what is new and get their new values ([`rows`]), and then one change of records
 //! publishes the definition. Until then nobody sees anything, and what was done can be forgotten. Whoever alters a table is
 //! alone in it: a statement that writes rows finishes first, and a transaction that has written some cannot commit them.
-//! [`primary_key`] copies the rows of a table to one with a key, [`rebuild`] to one whose key has other types. [`rename`] gives other names, [`measurement`] those of
-//! measurements, [`dependents`] finds the views that a change concerns, [`view_text`] keeps them right.
+//! [`primary_key`] copies the rows of a table to one with a key, [`rebuild`] to one whose key has other types. [`rename`] gives
+//! other names, [`measurement`] those of measurements, [`dependents`] finds the views that a change concerns, [`view_text`] keeps
+//! them right.
 
 mod actions;
 mod dependents;
