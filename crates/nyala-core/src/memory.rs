@@ -25,7 +25,8 @@ pub enum Component {
     RowsetIndex,
     /// The series index of the database, and the ids of series that writers cache.
     SeriesIndex,
-    /// What running queries hold, and open stages with the keys that others wrote since.
+    /// What running queries hold, and open stages with the keys that others wrote since. Also rows that were flushed, as
+    /// long as somebody reads them in memory.
     Query,
     /// Written points on their way to subscribers.
     Subscribers,
@@ -246,6 +247,14 @@ impl Charge {
         self.bytes += bytes;
     }
 
+    /// Counts what is held as another component's.
+    pub fn move_to(&mut self, component: Component) {
+        let bytes = self.bytes;
+        self.set(0);
+        self.component = component;
+        self.grow(bytes);
+    }
+
     /// Sets how much is held.
     pub fn set(&mut self, bytes: u64) {
         if bytes >= self.bytes {
@@ -277,6 +286,17 @@ mod tests {
         let second = budget.try_charge(Component::InFlight, 500).expect("fits now");
         assert_eq!(budget.total_bytes(), 600);
         drop((first, second));
+        assert_eq!(budget.total_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_held_can_become_another_components() {
+        let budget = MemoryBudget::new(1000);
+        let mut rows = budget.charge(Component::Memtable, 300);
+        rows.move_to(Component::Query);
+        let used = [Component::Memtable, Component::Query].map(|component| budget.used_bytes(component));
+        assert_eq!(used, [0, 300]);
+        drop(rows);
         assert_eq!(budget.total_bytes(), 0);
     }
 

@@ -66,17 +66,12 @@ fn delete(engine: &Engine, table: TableId, rows: &[Row]) -> Result<()> {
 }
 
 fn scan(engine: &Engine, table: TableId, skip_empty_rows: bool, newest: bool) -> Result<Vec<Row>> {
+    let rows = RowSelection::Series { series: SeriesSet::All, time: TimeRange::ALL };
     let request = ScanRequest {
-        table,
-        rows: RowSelection::Series { series: SeriesSet::All, time: TimeRange::ALL },
-        columns: [1, 2, 3].map(ColumnId).to_vec(),
-        predicates: Vec::new(),
         skip_empty_rows,
         order: Order::Key(if newest { Direction::Backward } else { Direction::Forward }),
-        ties: [].into(),
-        limit: None,
-        prefilter: None,
         limit_per_prefix: newest.then_some(1),
+        ..ScanRequest::by_key(table, rows, [1, 2, 3].map(ColumnId).to_vec())
     };
     block_on(async {
         let mut stream = engine.latest().scan(request).await?;

@@ -1,4 +1,4 @@
-//! Caches give memory back when it is needed.
+//! Caches give memory back when it is needed, and readers do not keep writers waiting.
 
 mod support;
 
@@ -42,5 +42,34 @@ fn cached_blocks_keep_neither_queries_nor_writers_waiting() -> Result<()> {
     assert!(memory.total_bytes() >= LIMIT_BYTES, "nothing is left but what is cached");
     block_on(engine.write(points(table, &[(1, 1, Some(1))])))?;
     assert_eq!(engine.stats().write_stalls, 0);
+    Ok(())
+}
+
+#[test]
+fn rows_that_are_in_files_and_still_read_in_memory_slow_no_writer() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let memory = MemoryBudget::new(LIMIT_BYTES);
+    let engine = Engine::open(EngineOptions { memory: memory.clone(), ..options(&fs) })?;
+    let table = create(&engine)?;
+    let part = memory.memtable_bytes_soft() * 6 / 10;
+    let unflushed = || memory.used_bytes(Component::Memtable);
+    let mut time_ns = 0;
+    let mut fill = || -> Result<()> {
+        while unflushed() < part {
+            let batch: Vec<_> = (0..1000).map(|series| (series, time_ns, Some(i64::from(series)))).collect();
+            time_ns += 1;
+            block_on(engine.write(points(table, &batch)))?;
+        }
+        Ok(())
+    };
+    fill()?;
+    let reader = engine.latest();
+    assert!(engine.flush()?);
+    assert_eq!(unflushed(), 0);
+    assert!(memory.used_bytes(Component::Query) >= part, "the reader has them");
+    fill()?;
+    assert_eq!(engine.stats().write_stalls, 0);
+    drop(reader);
+    assert_eq!(memory.used_bytes(Component::Query), 0);
     Ok(())
 }

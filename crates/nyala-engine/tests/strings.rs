@@ -80,18 +80,7 @@ impl Wide {
 
     /// The names of all texts; no batch is too large, and everything held is charged.
     fn scan(&self, order: Order) -> Result<Vec<String>> {
-        let request = ScanRequest {
-            table: self.table,
-            rows: RowSelection::All,
-            columns: vec![TEXT],
-            predicates: Vec::new(),
-            skip_empty_rows: false,
-            order,
-            ties: [].into(),
-            limit: None,
-            prefilter: None,
-            limit_per_prefix: None,
-        };
+        let request = ScanRequest { order, ..ScanRequest::by_key(self.table, RowSelection::All, vec![TEXT]) };
         let memory = &self.memory;
         let names = block_on(async {
             let (mut stream, mut names) = (self.engine.latest().scan(request).await?, Vec::new());

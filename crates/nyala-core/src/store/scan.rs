@@ -40,6 +40,8 @@ pub struct ScanRequest {
     /// The most rows with the same first key column. 1 with a backward scan returns the last point of each series. Only
     /// in key order.
     pub limit_per_prefix: Option<usize>,
+    /// Whether others come first: a store may read more slowly when its processors are short. Others ignore it.
+    pub in_background: bool,
 }
 
 impl ScanRequest {
@@ -56,6 +58,7 @@ impl ScanRequest {
             prefilter: None,
             limit: None,
             limit_per_prefix: None,
+            in_background: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Deleting points: by their fields as corrections are made, by tags and times as ranges of the store.
 
-use super::staged::SelectedChange;
+use super::staged::{Others, SelectedChange};
 use crate::catalog::{Catalog, Measurement};
 use crate::changes::Changed;
 use crate::selection::PointSelection;
@@ -47,7 +47,7 @@ impl Catalog {
             return Ok(Changed::default());
         }
         let found = match counted {
-            true => Some(self.found_points(measurement, selection).await?),
+            true => Some(self.found_points(Others::Wait, measurement, selection).await?),
             false => None,
         };
         let points = found.as_ref().map_or(0, |found| found.points);

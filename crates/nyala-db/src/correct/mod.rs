@@ -38,7 +38,7 @@ impl Catalog {
     /// How many points are selected.
     pub async fn count_points(&self, measurement: &Measurement, selection: &PointSelection) -> Result<u64> {
         let _pin = self.reload_series(measurement, selection.time, &selection.tags).await?;
-        Ok(self.found_points(measurement, selection).await?.points)
+        Ok(self.found_points(Others::Write, measurement, selection).await?.points)
     }
 
     /// Gives fields of the selected points a value, or none.
@@ -69,7 +69,7 @@ impl Catalog {
         let snapshot = self.snapshot().await?;
         let starts = shard_starts(measurement.stored(), &snapshot).await?;
         let mut types = FieldShards::default();
-        let found = found_in(&snapshot, measurement, selection, |times_ns| {
+        let found = found_in(Others::Wait, &snapshot, measurement, selection, |times_ns| {
             let with_value = assignments.iter().filter(|(_, value)| value.is_some());
             with_value.for_each(|(field, _)| types.add(field, times_ns, &starts));
         });
@@ -106,21 +106,23 @@ impl Catalog {
     /// Counts the selected points, whose series are in memory.
     async fn found_points(
         &self,
+        others: Others,
         measurement: &Measurement,
         selection: &PointSelection,
     ) -> Result<FoundPoints> {
-        found_in(&self.snapshot().await?, measurement, selection, |_| ()).await
+        found_in(others, &self.snapshot().await?, measurement, selection, |_| ()).await
     }
 }
 
 async fn found_in(
+    others: Others,
     snapshot: &SnapshotRef,
     measurement: &Measurement,
     selection: &PointSelection,
     mut visit: impl FnMut(&[i64]),
 ) -> Result<FoundPoints> {
     let mut found = FoundPoints::none();
-    let Some(mut rows) = key_scan(snapshot, measurement, selection).await? else { return Ok(found) };
+    let Some(mut rows) = key_scan(others, snapshot, measurement, selection).await? else { return Ok(found) };
     while let Some(batch) = rows.next().await? {
         let times_ns = times_of(&batch);
         found.add(batch.series.iter().map(|run| run.series.0), times_ns);
@@ -129,8 +131,9 @@ async fn found_in(
     Ok(found)
 }
 
-/// Scans the keys of the selected points; `None` if there is nothing to scan.
+/// Scans the keys of the selected points; `None` if there is nothing to scan. Others come first unless they wait for it.
 async fn key_scan(
+    others: Others,
     snapshot: &SnapshotRef,
     measurement: &Measurement,
     selection: &PointSelection,
@@ -138,6 +141,7 @@ async fn key_scan(
     let rows = rows_of(measurement, selection);
     let request = ScanRequest {
         predicates: selection.predicates.clone(),
+        in_background: others == Others::Write,
         ..ScanRequest::by_key(measurement.table(), rows, vec![TIME_COLUMN])
     };
     measurement.scan(snapshot, request).await

@@ -110,7 +110,8 @@ impl Catalog {
         change: &SelectedChange<'_>,
     ) -> Result<Changed> {
         let mut correction = self.begin_correction(measurement, others).await?;
-        let Some(mut rows) = key_scan(&correction.snapshot().await?, measurement, selection).await? else {
+        let snapshot = correction.snapshot().await?;
+        let Some(mut rows) = key_scan(others, &snapshot, measurement, selection).await? else {
             return Ok(Changed::default());
         };
         while let Some(batch) = rows.next().await? {

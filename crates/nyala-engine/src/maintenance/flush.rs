@@ -208,6 +208,7 @@ impl Maintenance {
         self.writer.reserve.make_room(0);
         catalog.commit(edits)?;
         self.versions.publish(changed);
+        flushed.iter().flat_map(|each| &each.memtables).for_each(|memtable| memtable.set_flushed());
         unwanted.into_iter().for_each(|meta| self.output.remove(meta));
         Ok(())
     }

@@ -17,6 +17,7 @@ pub(crate) mod stages;
 use crate::files::wal::SyncPolicy;
 use crate::memory::publisher::VersionPublisher;
 use crate::options::EngineOptions;
+use crate::runtime::priority;
 use crate::runtime::signal::WorkSignal;
 use crate::stats::Counters;
 use crate::writing::Writer;
@@ -33,9 +34,6 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The threads' priority (in steps of `nice`): when cores are short, threads that answer clients come first. Clients
-/// that write faster than the threads can flush are slowed by admission.
-const NICENESS: i32 = 5;
 /// How often the threads look for work that was not announced.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -174,8 +172,8 @@ enum Duties {
 }
 
 fn run(maintenance: &Maintenance, duties: Duties) {
-    // This sets the priority of the calling thread only. If it fails, answers come later.
-    let _ = rustix::process::setpriority_process(None, NICENESS);
+    // Clients that write faster than the threads can flush are slowed by admission.
+    priority::lower();
     let mut pause = PAUSE_MIN;
     let mut seen = 0;
     let now = Instant::now();

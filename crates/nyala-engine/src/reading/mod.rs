@@ -1,6 +1,7 @@
 //! Snapshots are read here: scans and aggregates over memtables and rowsets.
 
 pub(crate) mod aggregate;
+mod background;
 pub(crate) mod key_splits;
 pub(crate) mod past;
 pub(crate) mod query_cost;

@@ -3,6 +3,7 @@
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::{TableVersion, Version};
 use crate::reading::aggregate::aggregate;
+use crate::reading::background::BackgroundScan;
 use crate::reading::key_splits::split_keys;
 use crate::reading::query_cost::{estimate_rows, is_light_aggregate, is_light_scan};
 use crate::reading::scan::keyed::KeyedScan;
@@ -133,8 +134,11 @@ impl Snapshot for EngineSnapshot {
     }
 
     async fn scan(&self, request: ScanRequest) -> Result<Box<dyn RowStream>> {
-        let span = span!("scan", rows = field::Empty);
-        let scan = pin!(self.open_scan(request)).instrument(span.clone()).await?;
+        let (span, in_background) = (span!("scan", rows = field::Empty), request.in_background);
+        let mut scan = pin!(self.open_scan(request)).instrument(span.clone()).await?;
+        if in_background {
+            scan = Box::new(BackgroundScan::of(scan));
+        }
         match span.is_disabled() {
             true => Ok(scan),
             false => Ok(Box::new(TracedRows { scan, span, rows: 0 })),

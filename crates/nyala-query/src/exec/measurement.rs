@@ -223,21 +223,16 @@ impl MeasurementRows {
         let shows_all_references = projection.shown == projection.references.len();
         let mut columns = vec![TIME_COLUMN];
         columns.extend(scan_columns.columns.into_list());
+        let rows =
+            RowSelection::Series { series: SeriesSet::Ids(members.into()), time: self.time.intersect(time) };
         let request = ScanRequest {
-            table: self.measurement.table(),
-            rows: RowSelection::Series {
-                series: SeriesSet::Ids(members.into()),
-                time: self.time.intersect(time),
-            },
-            columns,
             predicates: self.predicates.clone(),
             skip_empty_rows: true,
             order,
             ties: ties.into(),
-            prefilter: None,
-            limit: None,
             // Rows that are dropped after the scan must not use up the limit.
             limit_per_prefix: limit_per_series.filter(|_| condition.is_none() && shows_all_references),
+            ..ScanRequest::by_key(self.measurement.table(), rows, columns)
         };
         Ok(MeasurementReader {
             stream: self.snapshot.scan(request).await?,

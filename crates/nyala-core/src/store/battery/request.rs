@@ -48,6 +48,7 @@ impl Generator {
             prefilter: None,
             limit: self.chance(3).then(|| self.below(30) as usize),
             limit_per_prefix: prefixed.then(|| 1 + self.below(3) as usize),
+            in_background: false,
         }
     }
 

@@ -163,6 +163,11 @@ impl Memtable {
         }
     }
 
+    /// Its rows are in files. It is in memory for as long as somebody reads it, and no reason for writers to wait.
+    pub(crate) fn set_flushed(&self) {
+        self.charge.lock().move_to(Component::Query);
+    }
+
     fn account(&self) {
         self.charge.lock().set(self.memory_bytes());
     }
