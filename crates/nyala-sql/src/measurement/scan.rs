@@ -158,6 +158,7 @@ impl MeasurementScan {
         let mut held = execution.memory().hold();
         held.charge(members.len() * (keys.len() * SeriesTags::BYTES_PER_TAG + size_of::<SeriesId>()))?;
         let tags = SeriesTags::of(&self.measurement, &members, &keys);
+        held.charge(tags.text_bytes())?;
         let series = SeriesSet::Ids(members.into());
         let (request, places) =
             self.request(&snapshot.schema(self.measurement.table()).ok(), series, &conditions);

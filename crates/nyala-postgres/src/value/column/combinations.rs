@@ -27,6 +27,8 @@ const NULL_KEY: u32 = u32::MAX;
 pub struct Combinations {
     /// What the keys are keys of.
     dictionaries: Vec<ArrayRef>,
+    /// By column, which of the keys of a combination is its own.
+    places: Vec<usize>,
     hasher: RandomState,
     known: HashTable<Known>,
     /// The keys of each combination, one behind the other.
@@ -55,12 +57,14 @@ impl Combinations {
     }
 
     /// Forgets what belongs to other dictionaries.
-    fn begin(&mut self, dictionaries: Vec<ArrayRef>) {
-        let is_same = self.dictionaries.len() == dictionaries.len()
+    fn begin(&mut self, dictionaries: Vec<ArrayRef>, places: &[usize]) {
+        let is_same = self.places == places
+            && self.dictionaries.len() == dictionaries.len()
             && self.dictionaries.iter().zip(&dictionaries).all(|(own, other)| Arc::ptr_eq(own, other));
         if !is_same {
             self.forget();
             self.dictionaries = dictionaries;
+            self.places = places.to_vec();
         }
     }
 
@@ -91,6 +95,10 @@ impl Combinations {
 pub(super) struct Combined {
     columns: Vec<Column>,
     dictionaries: Vec<ArrayRef>,
+    /// By column, which of the keys of a row is its own: columns may share theirs.
+    places: Vec<usize>,
+    /// How many keys a row has.
+    width: usize,
     /// The keys of each row, one behind the other.
     keys: Vec<u32>,
     /// The row that was written last, and its cells among those that are kept.
@@ -100,13 +108,22 @@ pub(super) struct Combined {
 impl Combined {
     /// Columns that are dictionaries, and their arrays. The columns again if they have too many values for this.
     pub(super) fn of(columns: Vec<Column>, arrays: &[ArrayRef]) -> Result<Self, Vec<Column>> {
-        let (width, rows) = (columns.len(), arrays.first().map_or(0, |array| array.len()));
+        let rows = arrays.first().map_or(0, |array| array.len());
         let fits = |array: &ArrayRef| array.as_any_dictionary().values().len() < NULL_KEY as usize;
         if !arrays.iter().all(fits) {
             return Err(columns);
         }
+        let (mut different, mut places): (Vec<&Column>, Vec<usize>) = (Vec::new(), Vec::new());
+        for column in &columns {
+            let place = different.iter().position(|other| other.has_keys_of(column));
+            places.push(place.unwrap_or(different.len()));
+            if place.is_none() {
+                different.push(column);
+            }
+        }
+        let width = different.len();
         let mut keys = vec![0; width * rows];
-        for (place, column) in columns.iter().enumerate() {
+        for (place, column) in different.into_iter().enumerate() {
             let Cells::Dictionary(own, _) = &column.cells else { return Err(columns) };
             own.write_every(width, &mut keys[place..]);
             if let Some(nulls) = &column.nulls {
@@ -115,7 +132,7 @@ impl Combined {
             }
         }
         let dictionaries = arrays.iter().map(|array| array.as_any_dictionary().values().clone()).collect();
-        Ok(Self { columns, dictionaries, keys, last: None })
+        Ok(Self { columns, dictionaries, places, width, keys, last: None })
     }
 
     /// Appends the cells of a row.
@@ -129,9 +146,9 @@ impl Combined {
             return self.columns.iter().try_for_each(|column| column.write(row, out));
         }
         if !self.dictionaries.is_empty() {
-            all.begin(std::mem::take(&mut self.dictionaries));
+            all.begin(std::mem::take(&mut self.dictionaries), &self.places);
         }
-        let width = self.columns.len();
+        let width = self.width;
         let keys = |row: usize| &self.keys[row * width..][..width];
         let own = keys(row);
         if let Some((last, cells)) = &self.last
@@ -162,6 +179,18 @@ impl Combined {
         self.last = Some((row, cells));
         all.is_off = all.rows == TRIED_ROWS && all.new * 2 > TRIED_ROWS;
         Ok(())
+    }
+}
+
+impl Column {
+    /// Whether the keys of both are the same memory, and none is NULL.
+    fn has_keys_of(&self, other: &Column) -> bool {
+        match (&self.cells, &other.cells) {
+            (Cells::Dictionary(Keys::Int32(own), _), Cells::Dictionary(Keys::Int32(other_keys), _)) => {
+                own.ptr_eq(other_keys) && self.nulls.is_none() && other.nulls.is_none()
+            }
+            _ => false,
+        }
     }
 }
 

@@ -231,9 +231,17 @@ mod tests {
                 .map(|_| random.random_bool(0.8).then(|| random.random_range(-span..span) * step_ns))
                 .collect();
             let times = times.with_timezone_opt((seed % 2 == 0).then_some("UTC"));
+            let complete = || -> ArrayRef { Arc::new(StringArray::from(vec!["a", "b", "c"])) };
+            let keys = Int32Array::from_iter_values((0..rows as i32).map(|row| row / 3 % 3));
+            let shared = DictionaryArray::<Int32Type>::new(keys, complete());
             let arrays: Vec<ArrayRef> = vec![
                 dictionary(random, rows),
+                Arc::new(shared.clone()),
                 dictionary(random, rows),
+                Arc::new(shared.with_values(complete())),
+                Arc::new(numbers.clone()),
+                Arc::new(shared.with_values(complete())),
+                Arc::new(shared),
                 Arc::new(numbers.clone()),
                 dictionary(random, rows),
                 Arc::new(numbers.clone()),
