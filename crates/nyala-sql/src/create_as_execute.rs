@@ -1,22 +1,32 @@
 //! `CREATE TABLE … AS EXECUTE name (…)`, which the parser does not know: it reads a query of a function that nobody can have instead.
-//! And `CREATE TABLE … AS (WITH …)`, which it reads without the parentheses.
+//! `CREATE TABLE … AS (WITH …)`, which it reads without the parentheses. And `CREATE TABLE t (a, b) AS …`, whose columns it reads with
+//! a type that nobody can have.
 
 use crate::identifier::folded;
 use crate::latest_on::{is_word, next};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, ObjectNamePart, Query, SetExpr, TableFactor,
+    ColumnDef, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, Query, SetExpr,
+    TableFactor,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 /// The schema of that function.
 const EXECUTE: &str = "\u{0}execute";
+/// The type of columns that have that of the query.
+const OF_QUERY: &str = "\u{0}of_query";
 
 /// The tokens of a text without `AS EXECUTE` of tables that are created.
 pub(crate) fn rewritten(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut begin = 0;
     while let Some(first) = next(&tokens, begin) {
         let end = (first..tokens.len()).find(|number| tokens[*number].token == Token::SemiColon);
-        let end = end.unwrap_or(tokens.len());
+        let mut end = end.unwrap_or(tokens.len());
+        let names = named_columns(&tokens, first, end);
+        for name in names.iter().rev() {
+            let span = tokens[*name].span;
+            tokens.insert(name + 1, TokenWithSpan { token: Token::make_word(OF_QUERY, Some('"')), span });
+        }
+        end += names.len();
         begin = end + 1;
         let creates = is_word(&tokens[first], "create") && creates_table(&tokens, first + 1);
         if creates && let Some((open, close)) = query_in_parentheses(&tokens, first, end) {
@@ -59,6 +69,41 @@ fn creates_table(tokens: &[TokenWithSpan], mut from: usize) -> bool {
     false
 }
 
+/// Where the names of columns stand that a table gets beside a query: they have no types.
+fn named_columns(tokens: &[TokenWithSpan], first: usize, end: usize) -> Vec<usize> {
+    let mut names = Vec::new();
+    let is_created = is_word(&tokens[first], "create") && creates_table(tokens, first + 1);
+    let open = (first..end).find(|place| tokens[*place].token == Token::LParen);
+    let Some(mut place) = open.filter(|open| {
+        let is_query = |place| is_word(&tokens[place], "as");
+        is_created && !(first..*open).any(is_query) && (*open..end).any(is_query)
+    }) else {
+        return names;
+    };
+    loop {
+        let Some(name) = next(tokens, place + 1) else { return Vec::new() };
+        let Some(behind) = next(tokens, name + 1) else { return Vec::new() };
+        names.push(name);
+        match (&tokens[name].token, &tokens[behind].token) {
+            (Token::Word(_), Token::Comma) => place = behind,
+            (Token::Word(_), Token::RParen) => return names,
+            _ => return Vec::new(),
+        }
+    }
+}
+
+/// The names of the columns of a table that have the types of a query; `None` if one has another.
+pub(crate) fn names_beside_query(columns: &[ColumnDef]) -> Option<Vec<&Ident>> {
+    let name = |column: &'_ ColumnDef| match &column.data_type {
+        DataType::Custom(name, _) => match &name.0[..] {
+            [ObjectNamePart::Identifier(name)] => name.value == OF_QUERY && column.options.is_empty(),
+            _ => false,
+        },
+        _ => false,
+    };
+    columns.iter().all(name).then(|| columns.iter().map(|column| &column.name).collect())
+}
+
 /// The parentheses around a query that begins with WITH, of which a table is made and that is the end of its statement.
 fn query_in_parentheses(tokens: &[TokenWithSpan], first: usize, end: usize) -> Option<(usize, usize)> {
     let is_open = |place: &usize| tokens[*place].token == Token::LParen;
@@ -99,9 +144,10 @@ pub(crate) fn executed(query: &Query) -> Option<(String, Vec<Expr>)> {
     Some((folded(name), values))
 }
 
-/// The text of a statement, with `AS EXECUTE` as it was written.
+/// The text of a statement, with `AS EXECUTE` and columns as they were written.
 pub(crate) fn shown(text: &str) -> String {
-    text.replace(&format!("SELECT * FROM \"{EXECUTE}\"."), "EXECUTE ")
+    let text = text.replace(&format!("SELECT * FROM \"{EXECUTE}\"."), "EXECUTE ");
+    text.replace(&format!(" \"{OF_QUERY}\""), "")
 }
 
 #[cfg(test)]
@@ -116,6 +162,27 @@ mod tests {
         assert_eq!(parsed[1].shown(), "SELECT 1 AS execute");
         let text = "CREATE TEMPORARY TABLE t AS EXECUTE p(1)";
         assert_eq!(Statement::parse(text).unwrap()[0].shown(), text);
+    }
+
+    #[test]
+    fn columns_have_names_and_the_types_of_the_query() {
+        for text in [
+            "CREATE TABLE s.t (a, \"B\") AS SELECT 1, 2",
+            "CREATE TABLE IF NOT EXISTS t (a) AS SELECT 1",
+            "CREATE TABLE t (a) AS EXECUTE p",
+        ] {
+            let parsed = Statement::parse(&format!("{text}; SELECT (a), b AS c")).unwrap();
+            assert_eq!(parsed[0].shown(), text);
+            assert_eq!(parsed[1].shown(), "SELECT (a), b AS c");
+        }
+        for text in [
+            "CREATE TABLE t (a, b)",
+            "CREATE TABLE t (a, b INT) AS SELECT 1, 2",
+            "CREATE TABLE t (a,) AS SELECT 1",
+        ] {
+            let refused = Statement::parse(text);
+            assert!(refused.is_err(), "{text}: {:?}", refused.map(|own| own[0].shown()));
+        }
     }
 
     #[test]

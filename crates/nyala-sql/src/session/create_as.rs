@@ -6,8 +6,9 @@
 
 use super::Session;
 use crate::command_tag::CommandTag;
-use crate::create_as_execute::executed;
+use crate::create_as_execute::{executed, names_beside_query};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::identifier::folded;
 use crate::names::MadeRelation;
 use crate::relation::queried_column::queried_column;
 use crate::session::Outcome;
@@ -72,12 +73,13 @@ impl Session {
         self.check_writable_place(&place)?;
         let tag = |rows| CommandTag { rows: Some(rows), ..CommandTag::of("SELECT") };
         if create.if_not_exists && place.relation(self.relations()).is_some() {
-            return Ok(tag(0));
+            return Ok(CommandTag::of("CREATE TABLE AS"));
         }
-        if !create.columns.is_empty() || !create.constraints.is_empty() {
-            return Err(SqlError::unsupported("CREATE TABLE (columns) AS")
-                .with_hint("Name and cast the columns in the query."));
-        }
+        let names = names_beside_query(&create.columns).filter(|_| create.constraints.is_empty());
+        let names = names.ok_or_else(|| {
+            SqlError::unsupported("CREATE TABLE … AS with types of columns, or constraints")
+                .with_hint("Cast the columns in the query; add constraints with ALTER TABLE.")
+        })?;
         let (text, types, values) = match executed(query) {
             Some((name, arguments)) => self.executed_query(&name, &arguments, &statement.text)?,
             None => {
@@ -91,11 +93,14 @@ impl Session {
                 .with_hint("Use CREATE TABLE … AS EXECUTE of a prepared statement."));
         }
         let fields = selected.columns.iter().flat_map(|schema| schema.fields().iter());
-        let fields: Vec<&Field> = fields.map(|field| field.as_ref()).collect();
-        let mut columns = Vec::with_capacity(fields.len());
-        for field in fields {
-            columns.push(queried_column(field)?);
+        let mut fields: Vec<Field> = fields.map(|field| field.as_ref().clone()).collect();
+        if names.len() > fields.len() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
         }
+        for (field, name) in fields.iter_mut().zip(names) {
+            field.set_name(folded(name));
+        }
+        let columns = fields.iter().map(queried_column).collect::<SqlResult<Vec<_>>>()?;
         let name = place.written();
         let defined = parsed(&format!("CREATE TABLE {name} ({})", columns.join(", ")), statement)?;
         let ast::Statement::CreateTable(mut defined_ast) = Arc::unwrap_or_clone(defined.ast.clone()) else {

@@ -120,6 +120,13 @@ fn keys_and_indexes_get_other_types_as_in_postgresql() {
     compare(&psql, &Server::start(&[]), "key_types", &[]);
 }
 
+/// Statements of `testdata/postgres/create_as.sql`, whose answers a real PostgreSQL 15 has given.
+#[test]
+fn tables_of_queries_get_names_of_columns_as_in_postgresql() {
+    let Some(psql) = program() else { return };
+    compare(&psql, &Server::start(&[]), "create_as", &[]);
+}
+
 /// Statements of `testdata/postgres/primary_keys.sql`, whose answers a real PostgreSQL 15 has given.
 #[test]
 fn tables_get_keys_as_in_postgresql() {
