@@ -84,6 +84,7 @@ mod session;
 mod settings;
 mod shape;
 mod similar;
+mod sorted_joins;
 pub mod spill;
 mod statement;
 mod stoppable_join;

@@ -108,6 +108,59 @@ fn long_rows_of_tables_are_sorted_and_grouped_beyond_the_memory() {
     server.assert_within_memory_limit(128);
 }
 
+/// A join keeps one of its sides in memory as long as there is enough, and sorts both if there is not.
+#[test]
+fn joins_of_more_rows_than_fit_into_the_memory_are_answered() {
+    const TABLE_ROWS: u64 = 300_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = started(dir.path(), "1GiB");
+    server.query("CREATE DATABASE d");
+    let text = "md5(i::text) || md5((i + 1)::text) || md5((i + 2)::text) || md5((i + 3)::text)";
+    let create = format!(
+        "CREATE TABLE d.public.t AS SELECT i, {text} AS s, to_timestamp(i) AS at FROM generate_series(1, {TABLE_ROWS}) AS g(i)"
+    );
+    assert_eq!(answer(&server, &create).0, 200);
+    for (query, expected) in [
+        (
+            "SELECT count(*) AS n, sum(CASE WHEN a.i = b.i THEN 1 ELSE 0 END) AS same FROM t a JOIN t b ON a.s = b.s",
+            json!([{"n": TABLE_ROWS, "same": TABLE_ROWS}]),
+        ),
+        (
+            "SELECT count(*) AS n FROM t a JOIN t b ON a.at = b.at AND a.s = b.s AND a.i + b.i > 20",
+            json!([{"n": TABLE_ROWS - 10}]),
+        ),
+        (
+            "SELECT count(*) AS n, count(b.s) AS found FROM t a LEFT JOIN t b ON a.s = b.s AND (a.i + b.i) % 4 = 0",
+            json!([{"n": TABLE_ROWS, "found": TABLE_ROWS / 2}]),
+        ),
+        (
+            "SELECT count(a.s) AS a, count(b.s) AS b FROM t a FULL JOIN t b ON a.s = b.s AND a.i + b.i > 20",
+            json!([{"a": TABLE_ROWS, "b": TABLE_ROWS}]),
+        ),
+        (
+            "SELECT count(*) AS n FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.s = a.s AND a.i + b.i > 20)",
+            json!([{"n": TABLE_ROWS - 10}]),
+        ),
+        (
+            "SELECT count(*) AS n FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.s = a.s AND a.i + b.i > 20)",
+            json!([{"n": 10}]),
+        ),
+        (
+            "SELECT a.i, b.i AS same FROM t a JOIN t b ON a.s = b.s ORDER BY a.i OFFSET 299998",
+            json!([{"i": 299_999, "same": 299_999}, {"i": 300_000, "same": 300_000}]),
+        ),
+        (
+            "SELECT count(*) AS n FROM t a JOIN t b ON a.s = b.s JOIN t c ON b.s = c.s AND b.at = c.at",
+            json!([{"n": TABLE_ROWS}]),
+        ),
+    ] {
+        let query = query.replace(" t ", " d.public.t ");
+        assert_eq!(answer(&server, &query), (200, expected), "{query}");
+    }
+    wait_until_there_are_no_files(dir.path());
+    server.assert_within_memory_limit(128);
+}
+
 /// Two tasks that divided such rows waited for each other for ever, each time in three.
 #[test]
 fn groups_of_many_series_beyond_the_memory_are_found_each_time() {

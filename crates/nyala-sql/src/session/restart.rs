@@ -1,5 +1,5 @@
-//! Queries that begin anew before their first rows are there: with fewer rows at once if long texts fill the memory, and when
-//! what a function waits for has come.
+//! Queries that begin anew before their first rows are there: with fewer rows at once if long texts fill the memory, with joins
+//! that sort if one had no memory for its rows, and when what a function waits for has come.
 //!
 //! Operators gather as many rows as a batch may have, whatever these take, and only rows that were read say what they take.
 
@@ -8,6 +8,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::execution::Execution;
 use crate::long_values::cut;
 use crate::plans::renewed;
+use crate::sorted_joins::{has_hash_join, sorted_joins};
 use arrow_schema::DataType;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
@@ -34,7 +35,7 @@ pub(super) fn execute(
     task: impl Fn(usize) -> Result<TaskContext> + Send + 'static,
 ) -> Result<SendableRecordBatchStream> {
     let gathers_texts = gathers_texts(&plan)?;
-    if !gathers_texts && !may_wait {
+    if !gathers_texts && !may_wait && !has_hash_join(&plan)? {
         return execute_stream(plan, Arc::new(task(batch_rows)?));
     }
     let schema = plan.schema();
@@ -45,13 +46,13 @@ pub(super) fn execute(
 
 /// The rows when the first are there, in as few tries as it takes.
 async fn begun(
-    plan: Arc<dyn ExecutionPlan>,
+    mut plan: Arc<dyn ExecutionPlan>,
     execution: Arc<Execution>,
     gathers_texts: bool,
     mut batch_rows: usize,
     task: impl Fn(usize) -> Result<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
-    let mut was_full = false;
+    let (mut was_full, mut joins_sort) = (false, false);
     // Some operators begin to read, and to call functions, as soon as they are executed.
     let can_begin_anew = execution.waits().can_begin_anew();
     if gathers_texts {
@@ -66,16 +67,29 @@ async fn begun(
             }
             Err(error) => error,
         };
-        batch_rows = match execution.long_texts().fitting_rows() {
+        let sorted = match is_of_memory(&error) && !joins_sort {
+            true => sorted_joins(&plan)?,
+            false => None,
+        };
+        batch_rows = match (execution.long_texts().fitting_rows(), sorted) {
             _ if can_begin_anew.wait_in_query().await? => batch_rows,
-            Some(rows) => rows,
-            None if is_of_long_texts(&error) && !was_full => {
+            (Some(rows), _) => rows,
+            (None, Some(sorted)) => {
+                (plan, joins_sort) = (sorted, true);
+                rest().await;
+                batch_rows
+            }
+            // Several sorts merge at once, each with a batch of every one of its files.
+            (None, None) if is_of_memory(&error) && joins_sort && batch_rows > FEW_ROWS => {
+                rest().await;
+                (batch_rows / 8).max(FEW_ROWS)
+            }
+            (None, None) if is_of_long_texts(&error) && !was_full => {
                 was_full = true;
-                before_long_work().await;
-                tokio::time::sleep(PAUSE).await;
+                rest().await;
                 FEW_ROWS
             }
-            None => return Err(error.into()),
+            (None, None) => return Err(error.into()),
         };
         execution.long_texts().watch(batch_rows);
         let task = task(batch_rows)?;
@@ -84,12 +98,22 @@ async fn begun(
     }
 }
 
+/// Waits until the memory that was taken in vain is free again.
+async fn rest() {
+    before_long_work().await;
+    tokio::time::sleep(PAUSE).await;
+}
+
 /// Waits for the first rows.
 async fn begin(mut stream: SendableRecordBatchStream) -> SqlResult<SendableRecordBatchStream> {
     let schema = stream.schema();
     let first = contained(async { Ok(stream.next().await.transpose()?) }).await?;
     let rows = futures::stream::iter(first.map(Ok)).chain(stream);
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+}
+
+fn is_of_memory(error: &SqlError) -> bool {
+    [SqlState::OUT_OF_MEMORY, SqlState::TOO_FEW_RESOURCES].contains(&error.code)
 }
 
 /// Whether less memory at once may help.
