@@ -6,11 +6,11 @@
 //! a week. Nothing is kept of such a token: it says whose it is, and is signed with a key that only this process
 //! knows and with what changes with the password.
 
-use crate::caller::{Caller, PROTOCOL};
+use crate::caller::Caller;
 use crate::shared::{Ready, Refused, Server, Why};
 use crate::tokens::PREFIX;
 use hyper::header::{AUTHORIZATION, HeaderMap};
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_db::users::Principal;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -48,7 +48,7 @@ impl Server {
                 if let Ok(Ready { sql, .. }) = self.opened() {
                     sql.note_denied(
                         Some(&refused.user),
-                        RemoteClient::of(client, PROTOCOL),
+                        RemoteClient::of(client, ClientProtocol::Flight),
                         "",
                         "log-in",
                         &refused.words,

@@ -2,15 +2,13 @@
 
 use crate::shared::Server;
 use hyper::header::HeaderMap;
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_db::users::Principal;
 use nyala_sql::Session;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tonic::{Request, Status};
 
-/// What the audit log calls Arrow Flight SQL.
-pub(crate) const PROTOCOL: &str = "flight";
 /// The header that names a database, as other databases behind Grafana have it.
 const DATABASE_HEADER: &str = "database";
 
@@ -65,7 +63,7 @@ impl Caller {
     /// The same in another database.
     pub(crate) fn session_in(&self, server: &Server, database: &str) -> Result<Session, Status> {
         let session = Session::open(Arc::clone(&server.opened()?.sql), self.principal.clone(), database);
-        Ok(session.from_client(RemoteClient::of(self.client, PROTOCOL)))
+        Ok(session.from_client(RemoteClient::of(self.client, ClientProtocol::Flight)))
     }
 
     /// Whose prepared statements and transactions it may use: those of the same name. Who has logged in by a token may do less

@@ -23,18 +23,40 @@ impl fmt::Display for ChangeId {
     }
 }
 
+/// What a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClientProtocol {
+    /// HTTP: InfluxQL, SQL, moves, backups.
+    Http,
+    /// PostgreSQL's.
+    Postgres,
+    /// Arrow Flight SQL.
+    Flight,
+}
+
+impl ClientProtocol {
+    /// Its name in the audit log.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClientProtocol::Http => "http",
+            ClientProtocol::Postgres => "postgres",
+            ClientProtocol::Flight => "flight",
+        }
+    }
+}
+
 /// Where a client is, and how it speaks to the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct RemoteClient {
     /// Its address, if that is known.
     pub address: Option<IpAddr>,
-    /// `http`, `postgres` or `flight`, if that is known.
-    pub protocol: Option<&'static str>,
+    /// What it speaks, if that is known.
+    pub protocol: Option<ClientProtocol>,
 }
 
 impl RemoteClient {
     /// A client at an address, if that is known, which speaks a protocol.
-    pub fn of(address: Option<IpAddr>, protocol: &'static str) -> Self {
+    pub fn of(address: Option<IpAddr>, protocol: ClientProtocol) -> Self {
         Self { address, protocol: Some(protocol) }
     }
 }

@@ -9,7 +9,7 @@ use crate::message::backend::{self, Authentication, Severity};
 use crate::message::startup::settings_of;
 use crate::shared::Server;
 use crate::value::parameter::utf8;
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_db::users::{Principal, Privilege, ScramVerifier};
 use nyala_sql::{Session, SqlServer};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -38,7 +38,7 @@ impl Asked {
 
     /// What the audit log calls the client.
     fn client(&self) -> RemoteClient {
-        RemoteClient::of(self.client, "postgres")
+        RemoteClient::of(self.client, ClientProtocol::Postgres)
     }
 }
 

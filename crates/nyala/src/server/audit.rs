@@ -17,7 +17,7 @@ use file::Event;
 
 #[cfg(feature = "sql")]
 use nyala_db::changes::Author;
-use nyala_db::changes::{ChangeId, RemoteClient};
+use nyala_db::changes::{ChangeId, ClientProtocol, RemoteClient};
 use nyala_query::influxql::Statement;
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -30,9 +30,6 @@ const LINES_MAX: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 /// The most letters of a name or statement that are logged.
 const SHOWN_LETTERS: usize = 500;
-
-/// What it calls HTTP: InfluxQL, backups, moves and web pages come by no other protocol.
-pub(super) const HTTP: &str = "http";
 
 /// Writes what clients did to the log.
 #[derive(Default)]
@@ -88,7 +85,7 @@ impl Audit {
             tracing::warn!(
                 user = shown(user),
                 client = client.address.map(tracing::field::display),
-                protocol = client.protocol,
+                protocol = client.protocol.map(ClientProtocol::name),
                 left_out,
                 "a log-in failed"
             );
@@ -143,7 +140,7 @@ impl Audit {
             what: Some(&what),
             reason: outcome.err(),
             change: outcome.ok().flatten().map(|change| change.0),
-            ..Event::of(RemoteClient::of(client, HTTP))
+            ..Event::of(RemoteClient::of(client, ClientProtocol::Http))
         });
     }
 
@@ -173,7 +170,7 @@ impl Audit {
 
     /// Somebody asked for what it may not do, or too often.
     pub(crate) fn denied(&self, user: Option<&str>, client: Option<IpAddr>, what: &str, reason: &str) {
-        self.denied_in(None, user, RemoteClient::of(client, HTTP), what, reason);
+        self.denied_in(None, user, RemoteClient::of(client, ClientProtocol::Http), what, reason);
     }
 
     /// The same for a statement of SQL.
@@ -237,7 +234,7 @@ impl Audit {
                 result: "done",
                 user,
                 what,
-                ..Event::of(RemoteClient::of(client, HTTP))
+                ..Event::of(RemoteClient::of(client, ClientProtocol::Http))
             });
         }
         if let Some(left_out) = self.changes.next() {

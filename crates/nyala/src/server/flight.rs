@@ -15,7 +15,7 @@ use super::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 use futures::FutureExt;
 use hyper::StatusCode;
 use nyala_core::memory::MemoryBudget;
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_flight::{BeginCall, Ready, Refused, Server, Settings, Surroundings, Why};
 use nyala_sql::SqlServer;
 use std::io;
@@ -84,7 +84,7 @@ impl Flight {
         let audit = options.audit;
         let surroundings = Surroundings {
             log_in_failed: Box::new(move |user, client| {
-                audit.log_in_failed(user, RemoteClient::of(client, "flight"))
+                audit.log_in_failed(user, RemoteClient::of(client, ClientProtocol::Flight))
             }),
             memory: options.memory,
             work: work.clone(),

@@ -9,7 +9,7 @@ use super::listener::{BoundListener, Listener, Names};
 use super::metric::Metric;
 use super::tls::Certificates;
 use nyala_core::memory::MemoryBudget;
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_postgres::{Server, Settings, Surroundings};
 use nyala_sql::SqlServer;
 use std::io;
@@ -73,10 +73,10 @@ impl Postgres {
         let surroundings = Surroundings {
             tls: certificates.map(|own| Box::new(move || own.postgres_acceptor()) as _),
             logged_in: Box::new(move |user, client| {
-                succeeded.logged_in(user, RemoteClient::of(client, "postgres"))
+                succeeded.logged_in(user, RemoteClient::of(client, ClientProtocol::Postgres))
             }),
             log_in_failed: Box::new(move |user, client| {
-                audit.log_in_failed(user, RemoteClient::of(client, "postgres"))
+                audit.log_in_failed(user, RemoteClient::of(client, ClientProtocol::Postgres))
             }),
             memory: options.memory,
             work: work.clone(),

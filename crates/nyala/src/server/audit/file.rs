@@ -7,7 +7,7 @@
 use crate::server::health::Check;
 use crate::server::metric::Metric;
 use nyala_core::env::ClockRef;
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_query::influxql::TimeLiteral;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ impl Event<'_> {
     /// An event that says only who the client is.
     pub(super) fn of(client: RemoteClient) -> Self {
         let RemoteClient { address, protocol } = client;
-        Self { client: address, protocol, ..Self::default() }
+        Self { client: address, protocol: protocol.map(ClientProtocol::name), ..Self::default() }
     }
 }
 
@@ -115,7 +115,7 @@ impl AuditFile {
 
     /// Whether a successful log-in is to be written. Where clients log in with each request it is then known, for a while.
     pub(super) fn is_new_log_in(&self, user: &str, client: RemoteClient) -> bool {
-        if !self.has_successes || client.protocol == Some("postgres") {
+        if !self.has_successes || client.protocol == Some(ClientProtocol::Postgres) {
             return self.has_successes;
         }
         let known = &mut self.lock().known;

@@ -13,13 +13,12 @@ pub use token::SharedSecret;
 use super::Context;
 use super::params::Params;
 use super::response::{Failure, failure, retried_after, status_of};
-use crate::server::audit::HTTP;
 use base64ct::{Base64, Base64Unpadded, Encoding};
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use nyala_core::Error;
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_db::users::{Principal, Privilege, TOKEN_PREFIX, Users};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -76,7 +75,7 @@ pub(super) async fn authenticate(
     let users = context.databases()?.catalog.users();
     let client = head.extensions.get::<Client>();
     let address = client.and_then(|client| client.address);
-    let sender = RemoteClient::of(address, HTTP);
+    let sender = RemoteClient::of(address, ClientProtocol::Http);
     let found = principal(context, users, credentials(of_url, &head.headers), sender).await;
     if let (Ok(Principal::User(user)), Some(client), true) = (&found, client, context.audit.has_file()) {
         client.user.get_or_init(|| user.name().to_owned());
@@ -94,7 +93,7 @@ pub(in crate::server) async fn authenticate_call(
     headers: &HeaderMap,
     client: Option<IpAddr>,
 ) -> Result<Principal, Refusal> {
-    let sender = RemoteClient::of(client, "flight");
+    let sender = RemoteClient::of(client, ClientProtocol::Flight);
     principal(context, users, credentials(&Params::default(), headers), sender).await
 }
 

@@ -30,7 +30,7 @@ mod write;
 pub use sql::LoadAttempts;
 
 use super::INFLUXDB_VERSION;
-use super::audit::{Audit, HTTP};
+use super::audit::Audit;
 use super::connection_limit::ConnectionPermit;
 use super::copies::Copies;
 use super::format::Format;
@@ -51,7 +51,7 @@ use nyala_core::span;
 use nyala_core::span::{Instrument, field};
 use nyala_core::store::Freshness;
 use nyala_db::catalog::Catalog;
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_db::handover::Handover;
 use nyala_db::users::Principal;
 use nyala_db::write::LineWriter;
@@ -229,7 +229,7 @@ pub async fn answer(
     if response.status() == StatusCode::UNAUTHORIZED
         && let Some(user) = access::claimed(&head)
     {
-        context.audit.log_in_failed(&user, RemoteClient::of(client, HTTP));
+        context.audit.log_in_failed(&user, RemoteClient::of(client, ClientProtocol::Http));
     }
     if matches!(response.status(), StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
         && !response::is_audited(&response)

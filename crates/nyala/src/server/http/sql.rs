@@ -18,14 +18,13 @@ use super::gzip::{self, Compressor};
 use super::output::AnswerReceiver;
 use super::response::{Answer, Failure, audited, failure, failure_with, retried_after};
 use super::{Context, access, params::Params};
-use crate::server::audit;
 use crate::server::format::push_string;
 use futures::FutureExt;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_core::span::{Instrument, Span};
-use nyala_db::changes::RemoteClient;
+use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_sql::{
     CancelHandle, Outcome, Parameter, RowFormat, RowWriter, Rows, Session, SqlError, SqlResult, SqlState,
     Statement, TEXT_MAX_BYTES,
@@ -81,7 +80,7 @@ pub(super) async fn handle(
     let sent = has_rows.then_some(body);
     let database = document.database.unwrap_or_default();
     let mut session = Session::open(context.sql()?, principal, &database)
-        .from_client(RemoteClient::of(client, audit::HTTP));
+        .from_client(RemoteClient::of(client, ClientProtocol::Http));
     let cancel = CancelOnDrop(session.cancel_handle());
     let compressed = gzip::is_accepted(&head.headers);
     let (segments, received) = mpsc::channel(SEGMENTS_MAX);
