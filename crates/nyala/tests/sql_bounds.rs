@@ -65,7 +65,8 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("SELECT sum(length(wide.t)) FROM wide JOIN t ON wide.id = 1 AND t.id <= 1500", "1500000000"),
     ("SELECT sum(length(w.t)) FROM wide w JOIN t ON w.id = length(t.s) - 2 AND t.id <= 2500", "2500000000"),
     ("SELECT sum(length(t)) FROM long WHERE id % 2 = 0", "100000000"),
-    ("SELECT max(length(a.t)) FROM long a JOIN long b ON a.id = b.id + 1", "53200"),
+    ("SELECT max(length(a.t)) FROM long a JOIN long b ON a.id = b.id + 1", "1000000"),
+    ("SELECT max(length(a.t)) FROM long a JOIN long b ON a.id::float8 = b.id + 1.5::float8", "53200"),
     (
         "SELECT count(*) FROM (SELECT t, rank() OVER (ORDER BY id) AS n FROM long) q WHERE n > 5 AND t > 'a'",
         "195",
