@@ -3,6 +3,7 @@
 //! a type that nobody can have.
 
 use crate::identifier::folded;
+use crate::keyword::is_no_column;
 use crate::latest_on::{is_word, next};
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, Query, SetExpr,
@@ -72,12 +73,10 @@ fn creates_table(tokens: &[TokenWithSpan], mut from: usize) -> bool {
 /// Where the names of columns stand that a table gets beside a query: they have no types.
 fn named_columns(tokens: &[TokenWithSpan], first: usize, end: usize) -> Vec<usize> {
     let mut names = Vec::new();
+    let is_query = |place: usize| is_word(&tokens[place], "as");
     let is_created = is_word(&tokens[first], "create") && creates_table(tokens, first + 1);
     let open = (first..end).find(|place| tokens[*place].token == Token::LParen);
-    let Some(mut place) = open.filter(|open| {
-        let is_query = |place| is_word(&tokens[place], "as");
-        is_created && !(first..*open).any(is_query) && (*open..end).any(is_query)
-    }) else {
+    let Some(mut place) = open.filter(|open| is_created && !(first..*open).any(is_query)) else {
         return names;
     };
     loop {
@@ -85,8 +84,12 @@ fn named_columns(tokens: &[TokenWithSpan], first: usize, end: usize) -> Vec<usiz
         let Some(behind) = next(tokens, name + 1) else { return Vec::new() };
         names.push(name);
         match (&tokens[name].token, &tokens[behind].token) {
+            // Other words begin a constraint.
+            (Token::Word(own), _) if own.quote_style.is_none() && is_no_column(&own.value.to_lowercase()) => {
+                return Vec::new();
+            }
             (Token::Word(_), Token::Comma) => place = behind,
-            (Token::Word(_), Token::RParen) => return names,
+            (Token::Word(_), Token::RParen) if (behind..end).any(is_query) => return names,
             _ => return Vec::new(),
         }
     }
@@ -169,6 +172,7 @@ mod tests {
         for text in [
             "CREATE TABLE s.t (a, \"B\") AS SELECT 1, 2",
             "CREATE TABLE IF NOT EXISTS t (a) AS SELECT 1",
+            "CREATE TABLE t (time, value, \"like\") AS SELECT 1, 2, 3",
             "CREATE TABLE t (a) AS EXECUTE p",
         ] {
             let parsed = Statement::parse(&format!("{text}; SELECT (a), b AS c")).unwrap();

@@ -39,3 +39,8 @@ impl Keyword {
 pub(crate) fn is_reserved(word: &str) -> bool {
     KEYWORDS.get(word).is_some_and(|own| own.category != "U")
 }
+
+/// Whether a word is the name of a column only in quotes.
+pub(crate) fn is_no_column(word: &str) -> bool {
+    KEYWORDS.get(word).is_some_and(|own| matches!(own.category, "R" | "T"))
+}

@@ -3,7 +3,7 @@
 //! A hash join is faster, so it is tried first. Keys that a merge cannot compare as a hash join does stay with it: numbers with
 //! NaN, and what is not listed in [`compared_as`].
 
-use arrow_schema::{DataType, Schema, SortOptions};
+use arrow_schema::{DataType, SortOptions};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
@@ -38,10 +38,11 @@ fn sorted(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
     let mut on = Vec::with_capacity(join.on.len());
     for (left, right) in &join.on {
-        match (comparable(left, &left_schema)?, comparable(right, &right_schema)?) {
-            (Some(left), Some(right)) => on.push((left, right)),
-            _ => return Ok(None),
-        }
+        let (of_left, of_right) = (left.data_type(&left_schema)?, right.data_type(&right_schema)?);
+        // A merge takes both to be of one type.
+        let is_same = values_type(&of_left) == values_type(&of_right);
+        let Some(compared) = compared_as(&of_left).filter(|_| is_same) else { return Ok(None) };
+        on.push((cast(left, &of_left, &compared), cast(right, &of_right, &compared)));
     }
     let options = vec![SortOptions::default(); on.len()];
     let side = |plan: &Arc<dyn ExecutionPlan>, keys: Vec<Arc<dyn PhysicalExpr>>| {
@@ -85,38 +86,32 @@ fn in_one_stream(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-/// A key, or what it is compared as; `None` if it cannot be.
-fn comparable(key: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Option<Arc<dyn PhysicalExpr>>> {
-    let own = key.data_type(schema)?;
-    Ok(compared_as(&own).map(|compared| match compared == own {
+fn cast(key: &Arc<dyn PhysicalExpr>, own: &DataType, compared: &DataType) -> Arc<dyn PhysicalExpr> {
+    match own == compared {
         true => key.clone(),
-        false => Arc::new(CastExpr::new(key.clone(), compared, None)) as Arc<dyn PhysicalExpr>,
-    }))
+        false => Arc::new(CastExpr::new(key.clone(), compared.clone(), None)),
+    }
 }
 
-/// The type that a merge compares values of a type as.
-fn compared_as(own: &DataType) -> Option<DataType> {
+fn values_type(own: &DataType) -> &DataType {
     match own {
-        DataType::Dictionary(_, values) => compared_as(values),
+        DataType::Dictionary(_, values) => values,
+        _ => own,
+    }
+}
+
+/// The type that a merge compares values of a type as; `None` if it cannot.
+fn compared_as(own: &DataType) -> Option<DataType> {
+    match values_type(own) {
         // It knows no zones.
         DataType::Timestamp(..) => Some(DataType::Int64),
-        DataType::Boolean
-        | DataType::Int8
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::Int64
-        | DataType::UInt8
-        | DataType::UInt16
-        | DataType::UInt32
-        | DataType::UInt64
-        | DataType::Utf8
-        | DataType::LargeUtf8
-        | DataType::Utf8View
+        own if own.is_integer() || own.is_string() => Some(own.clone()),
+        own @ (DataType::Boolean
         | DataType::Binary
         | DataType::LargeBinary
         | DataType::BinaryView
         | DataType::Decimal128(..)
-        | DataType::Date32 => Some(own.clone()),
+        | DataType::Date32) => Some(own.clone()),
         _ => None,
     }
 }

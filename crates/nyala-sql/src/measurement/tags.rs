@@ -60,24 +60,30 @@ impl SeriesTags {
         if self.tags.is_empty() {
             return Vec::new();
         }
-        let mut positions = Vec::with_capacity(rows);
-        for run in runs {
-            positions
-                .extend(std::iter::repeat_n(self.positions.number(run.series) as i32, run.rows as usize));
-        }
-        let positions = Int32Array::from(positions);
+        let position = |run: &SeriesRun| (self.positions.number(run.series) as i32, run.rows as usize);
+        let runs: Vec<(i32, usize)> = runs.iter().map(position).collect();
         let mut by_series: Option<DictionaryArray<Int32Type>> = None;
         let column = |tag: &Tag| -> ArrayRef {
             match tag {
                 Tag::BySeries(values) => {
-                    let first = || DictionaryArray::new(positions.clone(), values.clone());
+                    let first = || {
+                        let mut keys = Vec::with_capacity(rows);
+                        runs.iter()
+                            .for_each(|(series, rows)| keys.extend(std::iter::repeat_n(*series, *rows)));
+                        DictionaryArray::new(Int32Array::from(keys), values.clone())
+                    };
                     // The numbers are not looked at again.
                     Arc::new(by_series.get_or_insert_with(first).with_values(values.clone()))
                 }
                 Tag::Distinct { numbers, values } => {
-                    let number = |position: &i32| numbers[*position as usize];
-                    let keys = Int32Array::from_iter(positions.values().iter().map(number));
-                    Arc::new(DictionaryArray::<Int32Type>::new(keys, values.clone()))
+                    let mut keys = Int32Array::builder(rows);
+                    for (series, rows) in &runs {
+                        match numbers[*series as usize] {
+                            Some(number) => keys.append_value_n(number, *rows),
+                            None => keys.append_nulls(*rows),
+                        }
+                    }
+                    Arc::new(DictionaryArray::<Int32Type>::new(keys.finish(), values.clone()))
                 }
             }
         };
