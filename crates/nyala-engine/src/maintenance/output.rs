@@ -7,6 +7,7 @@ use crate::files::rowset::origin::Origin;
 use crate::files::rowset::reader::Use;
 use crate::files::rowset::writer::{RowsetLayout, RowsetWriter, sequenced_columns, value_columns};
 use crate::files::rowset::{RowsetKind, RowsetMeta, RowsetSource};
+use crate::memory::key_layers::KeyLayers;
 use crate::memory::memtable::versions::for_each_replaced;
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::TableVersion;
@@ -347,7 +348,7 @@ fn write_keyed(output: &mut SplitWriter<'_>, inputs: &MergeInputs<'_>, projectio
     let visible = (inputs.tombstones, inputs.sequence);
     let schema = output.table.schema.clone();
     let mut merged = KeyMerge::new(schema, visible, projection, KeyRange::all(), false, Use::Once);
-    merged.add(inputs.rowsets, inputs.memtables.iter(), usize::MAX)?;
+    merged.add(&Arc::new(KeyLayers::of(inputs.rowsets)?), inputs.memtables.iter(), usize::MAX)?;
     while let Some(mut batch) = merged.next_batch()? {
         if inputs.oldest {
             batch = merge::finish(batch, &kinds);

@@ -1,6 +1,7 @@
 //! What is in memory: rows that are in no rowset yet, and the versions of all tables that readers see.
 
 pub(crate) mod history;
+pub(crate) mod key_layers;
 pub(crate) mod memtable;
 pub(crate) mod publisher;
 pub(crate) mod version;

@@ -6,6 +6,7 @@
 
 use crate::collections::table_map::TableMap;
 use crate::files::rowset::Rowset;
+use crate::memory::key_layers::KeyLayers;
 use crate::memory::memtable::Memtable;
 use crate::rows::tombstone::{DeletedRange, Tombstone};
 use nyala_core::memory::MemoryBudget;
@@ -46,6 +47,8 @@ pub(crate) struct PartitionVersion {
     /// From oldest to newest. Those that have keys in common have disjoint sequences (see
     /// `maintenance/compaction/pick.rs`), so for each key this is the order of sequences.
     pub(crate) rowsets: Vec<Arc<Rowset>>,
+    /// The same by key, once they were asked for; versions of the partition with the same rowsets share them.
+    key_layers: Arc<OnceLock<Arc<KeyLayers>>>,
     /// Memtables being flushed, from oldest to newest, newer than all rowsets.
     pub(crate) frozen: Vec<Arc<Memtable>>,
     /// The memtable that rows are added to, made with the first row. Versions of the partition share it until it is
@@ -66,8 +69,17 @@ pub(crate) struct PartitionPast {
 
 impl PartitionVersion {
     pub(crate) fn new(id: u64, range: TimeRange) -> Self {
-        let (active, past) = Default::default();
-        Self { id, range, rowsets: Vec::new(), frozen: Vec::new(), active, past }
+        let (key_layers, active, past) = Default::default();
+        Self { id, range, rowsets: Vec::new(), key_layers, frozen: Vec::new(), active, past }
+    }
+
+    /// The rowsets by key. For tables that are not keyed by series.
+    pub(crate) fn key_layers(&self) -> Result<&Arc<KeyLayers>> {
+        if self.key_layers.get().is_none() {
+            // Another thread finds the same.
+            let _ = self.key_layers.set(Arc::new(KeyLayers::of(&self.rowsets)?));
+        }
+        Ok(self.key_layers.get().expect("was set"))
     }
 
     /// The memtable to add rows to. When one has to be made, `base_sequence` returns a lower bound of all sequences
@@ -93,17 +105,16 @@ impl PartitionVersion {
 
     /// The partition as a stage sees it that was opened at a sequence: its active memtable is the stage's own.
     pub(crate) fn for_stage(&self, sequence: u64, budget: &Arc<MemoryBudget>) -> Self {
-        let Self { id, range, rowsets, .. } = self;
+        let Self { id, range, rowsets, key_layers, .. } = self;
         let frozen = self.memtables().map(|memtable| Arc::new(Memtable::up_to(memtable, sequence, budget)));
-        let (id, range, rowsets, frozen) = (*id, *range, rowsets.clone(), frozen.collect());
-        Self { id, range, rowsets, frozen, active: Arc::default(), past: Arc::default() }
+        let (id, range, frozen) = (*id, *range, frozen.collect());
+        let (rowsets, key_layers) = (rowsets.clone(), key_layers.clone());
+        Self { id, range, rowsets, key_layers, frozen, active: Arc::default(), past: Arc::default() }
     }
 
     /// The same without the active memtable: later rows go to a new one.
     fn without_active(&self) -> Self {
-        let Self { id, range, rowsets, frozen, past, .. } = self;
-        let (rowsets, frozen, past) = (rowsets.clone(), frozen.clone(), past.clone());
-        Self { id: *id, range: *range, rowsets, frozen, active: Arc::default(), past }
+        Self { frozen: self.frozen.clone(), ..self.rotated() }
     }
 
     /// Whether the active memtable has no room for much more: see [`Memtable::is_full`].
@@ -120,8 +131,9 @@ impl PartitionVersion {
     pub(crate) fn rotated(&self) -> Self {
         let mut frozen = self.frozen.clone();
         frozen.extend(self.active.get().filter(|memtable| !memtable.is_empty()).cloned());
-        let (rowsets, past) = (self.rowsets.clone(), self.past.clone());
-        Self { id: self.id, range: self.range, rowsets, frozen, active: Arc::default(), past }
+        let (rowsets, key_layers) = (self.rowsets.clone(), self.key_layers.clone());
+        let (active, past) = (Arc::default(), self.past.clone());
+        Self { id: self.id, range: self.range, rowsets, key_layers, frozen, active, past }
     }
 
     /// Whether the active memtable has rows.
@@ -137,6 +149,7 @@ impl PartitionVersion {
             id: self.id,
             range: self.range,
             rowsets,
+            key_layers: Arc::default(),
             frozen: self.frozen.iter().filter(|memtable| !is_flushed(memtable)).cloned().collect(),
             active: self.active.clone(),
             past: self.past.clone(),
@@ -183,8 +196,7 @@ impl PartitionVersion {
     pub(crate) fn of_past(&self, sequence: u64, rebuilt: Option<Arc<Memtable>>) -> Self {
         let Self { id, range, active, .. } = self;
         let frozen = rebuilt.into_iter().chain(self.frozen.iter().cloned()).collect();
-        let (id, range, active, past) = (*id, *range, active.clone(), Arc::default());
-        Self { id, range, rowsets: Vec::new(), frozen, active, past }
+        Self { frozen, active: active.clone(), ..Self::new(*id, *range) }
             .with_rowsets(self.rowsets_at(sequence), &[])
     }
 

@@ -3,6 +3,7 @@
 use crate::files::rowset::Rowset;
 use crate::files::rowset::lookup::SoughtKey;
 use crate::files::rowset::reader::Use;
+use crate::memory::key_layers::KeyLayers;
 use crate::memory::memtable::Memtable;
 use crate::memory::version::{PartitionVersion, TableVersion};
 use crate::reading::scan::key_merge::KeyMerge;
@@ -138,7 +139,7 @@ pub(super) fn for_each_key(
     }
     let (schema, range) = (table.schema.clone(), KeyRange::all());
     let mut merge = KeyMerge::new(schema, (&[], u64::MAX), projection, range, false, Use::Once);
-    merge.add(rowsets, memtables, CHUNK_ROWS)?;
+    merge.add(&Arc::new(KeyLayers::of(rowsets)?), memtables, CHUNK_ROWS)?;
     while let Some(batch) = merge.next_batch()? {
         for row in 0..batch.rows() {
             let key = batch.keys.get(row);

@@ -4,6 +4,7 @@
 //! theirs are deleted. Rows that tombstones hide, versions that newer ones replace, and (where nothing older
 //! is left in the partition) deletes are left out. Readers keep the old rowsets until they are done.
 
+mod cuts;
 mod hidden;
 mod pick;
 
@@ -141,7 +142,8 @@ impl Maintenance {
         let decoded_rows: u64 = metas().map(|meta| meta.rows.min(GROUP_ROWS as u64)).sum();
         let _decoded = self.budget.charge(Component::Maintenance, decoded_rows * columns * 8);
         self.output.remove_abandoned();
-        let bytes_max = self.options.rowset_bytes_max_of(&inputs.table.schema);
+        let bytes: u64 = metas().map(|meta| meta.length_bytes).sum();
+        let bytes_max = equal_parts(bytes, self.options.rowset_bytes_max_of(&inputs.table.schema));
         let splits = SplitPoints { keys: &candidate.cuts, bytes_max };
         let mut written = Vec::new();
         let outcome = self
@@ -230,6 +232,14 @@ impl Maintenance {
     }
 }
 
+/// The length of the rowsets that so many bytes become, each of a greatest length: about the same, so that the last is no
+/// sliver.
+fn equal_parts(bytes: u64, bytes_max: u64) -> u64 {
+    let each = bytes.div_ceil(bytes.div_ceil(bytes_max).max(1));
+    // What is written may be somewhat longer than what it was made of.
+    bytes_max.min(each + each / 16)
+}
+
 fn find(
     table: Option<&Arc<TableVersion>>,
     partition: u64,
@@ -245,12 +255,12 @@ mod tests {
     use crate::files::fs::SimulatedFs;
     use crate::{Engine, EngineOptions, block_on};
     use arrow_array::cast::AsArray;
-    use arrow_array::types::{Int64Type, TimestampNanosecondType};
-    use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
+    use arrow_array::types::{Int64Type, TimestampNanosecondType, UInt64Type};
+    use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array, UInt64Array};
     use nyala_core::store::{
         Alteration, CellColumn, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch, WriteMode,
     };
-    use nyala_core::{ColumnId, ColumnType, TableId, TableSchema};
+    use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
     use std::collections::BTreeMap;
 
     const ROWSET_BYTES: u64 = 64 << 10;
@@ -365,6 +375,69 @@ mod tests {
             &mut |_| {},
         )?;
         assert!(report.damage.is_empty(), "{:?}", report.damage);
+        Ok(())
+    }
+
+    /// Rows with random keys, in a table that is keyed by them.
+    fn write_keyed(engine: &Engine, table: TableId, keys: impl Iterator<Item = u64> + Clone) -> Result<()> {
+        let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
+        let values = keys.clone().map(|key| (key >> 7) as i64);
+        let columns = vec![
+            cells(0, Arc::new(UInt64Array::from_iter_values(keys)) as _),
+            cells(1, Arc::new(Int64Array::from_iter_values(values)) as _),
+        ];
+        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+        block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
+    }
+
+    #[test]
+    fn a_table_of_random_keys_stays_in_few_rowsets() -> Result<()> {
+        let fs = SimulatedFs::new();
+        let engine = engine(&fs)?;
+        let columns = vec![
+            ColumnSchema::new(ColumnId(0), "key", ColumnType::UInt64).required(),
+            ColumnSchema::new(ColumnId(1), "v", ColumnType::Int64),
+        ];
+        let table = block_on(engine.create_table(TableSchema::keyed("t", columns, vec![ColumnId(0)])))?;
+        let step = |fan_in| {
+            let Some(candidate) = engine.maintenance.merges(fan_in).into_iter().next() else {
+                return Ok(false);
+            };
+            engine.maintenance.compact(&candidate)
+        };
+        let mut most = 0;
+        for number in 0..150_u64 {
+            let keys =
+                (number * 3000..(number + 1) * 3000).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            write_keyed(&engine, table, keys)?;
+            assert!(engine.flush()?);
+            // Steps while rows come in, now and then fewer than there are to do.
+            for _ in 0..number % 4 {
+                step(FAN_IN_BUSY)?;
+            }
+            most = most.max(engine.stats().rowsets);
+        }
+        let mut steps = 0;
+        while step(FAN_IN_QUIET)? {
+            steps += 1;
+            assert!(steps < 2000, "it ends");
+        }
+        let stats = engine.stats();
+        let full = stats.rowset_bytes / ROWSET_BYTES;
+        assert!(full > 50, "{full} rowsets of the greatest length");
+        assert!(stats.rowsets <= 3 * full, "{} rowsets for what {full} can hold", stats.rowsets);
+        assert!(most <= 8 * full, "{most} rowsets at one moment, where {full} could hold all rows");
+        let mut stream = block_on(engine.latest().scan(ScanRequest::by_key(
+            table,
+            RowSelection::All,
+            vec![ColumnId(0), ColumnId(1)],
+        )))?;
+        let mut keys: Vec<u64> = Vec::new();
+        while let Some(batch) = block_on(stream.next())? {
+            keys.extend(batch.columns[0].as_primitive::<UInt64Type>().values());
+        }
+        assert_eq!(keys.len(), 450_000);
+        assert!(keys.is_sorted());
         Ok(())
     }
 }

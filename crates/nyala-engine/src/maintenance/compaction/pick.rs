@@ -12,13 +12,14 @@
 //! sequences, one after the other. Mostly a run is one rowset. A merge writes rowsets of a bounded length, so a large
 //! run is several rowsets of the same sequences, one behind the other by key. Tiers are those of runs. Runs that are
 //! small together are merged in one step. Of larger ones, rowsets that reach across the bounds of the largest run's
-//! rowsets are cut there first, one in a step; then a step merges those rowsets that have keys in common: as long as
-//! one of the largest run's and what the others have of its keys, however large the partition is. In tables that are not
+//! rowsets are cut there first, one in a step (`cuts.rs`); then a step merges those rowsets that have keys in common: as
+//! long as one of the largest run's and what the others have of its keys, however large the partition is. In tables that are not
 //! keyed by series all runs are merged when the later ones have as many bytes as the oldest, so that overwritten rows take
 //! at most about as much space as the others. With the first of
 //! these steps the runs become one, some keys of which are merged and others are not yet; the next steps merge the
-//! rest.
+//! rest. Where nothing else is to be done, short rowsets of a run are joined.
 
+use super::cuts::{cuts, first_with_common_keys, reaches_across, short_neighbours};
 use crate::files::rowset::Rowset;
 use crate::memory::version::{PartitionVersion, Version};
 use crate::options::EngineOptions;
@@ -167,7 +168,8 @@ fn pick_of_partition<'a>(
             if bytes <= bytes_max {
                 return Ok(Some((all.iter().collect(), Vec::new())));
             }
-            let cuts = bounds(picked, rowsets)?;
+            let runs: Vec<_> = picked.iter().map(|run| &rowsets[run.rowsets.clone()]).collect();
+            let cuts = cuts(&runs, rowset_bytes_max)?;
             for rowset in all {
                 if reaches_across(rowset, &cuts)? {
                     return Ok(Some((vec![rowset], cuts)));
@@ -178,58 +180,13 @@ fn pick_of_partition<'a>(
             }
         }
     }
+    // While rows come in, short rowsets are what is cut for a merge that waits.
+    for run in runs.iter().filter(|run| run.is_readable && fan_in == FAN_IN_QUIET) {
+        if let Some(short) = short_neighbours(&rowsets[run.rowsets.clone()], rowset_bytes_max)? {
+            return Ok(Some((short, Vec::new())));
+        }
+    }
     Ok(None)
-}
-
-/// Where the rowsets of the largest run begin; behind its last key, those of the next. Bounds of all of them would
-/// cut each other to slivers.
-fn bounds(runs: &[SortedRun], rowsets: &[Arc<Rowset>]) -> Result<Vec<Vec<u8>>> {
-    let mut largest_first: Vec<&SortedRun> = runs.iter().filter(|run| run.rowsets.len() > 1).collect();
-    largest_first.sort_by_key(|run| std::cmp::Reverse(run.bytes));
-    let (mut bounds, mut reach) = (Vec::new(), None);
-    for run in largest_first {
-        let mut last = reach;
-        for rowset in &rowsets[run.rowsets.clone()] {
-            let (begin, end) = rowset.key_bounds()?;
-            if reach.is_none_or(|reach| reach < begin) {
-                bounds.push(begin.clone());
-            }
-            last = last.max(Some(end));
-        }
-        reach = last;
-    }
-    bounds.sort_unstable();
-    Ok(bounds)
-}
-
-/// Whether a rowset has keys on both sides of one of these bounds.
-fn reaches_across(rowset: &Rowset, cuts: &[Vec<u8>]) -> Result<bool> {
-    let (first, last) = rowset.key_bounds()?;
-    Ok(cuts.iter().any(|cut| first < cut && cut <= last))
-}
-
-/// The first rowsets by key that have keys in common, directly or through others; they stay in order of sequences.
-fn first_with_common_keys(rowsets: &[Arc<Rowset>]) -> Result<Option<Vec<&Arc<Rowset>>>> {
-    let mut by_key = rowsets
-        .iter()
-        .enumerate()
-        .map(|(position, rowset)| Ok((rowset.key_bounds()?, position)))
-        .collect::<Result<Vec<_>>>()?;
-    by_key.sort_unstable();
-    let mut group: Vec<usize> = Vec::new();
-    let mut last: Option<&Vec<u8>> = None;
-    for ((first, end), position) in by_key {
-        if last.is_none_or(|last| last < first) {
-            if group.len() > 1 {
-                break;
-            }
-            group.clear();
-        }
-        group.push(position);
-        last = last.max(Some(end));
-    }
-    group.sort_unstable();
-    Ok((group.len() > 1).then(|| group.into_iter().map(|position| &rowsets[position]).collect()))
 }
 
 /// Everything worth merging now, best first, of at least so many runs.

@@ -4,6 +4,7 @@
 //! their first keys) is in the processor's cache for all keys but the first.
 
 use super::lookup::time_of;
+use crate::files::rowset::Rowset;
 use crate::files::rowset::lookup::SoughtKey;
 use crate::memory::version::{PartitionVersion, TableVersion};
 use crate::rows::newest_row::NewestRow;
@@ -101,25 +102,41 @@ impl<'k> Unknown<'k> {
         tombstones: &[Arc<Tombstone>],
         exists: &mut [bool],
     ) -> Result<()> {
-        let projection = Projection::keys_only();
-        for rowset in partition.rowsets.iter().rev() {
-            if self.keys.is_empty() {
-                break;
-            }
-            let hiding: Vec<_> = tombstones.iter().filter(|each| rowset.may_be_hidden_by(each)).collect();
-            let candidates = rowset.candidates(&self.keys)?;
+        for layer in partition.key_layers()?.iter().rev() {
+            let (Some(first), Some(last)) = (self.keys.first(), self.keys.last()) else { break };
             let mut known = vec![None; self.keys.len()];
-            for (at, page) in candidates.into_iter().enumerate() {
-                let (Some(page), key) = (page, self.keys[at].key) else { continue };
-                if hiding.iter().any(|each| each.hides_key(key)) {
-                    continue;
-                }
-                let mut newest = NewestRow::new(&projection);
-                rowset.add_version_of(&table.schema, (key, page), &projection, &mut newest)?;
-                known[at] = newest.is_found().then(|| newest.exists());
+            let mut next = 0;
+            for rowset in layer.between(first.key, last.key) {
+                let (first, last) = rowset.key_bounds()?;
+                let begin = next + self.keys[next..].partition_point(|sought| sought.key < first.as_slice());
+                next = begin + self.keys[begin..].partition_point(|sought| sought.key <= last.as_slice());
+                let (keys, known) = (&self.keys[begin..next], &mut known[begin..next]);
+                look_into_file(table, rowset, keys, tombstones, known)?;
             }
             self.settle(known, exists);
         }
         Ok(())
     }
+}
+
+/// Notes which of some ascending keys a rowset has a version of, and whether that is one of a row.
+fn look_into_file(
+    table: &TableVersion,
+    rowset: &Arc<Rowset>,
+    keys: &[SoughtKey<'_>],
+    tombstones: &[Arc<Tombstone>],
+    known: &mut [Option<bool>],
+) -> Result<()> {
+    let projection = Projection::keys_only();
+    let hiding: Vec<_> = tombstones.iter().filter(|each| rowset.may_be_hidden_by(each)).collect();
+    for (at, page) in rowset.candidates(keys)?.into_iter().enumerate() {
+        let (Some(page), key) = (page, keys[at].key) else { continue };
+        if hiding.iter().any(|each| each.hides_key(key)) {
+            continue;
+        }
+        let mut newest = NewestRow::new(&projection);
+        rowset.add_version_of(&table.schema, (key, page), &projection, &mut newest)?;
+        known[at] = newest.is_found().then(|| newest.exists());
+    }
+    Ok(())
 }

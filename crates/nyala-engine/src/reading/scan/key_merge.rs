@@ -2,12 +2,13 @@
 //!
 //! Every source has a bound: no row that it has not read yet comes before it. Rows before all bounds are complete, and are
 //! merged and emitted. A source is only read, and a rowset only opened, when its bound is what holds the others back. So a
-//! short scan of a table of many rowsets opens those that have its keys.
+//! short scan of a table of many rowsets opens those that have its keys. Rowsets that lie one behind the other are one source
+//! ([`KeyLayers`]).
 
-use crate::files::rowset::Rowset;
 use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::keyed_group::KeyedGroup;
 use crate::files::rowset::reader::Use;
+use crate::memory::key_layers::KeyLayers;
 use crate::memory::memtable::Memtable;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::Kind;
@@ -47,15 +48,23 @@ struct MergeSource {
 }
 
 enum SourceReader {
-    /// Not opened yet.
-    Rowset(Arc<Rowset>),
-    /// With the deleted ranges that may hide rows of it.
-    Cursor(Box<KeyedCursor>, Vec<Arc<Tombstone>>),
-    Memtable {
-        memtable: Arc<Memtable>,
-        range: KeyRange,
-        rows: usize,
-    },
+    Layer(LayerReader),
+    Memtable { memtable: Arc<Memtable>, range: KeyRange, rows: usize },
+}
+
+/// Reads the rowsets of a layer, one after the other.
+struct LayerReader {
+    layers: Arc<KeyLayers>,
+    number: usize,
+    /// The places of those that are not open yet.
+    waiting: Range<usize>,
+    open: Option<OpenRowset>,
+}
+
+struct OpenRowset {
+    cursor: Box<KeyedCursor>,
+    /// Those that may hide rows of it.
+    tombstones: Vec<Arc<Tombstone>>,
 }
 
 impl KeyMerge {
@@ -77,7 +86,7 @@ impl KeyMerge {
     /// first.
     pub(crate) fn add<'a>(
         &mut self,
-        rowsets: &[Arc<Rowset>],
+        layers: &Arc<KeyLayers>,
         memtables: impl Iterator<Item = &'a Arc<Memtable>>,
         first_rows: usize,
     ) -> Result<()> {
@@ -88,20 +97,14 @@ impl KeyMerge {
             bound,
             exhausted: self.range.is_empty(),
         };
-        for rowset in rowsets {
-            let (first, last) = rowset.key_bounds()?;
-            let ends_before = self.range.end.as_ref().is_some_and(|end| end <= first);
-            if ends_before || last < &self.range.start {
+        for (number, layer) in layers.iter().enumerate() {
+            let (waiting, layers) = (layer.places_in(&self.range), layers.clone());
+            if waiting.is_empty() {
                 continue;
             }
-            let bound = match self.backward {
-                false => Some(first.max(&self.range.start).clone()),
-                true => {
-                    let behind = [&last[..], &[0]].concat();
-                    Some(self.range.end.as_ref().map_or(behind.clone(), |end| end.min(&behind).clone()))
-                }
-            };
-            self.sources.push(source(SourceReader::Rowset(rowset.clone()), bound));
+            let mut reader = LayerReader { layers, number, waiting, open: None };
+            let bound = reader.bound(&self.range, self.backward)?;
+            self.sources.push(source(SourceReader::Layer(reader), bound));
         }
         let rows = first_rows.clamp(1, CHUNK_ROWS);
         for memtable in memtables {
@@ -142,15 +145,17 @@ impl KeyMerge {
         self.open(position)?;
         let (before, rest) = self.sources.split_at_mut(position);
         let (source, after) = rest.split_first_mut().expect("a source has that position");
-        let SourceReader::Cursor(cursor, hiding) = &mut source.reader else { return Ok(None) };
-        if !source.left.is_empty() || !hiding.is_empty() {
+        let SourceReader::Layer(reader) = &mut source.reader else { return Ok(None) };
+        let open = reader.open.as_mut().expect("was opened");
+        if !source.left.is_empty() || !open.tombstones.is_empty() {
             return Ok(None);
         }
         let others = before.iter().chain(&*after).filter_map(MergeSource::first_key).min();
-        let Some((page, group)) = cursor.next_alone(others)? else { return Ok(None) };
-        source.bound = cursor.bound()?;
+        let Some((page, group)) = open.cursor.next_alone(others)? else { return Ok(None) };
+        source.bound = reader.bound(&self.range, self.backward)?;
         source.exhausted = source.bound.is_none();
-        Ok(Some(cursor.group(page, group)?))
+        let open = reader.open.as_mut().expect("was opened");
+        Ok(Some(open.cursor.group(page, group)?))
     }
 
     /// The source whose unread rows come first.
@@ -165,16 +170,20 @@ impl KeyMerge {
         nearest.map(|(_, position)| position)
     }
 
-    /// Opens a rowset, if it was not yet.
+    /// Opens the next rowset of a layer, if all rows of the one before were read.
     fn open(&mut self, position: usize) -> Result<()> {
-        let source = &mut self.sources[position];
-        if let SourceReader::Rowset(rowset) = &source.reader {
+        let SourceReader::Layer(reader) = &mut self.sources[position].reader else { return Ok(()) };
+        while reader.open_bound()?.is_none()
+            && let Some(place) = reader.next_place(self.backward)
+        {
+            let rowset = reader.layers.layer(reader.number).rowset(place).clone();
             let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
-            let hiding = hiding.filter(|tombstone| tombstone.overlaps_keys(&self.range)).cloned().collect();
-            let (rowset, projection, range) = (rowset.clone(), self.projection.clone(), self.range.clone());
+            let tombstones = hiding.filter(|each| each.overlaps_keys(&self.range)).cloned().collect();
+            let (projection, range) = (self.projection.clone(), self.range.clone());
             let cursor =
                 KeyedCursor::new(rowset, &self.schema, projection, range, self.backward, self.use_of)?;
-            source.reader = SourceReader::Cursor(Box::new(cursor), hiding);
+            reader.open = Some(OpenRowset { cursor: Box::new(cursor), tombstones });
+            reader.take_place(self.backward);
         }
         Ok(())
     }
@@ -184,14 +193,15 @@ impl KeyMerge {
         self.open(position)?;
         let source = &mut self.sources[position];
         match &mut source.reader {
-            SourceReader::Rowset(_) => unreachable!("was just opened"),
-            SourceReader::Cursor(cursor, hiding) => {
-                let batch = cursor.next_batch()?;
-                source.bound = cursor.bound()?;
+            SourceReader::Layer(reader) => {
+                let OpenRowset { cursor, tombstones } = reader.open.as_mut().expect("was opened");
+                let (batch, kinds) = (cursor.next_batch()?, &self.projection.kinds);
+                source.chunk = batch.map_or_else(
+                    || RowBatch::empty(kinds),
+                    |batch| without_deleted(batch, tombstones, kinds),
+                );
+                source.bound = reader.bound(&self.range, self.backward)?;
                 source.exhausted = source.bound.is_none();
-                let kinds = &self.projection.kinds;
-                source.chunk = batch
-                    .map_or_else(|| RowBatch::empty(kinds), |batch| without_deleted(batch, hiding, kinds));
             }
             SourceReader::Memtable { memtable, range, rows } => {
                 let visibility = memtable.visibility(self.sequence, &self.tombstones);
@@ -237,6 +247,42 @@ impl KeyMerge {
             }
         }
         merged.or(whole).expect("the only chunk was emitted as a whole")
+    }
+}
+
+impl LayerReader {
+    /// Rows that are not read yet have this key or later ones; backwards, earlier ones. Nothing if there are none.
+    fn bound(&mut self, range: &KeyRange, backward: bool) -> Result<Option<Vec<u8>>> {
+        if let Some(bound) = self.open_bound()? {
+            return Ok(Some(bound));
+        }
+        let Some(place) = self.next_place(backward) else { return Ok(None) };
+        let (first, last) = self.layers.layer(self.number).rowset(place).key_bounds()?;
+        Ok(Some(match backward {
+            false => first.max(&range.start).clone(),
+            true => {
+                let behind = [&last[..], &[0]].concat();
+                range.end.as_ref().map_or(behind.clone(), |end| end.min(&behind).clone())
+            }
+        }))
+    }
+
+    /// The bound of the rowset that is open.
+    fn open_bound(&mut self) -> Result<Option<Vec<u8>>> {
+        self.open.as_mut().map_or(Ok(None), |open| open.cursor.bound())
+    }
+
+    /// The place of the next rowset to open.
+    fn next_place(&self, backward: bool) -> Option<usize> {
+        let Range { start, end } = self.waiting;
+        (start < end).then(|| if backward { end - 1 } else { start })
+    }
+
+    fn take_place(&mut self, backward: bool) {
+        match backward {
+            false => self.waiting.start += 1,
+            true => self.waiting.end -= 1,
+        }
     }
 }
 

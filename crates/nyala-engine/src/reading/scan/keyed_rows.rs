@@ -60,7 +60,7 @@ impl KeyedRows {
         let mut merge = KeyMerge::new(schema, visible, projection, range.clone(), backward, Use::Again);
         let first_rows = limit.unwrap_or(CHUNK_ROWS);
         for partition in &table.partitions {
-            merge.add(&partition.rowsets, partition.memtables(), first_rows)?;
+            merge.add(partition.key_layers()?, partition.memtables(), first_rows)?;
         }
         Ok(Self {
             merge,

@@ -36,7 +36,7 @@ pub(crate) fn newest_row(
         }
     }
     let sought = SoughtKey::new(key);
-    for rowset in partition.rowsets.iter().rev() {
+    for rowset in partition.key_layers()?.around(key) {
         if tombstones.iter().any(|each| rowset.may_be_hidden_by(each) && each.hides_key(key)) {
             continue;
         }
