@@ -1,8 +1,9 @@
 //! Tables with any key whose rowsets have many groups, on several index pages, with rows of all lengths: every look-up and
-//! every range is what the naive store has.
+//! every range is what the naive store has, also when the cache is full and keeps rows by themselves.
 
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use nyala_core::arrays::value_at;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{
     CellColumn, DeleteMode, Direction, Freshness, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
@@ -19,8 +20,16 @@ const DIR: &str = "/data";
 /// So many that an index page, of 32 groups of 32 KiB, is not enough.
 const ROWS: i64 = 3000;
 
-fn open(fs: &FsRef) -> Result<Engine> {
-    Engine::open(EngineOptions { fs: fs.clone(), maintenance_threads: 0, ..EngineOptions::new(DIR) })
+const MEMORY_BYTES: u64 = 64 << 20;
+
+fn open(fs: &FsRef, memory: &Arc<MemoryBudget>) -> Result<Engine> {
+    let (fs, memory) = (fs.clone(), memory.clone());
+    Engine::open(EngineOptions { fs, memory, maintenance_threads: 0, ..EngineOptions::new(DIR) })
+}
+
+/// Leaves the cache what it always has, which is less than the rows need.
+fn squeeze(memory: &Arc<MemoryBudget>) -> Charge {
+    memory.charge(Component::SeriesIndex, MEMORY_BYTES / 100 * 88)
 }
 
 fn schema() -> TableSchema {
@@ -49,7 +58,14 @@ fn text(row: i64, salt: i64) -> Option<String> {
         11 => 40_000,
         _ => 1000,
     };
-    (row % 13 > 0).then(|| format!("{row} {salt} ").repeat(length / 8))
+    let mut state = row as u64 ^ (salt as u64) << 32 | 1;
+    let mut hex = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        format!("{state:016x}")
+    };
+    (row % 13 > 0).then(|| (0..length / 16).map(|_| hex()).collect())
 }
 
 fn upsert(table: TableId, rows: &[i64], salt: i64, with_text: bool) -> WriteBatch {
@@ -77,24 +93,39 @@ fn rows_of(store: &dyn Store, request: ScanRequest) -> Result<Vec<Vec<Option<Val
     })
 }
 
-fn agree(engine: &Engine, model: &MemoryStore, table: TableId, when: &str) -> Result<()> {
-    let compare = |request: ScanRequest, what: &str| {
-        let (found, expected) = (rows_of(engine, request.clone())?, rows_of(model, request)?);
-        assert!(found == expected, "{when}, {what}: {} rows, not {}", found.len(), expected.len());
-        Result::Ok(())
-    };
-    let key = |row: i64| {
-        let [names, numbers] = keys(&[row]);
-        vec![value_at(&names, 0).expect("a name"), value_at(&numbers, 0).expect("a number")]
-    };
-    let column_sets = [vec![0, 1, 2, 3], vec![3], vec![1, 2], vec![]];
-    for columns in column_sets.iter().map(|ids| ids.iter().map(|id| ColumnId(*id)).collect::<Vec<_>>()) {
+fn key(row: i64) -> Vec<Value> {
+    let [names, numbers] = keys(&[row]);
+    vec![value_at(&names, 0).expect("a name"), value_at(&numbers, 0).expect("a number")]
+}
+
+fn compare(engine: &Engine, model: &MemoryStore, request: ScanRequest, when: &str) -> Result<()> {
+    let (found, expected) = (rows_of(engine, request.clone())?, rows_of(model, request)?);
+    assert!(found == expected, "{when}: {} rows, not {}", found.len(), expected.len());
+    Ok(())
+}
+
+fn column_sets() -> impl Iterator<Item = Vec<ColumnId>> {
+    [vec![0, 1, 2, 3], vec![3], vec![1, 2], vec![]]
+        .into_iter()
+        .map(|ids| ids.into_iter().map(ColumnId).collect())
+}
+
+fn look_ups_agree(engine: &Engine, model: &MemoryStore, table: TableId, when: &str) -> Result<()> {
+    for columns in column_sets() {
         // Beyond the first and the last row, too.
         for row in (-3..ROWS + 3).step_by(17) {
             let rows =
                 RowSelection::Keys { start: Bound::Included(key(row)), end: Bound::Included(key(row)) };
-            compare(ScanRequest::by_key(table, rows, columns.clone()), &format!("row {row}"))?;
+            let request = ScanRequest::by_key(table, rows, columns.clone());
+            compare(engine, model, request, &format!("{when}, row {row}"))?;
         }
+    }
+    Ok(())
+}
+
+fn agree(engine: &Engine, model: &MemoryStore, table: TableId, when: &str) -> Result<()> {
+    look_ups_agree(engine, model, table, when)?;
+    for columns in column_sets() {
         for (first, last) in [(0, ROWS), (5, 6), (100, 900), (1400, 1500), (2990, 4000), (-10, 3)] {
             for direction in [Direction::Forward, Direction::Backward] {
                 for limit in [None, Some(3), Some(70)] {
@@ -104,7 +135,12 @@ fn agree(engine: &Engine, model: &MemoryStore, table: TableId, when: &str) -> Re
                     };
                     let request = ScanRequest::by_key(table, rows, columns.clone());
                     let request = ScanRequest { order: Order::Key(direction), limit, ..request };
-                    compare(request, &format!("{first} to {last} {direction:?} {limit:?}"))?;
+                    compare(
+                        engine,
+                        model,
+                        request,
+                        &format!("{when}, {first} to {last} {direction:?} {limit:?}"),
+                    )?;
                 }
             }
         }
@@ -115,7 +151,8 @@ fn agree(engine: &Engine, model: &MemoryStore, table: TableId, when: &str) -> Re
 #[test]
 fn look_ups_and_ranges_over_many_groups_are_what_was_written() -> Result<()> {
     let fs: FsRef = Arc::new(SimulatedFs::new());
-    let engine = open(&fs)?;
+    let memory = MemoryBudget::new(MEMORY_BYTES);
+    let engine = open(&fs, &memory)?;
     let model = MemoryStore::model_of(engine.capabilities());
     let table = block_on(engine.create_table(schema()))?;
     assert_eq!(block_on(model.create_table(schema()))?, table);
@@ -135,15 +172,52 @@ fn look_ups_and_ranges_over_many_groups_are_what_was_written() -> Result<()> {
     agree(&engine, &model, table, "with changes in memory")?;
     engine.flush()?;
     agree(&engine, &model, table, "in two rowsets")?;
+    let squeezed = squeeze(&memory);
+    look_ups_agree(&engine, &model, table, "in two rowsets, beside a full cache")?;
+    drop(squeezed);
     write(&engine, upsert(table, &every(14, 2), 3, false))?;
     engine.flush()?;
     agree(&engine, &model, table, "in three rowsets")?;
     drop(engine);
-    let engine = open(&fs)?;
+    let engine = open(&fs, &memory)?;
     agree(&engine, &model, table, "opened again")?;
     engine.compact()?;
     agree(&engine, &model, table, "merged")?;
+    let _squeezed = squeeze(&memory);
+    look_ups_agree(&engine, &model, table, "merged, beside a full cache")?;
     drop(engine);
     assert_eq!(check(&fs, Path::new(DIR), &mut |_| {})?.damage, []);
+    Ok(())
+}
+
+#[test]
+fn a_full_cache_keeps_long_rows_without_their_groups() -> Result<()> {
+    let fs: FsRef = Arc::new(SimulatedFs::new());
+    let memory = MemoryBudget::new(MEMORY_BYTES);
+    let engine = open(&fs, &memory)?;
+    let table = block_on(engine.create_table(schema()))?;
+    let all: Vec<i64> = (0..ROWS).collect();
+    block_on(engine.write(upsert(table, &all, 1, true)))?;
+    engine.flush()?;
+    let _squeezed = squeeze(&memory);
+    // Of those of a kilobyte, in an order in which no two of a group follow each other; returns the blocks that were read.
+    let read = |rows: &mut dyn Iterator<Item = i64>| -> Result<u64> {
+        let before = engine.stats().cache_misses;
+        for row in rows {
+            let [names, numbers] = keys(&[row]);
+            let key = vec![value_at(&names, 0).expect("a name"), value_at(&numbers, 0).expect("a number")];
+            let one = RowSelection::Keys { start: Bound::Included(key.clone()), end: Bound::Included(key) };
+            let found = rows_of(&engine, ScanRequest::by_key(table, one, vec![ColumnId(2), ColumnId(3)]))?;
+            let text = text(row, 1).map(Value::String);
+            assert_eq!(found, [vec![text, Some(Value::Int(row))]], "row {row}");
+        }
+        Ok(engine.stats().cache_misses - before)
+    };
+    let is_short = |row: &i64| ![7, 11].contains(&(row % 500));
+    read(&mut (0..ROWS).map(|at| at * 1201 % ROWS).filter(is_short))?;
+    // Spread over more groups than fit.
+    let few = || (0..300).map(|at| at * 1210 % ROWS).filter(is_short);
+    read(&mut few())?;
+    assert_eq!(read(&mut few())?, 0, "they are all in the cache");
     Ok(())
 }

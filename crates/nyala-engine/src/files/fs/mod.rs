@@ -190,14 +190,25 @@ pub trait File: fmt::Debug + Send + Sync + 'static {
     /// Reads exactly `buffer.len()` bytes; a file that ends before is corrupt.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let read = self.read_at(buffer, offset)?;
-        if read < buffer.len() {
-            return Err(Error::corrupt(
-                self.path(),
-                offset + read as u64,
-                format!("the file ends where {} more bytes should be", buffer.len() - read),
-            ));
+        is_whole(self.path(), buffer.len(), read, offset)
+    }
+
+    /// Reads exactly so many bytes, into memory that is not filled with zeros before; a file that ends before is corrupt.
+    fn read_vec_at(&self, length: usize, offset: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+}
+
+/// Fails if fewer bytes were read than were wanted.
+fn is_whole(path: &Path, wanted: usize, read: usize, offset: u64) -> Result<()> {
+    match wanted - read {
+        0 => Ok(()),
+        missing => {
+            let words = format!("the file ends where {missing} more bytes should be");
+            Err(Error::corrupt(path, offset + read as u64, words))
         }
-        Ok(())
     }
 }
 

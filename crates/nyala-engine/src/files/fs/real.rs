@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nyala_core::Result;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags};
 
-use super::{Access, DirEntry, DirLock, File, FileRef, FileSystem, LOCK_FILE, locked_error, os_error};
+use super::{
+    Access, DirEntry, DirLock, File, FileRef, FileSystem, LOCK_FILE, is_whole, locked_error, os_error,
+};
 
 /// The most slices that one call of `pwritev` takes (`IOV_MAX` of Linux).
 const SLICES_PER_WRITE: usize = 1024;
@@ -206,6 +209,23 @@ impl File for RealFile {
             }
         }
         Ok(read)
+    }
+
+    fn read_vec_at(&self, length: usize, offset: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let at = offset + bytes.len() as u64;
+            match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(os_error("read", &self.path, &error.into())),
+            }
+        }
+        // There may have been room for more than was asked for.
+        bytes.truncate(length);
+        is_whole(&self.path, length, bytes.len(), offset)?;
+        Ok(bytes)
     }
 
     fn write_slices_at(&self, slices: &mut [IoSlice<'_>], mut offset: u64) -> Result<()> {

@@ -80,17 +80,38 @@ impl BlockCache {
 
     /// A block if it is here.
     pub(crate) fn get(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
-        let key = (rowset, offset);
+        let block = self.find((rowset, offset), true)?;
+        block.set_used();
+        Some(block)
+    }
+
+    /// A block if it is here. It does not stay for longer.
+    pub(crate) fn peek(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
+        self.find((rowset, offset), true)
+    }
+
+    /// A block if it is here, made of others: that it is not is no reason to read from the file yet.
+    pub(crate) fn get_made(&self, rowset: u64, offset: u64) -> Option<Arc<VerifiedBlock>> {
+        let block = self.find((rowset, offset), false)?;
+        block.set_used();
+        Some(block)
+    }
+
+    fn find(&self, key: BlockKey, counts_miss: bool) -> Option<Arc<VerifiedBlock>> {
         let mut shard = self.shard(key).lock();
         let Some(known) = shard.blocks.get(&key) else {
-            shard.misses += 1;
+            shard.misses += u64::from(counts_miss);
             return None;
         };
         let block = known.block.clone();
         shard.hits += 1;
-        drop(shard);
-        block.set_used();
         Some(block)
+    }
+
+    /// Whether so many bytes can come here before others go.
+    pub(crate) fn has_room(&self, rowset: u64, offset: u64, bytes: u64) -> bool {
+        let held = self.shard((rowset, offset)).lock().bytes;
+        held + bytes + ENTRY_OVERHEAD_BYTES <= self.budget.cache_bytes_max() / SHARDS as u64
     }
 
     /// Whether a block is here. It is not counted, and does not stay for longer.
@@ -119,6 +140,17 @@ impl BlockCache {
         shard.bytes += cost;
         let bytes = shard.bytes;
         shard.charge.set(bytes);
+    }
+
+    /// Puts in a block instead of one that is here.
+    pub(crate) fn replace(&self, rowset: u64, offset: u64, block: Arc<VerifiedBlock>) {
+        let key = (rowset, offset);
+        let mut shard = self.shard(key).lock();
+        if let Some(index) = shard.blocks.get(&key).map(|known| known.index) {
+            shard.remove(index);
+        }
+        drop(shard);
+        self.insert(rowset, offset, block);
     }
 
     /// Frees so many bytes, but keeps the guaranteed minimum.

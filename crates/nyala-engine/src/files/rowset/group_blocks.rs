@@ -20,6 +20,8 @@ const WANTED_PART: u64 = 3;
 pub(crate) enum Reason {
     /// One row is wanted, and others of the group may be later.
     Lookup,
+    /// One row is wanted, which is kept by itself: the group is not needed for longer.
+    Row,
     /// All rows are wanted.
     Scan,
     /// All rows are wanted for the last time.
@@ -51,7 +53,7 @@ impl<'a> GroupBlocks<'a> {
     ) -> Result<Self> {
         let source = match whole_place(rowset, &entry, all.clone()) {
             None => None,
-            Some(place) => match (rowset.find_cached(place), reason) {
+            Some(place) => match (find_whole(rowset, place, reason), reason) {
                 (Some(block), _) => Some(block),
                 (None, Reason::Scan) if !is_worth(place, wanted) => None,
                 (None, _) => read_whole(rowset, &entry, place, all, reason)?,
@@ -131,6 +133,13 @@ fn whole_place(rowset: &Rowset, entry: &GroupEntry, all: impl Iterator<Item = Bl
     (length <= most && end <= rowset.meta.length_bytes).then_some(place)
 }
 
+fn find_whole(rowset: &Rowset, place: BlockRef, reason: Reason) -> Option<Arc<VerifiedBlock>> {
+    match reason {
+        Reason::Row => rowset.peek_cached(place),
+        _ => rowset.find_cached(place),
+    }
+}
+
 /// Whether so much of a group is wanted that it should be read as a whole.
 fn is_worth(whole: BlockRef, wanted: impl Iterator<Item = BlockRef>) -> bool {
     wanted.map(|place| u64::from(place.length)).sum::<u64>() * WANTED_PART >= u64::from(whole.length)
@@ -153,6 +162,9 @@ fn read_whole(
     }
     let block = VerifiedBlock::group(bytes, keys.length as usize, entry.rows);
     let block = block.map_err(|error| rowset.corrupt_block(keys, error))?;
-    let use_of = if reason == Reason::Rewrite { Use::Once } else { Use::Again };
+    let use_of = match reason {
+        Reason::Row | Reason::Rewrite => Use::Once,
+        Reason::Lookup | Reason::Scan => Use::Again,
+    };
     Ok(Some(rowset.keep(place, use_of, block)))
 }

@@ -11,6 +11,7 @@ use super::bloom;
 use super::format::{BlockRef, GroupEntry, check_group_page};
 use crate::rows::wire::u32_at;
 use nyala_core::{Error, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a page is made of.
 #[derive(Debug, Default)]
@@ -39,7 +40,7 @@ impl KeyedPageContents<'_> {
 }
 
 /// Where the parts of a page are.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct KeyedPageLayout {
     groups: usize,
     /// References of each group.
@@ -47,6 +48,8 @@ pub(crate) struct KeyedPageLayout {
     ends: usize,
     first_keys: usize,
     filter: usize,
+    /// The group that was read last for one row of it.
+    last_asked: AtomicUsize,
 }
 
 impl KeyedPageLayout {
@@ -68,7 +71,8 @@ impl KeyedPageLayout {
             return Err(Error::invalid("bytes after an index page"));
         }
         bloom::check(filter_bytes)?;
-        Ok(Self { groups, columns, ends, first_keys, filter })
+        let last_asked = AtomicUsize::new(usize::MAX);
+        Ok(Self { groups, columns, ends, first_keys, filter, last_asked })
     }
 
     /// The page in the bytes that were checked.
@@ -103,6 +107,11 @@ impl<'a> KeyedPage<'a> {
     pub(crate) fn blocks(&self, group: usize) -> impl Iterator<Item = BlockRef> + Clone + use<'a> {
         let page = *self;
         (0..page.layout.columns).map(move |column| page.block(group, column))
+    }
+
+    /// Notes that a group is read for one row of it; returns whether it was the last one that was.
+    pub(super) fn note_asked(&self, group: usize) -> bool {
+        self.layout.last_asked.swap(group, Ordering::Relaxed) == group
     }
 
     pub(crate) fn first_key(&self, group: usize) -> &'a [u8] {

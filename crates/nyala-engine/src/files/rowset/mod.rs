@@ -10,6 +10,7 @@
 pub(crate) mod block;
 pub(crate) mod bloom;
 pub(crate) mod cache;
+mod cached_row;
 mod clock_cache;
 pub(crate) mod format;
 pub(crate) mod gather;

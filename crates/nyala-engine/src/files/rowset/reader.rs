@@ -28,6 +28,9 @@ const FILES_MAX: u64 = 4096;
 /// Files of a flush that are synced together, and open until then. Twice as many are no faster.
 const UNSYNCED_MAX: u64 = 128;
 
+/// No offset in a file has this bit.
+const ROW_HASH: u64 = 1 << 63;
+
 /// How names of files of stages end.
 const STAGED: &str = "staged";
 
@@ -314,6 +317,26 @@ impl Rowset {
         self.source.cache.get(self.meta.id, place.offset)
     }
 
+    /// The same, which does not stay for longer.
+    pub(super) fn peek_cached(&self, place: BlockRef) -> Option<Arc<VerifiedBlock>> {
+        self.source.cache.peek(self.meta.id, place.offset)
+    }
+
+    /// Whether a block of so many bytes can come into the cache before others go.
+    pub(super) fn has_room_at(&self, offset: u64, bytes: u64) -> bool {
+        self.source.cache.has_room(self.meta.id, offset, bytes)
+    }
+
+    /// A row that is in the cache by itself, by the hash of its key.
+    pub(super) fn find_row(&self, hash: u64) -> Option<Arc<VerifiedBlock>> {
+        self.source.cache.get_made(self.meta.id, hash | ROW_HASH)
+    }
+
+    /// Puts a row by itself into the cache.
+    pub(super) fn keep_row(&self, hash: u64, row: VerifiedBlock) {
+        self.source.cache.replace(self.meta.id, hash | ROW_HASH, Arc::new(row));
+    }
+
     /// A block through the cache; `check` makes one of bytes whose checksum is right.
     fn cached(
         &self,
@@ -338,9 +361,7 @@ impl Rowset {
 
     /// Reads bytes that lie within the file. They are not verified.
     pub(super) fn read_bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; length];
-        self.file()?.read_exact_at(&mut bytes, offset)?;
-        Ok(bytes)
+        self.file()?.read_vec_at(length, offset)
     }
 
     /// Puts a block that was read into the cache, if it may be used again.
@@ -530,8 +551,7 @@ pub(crate) enum Use {
 
 /// Reads and verifies a block.
 pub(crate) fn read_block(file: &FileRef, place: BlockRef) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; place.length as usize];
-    file.read_exact_at(&mut bytes, place.offset)?;
+    let bytes = file.read_vec_at(place.length as usize, place.offset)?;
     if crc32fast::hash(&bytes) != place.crc {
         return Err(Error::corrupt(file.path(), place.offset, "checksum of a block does not match"));
     }

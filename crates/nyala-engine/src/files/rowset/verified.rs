@@ -4,9 +4,11 @@
 //! beside the bytes, so that a cache hit needs no parsing.
 
 use super::block::{BlockError, ColumnBlock, Layout, ValuesBlock};
+use super::cached_row::{CachedRow, CachedRowLayout};
 use super::format::{ColumnEntry, GroupRuns};
 use super::keyed_page::{KeyedPage, KeyedPageLayout};
 use super::keys::{KeyBlock, KeysLayout};
+use crate::rows::projection::Projection;
 use nyala_column::kernels::prefetch_at;
 use nyala_column::{FloatLayout, IntegerBlock, IntegerLayout};
 use nyala_core::ColumnType;
@@ -38,6 +40,7 @@ enum Parsed {
     /// An index page of a table that is not keyed by series.
     KeyedPage(KeyedPageLayout),
     Keys(KeysLayout),
+    Row(CachedRowLayout),
 }
 
 /// What an index page pays for remembering a block, including the allocation that stays when the block is gone.
@@ -80,6 +83,11 @@ impl VerifiedBlock {
         let keys = bytes.get(..keys_bytes).ok_or(BlockError("a group is too short"))?;
         let layout = KeysLayout::parse(keys, rows as usize)?;
         Ok(Self::new(bytes, Parsed::Keys(layout)))
+    }
+
+    /// A row by itself.
+    pub(super) fn row(bytes: Vec<u8>, layout: CachedRowLayout) -> Self {
+        Self::new(bytes, Parsed::Row(layout))
     }
 
     /// The block of a group, if this is an index page and knows it: a look-up that finds it beside its neighbours.
@@ -170,6 +178,7 @@ impl VerifiedBlock {
         let parsed = match &self.parsed {
             Parsed::Runs(runs) => (runs.series.len() + runs.ends.len()) * size_of::<u32>(),
             Parsed::Page(blocks) => blocks.len() * KNOWN_BYTES,
+            Parsed::Row(layout) => layout.memory_bytes(),
             _ => 0,
         };
         (self.bytes.len() + parsed) as u64
@@ -195,6 +204,14 @@ impl VerifiedBlock {
     pub(crate) fn as_keys(&self, rows: u32) -> Option<KeyBlock<'_>> {
         match &self.parsed {
             Parsed::Keys(layout) if layout.rows() == rows as usize => Some(layout.attach(&self.bytes)),
+            _ => None,
+        }
+    }
+
+    /// The row of a key, if this is it, and has all columns of a projection.
+    pub(super) fn as_row(&self, key: &[u8], projection: &Projection) -> Option<CachedRow<'_>> {
+        match &self.parsed {
+            Parsed::Row(layout) => layout.attach(&self.bytes, key, projection),
             _ => None,
         }
     }

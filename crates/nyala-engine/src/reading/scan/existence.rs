@@ -135,7 +135,7 @@ fn look_into_file(
             continue;
         }
         let mut newest = NewestRow::new(&projection);
-        rowset.add_version_of(&table.schema, (key, page), &projection, &mut newest)?;
+        rowset.add_version_of(&table.schema, (keys[at], page), &projection, &mut newest)?;
         known[at] = newest.is_found().then(|| newest.exists());
     }
     Ok(())
