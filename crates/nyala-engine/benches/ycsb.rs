@@ -127,10 +127,16 @@ impl EngineTable {
         }
     }
 
-    fn rows(&self, start: Bound<Vec<Value>>, end: Bound<Vec<Value>>, limit: usize) -> Result<usize, String> {
+    fn rows(
+        &self,
+        start: Bound<Vec<Value>>,
+        end: Bound<Vec<Value>>,
+        fields: u32,
+        limit: usize,
+    ) -> Result<usize, String> {
         let rows = RowSelection::Keys { start, end };
-        let request =
-            ScanRequest { limit: Some(limit), ..ScanRequest::by_key(self.table, rows, self.fields.clone()) };
+        let fields = self.fields[..fields as usize].to_vec();
+        let request = ScanRequest { limit: Some(limit), ..ScanRequest::by_key(self.table, rows, fields) };
         let count = block_on(async {
             let (mut stream, mut rows) = (self.engine.latest().scan(request).await?, 0);
             while let Some(batch) = stream.next().await? {
@@ -162,11 +168,11 @@ impl KeyValueStore for EngineTable {
 
     fn read(&self, key: &str) -> Result<bool, String> {
         let key = Bound::Included(vec![Value::String(key.to_owned())]);
-        Ok(self.rows(key.clone(), key, 1)? == 1)
+        Ok(self.rows(key.clone(), key, self.fields.len() as u32, 1)? == 1)
     }
 
-    fn scan(&self, from: &str, rows: usize) -> Result<usize, String> {
-        self.rows(Bound::Included(vec![Value::String(from.to_owned())]), Bound::Unbounded, rows)
+    fn scan(&self, from: &str, rows: usize, fields: u32) -> Result<usize, String> {
+        self.rows(Bound::Included(vec![Value::String(from.to_owned())]), Bound::Unbounded, fields, rows)
     }
 
     fn counters(&self) -> StoreCounters {

@@ -34,8 +34,8 @@ pub trait KeyValueStore: Sync {
     /// Reads all fields of a row; returns whether it exists.
     fn read(&self, key: &str) -> Result<bool, String>;
 
-    /// Reads all fields of rows from a key on; returns how many there were.
-    fn scan(&self, from: &str, rows: usize) -> Result<usize, String>;
+    /// Reads the first fields of rows from a key on; returns how many rows there were.
+    fn scan(&self, from: &str, rows: usize, fields: u32) -> Result<usize, String>;
 
     /// The process whose CPU, memory and writes are measured: this one, unless the store is a server.
     fn probe(&self) -> ServerProbe {
@@ -168,7 +168,7 @@ impl<'a> Ycsb<'a> {
                 }
                 Ok(self.options.shape.row_bytes())
             }
-            Action::Scan { from, rows } => self.store.scan(&from, rows).map(|_| 0),
+            Action::Scan { from, rows, fields } => self.store.scan(&from, rows, fields).map(|_| 0),
         }
     }
 
@@ -291,7 +291,7 @@ mod tests {
             Ok(self.0.read().expect("no panic").contains_key(key))
         }
 
-        fn scan(&self, from: &str, rows: usize) -> Result<usize, String> {
+        fn scan(&self, from: &str, rows: usize, _fields: u32) -> Result<usize, String> {
             Ok(self.0.read().expect("no panic").range(from.to_owned()..).take(rows).count())
         }
 
@@ -309,8 +309,8 @@ mod tests {
         let loaded = ycsb.load(&mut std::io::sink()).expect("loads");
         assert_eq!((loaded.actions, store.0.read().expect("no panic").len()), (1000, 1000));
         assert_eq!(loaded.statistics, [("rows".to_owned(), 1.0)]);
-        use Workload::{A, B, C, D, E, F, Lookup, Missing, Upsert};
-        for workload in [A, B, C, D, E, F, Lookup, Missing, Upsert] {
+        use Workload::{A, B, C, Columns, D, E, F, Lookup, Missing, Upsert};
+        for workload in [A, B, C, D, E, F, Lookup, Missing, Upsert, Columns] {
             let result = ycsb.run_workload(workload, &mut std::io::sink()).expect("runs");
             assert!(result.text().contains("actions/s"), "{workload:?}");
             assert_eq!(result.windows.len(), 1, "a phase has a window however short it is");

@@ -39,7 +39,8 @@ struct PreparedSession {
     upsert: Prepared,
     updates: Vec<Prepared>,
     read: Prepared,
-    scan: Prepared,
+    /// Of the first field, of the first two, and so on.
+    scans: Vec<Prepared>,
 }
 
 impl SqlTable {
@@ -73,6 +74,13 @@ impl SqlTable {
         connection.ask(&create, Rows::Count).map(drop)
     }
 
+    /// Reads the key and the first fields of rows.
+    fn scan_of(&self, fields: u32) -> String {
+        let fields: String =
+            self.columns().take(fields as usize).map(|column| format!(", {column}")).collect();
+        format!("SELECT ycsb_key{fields} FROM usertable WHERE ycsb_key >= $1 ORDER BY ycsb_key LIMIT $2")
+    }
+
     fn prepare(&self) -> Result<PreparedSession> {
         let mut connection = SqlConnection::open(&self.address, &self.database, self.timeout)?;
         let width = self.shape.fields as usize + 1;
@@ -95,8 +103,9 @@ impl SqlTable {
             insert: connection.prepare(&insert(1))?,
             upsert: connection.prepare(&upsert)?,
             read: connection.prepare("SELECT * FROM usertable WHERE ycsb_key = $1")?,
-            scan: connection
-                .prepare("SELECT * FROM usertable WHERE ycsb_key >= $1 ORDER BY ycsb_key LIMIT $2")?,
+            scans: (1..=self.shape.fields)
+                .map(|fields| connection.prepare(&self.scan_of(fields)))
+                .collect::<Result<Vec<_>>>()?,
             connection,
         })
     }
@@ -171,10 +180,12 @@ impl KeyValueStore for SqlTable {
         self.with(|session| Ok(session.connection.execute(&session.read, &[key])?.rows == 1))
     }
 
-    fn scan(&self, from: &str, rows: usize) -> std::result::Result<usize, String> {
+    fn scan(&self, from: &str, rows: usize, fields: u32) -> std::result::Result<usize, String> {
         let rows = rows.to_string();
-        let scan = |session: &mut PreparedSession| session.connection.execute(&session.scan, &[from, &rows]);
-        self.with(|session| Ok(scan(session)?.rows as usize))
+        self.with(|session| {
+            let scan = &session.scans[fields as usize - 1];
+            Ok(session.connection.execute(scan, &[from, &rows])?.rows as usize)
+        })
     }
 
     fn counters(&self) -> StoreCounters {

@@ -1,4 +1,4 @@
-//! What clients do: the workloads of YCSB, and three of ours that look at one thing.
+//! What clients do: the workloads of YCSB, and four of ours that look at one thing.
 
 use super::popularity::{Popularity, RowChooser};
 use super::rows::RowShape;
@@ -29,6 +29,8 @@ pub enum Workload {
     Missing,
     /// Whole rows written again, all alike.
     Upsert,
+    /// Scans of two fields of ten thousand rows.
+    Columns,
 }
 
 /// The kind of an action.
@@ -98,6 +100,8 @@ pub enum Action {
         from: String,
         /// How many rows.
         rows: usize,
+        /// How many of their fields, from the first.
+        fields: u32,
     },
 }
 
@@ -117,6 +121,9 @@ impl Action {
 
 /// The most rows of a scan.
 const SCAN_ROWS_MAX: u64 = 100;
+/// The rows, and the fields of each, of a scan of a few columns.
+const COLUMNS_ROWS: usize = 10_000;
+const COLUMNS_FIELDS: u32 = 2;
 
 /// Draws the actions of one client.
 pub struct Client<'a> {
@@ -141,7 +148,9 @@ impl<'a> Client<'a> {
     ) -> Self {
         let popularity = popularity.unwrap_or(match workload {
             Workload::D => Popularity::Latest,
-            Workload::Lookup | Workload::Missing | Workload::Upsert => Popularity::Uniform,
+            Workload::Lookup | Workload::Missing | Workload::Upsert | Workload::Columns => {
+                Popularity::Uniform
+            }
             _ => Popularity::Zipfian,
         });
         let chooser = RowChooser::new(popularity, rows.load(Ordering::Relaxed));
@@ -165,7 +174,11 @@ impl<'a> Client<'a> {
             Workload::D | Workload::E if percent < 5 => self.insert(),
             Workload::E => {
                 let rows = 1 + self.random.below(SCAN_ROWS_MAX) as usize;
-                Action::Scan { from: self.existing_key(), rows }
+                Action::Scan { from: self.existing_key(), rows, fields: self.shape.fields }
+            }
+            Workload::Columns => {
+                let fields = COLUMNS_FIELDS.min(self.shape.fields);
+                Action::Scan { from: self.existing_key(), rows: COLUMNS_ROWS, fields }
             }
             Workload::F if percent < 50 => self.update(true),
             Workload::Missing => {
