@@ -82,3 +82,14 @@ INSERT INTO checked VALUES (1, 1, false);
 INSERT INTO checked VALUES (5, 1, true);
 SELECT count(*) FROM checked;
 DROP TABLE checked;
+-- Two signs in a row, in what is stored as a text.
+CREATE TABLE signs (id int PRIMARY KEY, a int DEFAULT - -3, b int DEFAULT (- - -4), CHECK (a > - - -5), CHECK (b <> - (- 7)));
+INSERT INTO signs (id) VALUES (1);
+SELECT a, b, - - a, 1 - - 2, -(- a), - -- a comment
+ - 2 FROM signs;
+INSERT INTO signs (id, a) VALUES (2, -6);
+INSERT INTO signs (id, b) VALUES (3, 7);
+CREATE VIEW of_signs AS SELECT - - a AS a, - - 5 AS five FROM signs;
+SELECT * FROM of_signs;
+DROP VIEW of_signs;
+DROP TABLE signs;

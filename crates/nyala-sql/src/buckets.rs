@@ -3,6 +3,7 @@
 //! The functions ask for the bucket of one time, and a pushed-down aggregate for all buckets of a range of times. Both
 //! answers come from the same rule, so that a query gives the same groups on both ways.
 
+use crate::clocks::known_zone;
 use chrono::{DateTime, Datelike, NaiveDate};
 use nyala_core::store::{WindowRuns, Windows};
 use nyala_core::{Error, Result};
@@ -170,7 +171,7 @@ fn start_of_month(month: i32, zone: Option<Zone>) -> Option<i64> {
 
 /// The zone of a name.
 pub(crate) fn zone_of(name: &str) -> Result<Zone> {
-    let known = if name.is_empty() { None } else { Zone::named(name) };
+    let known = known_zone(name).and_then(|zone| Zone::named(zone.name()));
     known.ok_or_else(|| Error::invalid(format!("time zone \"{name}\" not recognized")))
 }
 

@@ -2,11 +2,22 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use chrono::{NaiveDateTime, TimeZone};
-use chrono_tz::Tz;
+use chrono_tz::{TZ_VARIANTS, Tz};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// The zone with a name.
+/// All zones by their names in small letters.
+static ZONES: LazyLock<HashMap<String, Tz>> =
+    LazyLock::new(|| TZ_VARIANTS.iter().map(|zone| (zone.name().to_ascii_lowercase(), *zone)).collect());
+
+/// The zone with a name, in letters of any case, if there is one.
+pub(crate) fn known_zone(name: &str) -> Option<Tz> {
+    name.parse().ok().or_else(|| ZONES.get(&name.to_ascii_lowercase()).copied())
+}
+
+/// The same.
 pub(crate) fn zone_named(name: &str) -> SqlResult<Tz> {
-    name.parse().map_err(|_| {
+    known_zone(name).ok_or_else(|| {
         SqlError::new(SqlState::INVALID_PARAMETER, format!("time zone \"{name}\" not recognized"))
     })
 }

@@ -30,6 +30,7 @@ mod cursor;
 mod dialect;
 mod distinct_aggregates;
 mod distinct_from;
+mod double_minus;
 mod dry_run;
 mod each_row;
 pub mod error;

@@ -3,8 +3,8 @@
 //! A setting either has an effect, or accepts only the value that describes what nyala does anyway. Any other name is
 //! refused.
 
+use crate::clocks::known_zone;
 use crate::error::{SqlError, SqlResult, SqlState};
-use chrono_tz::Tz;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -145,9 +145,9 @@ impl Settings {
                 Some(milliseconds) => milliseconds.to_string(),
                 None => return refused(format!("invalid value for parameter \"{name}\": \"{value}\"")),
             },
-            Accepts::Zone => match value.parse::<Tz>() {
-                Ok(zone) => zone.name().to_owned(),
-                Err(_) => return refused(format!("invalid value for parameter \"{name}\": \"{value}\"")),
+            Accepts::Zone => match known_zone(value) {
+                Some(zone) => zone.name().to_owned(),
+                None => return refused(format!("invalid value for parameter \"{name}\": \"{value}\"")),
             },
             Accepts::Number(least, most) => match value.parse::<i64>() {
                 // Older clients ask for 0 or 2; digits are always as many as are needed.

@@ -9,6 +9,7 @@ use crate::create_as_execute;
 use crate::current_of;
 use crate::cursor::{CursorStatement, begins_cursor_statement};
 use crate::distinct_from;
+use crate::double_minus;
 use crate::dry_run;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
@@ -127,13 +128,17 @@ impl Statement {
         chains::check(&tokens).map_err(|error| error.placed_in(text))?;
         auto_increment::check(&tokens)?;
         let mut shape = Shape::of(&tokens).map(Arc::new);
-        let is_repaired = tokens.iter().any(is_distinct);
+        let has_distinct = tokens.iter().any(is_distinct);
+        let has_double_minus = double_minus::is_in(&tokens);
         let tokens = current_of::rewritten(latest_on::rewritten(asof_join::rewritten(tokens)));
         let tokens = like_table::rewritten(unknown_forms::rewritten(create_as_execute::rewritten(tokens)));
         let tokens = if tokens.iter().any(is_identity) { in_order(tokens) } else { tokens };
         let mut parsed = statements(merge_nothing::rewritten(numbers::rewritten(tokens))).map_err(placed)?;
-        if is_repaired {
-            parsed.iter_mut().for_each(Parsed::repair_distinct);
+        if has_distinct {
+            parsed.iter_mut().for_each(|parsed| parsed.repair(distinct_from::repair));
+        }
+        if has_double_minus {
+            parsed.iter_mut().for_each(|parsed| parsed.repair(double_minus::repair));
         }
         let text: Arc<str> = text.into();
         if parsed.len() > 1 || parsed.iter().any(Parsed::is_more_than_its_tree) {
@@ -237,16 +242,16 @@ impl Parsed {
             || self.is_overriding
     }
 
-    fn repair_distinct(&mut self) {
-        distinct_from::repair(&mut self.ast);
+    fn repair(&mut self, repair: fn(&mut ast::Statement)) {
+        repair(&mut self.ast);
         if let Some(query) = self.copy.as_mut().and_then(|copy| copy.query.as_mut()) {
-            query.repair_distinct();
+            query.repair(repair);
         }
         if let Some(query) = self.cursor.as_mut().and_then(|cursor| cursor.query.as_mut()) {
-            query.repair_distinct();
+            query.repair(repair);
         }
         if let Some(prepare) = &mut self.prepare {
-            prepare.statement.repair_distinct();
+            prepare.statement.repair(repair);
         }
     }
 

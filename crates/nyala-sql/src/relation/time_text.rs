@@ -1,5 +1,6 @@
 //! Dates and times as they are written: ISO 8601, and the special words that clients use.
 
+use crate::clocks::known_zone;
 use chrono::{DateTime, Days, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
 
@@ -219,7 +220,7 @@ fn read_zone(text: &str, local: NaiveDateTime) -> Result<Option<i32>, TimeError>
         Some(b'-') => -1,
         Some(_) if text.eq_ignore_ascii_case("z") => return Ok(Some(0)),
         Some(_) => {
-            let zone: Tz = text.parse().map_err(|_| TimeError::Syntax)?;
+            let zone = known_zone(text).ok_or(TimeError::Syntax)?;
             let offset = zone.offset_from_local_datetime(&local).latest();
             return Ok(Some(offset.map_or(0, |offset| offset.fix().local_minus_utc())));
         }
