@@ -9,14 +9,14 @@ use nyala_core::Result;
 use std::sync::Arc;
 
 /// Bytes of what is between two cuts: a part of the greatest length of a rowset.
-const PIECE_PART: u64 = 2;
+const SPAN_PART: u64 = 2;
 /// So many rowsets one behind the other are joined if they are as short as one together.
 const JOINED_MIN: usize = 8;
 
 /// A rowset's first and last key, and its bytes.
-type Piece<'a> = (&'a [u8], &'a [u8], u64);
+type KeySpan<'a> = (&'a [u8], &'a [u8], u64);
 
-fn piece(rowset: &Arc<Rowset>) -> Result<Piece<'_>> {
+fn key_span(rowset: &Arc<Rowset>) -> Result<KeySpan<'_>> {
     let (first, last) = rowset.key_bounds()?;
     Ok((first, last, rowset.meta.length_bytes))
 }
@@ -24,16 +24,16 @@ fn piece(rowset: &Arc<Rowset>) -> Result<Piece<'_>> {
 /// Keys to cut the rowsets of some runs at, ascending: gaps of the largest run, and behind its last key, those of the next.
 /// Runs that are one rowset have none.
 pub(super) fn cuts(runs: &[&[Arc<Rowset>]], rowset_bytes_max: u64) -> Result<Vec<Vec<u8>>> {
-    let runs = runs.iter().map(|run| run.iter().map(piece).collect()).collect::<Result<Vec<Vec<_>>>>()?;
-    Ok(cuts_of(&runs, rowset_bytes_max / PIECE_PART))
+    let runs = runs.iter().map(|run| run.iter().map(key_span).collect()).collect::<Result<Vec<Vec<_>>>>()?;
+    Ok(cuts_of(&runs, rowset_bytes_max / SPAN_PART))
 }
 
-fn cuts_of(runs: &[Vec<Piece<'_>>], piece_bytes_min: u64) -> Vec<Vec<u8>> {
-    let mut largest_first: Vec<&Vec<Piece<'_>>> = runs.iter().filter(|run| run.len() > 1).collect();
+fn cuts_of(runs: &[Vec<KeySpan<'_>>], span_bytes_min: u64) -> Vec<Vec<u8>> {
+    let mut largest_first: Vec<&Vec<KeySpan<'_>>> = runs.iter().filter(|run| run.len() > 1).collect();
     largest_first.sort_by_key(|run| std::cmp::Reverse(run.iter().map(|(.., bytes)| bytes).sum::<u64>()));
     let (mut cuts, mut reach) = (Vec::new(), None);
     for run in largest_first {
-        for gap in gaps(run, reach, piece_bytes_min) {
+        for gap in gaps(run, reach, span_bytes_min) {
             cuts.push(narrowed(gap, runs).to_vec());
         }
         reach = reach.max(run.iter().map(|(_, last, _)| *last).max());
@@ -44,11 +44,12 @@ fn cuts_of(runs: &[Vec<Piece<'_>>], piece_bytes_min: u64) -> Vec<Vec<u8>> {
 
 /// The gaps of a run behind a key, each as the last key before it and the first one behind it, with at least so many bytes
 /// between two of them: rowsets that are shorter stay together.
-fn gaps<'a>(run: &[Piece<'a>], reach: Option<&[u8]>, bytes_min: u64) -> Vec<(&'a [u8], &'a [u8])> {
-    let mut by_key: Vec<Piece<'a>> = run.to_vec();
+fn gaps<'a>(run: &[KeySpan<'a>], reach: Option<&'a [u8]>, bytes_min: u64) -> Vec<(&'a [u8], &'a [u8])> {
+    let mut by_key: Vec<KeySpan<'a>> = run.to_vec();
     by_key.retain(|(first, ..)| reach.is_none_or(|reach| reach < *first));
     by_key.sort_unstable();
-    let (mut gaps, mut last, mut bytes) = (Vec::new(), None::<&[u8]>, 0);
+    // What is before the reach is long enough.
+    let (mut gaps, mut last, mut bytes) = (Vec::new(), reach, reach.map_or(0, |_| bytes_min));
     for (first, end, length) in by_key {
         if let Some(last) = last.filter(|last| *last < first && bytes >= bytes_min) {
             gaps.push((last, first));
@@ -61,7 +62,7 @@ fn gaps<'a>(run: &[Piece<'a>], reach: Option<&[u8]>, bytes_min: u64) -> Vec<(&'a
 }
 
 /// A key in a gap, before which to cut, and which cuts no rowset that begins or ends in the gap.
-fn narrowed<'a>((mut before, mut behind): (&'a [u8], &'a [u8]), runs: &[Vec<Piece<'a>>]) -> &'a [u8] {
+fn narrowed<'a>((mut before, mut behind): (&'a [u8], &'a [u8]), runs: &[Vec<KeySpan<'a>>]) -> &'a [u8] {
     for (first, last, _) in runs.iter().flatten() {
         if before < *first && *first < behind {
             behind = first;
@@ -124,11 +125,11 @@ pub(super) fn short_neighbours(
     Ok(None)
 }
 
-fn by_key(rowsets: &[Arc<Rowset>]) -> Result<Vec<(Piece<'_>, usize)>> {
+fn by_key(rowsets: &[Arc<Rowset>]) -> Result<Vec<(KeySpan<'_>, usize)>> {
     let mut by_key = rowsets
         .iter()
         .enumerate()
-        .map(|(position, rowset)| Ok((piece(rowset)?, position)))
+        .map(|(position, rowset)| Ok((key_span(rowset)?, position)))
         .collect::<Result<Vec<_>>>()?;
     by_key.sort_unstable();
     Ok(by_key)
@@ -138,7 +139,7 @@ fn by_key(rowsets: &[Arc<Rowset>]) -> Result<Vec<(Piece<'_>, usize)>> {
 mod tests {
     use super::*;
 
-    fn run(bounds: &'static [(&'static str, &'static str)]) -> Vec<Piece<'static>> {
+    fn run(bounds: &'static [(&'static str, &'static str)]) -> Vec<KeySpan<'static>> {
         bounds.iter().map(|(first, last)| (first.as_bytes(), last.as_bytes(), 10)).collect()
     }
 
@@ -152,6 +153,13 @@ mod tests {
         assert_eq!(cuts, [b"ma".to_vec(), b"za".to_vec()]);
         // Whichever is the largest, neither is cut again.
         assert_eq!(cuts_of(&[b, a], 1)[0], b"ma".to_vec());
+    }
+
+    #[test]
+    fn what_lies_behind_the_largest_run_is_cut_off() {
+        let early = run(&[("a", "c"), ("d", "f"), ("g", "i")]);
+        let late = run(&[("h", "k"), ("m", "p")]);
+        assert_eq!(cuts_of(&[late, early], 1), [b"d".to_vec(), b"g".to_vec(), b"m".to_vec()]);
     }
 
     #[test]

@@ -15,9 +15,12 @@ use super::Maintenance;
 use super::inputs::MergeInputs;
 use super::output::{SplitPoints, WrittenRowset};
 use crate::files::catalog::{Edit, put_rowset};
-use crate::files::rowset::writer::value_columns;
-use crate::files::rowset::{GROUP_ROWS, Rowset, RowsetKind, RowsetMeta};
+use crate::files::rowset::writer::{group_string_bytes, value_columns};
+use crate::files::rowset::{
+    GROUP_ROWS, KEYED_COLUMN_BYTES, KEYED_GROUP_BYTES, KEYED_GROUP_ROWS, Rowset, RowsetKind, RowsetMeta,
+};
 use crate::memory::version::{PartitionPast, PartitionVersion, TableVersion};
+use crate::rows::column_buffer::Kind;
 use crate::rows::tombstone::{Tombstone, durable_tombstones};
 use crate::stats::add;
 use nyala_core::memory::Component;
@@ -137,10 +140,8 @@ impl Maintenance {
             written_rows: Some(&running.written_rows),
             cancelled_by: Some(&self.signal),
         };
-        // One row group of each rowset is decoded at a time, with all columns.
-        let columns = value_columns(&inputs.table.schema).len() as u64 + 2;
-        let decoded_rows: u64 = metas().map(|meta| meta.rows.min(GROUP_ROWS as u64)).sum();
-        let _decoded = self.budget.charge(Component::Maintenance, decoded_rows * columns * 8);
+        let decoded_bytes = self.decoded_bytes(&inputs);
+        let _decoded = self.budget.charge(Component::Maintenance, decoded_bytes);
         self.output.remove_abandoned();
         let bytes: u64 = metas().map(|meta| meta.length_bytes).sum();
         let bytes_max = equal_parts(bytes, self.options.rowset_bytes_max_of(&inputs.table.schema));
@@ -156,6 +157,26 @@ impl Maintenance {
             self.output.abandon(written.iter().map(|written| &written.meta));
         }
         outcome
+    }
+
+    /// What the rows of inputs take: one row group of each rowset is decoded at a time, with all columns. Of texts it is known
+    /// what they take in the file, and how many may be in a group.
+    fn decoded_bytes(&self, inputs: &Inputs) -> u64 {
+        let columns = value_columns(&inputs.table.schema);
+        let words = (columns.len() as u64 + 2) * 8;
+        let is_text = |(_, column_type): &&(_, _)| Kind::of(*column_type) == Kind::Bytes;
+        let texts = columns.iter().filter(is_text).count();
+        let (rows_max, text_bytes_max) = match inputs.table.schema.is_series_keyed() {
+            true => (GROUP_ROWS, texts * group_string_bytes(&self.budget)),
+            false => (KEYED_GROUP_ROWS, KEYED_GROUP_BYTES.max(texts * KEYED_COLUMN_BYTES)),
+        };
+        let of_rowset = |rowset: &Arc<Rowset>| {
+            let RowsetMeta { rows, length_bytes, .. } = rowset.meta;
+            let decoded = rows.min(rows_max as u64);
+            let text_bytes = if texts > 0 { decoded * (length_bytes / rows.max(1)) } else { 0 };
+            decoded * words + text_bytes.min(text_bytes_max as u64)
+        };
+        inputs.rowsets.iter().map(of_rowset).sum()
     }
 
     fn publish_compaction(
@@ -235,8 +256,12 @@ impl Maintenance {
 /// The length of the rowsets that so many bytes become, each of a greatest length: about the same, so that the last is no
 /// sliver.
 fn equal_parts(bytes: u64, bytes_max: u64) -> u64 {
-    let each = bytes.div_ceil(bytes.div_ceil(bytes_max).max(1));
+    let parts = bytes.div_ceil(bytes_max);
+    if parts < 2 {
+        return bytes_max;
+    }
     // What is written may be somewhat longer than what it was made of.
+    let each = bytes.div_ceil(parts);
     bytes_max.min(each + each / 16)
 }
 

@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Rows read from a memtable at once.
 pub(super) const CHUNK_ROWS: usize = 1024;
+/// Rows read from a memtable at first if few are wanted, and files have rows, too: mostly they have nearly all of them.
+const FIRST_ROWS: usize = 8;
 
 /// Sources of a table merged by key; deletes are still in unless they are finished.
 pub(crate) struct KeyMerge {
@@ -106,7 +108,10 @@ impl KeyMerge {
             let bound = reader.bound(&self.range, self.backward)?;
             self.sources.push(source(SourceReader::Layer(reader), bound));
         }
-        let rows = first_rows.clamp(1, CHUNK_ROWS);
+        let rows = match first_rows < CHUNK_ROWS && !self.sources.is_empty() {
+            true => first_rows.clamp(1, FIRST_ROWS),
+            false => first_rows.clamp(1, CHUNK_ROWS),
+        };
         for memtable in memtables {
             memtable.check()?;
             let bound = if self.backward { self.range.end.clone() } else { Some(self.range.start.clone()) };
@@ -216,7 +221,7 @@ impl KeyMerge {
                     }
                 }
                 source.bound = if self.backward { range.end.clone() } else { Some(range.start.clone()) };
-                *rows = CHUNK_ROWS;
+                *rows = (4 * *rows).min(CHUNK_ROWS);
                 source.chunk = batch;
             }
         }
