@@ -204,9 +204,7 @@ fn a_full_cache_keeps_long_rows_without_their_groups() -> Result<()> {
     let read = |rows: &mut dyn Iterator<Item = i64>| -> Result<u64> {
         let before = engine.stats().cache_misses;
         for row in rows {
-            let [names, numbers] = keys(&[row]);
-            let key = vec![value_at(&names, 0).expect("a name"), value_at(&numbers, 0).expect("a number")];
-            let one = RowSelection::Keys { start: Bound::Included(key.clone()), end: Bound::Included(key) };
+            let one = RowSelection::Keys { start: Bound::Included(key(row)), end: Bound::Included(key(row)) };
             let found = rows_of(&engine, ScanRequest::by_key(table, one, vec![ColumnId(2), ColumnId(3)]))?;
             let text = text(row, 1).map(Value::String);
             assert_eq!(found, [vec![text, Some(Value::Int(row))]], "row {row}");

@@ -15,7 +15,7 @@ pub(crate) fn known_zone(name: &str) -> Option<Tz> {
     name.parse().ok().or_else(|| ZONES.get(&name.to_ascii_lowercase()).copied())
 }
 
-/// The same.
+/// The same; an error says that there is none.
 pub(crate) fn zone_named(name: &str) -> SqlResult<Tz> {
     known_zone(name).ok_or_else(|| {
         SqlError::new(SqlState::INVALID_PARAMETER, format!("time zone \"{name}\" not recognized"))

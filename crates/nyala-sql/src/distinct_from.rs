@@ -1,31 +1,19 @@
 //! `a IS DISTINCT FROM b AND c`: the parser takes everything behind FROM for one operand, as if `b AND c` were in
 //! parentheses. Here the operators get their places back.
 
-use crate::walk::visit_mut;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut, VisitorMut};
-use std::ops::ControlFlow;
+use crate::walk::each_expression_mut;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut};
 
-/// Repairs the expressions of a statement, or an expression.
+/// Repairs the expressions of a statement, or an expression. Inner expressions come first.
 pub(crate) fn repair(tree: &mut impl VisitMut) {
-    // It never breaks.
-    let _ = visit_mut(tree, &mut Repair);
-}
-
-struct Repair;
-
-impl VisitorMut for Repair {
-    type Break = ();
-
-    // Inner expressions come first.
-    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+    each_expression_mut(tree, &mut |expression| {
         if is_misplaced(expression) {
             let whole = std::mem::replace(expression, Expr::value(Value::Null));
             let mut parts = Vec::new();
             collect(whole, &mut parts);
             *expression = joined(parts);
         }
-        ControlFlow::Continue(())
-    }
+    });
 }
 
 /// Whether an operator has an operand that binds less tightly, or that should be on its left.

@@ -8,6 +8,8 @@ use crate::measure::counters::{MetricsReader, StoreCounters};
 use crate::measure::server::ServerProbe;
 use crate::server::Server;
 use crate::workload::ycsb::RowShape;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,8 +41,8 @@ struct PreparedSession {
     upsert: Prepared,
     updates: Vec<Prepared>,
     read: Prepared,
-    /// Of the first field, of the first two, and so on.
-    scans: Vec<Prepared>,
+    /// By the number of fields, once they were asked for.
+    scans: BTreeMap<u32, Prepared>,
 }
 
 impl SqlTable {
@@ -103,9 +105,7 @@ impl SqlTable {
             insert: connection.prepare(&insert(1))?,
             upsert: connection.prepare(&upsert)?,
             read: connection.prepare("SELECT * FROM usertable WHERE ycsb_key = $1")?,
-            scans: (1..=self.shape.fields)
-                .map(|fields| connection.prepare(&self.scan_of(fields)))
-                .collect::<Result<Vec<_>>>()?,
+            scans: BTreeMap::new(),
             connection,
         })
     }
@@ -183,7 +183,10 @@ impl KeyValueStore for SqlTable {
     fn scan(&self, from: &str, rows: usize, fields: u32) -> std::result::Result<usize, String> {
         let rows = rows.to_string();
         self.with(|session| {
-            let scan = &session.scans[fields as usize - 1];
+            let scan = match session.scans.entry(fields) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(session.connection.prepare(&self.scan_of(fields))?),
+            };
             Ok(session.connection.execute(scan, &[from, &rows])?.rows as usize)
         })
     }

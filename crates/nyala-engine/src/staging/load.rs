@@ -167,10 +167,7 @@ impl StagedRows {
             memtable.check()?;
             is_among |= memtable.keyed().is_some_and(|keyed| keyed.has_between(first, last));
         }
-        for rowset in &partition.rowsets {
-            let (begin, end) = rowset.key_bounds()?;
-            is_among |= begin.as_slice() <= last && first <= end.as_slice();
-        }
+        is_among |= partition.key_layers()?.iter().any(|layer| !layer.between(first, last).is_empty());
         if !is_among {
             return Ok(None);
         }

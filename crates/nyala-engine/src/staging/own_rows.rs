@@ -77,7 +77,8 @@ impl<'a> OwnRows<'a> {
         }
         let projection = Projection::keys_only();
         let mut newest = NewestRow::new(&projection);
-        for rowset in own_rowsets(partition, self.sequences.0) {
+        let around = partition.key_layers()?.around(key);
+        for rowset in around.filter(|rowset| rowset.meta.max_sequence > self.sequences.0) {
             rowset.add_version(&self.table.schema, SoughtKey::new(key), &projection, &mut newest)?;
         }
         Ok(newest.is_found())

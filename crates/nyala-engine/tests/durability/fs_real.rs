@@ -20,6 +20,10 @@ fn files_and_names() {
     let mut read = vec![0; 12_000];
     file.read_exact_at(&mut read, 5).unwrap();
     assert_eq!(read, many.concat());
+    assert_eq!(file.read_vec_at(12_000, 5).unwrap(), read);
+    assert_eq!(file.read_vec_at(7, 12_005 - 7).unwrap(), read[12_000 - 7..]);
+    let error = file.read_vec_at(12_000, 6).unwrap_err();
+    assert_eq!((error.kind(), error.place().unwrap().offset), (ErrorKind::Corrupt, 12_005));
     let error = file.read_exact_at(&mut read, 6).unwrap_err();
     assert_eq!((error.kind(), error.place().unwrap().offset), (ErrorKind::Corrupt, 12_005));
     file.preallocate(50_000).unwrap();

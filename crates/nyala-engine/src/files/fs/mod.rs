@@ -190,10 +190,10 @@ pub trait File: fmt::Debug + Send + Sync + 'static {
     /// Reads exactly `buffer.len()` bytes; a file that ends before is corrupt.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let read = self.read_at(buffer, offset)?;
-        is_whole(self.path(), buffer.len(), read, offset)
+        check_whole(self.path(), buffer.len(), read, offset)
     }
 
-    /// Reads exactly so many bytes, into memory that is not filled with zeros before; a file that ends before is corrupt.
+    /// Reads exactly so many bytes; a file that ends before is corrupt.
     fn read_vec_at(&self, length: usize, offset: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         self.read_exact_at(&mut bytes, offset)?;
@@ -202,7 +202,7 @@ pub trait File: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Fails if fewer bytes were read than were wanted.
-fn is_whole(path: &Path, wanted: usize, read: usize, offset: u64) -> Result<()> {
+fn check_whole(path: &Path, wanted: usize, read: usize, offset: u64) -> Result<()> {
     match wanted - read {
         0 => Ok(()),
         missing => {

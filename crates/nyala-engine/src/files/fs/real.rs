@@ -11,7 +11,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FallocateFlags};
 
 use super::{
-    Access, DirEntry, DirLock, File, FileRef, FileSystem, LOCK_FILE, is_whole, locked_error, os_error,
+    Access, DirEntry, DirLock, File, FileRef, FileSystem, LOCK_FILE, check_whole, locked_error, os_error,
 };
 
 /// The most slices that one call of `pwritev` takes (`IOV_MAX` of Linux).
@@ -212,6 +212,7 @@ impl File for RealFile {
     }
 
     fn read_vec_at(&self, length: usize, offset: u64) -> Result<Vec<u8>> {
+        // Memory is not filled with zeros first.
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
             let at = offset + bytes.len() as u64;
@@ -224,7 +225,7 @@ impl File for RealFile {
         }
         // There may have been room for more than was asked for.
         bytes.truncate(length);
-        is_whole(&self.path, length, bytes.len(), offset)?;
+        check_whole(&self.path, length, bytes.len(), offset)?;
         Ok(bytes)
     }
 

@@ -133,6 +133,7 @@ fn whole_place(rowset: &Rowset, entry: &GroupEntry, all: impl Iterator<Item = Bl
     (length <= most && end <= rowset.meta.length_bytes).then_some(place)
 }
 
+/// A group as a whole, if the cache has it.
 fn find_whole(rowset: &Rowset, place: BlockRef, reason: Reason) -> Option<Arc<VerifiedBlock>> {
     match reason {
         Reason::Row => rowset.peek_cached(place),

@@ -140,6 +140,11 @@ impl KeyedCursor {
         Ok(None)
     }
 
+    /// Whether all rows were read.
+    pub(crate) fn is_done(&self) -> bool {
+        self.next.is_none()
+    }
+
     /// Rows that are not read yet have this key or later ones; backwards, earlier ones. Nothing if there are none.
     pub(crate) fn bound(&mut self) -> Result<Option<Vec<u8>>> {
         let Some((number, group)) = self.next else { return Ok(None) };

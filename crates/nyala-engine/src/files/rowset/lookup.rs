@@ -20,7 +20,7 @@ use crate::rows::projection::Projection;
 use nyala_core::{ColumnType, Result, TableSchema};
 use std::sync::Arc;
 
-/// Rows of a group that has few of them because they are long: half a KiB and more.
+/// Rows of a group that has few of them because they are long: half a KiB and more. Groups of short tables count as well.
 const LONG_ROWS_MAX: u32 = 128;
 
 /// A key that is looked for, and its hash.
@@ -52,11 +52,7 @@ impl Rowset {
                 None => Ok(()),
             };
         }
-        let after = footer.pages.partition_point(|page| page.first_key.as_slice() <= sought.key);
-        let Some(number) = after.checked_sub(1) else { return Ok(()) };
-        if footer.last_key.as_slice() < sought.key {
-            return Ok(());
-        }
+        let Some(number) = page_of(&footer, sought.key, 0) else { return Ok(()) };
         let block = self.keyed_page(&footer, &footer.pages[number])?;
         let page = block.as_keyed_page().expect("was checked");
         let may_contain = page.may_contain(sought.hash);
@@ -71,13 +67,12 @@ impl Rowset {
     pub(crate) fn candidates(self: &Arc<Self>, sought: &[SoughtKey<'_>]) -> Result<Vec<Option<usize>>> {
         let footer = self.footer()?;
         let mut numbers = Vec::with_capacity(sought.len());
-        let mut before = 0;
+        let mut from = 0;
         for key in sought.iter().map(|sought| sought.key) {
-            before += footer.pages[before..].partition_point(|page| page.first_key.as_slice() <= key);
-            let is_inside = key <= footer.last_key.as_slice();
-            numbers.push(before.checked_sub(1).filter(|_| is_inside));
+            let number = page_of(&footer, key, from);
             // The next one may be in the same page.
-            before = before.saturating_sub(1);
+            from = number.unwrap_or(from);
+            numbers.push(number);
         }
         if footer.version < 4 {
             self.filter_by_rowset(&footer, sought, &mut numbers)?;
@@ -193,7 +188,7 @@ impl Rowset {
             self.keep_row(sought.hash, VerifiedBlock::row(bytes, layout));
         }
         newest.add(marker, |position, cell| {
-            cell.push_from(&cells[position], 0);
+            std::mem::swap(cell, &mut cells[position]);
             Ok(())
         })
     }
@@ -223,6 +218,12 @@ impl Rowset {
             }),
         }
     }
+}
+
+/// The number of the index page that may have a key; it is looked for from a page on.
+fn page_of(footer: &LoadedFooter, key: &[u8], from: usize) -> Option<usize> {
+    let after = from + footer.pages[from..].partition_point(|page| page.first_key.as_slice() <= key);
+    after.checked_sub(1).filter(|_| key <= footer.last_key.as_slice())
 }
 
 fn add_cached(row: CachedRow<'_>, projection: &Projection, newest: &mut NewestRow) -> Result<()> {

@@ -40,6 +40,7 @@ enum Parsed {
     /// An index page of a table that is not keyed by series.
     KeyedPage(KeyedPageLayout),
     Keys(KeysLayout),
+    /// A row by itself.
     Row(CachedRowLayout),
 }
 

@@ -32,13 +32,13 @@ pub(crate) const GROUP_STRING_BYTES_MAX: usize = 4 << 20;
 /// A group has no more strings than this fraction of the memory limit (1/64): they are there several times while they are
 /// encoded.
 const GROUP_STRING_SHARE: u64 = 64;
+/// A group that is being encoded is there so often in all: as rows, as the forms that are compared, and read back.
+const ENCODING_COPIES: usize = 3;
+
 /// The most bytes of strings of a column in a group that is written now.
 pub(crate) fn group_string_bytes(budget: &MemoryBudget) -> usize {
     GROUP_STRING_BYTES_MAX.min((budget.limit_bytes() / GROUP_STRING_SHARE) as usize)
 }
-
-/// A group that is being encoded is there so often in all: as rows, as the forms that are compared, and read back.
-const ENCODING_COPIES: usize = 3;
 
 /// What was written.
 #[derive(Debug, Clone)]

@@ -108,10 +108,8 @@ impl KeyMerge {
             let bound = reader.bound(&self.range, self.backward)?;
             self.sources.push(source(SourceReader::Layer(reader), bound));
         }
-        let rows = match first_rows < CHUNK_ROWS && !self.sources.is_empty() {
-            true => first_rows.clamp(1, FIRST_ROWS),
-            false => first_rows.clamp(1, CHUNK_ROWS),
-        };
+        let are_few = first_rows < CHUNK_ROWS && !self.sources.is_empty();
+        let rows = first_rows.clamp(1, if are_few { FIRST_ROWS } else { CHUNK_ROWS });
         for memtable in memtables {
             memtable.check()?;
             let bound = if self.backward { self.range.end.clone() } else { Some(self.range.start.clone()) };
@@ -178,7 +176,7 @@ impl KeyMerge {
     /// Opens the next rowset of a layer, if all rows of the one before were read.
     fn open(&mut self, position: usize) -> Result<()> {
         let SourceReader::Layer(reader) = &mut self.sources[position].reader else { return Ok(()) };
-        while reader.open_bound()?.is_none()
+        while reader.open.as_ref().is_none_or(|open| open.cursor.is_done())
             && let Some(place) = reader.next_place(self.backward)
         {
             let rowset = reader.layers.layer(reader.number).rowset(place).clone();
@@ -258,7 +256,9 @@ impl KeyMerge {
 impl LayerReader {
     /// Rows that are not read yet have this key or later ones; backwards, earlier ones. Nothing if there are none.
     fn bound(&mut self, range: &KeyRange, backward: bool) -> Result<Option<Vec<u8>>> {
-        if let Some(bound) = self.open_bound()? {
+        if let Some(open) = &mut self.open
+            && let Some(bound) = open.cursor.bound()?
+        {
             return Ok(Some(bound));
         }
         let Some(place) = self.next_place(backward) else { return Ok(None) };
@@ -270,11 +270,6 @@ impl LayerReader {
                 range.end.as_ref().map_or(behind.clone(), |end| end.min(&behind).clone())
             }
         }))
-    }
-
-    /// The bound of the rowset that is open.
-    fn open_bound(&mut self) -> Result<Option<Vec<u8>>> {
-        self.open.as_mut().map_or(Ok(None), |open| open.cursor.bound())
     }
 
     /// The place of the next rowset to open.
