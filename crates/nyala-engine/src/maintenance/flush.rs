@@ -121,7 +121,7 @@ impl Maintenance {
                     since_sequence: 0,
                     sequence: cut,
                     written_rows: Some(written_rows),
-                    cancelled_by: None,
+                    pace: None,
                 };
                 flushed.push(Flushed {
                     table: table.id,

@@ -1,9 +1,9 @@
 //! The inputs of flushes and compactions.
 
+use super::pace::MergePace;
 use crate::files::rowset::{Rowset, RowsetKind};
 use crate::memory::memtable::Memtable;
 use crate::rows::tombstone::Tombstone;
-use crate::runtime::signal::WorkSignal;
 use nyala_core::Result;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -29,11 +29,12 @@ pub(crate) struct MergeInputs<'a> {
     /// Counts the rows that are written.
     pub(crate) written_rows: Option<&'a AtomicU64>,
     /// For a compaction, which may take minutes: it is given up when the engine closes.
-    pub(crate) cancelled_by: Option<&'a WorkSignal>,
+    pub(crate) pace: Option<&'a MergePace<'a>>,
 }
 
 impl MergeInputs<'_> {
-    pub(super) fn check_running(&self) -> Result<()> {
-        self.cancelled_by.map_or(Ok(()), WorkSignal::check_running)
+    /// Is called after each step.
+    pub(super) fn step(&self) -> Result<()> {
+        self.pace.map_or(Ok(()), MergePace::step)
     }
 }

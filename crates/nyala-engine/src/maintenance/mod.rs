@@ -9,6 +9,7 @@ pub(crate) mod inputs;
 pub(crate) mod loaded_run;
 pub(crate) mod orphans;
 pub(crate) mod output;
+pub(crate) mod pace;
 pub(crate) mod past;
 mod queue;
 pub(crate) mod series_merge;
@@ -26,6 +27,7 @@ use nyala_core::memory::{Component, MemoryBudget};
 use nyala_core::{Error, Result};
 use orphans::Orphans;
 use output::RowsetOutput;
+use pace::MergePace;
 use parking_lot::{Mutex, MutexGuard};
 use queue::MaintenanceQueue;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,6 +50,8 @@ const QUIET_SHARE: u64 = 8;
 const REST_AFTER: Duration = Duration::from_secs(2);
 /// … unless its segment is no longer than this.
 const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
+/// A partition of more sorted runs than that is merged as fast as possible: readers look at each of them.
+const RUNS_UNPACED: usize = 2 * compaction::FAN_IN_BUSY;
 /// With a limit of memory of so many bytes, one more thread flushes.
 const FLUSHING_THREAD_FROM: u64 = 512 << 20;
 
@@ -143,8 +147,8 @@ impl MaintenanceThreads {
         let count = maintenance.options.maintenance_threads;
         // One more only flushes: the others may all be in the middle of merges, which take minutes, and writers wait. Where
         // there is little memory, merges are short, and what one more takes beside its budget would be felt.
-        let has_memory = maintenance.budget.limit_bytes() >= FLUSHING_THREAD_FROM;
-        let flushing = (count > 0 && has_memory).then_some(("nyala-flush".to_owned(), Duties::Flushes));
+        let flushing = (count > 0 && maintenance.has_flushing_thread())
+            .then_some(("nyala-flush".to_owned(), Duties::Flushes));
         let all = (0..count).map(|number| (format!("nyala-work-{number}"), Duties::All)).chain(flushing);
         for (name, duties) in all {
             let maintenance = maintenance.clone();
@@ -259,9 +263,10 @@ impl Maintenance {
             // Those that failed are gone or set aside.
             self.counters.compaction_failure.note(&Ok(()));
         }
-        for candidate in candidates {
+        for (place, candidate) in candidates.iter().enumerate() {
+            let pace = self.pace_of(candidate, &candidates[place + 1..]);
             // A partition that cannot be compacted does not keep the others from being compacted.
-            match self.compact(&candidate) {
+            match self.compact(candidate, &pace) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(error) => failure = Some(error),
@@ -282,6 +287,22 @@ impl Maintenance {
             }
         }
         failure.map_or(Ok(false), Err)
+    }
+
+    /// Whether a thread does nothing but flushes.
+    fn has_flushing_thread(&self) -> bool {
+        self.budget.limit_bytes() >= FLUSHING_THREAD_FROM
+    }
+
+    /// How fast a merge goes: it leaves the machine to writers, unless something waits for it.
+    fn pace_of(&self, candidate: &Candidate, others: &[Candidate]) -> MergePace<'_> {
+        let compacting = self.compacting.lock();
+        let is_free = |partition| partition != candidate.partition && !compacting.contains(&partition);
+        let others_wait = others.iter().any(|other| is_free(other.partition));
+        match candidate.runs > RUNS_UNPACED || others_wait || !self.has_flushing_thread() {
+            true => MergePace::full(&self.signal),
+            false => MergePace::beside_writers(&self.signal, &self.counters),
+        }
     }
 
     /// Writes to the manifest that the log has begun a segment, so that its loss is noticed.

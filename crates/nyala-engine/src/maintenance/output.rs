@@ -338,7 +338,7 @@ fn write_series(
                 }
             }
         }
-        inputs.check_running()?;
+        inputs.step()?;
     }
     Ok(())
 }
@@ -355,7 +355,7 @@ fn write_keyed(output: &mut SplitWriter<'_>, inputs: &MergeInputs<'_>, projectio
             batch.markers = None;
         }
         output.keyed(&batch)?;
-        inputs.check_running()?;
+        inputs.step()?;
     }
     Ok(())
 }

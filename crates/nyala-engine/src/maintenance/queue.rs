@@ -152,6 +152,7 @@ fn merge_of<'a>(
 mod tests {
     use super::*;
     use crate::files::fs::SimulatedFs;
+    use crate::maintenance::pace::MergePace;
     use crate::{Engine, EngineOptions, block_on};
     use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
     use nyala_core::store::{Alteration, CellColumn, Operation, Store, Upsert, WriteBatch, WriteMode};
@@ -206,7 +207,8 @@ mod tests {
         assert_eq!((shown.len(), shown[0].rows, shown[0].rows_done), (1, 150, Some(60)));
         drop(running);
         assert_eq!(tasks()?, waiting);
-        assert!(maintenance.compact(&candidates[0])?);
+        let pace = MergePace::full(&maintenance.signal);
+        assert!(maintenance.compact(&candidates[0], &pace)?);
         assert_eq!(tasks()?, [], "the rowsets are gone that were to be merged");
         Ok(())
     }

@@ -7,6 +7,7 @@
 use super::Maintenance;
 use super::inputs::MergeInputs;
 use super::output::{SplitPoints, WrittenRowset};
+use super::pace::MergePace;
 use crate::files::catalog::put_rowset;
 use crate::files::rowset::{Rowset, RowsetKind, RowsetMeta};
 use crate::memory::memtable::Memtable;
@@ -76,7 +77,7 @@ impl Maintenance {
             sequence: inputs.sequences.1,
             keeps_sequences: false,
             written_rows: None,
-            cancelled_by: Some(&self.signal),
+            pace: Some(&MergePace::full(&self.signal)),
         };
         let (splits, mut written) = (SplitPoints { keys: &[], bytes_max: u64::MAX }, Vec::new());
         let outcome =
@@ -117,7 +118,7 @@ impl Maintenance {
             sequence: u64::MAX,
             keeps_sequences: false,
             written_rows: None,
-            cancelled_by: Some(&self.signal),
+            pace: Some(&MergePace::full(&self.signal)),
         };
         let splits = SplitPoints { keys: &[], bytes_max: self.options.rowset_bytes_max_of(&table.schema) };
         self.output.write(table, (partition, range), &inputs, splits, written)?;

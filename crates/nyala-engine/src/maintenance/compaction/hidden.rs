@@ -49,6 +49,7 @@ pub(crate) fn pick_hidden(version: &Version, durable: u64, is_quiet: bool) -> Ve
                         rowsets: vec![rowset.meta.id],
                         cuts: Vec::new(),
                         score: rows as f64 / rowset.meta.rows as f64,
+                        runs: 0,
                     });
                 }
             }

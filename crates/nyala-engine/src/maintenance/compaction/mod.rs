@@ -14,6 +14,7 @@ pub(crate) use pick::{Candidate, FAN_IN_BUSY, FAN_IN_QUIET, pick};
 use super::Maintenance;
 use super::inputs::MergeInputs;
 use super::output::{SplitPoints, WrittenRowset};
+use super::pace::MergePace;
 use crate::files::catalog::{Edit, put_rowset};
 use crate::files::rowset::writer::{group_string_bytes, value_columns};
 use crate::files::rowset::{
@@ -70,18 +71,25 @@ impl Maintenance {
             for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
                 let rowsets = partition.rowsets.iter().map(|rowset| rowset.meta.id).collect();
                 let (table, partition) = (table.id, partition.id);
-                candidates.push(Candidate { table, partition, rowsets, cuts: Vec::new(), score: 0.0 });
+                candidates.push(Candidate {
+                    table,
+                    partition,
+                    rowsets,
+                    cuts: Vec::new(),
+                    score: 0.0,
+                    runs: 0,
+                });
             }
         }
         let mut any = false;
         for candidate in candidates {
-            any |= self.compact(&candidate)?;
+            any |= self.compact(&candidate, &MergePace::full(&self.signal))?;
         }
         Ok(any)
     }
 
     /// Does one compaction; false if its partition changed or another thread compacts it.
-    pub(crate) fn compact(&self, candidate: &Candidate) -> Result<bool> {
+    pub(crate) fn compact(&self, candidate: &Candidate, pace: &MergePace<'_>) -> Result<bool> {
         {
             let mut busy = self.compacting.lock();
             if busy.contains(&candidate.partition) {
@@ -90,7 +98,7 @@ impl Maintenance {
             busy.push(candidate.partition);
         }
         let busy = Busy { compacting: &self.compacting, partition: candidate.partition };
-        let outcome = self.compact_partition(candidate);
+        let outcome = self.compact_partition(candidate, pace);
         drop(busy);
         if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled) {
             self.counters.compaction_failure.note(&outcome);
@@ -113,7 +121,7 @@ impl Maintenance {
         }
     }
 
-    fn compact_partition(&self, candidate: &Candidate) -> Result<bool> {
+    fn compact_partition(&self, candidate: &Candidate, pace: &MergePace<'_>) -> Result<bool> {
         let Some(inputs) = self.inputs(candidate) else { return Ok(false) };
         // If it is held from now on, nothing of these was written after that.
         if self.held.lock().contains(&candidate.partition) {
@@ -138,7 +146,7 @@ impl Maintenance {
             since_sequence: if self.keeps_past() { inputs.since_sequence() } else { 0 },
             sequence: u64::MAX,
             written_rows: Some(&running.written_rows),
-            cancelled_by: Some(&self.signal),
+            pace: Some(pace),
         };
         let decoded_bytes = self.decoded_bytes(&inputs);
         let _decoded = self.budget.charge(Component::Maintenance, decoded_bytes);
@@ -372,7 +380,8 @@ mod tests {
                     break;
                 };
                 let before = engine.stats().compacted_bytes_read;
-                assert!(engine.maintenance.compact(&candidate)?, "a candidate is found again");
+                let pace = MergePace::full(&engine.maintenance.signal);
+                assert!(engine.maintenance.compact(&candidate, &pace)?, "a candidate is found again");
                 largest = largest.max(engine.stats().compacted_bytes_read - before);
                 steps += 1;
                 assert!(steps < 2000, "it ends");
@@ -428,7 +437,7 @@ mod tests {
             let Some(candidate) = engine.maintenance.merges(fan_in).into_iter().next() else {
                 return Ok(false);
             };
-            engine.maintenance.compact(&candidate)
+            engine.maintenance.compact(&candidate, &MergePace::full(&engine.maintenance.signal))
         };
         let mut most = 0;
         for number in 0..150_u64 {

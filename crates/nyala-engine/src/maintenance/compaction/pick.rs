@@ -51,6 +51,8 @@ pub(crate) struct Candidate {
     pub(crate) cuts: Vec<Vec<u8>>,
     /// The gain per byte rewritten: how many rowsets fewer per MiB.
     pub(crate) score: f64,
+    /// The sorted runs of the partition: how many places a reader has to look at.
+    pub(crate) runs: usize,
 }
 
 fn tier(bytes: u64) -> u32 {
@@ -210,7 +212,15 @@ pub(crate) fn pick(version: &Version, fan_in: usize, options: &EngineOptions) ->
             let bytes: u64 = rowsets.iter().map(|rowset| rowset.meta.length_bytes).sum();
             let score = (rowsets.len() - 1) as f64 / (bytes as f64 / 1048576.0 + 1.0);
             let rowsets = rowsets.iter().map(|rowset| rowset.meta.id).collect();
-            candidates.push(Candidate { table: table.id, partition: partition.id, rowsets, cuts, score });
+            let runs = sorted_runs(&partition.rowsets).len();
+            candidates.push(Candidate {
+                table: table.id,
+                partition: partition.id,
+                rowsets,
+                cuts,
+                score,
+                runs,
+            });
         }
     }
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
