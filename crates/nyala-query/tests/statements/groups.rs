@@ -1,7 +1,6 @@
 //! Metrics that share a table give the same answers as metrics with a table each.
 
-mod query_context;
-
+use super::query_context::query_context;
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::StoreRef;
@@ -14,7 +13,6 @@ use nyala_exec::{Frame, QueryMemory};
 use nyala_query::influxql::{Params, parse_query};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{Answer, execute};
-use query_context::query_context;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

@@ -1,7 +1,6 @@
 //! Queries while tables and fields are dropped or added: they answer as before the change or as after it.
 
-mod query_context;
-
+use super::query_context::query_context;
 use futures::executor::block_on;
 use nyala_core::Result;
 use nyala_core::memory::MemoryBudget;
@@ -15,7 +14,6 @@ use nyala_query::influxql::{Params, Statement, compile, parse_query};
 use nyala_query::plan::rewrite::rewrite;
 use nyala_query::plan::{Plan, QueryContext};
 use nyala_query::statement::execute;
-use query_context::query_context;
 use std::sync::Arc;
 
 const NOW_NS: i64 = 1 << 60;

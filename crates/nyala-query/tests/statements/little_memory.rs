@@ -1,7 +1,6 @@
 //! A query with less memory than its rows take gives the same answer, or an error that says why not.
 
-mod query_context;
-
+use super::query_context::query_context;
 use futures::executor::block_on;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::memory::MemoryStore;
@@ -13,7 +12,6 @@ use nyala_exec::{Frame, QueryMemory};
 use nyala_query::influxql::{Params, parse_query};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{Answer, execute};
-use query_context::query_context;
 use std::fmt::Write;
 use std::sync::Arc;
 
