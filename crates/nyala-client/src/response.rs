@@ -22,6 +22,8 @@ pub struct Response {
     pub body_bytes: u64,
     /// Seconds of `Retry-After`, if given.
     pub retry_after_seconds: Option<u64>,
+    /// How many points of a refused write are stored all the same (`X-Nyala-Points-Written`), if the server says so.
+    pub points_written: Option<u64>,
     /// Whether the connection may carry another request.
     pub keep_alive: bool,
 }
@@ -75,6 +77,7 @@ struct Head {
     framing: Framing,
     keep_alive: bool,
     retry_after_seconds: Option<u64>,
+    points_written: Option<u64>,
 }
 
 fn malformed(what: &str) -> ClientError {
@@ -115,6 +118,7 @@ impl ResponseReader {
             status: head.status,
             body_bytes: sink.bytes,
             retry_after_seconds: head.retry_after_seconds,
+            points_written: head.points_written,
             keep_alive: head.keep_alive && head.framing != Framing::UntilClose,
         }))
     }
@@ -162,6 +166,7 @@ fn parse_head(head: &[u8]) -> Result<Head> {
         framing: Framing::UntilClose,
         keep_alive: status_line.starts_with(b"HTTP/1.1 "),
         retry_after_seconds: None,
+        points_written: None,
     };
     for line in lines {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else {
@@ -183,6 +188,8 @@ fn parse_head(head: &[u8]) -> Result<Head> {
             head.keep_alive = !value.eq_ignore_ascii_case(b"close");
         } else if name.eq_ignore_ascii_case(b"retry-after") {
             head.retry_after_seconds = parse_decimal(value);
+        } else if name.eq_ignore_ascii_case(b"x-nyala-points-written") {
+            head.points_written = parse_decimal(value);
         }
     }
     if status < 200 || status == 204 || status == 304 {

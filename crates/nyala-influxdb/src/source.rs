@@ -44,7 +44,9 @@ pub fn contents(
 pub fn layout(path: &Path) -> Result<Layout, String> {
     let shown = path.display();
     if !path.is_dir() {
-        return Err(format!("{shown} is not a directory"));
+        let is_file = path.is_file();
+        let hint = if is_file { ": exported line protocol is read by `nyala import lines`" } else { "" };
+        return Err(format!("{shown} is not a directory{hint}"));
     }
     if path.join(META_FILE).is_file() && path.join("data").is_dir() {
         return Ok(Layout::Version1);

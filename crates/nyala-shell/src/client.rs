@@ -1,12 +1,16 @@
 //! A server as other commands ask it: with the options of the shell, and rows as Arrow IPC.
 
-use crate::error::ShellError;
+use crate::answer::InfluxqlAnswer;
+use crate::error::{RefusedPoints, ShellError};
 use crate::interrupt::Interrupt;
 use crate::options::{AccessArgs, ServerArgs};
 use crate::password;
 use crate::server::{Place, Server, SqlForm};
 use nyala_client::{Canceller, Target};
 use std::time::Duration;
+
+/// Rows of each document of an answer that nobody looks at.
+const ROWS_OF_NO_INTEREST: usize = 1000;
 
 /// A server, and who asks it. Errors are what a person reads.
 pub struct Client(Server);
@@ -58,13 +62,42 @@ impl Client {
         self.0.copy(statement, database, media_type, rows).map_err(words)
     }
 
-    /// Writes line protocol with times in nanoseconds.
+    /// Executes statements of InfluxQL whose rows are of no interest.
     ///
     /// # Errors
-    /// Why it was refused.
-    pub fn write(&self, lines: &str, database: &str, policy: &str) -> Result<(), String> {
+    /// Why the first one was refused that was.
+    pub fn execute_influxql(&self, statements: &str, database: &str) -> Result<(), String> {
+        let place = Place { database: database.to_owned(), policy: String::new() };
+        let (mut document, mut answer) = (Vec::new(), InfluxqlAnswer::default());
+        let mut take = |piece: &[u8]| {
+            document.extend_from_slice(piece);
+            Ok(())
+        };
+        self.0.influxql(statements, &place, "ns", ROWS_OF_NO_INTEREST, &mut take).map_err(words)?;
+        for line in document.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            answer.document(line, None, &mut std::io::sink()).map_err(words)?;
+        }
+        answer.finish(None, &mut std::io::sink()).map_err(words)
+    }
+
+    /// Writes line protocol. `precision` is the unit of its times, as `/write` names it. Points that the server refuses keep the others
+    /// from nothing: what it says of them is returned.
+    ///
+    /// # Errors
+    /// Why nothing was written, or why that is not known.
+    pub fn write(
+        &self,
+        lines: &[u8],
+        database: &str,
+        policy: &str,
+        precision: &str,
+    ) -> Result<Option<RefusedPoints>, String> {
         let place = Place { database: database.to_owned(), policy: policy.to_owned() };
-        self.0.write(lines, &place, "ns").map_err(words)
+        match self.0.write(lines, &place, precision) {
+            Ok(()) => Ok(None),
+            Err(ShellError::RefusedPoints(refused)) => Ok(Some(*refused)),
+            Err(error) => Err(words(error)),
+        }
     }
 }
 

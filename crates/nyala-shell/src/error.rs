@@ -14,6 +14,8 @@ pub(crate) type Result<T> = std::result::Result<T, ShellError>;
 pub(crate) enum ShellError {
     /// The server refused the statement.
     Refused(Refusal),
+    /// The server refused points, perhaps not all.
+    RefusedPoints(Box<RefusedPoints>),
     /// There is no server, or it left, or it is another kind of server.
     Unreachable { what: String, hint: &'static str },
     /// The server does not know who asks.
@@ -44,6 +46,34 @@ pub(crate) struct Refusal {
     pub(crate) position: Option<usize>,
     /// Where in the rows of a COPY.
     pub(crate) context: Option<Box<str>>,
+}
+
+/// Points that the server refused, and what became of those that were sent with them.
+#[derive(Debug, Default, Deserialize)]
+pub struct RefusedPoints {
+    /// How many points were stored.
+    #[serde(skip)]
+    pub written: u64,
+    /// What the server says, as InfluxDB would.
+    #[serde(rename = "error")]
+    pub message: String,
+    /// How many lines cannot be read, …
+    #[serde(default, rename = "refused")]
+    pub unreadable: u64,
+    /// … and the first ones.
+    #[serde(default)]
+    pub lines: Vec<UnreadableLine>,
+}
+
+/// A line of points that cannot be read.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+pub struct UnreadableLine {
+    /// Its number within what was sent, from 1.
+    pub line: u64,
+    /// The byte, from 1.
+    pub column: u64,
+    /// What should stand there.
+    pub expected: String,
 }
 
 const HINT_SERVER: &str = "Is the server running? `nyala serve` starts one; `nyala shell --data-dir DIR` opens the data of one \
@@ -78,6 +108,7 @@ impl ShellError {
     pub(crate) fn text(&self, statement: &str) -> String {
         match self {
             ShellError::Refused(refusal) => refusal.text(statement),
+            ShellError::RefusedPoints(refused) => format!("ERROR: {}\n", escaped(&refused.message)),
             ShellError::Unreachable { what, hint } => format!("ERROR: {}\nHINT: {hint}\n", escaped(what)),
             ShellError::Unauthorized(words) => format!(
                 "ERROR: {}\nHINT: Say who you are: --username NAME, with the password in NYALA_PASSWORD or at the prompt, \

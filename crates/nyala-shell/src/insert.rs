@@ -17,7 +17,7 @@ pub(crate) fn insert(server: &Server, line: &str, place: &Place, precision: &str
     }
     // A point's time is a number in any case.
     let unit = if precision == "rfc3339" { "ns" } else { precision };
-    server.write(line, &place, unit)
+    server.write(line.as_bytes(), &place, unit)
 }
 
 /// Splits off `into POLICY`, unless that is how the name of a measurement begins.

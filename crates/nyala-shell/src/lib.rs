@@ -29,6 +29,7 @@ mod style;
 mod words;
 
 pub use client::{Client, CtrlC, access, basic, log_in, password_of};
+pub use error::{RefusedPoints, UnreadableLine};
 pub use help::EXAMPLES;
 pub use options::{AccessArgs, ServerArgs, ShellArgs};
 pub use run::run;

@@ -1,11 +1,11 @@
 //! Requests to the server. Each has a connection of its own, so that none is ever sent twice and Ctrl-C ends it for sure.
 
-use crate::error::{Refusal, Result, ShellError};
+use crate::error::{Refusal, RefusedPoints, Result, ShellError};
 use crate::interrupt::Interrupt;
 use crate::options::AccessArgs;
 use crate::password;
 use base64ct::{Base64, Encoding};
-use nyala_client::{Body, ClientError, Connection, Target, Trust, query_escape};
+use nyala_client::{Body, ClientError, Connection, Response, Target, Trust, query_escape};
 use std::time::Duration;
 
 /// For connecting, and for sending a part of a request.
@@ -121,11 +121,11 @@ impl Server {
     }
 
     /// Writes line protocol.
-    pub(crate) fn write(&self, lines: &str, place: &Place, precision: &str) -> Result<()> {
+    pub(crate) fn write(&self, lines: &[u8], place: &Place, precision: &str) -> Result<()> {
         let Place { database, policy } = place;
         let path =
             format!("/write?db={}&rp={}&precision={precision}", query_escape(database), query_escape(policy));
-        self.send(&path, "", lines.as_bytes(), &mut |_| Ok(()))
+        self.send(&path, "", lines, &mut |_| Ok(()))
     }
 
     fn send(&self, path: &str, headers: &str, body: &[u8], take: Take<'_>) -> Result<()> {
@@ -148,21 +148,36 @@ impl Server {
         if let Some(error) = refused_to_take {
             return Err(error);
         }
-        let status = answered?.status;
+        let Response { status, points_written, .. } = answered?;
         match status {
             200..300 => Ok(()),
             401 => Err(ShellError::Unauthorized(refusal(status, &connection.error_text()).message)),
-            _ => Err(ShellError::Refused(refusal(status, &connection.error_text()))),
+            _ => Err(match points_written {
+                None => ShellError::Refused(refusal(status, &connection.error_text())),
+                Some(written) => {
+                    let refused = refused_points(status, &connection.error_text());
+                    ShellError::RefusedPoints(Box::new(RefusedPoints { written, ..refused }))
+                }
+            }),
         }
     }
 }
 
 /// What the body of an error says.
 fn refusal(status: u16, body: &str) -> Refusal {
-    serde_json::from_str(body).unwrap_or_else(|_| Refusal {
-        message: format!("the server answered {status}: {}", body.trim_end()),
-        ..Refusal::default()
-    })
+    let unknown = |_| Refusal { message: unread(status, body), ..Refusal::default() };
+    serde_json::from_str(body).unwrap_or_else(unknown)
+}
+
+/// The same of points.
+fn refused_points(status: u16, body: &str) -> RefusedPoints {
+    let unknown = |_| RefusedPoints { message: unread(status, body), ..RefusedPoints::default() };
+    serde_json::from_str(body).unwrap_or_else(unknown)
+}
+
+/// A body that has another form, or is longer than what is kept of it.
+fn unread(status: u16, body: &str) -> String {
+    format!("the server answered {status}: {}", body.trim_end())
 }
 
 impl AccessArgs {

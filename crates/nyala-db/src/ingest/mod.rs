@@ -47,3 +47,4 @@ pub use options::{LineLimits, MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS, ParseOpti
 pub use request::{LineRequest, MAX_BODY_BYTES, RequestMark};
 pub use series_cache::{Generation, SeriesCache, SeriesCacheLimits, SeriesHandle, UNRESOLVED_SERIES};
 pub use series_keys::{SeriesKeys, TagName};
+pub use slow_path::line_end;

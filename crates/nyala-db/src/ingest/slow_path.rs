@@ -52,6 +52,20 @@ pub(super) fn block_end(body: &[u8], from: usize) -> usize {
     body.len()
 }
 
+/// Where the line that begins at `from` ends, behind its newline, in a piece of a longer text. `None` if the piece ends before that is
+/// certain: a byte behind the newline must be there, because what a backslash means depends on what follows it.
+///
+/// ```
+/// let piece = b"m s=\"two\nlines\" 1\nm v=2 2\n";
+/// let end = nyala_db::ingest::line_end(piece, 0).unwrap();
+/// assert_eq!(&piece[end..], b"m v=2 2\n");
+/// assert_eq!(nyala_db::ingest::line_end(piece, end), None);
+/// ```
+pub fn line_end(piece: &[u8], from: usize) -> Option<usize> {
+    let end = block_end(piece, from) + 1;
+    (end < piece.len()).then_some(end)
+}
+
 /// The first byte from `from` on that is not a blank.
 pub(super) fn skip_blanks(line: &[u8], from: usize) -> usize {
     let blanks = line[from..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | 0)).count();

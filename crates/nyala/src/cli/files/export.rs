@@ -72,7 +72,7 @@ pub(super) enum Form {
 }
 
 pub(in crate::cli) fn run(args: &ExportArgs) -> ExitCode {
-    match args.source.with_client(|client| export(args, client)) {
+    match args.source.from.with_client(|client| export(args, client)) {
         Ok(report) => {
             let printed = std::io::stdout().write_all(report.as_bytes());
             if printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }

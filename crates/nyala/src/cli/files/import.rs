@@ -140,8 +140,8 @@ fn import(
     read: impl Fn(&Client, &Input, &mut ImportedPieces<'_>) -> Result<u64, String>,
 ) -> Result<String, String> {
     let begun = Instant::now();
-    let inputs = inputs_of(&args.files, extension)?;
-    args.source.with_client(|client| {
+    let inputs = inputs_of(&args.files, &[extension])?;
+    args.source.from.with_client(|client| {
         let destination = args.destination();
         let header = Header {
             database: destination.database.to_owned(),

@@ -57,24 +57,24 @@ impl Input {
     }
 }
 
-/// The files that the user named, and those in folders that end in `.extension`.
-pub(super) fn inputs_of(named: &[PathBuf], extension: &str) -> Result<Vec<Input>, String> {
+/// The files that the user named, and those in folders that end in one of the extensions.
+pub(super) fn inputs_of(named: &[PathBuf], extensions: &[&str]) -> Result<Vec<Input>, String> {
     let mut inputs = Vec::new();
     for path in named {
         let before = inputs.len();
         let is_folder = match path.to_str().filter(|text| Bucket::is_url(text)) {
-            Some(url) => collect_objects(url, extension, &mut inputs)?,
+            Some(url) => collect_objects(url, extensions, &mut inputs)?,
             None => {
                 let metadata = metadata_of(path)?;
                 match metadata.is_dir() {
-                    true => collect(path, "", extension, &mut inputs)?,
+                    true => collect(path, "", extensions, &mut inputs)?,
                     false => inputs.push(Input::on_disk(path.clone(), String::new(), &metadata)),
                 }
                 metadata.is_dir()
             }
         };
         if is_folder && inputs.len() == before {
-            return Err(format!("{} has no file that ends in .{extension}", path.display()));
+            return Err(format!("{} has no file that ends in .{}", path.display(), extensions.join(" or .")));
         }
     }
     Ok(inputs)
@@ -84,7 +84,7 @@ fn metadata_of(path: &Path) -> Result<Metadata, String> {
     std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn collect(folder: &Path, below: &str, extension: &str, inputs: &mut Vec<Input>) -> Result<(), String> {
+fn collect(folder: &Path, below: &str, extensions: &[&str], inputs: &mut Vec<Input>) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let mut entries = entries.collect::<Result<Vec<_>, _>>().map_err(failed)?;
@@ -97,8 +97,8 @@ fn collect(folder: &Path, below: &str, extension: &str, inputs: &mut Vec<Input>)
         let inner = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() {
-            collect(&entry.path(), &inner, extension, inputs)?;
-        } else if name.ends_with(&format!(".{extension}")) {
+            collect(&entry.path(), &inner, extensions, inputs)?;
+        } else if has_extension(&name, extensions) {
             let metadata = metadata_of(&entry.path())?;
             inputs.push(Input::on_disk(entry.path(), inner, &metadata));
         }
@@ -107,7 +107,7 @@ fn collect(folder: &Path, below: &str, extension: &str, inputs: &mut Vec<Input>)
 }
 
 /// Collects an object, or those below a name. Returns whether it is a name that others begin with.
-fn collect_objects(url: &str, extension: &str, inputs: &mut Vec<Input>) -> Result<bool, String> {
+fn collect_objects(url: &str, extensions: &[&str], inputs: &mut Vec<Input>) -> Result<bool, String> {
     let (folder, name) = super::bucket_and_name(url)?;
     let failed = |error: nyala_files::FileError| error.to_string();
     if !name.is_empty() && folder.kind(&name).map_err(failed)? == Some(FileKind::File) {
@@ -117,11 +117,15 @@ fn collect_objects(url: &str, extension: &str, inputs: &mut Vec<Input>) -> Resul
     }
     let folder = folder.folder(&name).map_err(failed)?;
     for (path, object) in folder.objects().map_err(failed)? {
-        if path.ends_with(&format!(".{extension}")) && !path.split('/').any(is_hidden) {
+        if has_extension(&path, extensions) && !path.split('/').any(is_hidden) {
             inputs.push(Input::object(&folder, path, true, &object));
         }
     }
     Ok(true)
+}
+
+fn has_extension(name: &str, extensions: &[&str]) -> bool {
+    extensions.iter().any(|own| name.strip_suffix(own).is_some_and(|before| before.ends_with('.')))
 }
 
 /// Hidden ones are not finished, those with a line before them say something about the others.

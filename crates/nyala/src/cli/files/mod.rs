@@ -1,14 +1,16 @@
-//! `nyala export`, and `nyala import` of Parquet and CSV: rows between a server and files of this machine, or objects of S3.
+//! `nyala export`, and `nyala import` of Parquet, CSV and line protocol: rows between a server and files of this machine, or objects of S3.
 //!
 //! Both ask a server over HTTP ([`source`]: one that runs, or one that this process is for a data directory), and rows come
 //! and go as Arrow IPC. [`export`] writes one file ([`written`]), or with [`parts`] a folder of them. [`import`] reads files ([`inputs`]), for a
-//! table ([`table`]) or a measurement ([`points`]), which are sent in [`pieces`]. A [`journal`] says how far an interrupted command came.
+//! table ([`table`]) or a measurement ([`points`]), which are sent in [`pieces`]; [`lines`] sends line protocol as it is ([`line_file`]). A [`journal`] says how far an interrupted command came.
 
 mod csv;
 pub(super) mod export;
 pub(super) mod import;
 mod inputs;
 mod journal;
+mod line_file;
+pub(super) mod lines;
 mod parts;
 mod pieces;
 mod points;

@@ -19,10 +19,13 @@ pub(super) enum Line {
     Again,
     /// How many rows the table had before the first one was written.
     Began { rows: u64 },
-    /// A piece is being sent, which ends behind so many rows of its file.
+    /// A piece is being sent, which ends behind so many rows of its file (of lines: bytes).
     PieceBegun { file: String, fingerprint: String, until: u64, rows: u64 },
-    /// It was written.
-    PieceDone,
+    /// It was written, but for so many rows that were refused.
+    PieceDone {
+        #[serde(default)]
+        refused: u64,
+    },
 }
 
 /// Begins another attempt. Returns the name of the load, and the number of the attempt. Once it is noted, what the server is asked by it
@@ -47,9 +50,11 @@ pub(super) fn next_attempt(journal: &mut Journal<Line>, lines: &[Line]) -> Resul
 /// Notes pieces in the journal, and knows which ones are done.
 pub(super) struct ImportedPieces<'a> {
     pub(super) journal: Journal<Line>,
-    /// Per file how many of its rows are written.
+    /// Per file how many of its rows (of lines: bytes) are written.
     done: HashMap<(String, String), u64>,
     rows: u64,
+    /// Rows that were refused, also by earlier runs.
+    pub(super) refused: u64,
     pub(super) progress: Progress,
     begun: Instant,
     /// Bytes of all files, and of those that are done.
@@ -67,6 +72,7 @@ impl<'a> ImportedPieces<'a> {
             journal,
             done: HashMap::new(),
             rows: 0,
+            refused: 0,
             progress: Progress::start("importing"),
             begun: Instant::now(),
             bytes: (bytes, 0),
@@ -92,7 +98,8 @@ impl<'a> ImportedPieces<'a> {
                 Line::PieceBegun { file, fingerprint, until, rows } => {
                     open = Some((file, fingerprint, until, rows))
                 }
-                Line::PieceDone => {
+                Line::PieceDone { refused } => {
+                    self.refused += refused;
                     if let Some((file, fingerprint, until, rows)) = open.take() {
                         self.done.insert((file, fingerprint), until);
                         written += rows;
@@ -108,7 +115,7 @@ impl<'a> ImportedPieces<'a> {
         // Points that are written twice are the same points. Rows of a table are not: was the last piece written?
         if self.is_table && now == first + written + rows {
             self.done.insert((file, fingerprint), until);
-            self.journal.add(&Line::PieceDone)?;
+            self.journal.add(&Line::PieceDone { refused: 0 })?;
         } else if self.is_table && now != first + written {
             return Err(format!(
                 "the import was interrupted while {rows} rows of {file} were written, and somebody else has written to the \
@@ -119,29 +126,30 @@ impl<'a> ImportedPieces<'a> {
         Ok(first)
     }
 
-    /// How many rows of a file are written.
+    /// How many rows of a file (of lines: bytes) are written.
     pub(super) fn done_rows(&self, input: &Input) -> u64 {
         self.done.get(&input.key()).copied().unwrap_or(0)
     }
 
-    /// Writes a piece, which ends behind so many rows of the file.
+    /// Writes a piece, which ends behind so many rows of the file. `write` returns how many of its rows were refused.
     pub(super) fn send(
         &mut self,
         input: &Input,
         until: u64,
         rows: u64,
-        write: impl FnOnce() -> Result<(), String>,
+        write: impl FnOnce() -> Result<u64, String>,
     ) -> Result<(), String> {
         let (file, fingerprint) = input.key();
         self.journal.add(&Line::PieceBegun { file, fingerprint, until, rows })?;
-        write().map_err(|words| {
+        let refused = write().map_err(|words| {
             format!(
                 "{}: {words}\nRows before are written: start the same command again to go on",
                 input.shown
             )
         })?;
-        self.journal.add(&Line::PieceDone)?;
+        self.journal.add(&Line::PieceDone { refused })?;
         self.rows += rows;
+        self.refused += refused;
         Ok(())
     }
 

@@ -42,6 +42,10 @@ pub(super) fn import(
     let columns = Columns::of(&file.schema, target).map_err(|words| format!("{}: {words}", input.shown))?;
     let total = file.rows();
     let (done, bytes) = (pieces.done_rows(input), input.bytes);
+    let write = |lines: &str| match client.write(lines.as_bytes(), target.database, policy, "ns")? {
+        None => Ok(0),
+        Some(refused) => Err(refused.message),
+    };
     let mut lines = String::new();
     let (mut at, mut first) = (0, 0);
     let mut head = String::new();
@@ -60,7 +64,7 @@ pub(super) fn import(
                 if lines.len() >= PIECE_BYTES {
                     let until = begin + (skipped + row) as u64 + 1;
                     let count = until - first.max(done);
-                    pieces.send(input, until, count, || client.write(&lines, target.database, policy))?;
+                    pieces.send(input, until, count, || write(&lines))?;
                     (first, lines) = (until, String::new());
                 }
             }
@@ -68,7 +72,7 @@ pub(super) fn import(
         pieces.watch((at as f64 / total.max(1) as f64 * bytes as f64) as u64);
     }
     if !lines.is_empty() {
-        pieces.send(input, at, at - first.max(done), || client.write(&lines, target.database, policy))?;
+        pieces.send(input, at, at - first.max(done), || write(&lines))?;
     }
     Ok(at)
 }

@@ -8,18 +8,25 @@ use std::path::PathBuf;
 
 /// Which server or data, and who asks.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct SourceArgs {
+pub(in crate::cli) struct ServerOrDataArgs {
     /// Open the data of a server that is stopped, instead of asking a server
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["host", "port", "url", "tls", "ca", "insecure"])]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     server: ServerArgs,
+}
+
+/// The same, and the database there.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SourceArgs {
+    #[command(flatten)]
+    pub(super) from: ServerOrDataArgs,
     /// The database
     #[arg(short, long, value_name = "DATABASE")]
     pub(super) database: String,
 }
 
-impl SourceArgs {
+impl ServerOrDataArgs {
     /// Does something with a client of the server, which is stopped afterwards if this process is it.
     pub(super) fn with_client<T>(
         &self,

@@ -170,7 +170,7 @@ impl Piece {
         let body = own.writer.into_inner().map_err(|error| error.to_string())?;
         let first = until - own.rows + 1;
         pieces.send(input, until, own.rows, || {
-            write(&body).map_err(|words| format!("rows {first} to {until}: {words}"))
+            write(&body).map(|()| 0).map_err(|words| format!("rows {first} to {until}: {words}"))
         })
     }
 }
@@ -243,6 +243,7 @@ fn send_csv(
     pieces.send(input, until, count, || {
         client
             .copy(&statement, to.database, "text/csv", body)
+            .map(|()| 0)
             .map_err(|words| format!("rows {first} to {until} (lines are counted from row {first}): {words}"))
     })?;
     body.clear();

@@ -16,7 +16,7 @@ pub(super) mod source;
 mod survey;
 
 #[cfg(feature = "sql")]
-use super::files::import as files;
+use super::files::{import as files, lines};
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -26,6 +26,10 @@ pub(super) enum ImportCommand {
     /// Import databases, policies, continuous queries, users and points from the files of a stopped InfluxDB, or its backups
     #[command(after_help = influxdb::EXAMPLES)]
     Influxdb(influxdb::InfluxdbArgs),
+    /// Import line protocol, as influx_inspect export and influxd inspect export-lp write it
+    #[cfg(feature = "sql")]
+    #[command(after_help = lines::EXAMPLES)]
+    Lines(lines::LinesArgs),
     /// Import Parquet files into a table or a measurement
     #[cfg(feature = "sql")]
     #[command(after_help = files::PARQUET_EXAMPLES)]
@@ -39,6 +43,8 @@ pub(super) enum ImportCommand {
 pub(super) fn run(command: ImportCommand) -> ExitCode {
     match command {
         ImportCommand::Influxdb(args) => influxdb::run(&args),
+        #[cfg(feature = "sql")]
+        ImportCommand::Lines(args) => lines::run(&args),
         #[cfg(feature = "sql")]
         ImportCommand::Parquet(args) => files::run_parquet(&args),
         #[cfg(feature = "sql")]

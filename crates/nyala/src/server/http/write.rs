@@ -14,6 +14,8 @@ use nyala_db::quoted;
 use nyala_db::users::Principal;
 use nyala_db::write::{LineWriter, WriteReport};
 
+/// The header that says of a refused write how many of its points are stored all the same.
+const POINTS_WRITTEN: &str = "x-nyala-points-written";
 /// The most rejected lines that an answer describes.
 const DETAILS_MAX: usize = 100;
 
@@ -179,7 +181,11 @@ fn write_status(error: &Error) -> StatusCode {
 fn answer(report: &WriteReport) -> Result<Response<Answer>, Failure> {
     match report.complaint() {
         None => Ok(empty(StatusCode::NO_CONTENT)),
-        Some(message) => Err(failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable))),
+        Some(message) => {
+            let mut failure = failure_with(StatusCode::BAD_REQUEST, &message, &details(&report.unreadable));
+            failure.headers_mut().insert(POINTS_WRITTEN, report.written.into());
+            Err(failure)
+        }
     }
 }
 
