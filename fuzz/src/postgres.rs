@@ -90,6 +90,7 @@ async fn sql_server(memory: Arc<MemoryBudget>, running: Arc<RunningQueries>) -> 
         influxql: Arc::new(NoInfluxql),
         plans: PlanCache::default(),
         advisory_locks: Arc::default(),
+        sessions: Arc::default(),
         files: nyala_files::Folders::default(),
         started_ns: 0,
         changed: Arc::new(|_, _| {}),

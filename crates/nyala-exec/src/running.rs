@@ -48,12 +48,12 @@ impl fmt::Debug for Ended {
     }
 }
 
-/// Writes the text of a query, without passwords.
 /// Why a query ends that somebody has stopped.
 pub const INTERRUPTED: &str = "query interrupted";
 /// The limit of time that a client of PostgreSQL sets.
 pub const STATEMENT_TIMEOUT: &str = "statement_timeout";
 
+/// Writes the text of a query, without passwords.
 type Text = dyn Fn() -> String + Send + Sync;
 
 /// A running query: the statements of one request. `write_text` is stored in place, so that a query that nobody lists
@@ -165,10 +165,14 @@ impl RunningQueries {
         self.last.load(Ordering::Relaxed)
     }
 
+    /// The query with a number, if it runs.
+    pub fn find(&self, number: u64) -> Option<Arc<Query>> {
+        self.lock().get(&number).cloned()
+    }
+
     /// Asks a query to stop.
     pub fn kill(&self, number: u64) -> Result<()> {
-        let found = self.lock().get(&number).cloned();
-        let query = found.ok_or_else(|| Error::missing(format!("no such query id: {number}")))?;
+        let query = self.find(number).ok_or_else(|| Error::missing(format!("no such query id: {number}")))?;
         if query.killed.swap(true, Ordering::AcqRel) {
             return Err(Error::conflict("already killed"));
         }

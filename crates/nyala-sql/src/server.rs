@@ -18,6 +18,7 @@ use crate::one_writer::OneWriter;
 use crate::outer_join_filters::PushFilters;
 use crate::planner::NodePlanner;
 use crate::plans::PlanCache;
+use crate::sessions::Sessions;
 use crate::spill::SpillSpace;
 use crate::waits::AdvisoryLocks;
 use crate::yielding::Yielding;
@@ -61,6 +62,8 @@ pub struct SqlServer {
     pub plans: PlanCache,
     /// Locks that applications agree upon.
     pub advisory_locks: Arc<AdvisoryLocks>,
+    /// The sessions of clients that know a number for theirs.
+    pub sessions: Arc<Sessions>,
     /// Where statements may write and read files.
     pub files: nyala_files::Folders,
     /// When it was started, ns since 1970.

@@ -242,6 +242,7 @@ impl Running {
             influxql: Arc::new(InfluxqlTables { writer: writer.clone(), reporter: context.reporter.clone() }),
             plans: nyala_sql::PlanCache::default(),
             advisory_locks: Arc::default(),
+            sessions: Arc::default(),
             files: files.clone(),
             started_ns: context.clock.now_ns(),
             changed: {

@@ -27,6 +27,7 @@ use nyala_sql::{Session, TransactionStatus};
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -146,12 +147,14 @@ impl Connection {
     /// Answers messages until the connection ends.
     pub(crate) async fn run(mut self: Box<Self>) -> io::Result<()> {
         let mut stopped = self.server.surroundings.stopped.clone();
+        let mut ended = pin!(self.session.ended());
         loop {
             let read = tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => {
                     Err(Unread::Fatal(Failure::shutdown()))
                 }
+                () = &mut ended => Err(Unread::Fatal(Failure::shutdown())),
                 read = self.wire.read(Frontend::is_known) => read,
             };
             match read {
@@ -287,6 +290,7 @@ impl Connection {
             TransactionStatus::Failed => backend::FAILED,
         };
         backend::ready_for_query(&mut self.wire.output, status);
+        self.session.note_ready();
     }
 
     /// Tells the client which settings a statement has changed.
@@ -296,6 +300,7 @@ impl Connection {
             if value != known {
                 backend::parameter_status(&mut self.wire.output, name, value);
                 value.clone_into(known);
+                self.session.note_application();
             }
         }
     }

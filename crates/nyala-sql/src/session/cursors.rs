@@ -12,7 +12,6 @@ use crate::transaction::Transaction;
 use arrow_schema::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The most cursors of a session: each is a query that runs.
 const CURSORS_MAX: usize = 64;
@@ -126,7 +125,7 @@ impl Session {
     fn going_on(&self, name: &str) -> SqlResult<Cursor> {
         let cursor = self.cursor(name)?;
         if let Some(running) = cursor.running() {
-            self.running.number.store(running.guard.query().number(), Ordering::Release);
+            self.running.note(running.guard.query().number());
         }
         Ok(cursor)
     }

@@ -44,6 +44,7 @@ use crate::relation::input::Surroundings;
 use crate::rows::Rows;
 use crate::secret_text::without_secrets;
 use crate::server::SqlServer;
+use crate::sessions::{CancelHandle, Introduction, ListedSession};
 use crate::settings::Settings;
 use crate::statement::Statement;
 use crate::system_catalog::Viewer;
@@ -60,12 +61,10 @@ use nyala_db::changes::RemoteClient;
 use nyala_db::relations::{SeenRelations, UncommittedRelations};
 use nyala_db::users::Principal;
 use nyala_exec::Zone;
-use nyala_exec::running::RunningQueries;
 use prepared::PreparedPlan;
 use set_config::settings_of;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use temporary::Temporary;
 
 /// A session of one client. It executes one statement at a time.
@@ -97,6 +96,8 @@ pub struct Session {
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
+    /// Its place among the sessions of all clients, if it has a number.
+    listed: Option<ListedSession>,
 }
 
 /// What tables and views a statement was planned with.
@@ -124,29 +125,10 @@ pub enum Outcome {
     FileIn(Box<FileIn>),
 }
 
-/// Cancels the running statement of a session, from anywhere.
-#[derive(Clone, Default)]
-pub struct CancelHandle {
-    /// The number of the running statement; 0 if none runs.
-    number: Arc<AtomicU64>,
-    running: Arc<RunningQueries>,
-}
-
-impl CancelHandle {
-    /// Asks the statement that runs now to stop. Nothing happens if none runs.
-    pub fn cancel(&self) {
-        let number = self.number.load(Ordering::Acquire);
-        if number > 0 {
-            // It may have ended meanwhile.
-            drop(self.running.kill(number));
-        }
-    }
-}
-
 impl Session {
     /// A session of somebody in a database, which need not exist.
     pub fn open(server: Arc<SqlServer>, principal: Principal, database: &str) -> Self {
-        let running = CancelHandle { number: Arc::default(), running: server.running.clone() };
+        let running = CancelHandle::new(&server.running);
         let database = database.to_owned();
         let settings = Settings::of(principal.is_admin());
         let user = principal.user_name().unwrap_or("nyala").to_owned();
@@ -169,6 +151,7 @@ impl Session {
             kept: Arc::default(),
             state: None,
             running,
+            listed: None,
         }
     }
 
@@ -481,6 +464,7 @@ impl Session {
             settings: self.settings.all().map(|(name, value)| (name, value.to_owned())).collect(),
             started_ns: self.server.started_ns,
             number: self.number,
+            sessions: self.server.sessions.clone(),
             kept: {
                 let kept = Arc::downgrade(&self.kept);
                 Box::new(move || kept.upgrade().map(|own| own.listed()).unwrap_or_default())
@@ -500,7 +484,42 @@ impl Session {
         user.clone_into(&mut self.user);
         self.number = number;
         self.waits.identify(number);
+        self.listed = Some(self.server.sessions.enter(Introduction {
+            number,
+            user,
+            principal: &self.principal,
+            database: &self.database,
+            client: self.client.address,
+            begun_ns: self.server.clock.now_ns(),
+            running: self.running.clone(),
+        }));
+        self.note_application();
         self.state = None;
+    }
+
+    /// Tells other sessions what the client calls its program.
+    pub fn note_application(&self) {
+        if let (Some(listed), Ok(name)) = (&self.listed, self.setting("application_name")) {
+            listed.note_application(name);
+        }
+    }
+
+    /// Tells other sessions that it waits for its client, and whether in a transaction.
+    pub fn note_ready(&self) {
+        if let Some(listed) = &self.listed {
+            listed.note_transaction(self.transaction());
+        }
+    }
+
+    /// Waits until somebody ends the session from another one. Never returns otherwise.
+    pub fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let ended = self.listed.as_ref().map(ListedSession::ended);
+        async move {
+            match ended {
+                Some(ended) => ended.await,
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// What the meaning of texts in a statement depends on that begins now.

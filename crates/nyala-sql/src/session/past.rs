@@ -96,6 +96,7 @@ impl Session {
             started_ns: now.started_ns,
             plans: PlanCache::default(),
             advisory_locks: now.advisory_locks.clone(),
+            sessions: now.sessions.clone(),
             changed: now.changed.clone(),
             audited: now.audited.clone(),
             denied: now.denied.clone(),
@@ -123,6 +124,7 @@ impl Session {
             returned: self.returned.clone(),
             state: None,
             running: self.running.clone(),
+            listed: None,
         }
     }
 

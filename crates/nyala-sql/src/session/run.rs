@@ -19,7 +19,6 @@ use nyala_core::store::{Freshness, SnapshotRef};
 use nyala_exec::QueryMemory;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::sync::OnceCell;
 
 /// What a statement runs with.
@@ -75,7 +74,7 @@ impl Session {
         let running = &self.server.running;
         let timeout = self.settings.statement_timeout();
         let guard = running.enter_within(timeout, move || shown.shown(), &self.database, &self.principal)?;
-        self.running.number.store(guard.query().number(), Ordering::Release);
+        self.running.note(guard.query().number());
         context.query = Some(guard.query());
         let memory = self.server.statement_memory(&self.principal);
         let locks = self.waits.begin(self.settings.lock_timeout(), self.transaction.is_none());

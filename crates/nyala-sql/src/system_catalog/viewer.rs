@@ -3,6 +3,7 @@
 use super::deparse::Style;
 use super::oid::{self, DATABASE_OWNER, DATABASE_OWNER_NAME, OWNER};
 use crate::number_source::NumberSource;
+use crate::sessions::Sessions;
 use crate::waits::Waits;
 use arrow_schema::DataType;
 use nyala_db::catalog::Catalog;
@@ -39,6 +40,8 @@ pub(crate) struct Viewer {
     pub(crate) started_ns: i64,
     /// The number of the session.
     pub(crate) number: i32,
+    /// The sessions of all clients.
+    pub(crate) sessions: Arc<Sessions>,
     /// Lists what the session keeps by name. It must not hold it: that may hold plans that hold the viewer.
     pub(crate) kept: Box<dyn Fn() -> Kept + Send + Sync>,
 }

@@ -34,6 +34,7 @@ mod joins;
 mod psql;
 mod sequences;
 mod server;
+mod sessions;
 mod sqllogictest;
 mod statements;
 mod temporary;

@@ -3,7 +3,7 @@
 use super::hostile::{Raw, contains, message};
 use super::server::Server;
 
-fn text(name: &str) -> Vec<u8> {
+pub(crate) fn text(name: &str) -> Vec<u8> {
     [name.as_bytes(), b"\0"].concat()
 }
 

@@ -41,18 +41,3 @@ pub(super) fn tablespaces() -> Vec<Row> {
     };
     [(DEFAULT_TABLESPACE, "pg_default"), (DEFAULT_TABLESPACE + 1, "pg_global")].map(row).into()
 }
-
-/// `pg_stat_activity`: the session that asks, and no other.
-pub(super) fn activity(scope: &Scope<'_>) -> Vec<Row> {
-    let viewer = scope.viewer;
-    let oid = viewer.databases().into_iter().find(|(_, name)| *name == viewer.database).map(|(oid, _)| oid);
-    vec![vec![
-        ("datid", oid.into()),
-        ("datname", (&viewer.database).into()),
-        ("pid", viewer.number.into()),
-        ("usename", (&viewer.user).into()),
-        ("application_name", viewer.setting("application_name").into()),
-        ("state", "active".into()),
-        ("backend_type", "client backend".into()),
-    ]]
-}

@@ -79,7 +79,7 @@ pub(super) async fn rows(table: &SystemTable, scope: &Scope<'_>) -> Vec<Row> {
         "pg_sequence" => sequences::sequences(scope),
         "pg_sequences" => sequences::shown(scope).await,
         "pg_settings" => settings::settings(scope),
-        "pg_stat_activity" => databases::activity(scope),
+        "pg_stat_activity" => session::activity(scope),
         "pg_stat_all_tables" => classes::statistics(scope, |_| true),
         "pg_stat_user_tables" => classes::statistics(scope, |own| !own.is_system()),
         "pg_stat_sys_tables" => classes::statistics(scope, Object::is_system),

@@ -1,11 +1,14 @@
-//! What the session that asks keeps by name, and what all sessions have locked.
+//! What the session that asks keeps by name, and what all sessions do and have locked.
 
 use super::Scope;
+use crate::sessions::OpenSession;
 use crate::system_catalog::builtin_type::shown_type;
 use crate::system_catalog::cell::{Cell, Row};
 use crate::system_catalog::viewer::{KeptCursor, KeptStatement};
 use crate::waits::{LockNumber, Mode, ShownLock};
 use arrow_schema::{DataType, Field};
+use nyala_core::env::{Clock, SystemClock};
+use std::sync::Arc;
 
 pub(super) fn cursors(scope: &Scope<'_>) -> Vec<Row> {
     let row = |own: KeptCursor| {
@@ -69,4 +72,33 @@ pub(super) fn locks(scope: &Scope<'_>) -> Vec<Row> {
         ])
     };
     scope.viewer.waits.shown().into_iter().filter_map(row).collect()
+}
+
+/// `pg_stat_activity`: the sessions that the user may see. That of the catalogue is that of a moment.
+pub(super) fn activity(scope: &Scope<'_>) -> Vec<Row> {
+    let viewer = scope.viewer;
+    let (databases, roles) = (viewer.databases(), viewer.roles());
+    let now_ns = SystemClock.now_ns();
+    let row = |own: Arc<OpenSession>| {
+        let database = databases.iter().find(|(_, name)| *name == own.database).map(|(oid, _)| *oid);
+        let role = roles.iter().find(|role| role.name == own.user).map(|role| role.oid);
+        let query = own.query();
+        let state = if query.is_some() { "active" } else { own.idle_state() };
+        let begun_ns = query.as_ref().map(|query| now_ns - query.elapsed().as_nanos() as i64);
+        vec![
+            ("datid", database.into()),
+            ("datname", (&own.database).into()),
+            ("pid", own.number.into()),
+            ("usesysid", role.into()),
+            ("usename", (&own.user).into()),
+            ("application_name", own.application().into()),
+            ("client_addr", own.client.map(|address| address.to_string()).into()),
+            ("backend_start", Cell::Moment(own.begun_ns)),
+            ("query_start", begun_ns.map_or(Cell::Null, Cell::Moment)),
+            ("state", state.into()),
+            ("query", query.map_or_else(String::new, |query| query.text()).into()),
+            ("backend_type", "client backend".into()),
+        ]
+    };
+    viewer.sessions.seen_by(&viewer.principal).into_iter().map(row).collect()
 }

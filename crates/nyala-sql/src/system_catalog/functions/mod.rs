@@ -11,6 +11,7 @@ mod objects;
 mod routines;
 mod sequences;
 mod session;
+mod sessions;
 mod texts;
 mod waits;
 
@@ -98,6 +99,7 @@ pub(crate) fn register(state: &mut SessionState, viewer: &Arc<Viewer>) -> Result
 fn all() -> impl Iterator<Item = &'static Function> {
     let all = [
         session::FUNCTIONS,
+        sessions::FUNCTIONS,
         names::FUNCTIONS,
         objects::FUNCTIONS,
         routines::FUNCTIONS,
