@@ -205,3 +205,42 @@ fn a_panic_at_any_change_of_the_disk_hangs_nobody_and_loses_nothing() -> Result<
     }
     Ok(())
 }
+
+#[test]
+fn what_a_panic_leaves_half_written_is_removed() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Arc::new(Engine::open(options(&fs))?);
+    let table = create(&engine)?;
+    for time in [10, 20] {
+        block_on(engine.write(points(table, &[(1, time, Some(1))])))?;
+        engine.flush()?;
+    }
+    block_on(engine.write(points(table, &[(1, 30, Some(1))])))?;
+    let is_armed = Arc::new(AtomicUsize::new(0));
+    let armed = is_armed.clone();
+    fs.on_operation(move |_, operation| {
+        let is_of_rowset =
+            operation.path.starts_with("/data/rowsets") && operation.kind == OperationKind::Sync;
+        if is_of_rowset && armed.swap(0, Ordering::SeqCst) == 1 {
+            panic!("a panic that a test wants, before {operation:?}");
+        }
+    });
+    let files = || Ok::<_, nyala_core::Error>(fs.list(Path::new("/data/rowsets"))?.len());
+    type Work = fn(&Engine) -> Result<bool>;
+    let works: [(Work, usize, usize); 2] =
+        [(|engine| engine.flush(), 2, 3), (|engine| engine.compact(), 3, 1)];
+    for (work, before, after) in works {
+        assert_eq!(files()?, before);
+        is_armed.store(1, Ordering::SeqCst);
+        assert_eq!(work(&engine).expect_err("it panics").kind(), ErrorKind::Retry);
+        assert_eq!(
+            (is_armed.load(Ordering::SeqCst), files()?),
+            (0, before),
+            "the file is there that was not finished"
+        );
+        assert!(work(&engine)?);
+        assert_eq!(files()?, after);
+    }
+    assert_eq!(rows(&engine, table)?.len(), 3);
+    Ok(())
+}

@@ -5,9 +5,9 @@
 //! then the manifest edit that names them, then readers see them, then the log is cut. A crash in between leaves files
 //! that no manifest names, and a log that still has everything.
 
-use super::Maintenance;
 use super::inputs::MergeInputs;
 use super::output::{SplitPoints, WrittenRowset};
+use super::{Maintenance, contained};
 use crate::files::catalog::{Edit, put_rowset};
 use crate::files::rowset::{Rowset, RowsetKind};
 use crate::memory::memtable::Memtable;
@@ -55,9 +55,10 @@ impl Maintenance {
         let mut flushed = Vec::new();
         let running = self.queue.begin_flush(&version);
         let _traced = span!("flush", rows = running.rows()).entered();
-        let outcome = self
-            .write_partitions(&version, cut - reserved, &running.written_rows, &mut flushed)
-            .and_then(|()| self.publish_flush(cut, &flushed));
+        let written = contained(|| {
+            self.write_partitions(&version, cut - reserved, &running.written_rows, &mut flushed)
+        });
+        let outcome = written.and_then(|()| self.publish_flush(cut, &flushed));
         self.counters.flush_failure.note(&outcome);
         match &outcome {
             Ok(()) => add(&self.counters.flushes, 1),

@@ -185,11 +185,10 @@ fn run(maintenance: &Maintenance, duties: Duties) {
     loop {
         // A broken invariant in one flush or compaction must not end all of them: it is reported by the panic
         // itself, and tried again like any failure, while memory and log keep what was acknowledged.
-        let attempt = catch_unwind(AssertUnwindSafe(|| match duties {
+        let outcome = contained(|| match duties {
             Duties::All => maintenance.step(&mut pace),
             Duties::Flushes => maintenance.flush_if_due(&mut pace),
-        }));
-        let outcome = attempt.unwrap_or_else(|_| Err(Error::retry("maintenance panicked")));
+        });
         let wait = match outcome {
             Ok(true) => {
                 pause = PAUSE_MIN;
@@ -206,6 +205,11 @@ fn run(maintenance: &Maintenance, duties: Duties) {
             return;
         }
     }
+}
+
+/// Does something whose panic is an error here, so that what it has begun is given up.
+fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Error::retry("maintenance panicked")))
 }
 
 /// While a stage waits for memory, this part (1/4) of what is flushed otherwise is worth a flush.

@@ -1,11 +1,10 @@
 //! Short sleeps for futures, on any executor.
 
-use parking_lot::{Condvar, Mutex};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::future::poll_fn;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,11 +22,18 @@ struct TimerShared {
 
 #[derive(Default)]
 struct State {
-    /// Deadline and number of a sleeper, earliest first.
-    sleepers: BinaryHeap<Reverse<(Instant, u64)>>,
-    wakers: Vec<(u64, Waker)>,
+    /// Sleepers by deadline and number.
+    sleepers: BTreeMap<(Instant, u64), Waker>,
     next: u64,
     stop: bool,
+}
+
+/// A sleep that is under way.
+struct Sleep<'a> {
+    shared: &'a TimerShared,
+    deadline: Instant,
+    /// Given when it is first polled.
+    number: Option<u64>,
 }
 
 impl Timer {
@@ -42,28 +48,41 @@ impl Timer {
 
     /// Waits at least so long.
     pub(crate) async fn sleep(&self, duration: Duration) {
-        let deadline = Instant::now() + duration;
-        poll_fn(|context| {
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            let mut state = self.shared.state.lock();
-            let number = state.next;
+        Sleep { shared: &self.shared, deadline: Instant::now() + duration, number: None }.await;
+    }
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if Instant::now() >= self.deadline {
+            return Poll::Ready(());
+        }
+        let mut state = self.shared.state.lock();
+        let number = *self.number.get_or_insert_with(|| {
             state.next += 1;
-            state.sleepers.push(Reverse((deadline, number)));
-            state.wakers.push((number, context.waker().clone()));
-            drop(state);
-            self.shared.changed.notify_one();
-            Poll::Pending
-        })
-        .await;
+            state.next
+        });
+        state.sleepers.insert((self.deadline, number), context.waker().clone());
+        drop(state);
+        self.shared.changed.notify_one();
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.shared.state.lock().sleepers.remove(&(self.deadline, number));
+        }
     }
 }
 
 fn run(shared: &TimerShared) {
     let mut state = shared.state.lock();
     while !state.stop {
-        let Some(Reverse((deadline, number))) = state.sleepers.peek().copied() else {
+        let Some((&(deadline, _), _)) = state.sleepers.first_key_value() else {
             shared.changed.wait(&mut state);
             continue;
         };
@@ -71,10 +90,9 @@ fn run(shared: &TimerShared) {
             shared.changed.wait_until(&mut state, deadline);
             continue;
         }
-        state.sleepers.pop();
-        if let Some(place) = state.wakers.iter().position(|(other, _)| *other == number) {
-            let (_, waker) = state.wakers.swap_remove(place);
-            waker.wake();
+        if let Some((_, waker)) = state.sleepers.pop_first() {
+            // Whoever wakes may drop a sleep, which takes the lock.
+            MutexGuard::unlocked(&mut state, || waker.wake());
         }
     }
 }

@@ -1,10 +1,11 @@
 //! A batch on its way into the log and into memory.
 //!
-//! `write.rs` takes a batch from admission to its answer. `admission.rs` slows writers when memory or the log is full.
+//! `write.rs` takes a batch from admission to its answer, or leaves it to `abandoned.rs`. `admission.rs` slows writers when memory or the log is full.
 //! `conditional_write.rs` decides what depends on the rows there are, `table_locks.rs` and `claims.rs` keep other
 //! writers away meanwhile. `modify.rs` deletes and updates rows by predicates. `change_journal.rs` remembers what was
 //! written since a stage was opened (`encoded_points.rs`: when that is very much).
 
+mod abandoned;
 pub(crate) mod admission;
 pub(crate) mod change_journal;
 pub(crate) mod claims;
@@ -25,6 +26,7 @@ use crate::reading::snapshot::EngineSnapshot;
 use crate::runtime::signal::WorkSignal;
 use crate::stats::Counters;
 use crate::write_hook::WriteHook;
+use abandoned::AbandonedBatches;
 use admission::Admission;
 use change_journal::ChangeJournal;
 use claims::Claims;
@@ -43,6 +45,8 @@ pub(crate) struct Writer {
     pub(crate) store_lock: Arc<tokio::sync::RwLock<()>>,
     pub(crate) admission: Admission,
     pub(crate) claims: Arc<Claims>,
+    /// Batches whose callers went away.
+    abandoned: Arc<AbandonedBatches>,
     pub(crate) journal: Arc<ChangeJournal>,
     pub(crate) budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
@@ -74,6 +78,7 @@ impl Writer {
             store_lock: Arc::default(),
             admission: Admission::new(budget.clone(), counters.clone(), signal.clone())?,
             claims: Arc::default(),
+            abandoned: Arc::default(),
             journal: Arc::new(ChangeJournal::new(&budget)),
             budget,
             counters: counters.clone(),

@@ -33,7 +33,6 @@ use nyala_core::span::Instrument;
 use nyala_core::store::{Operation, WriteBatch, WriteOutcome, validate_keys};
 use nyala_core::time::partition_time;
 use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TableSchema, TimeRange, short_wait};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -339,25 +338,16 @@ impl Writer {
 impl Drop for Pending {
     fn drop(&mut self) {
         let Some(inner) = self.inner.take() else { return };
-        let (inner, writer) = (Arc::new(Mutex::new(Some(inner))), self.writer.clone());
-        let finish = {
-            let inner = inner.clone();
-            move || {
-                let Some(inner) = inner.lock().take() else { return };
-                let PendingInner { work, ticket, entry, locks, claim, record } = inner;
-                let sequence = ticket.sequence();
-                let outcome = ticket.wait();
-                drop(record);
-                // No one waits for the outcome.
-                let _ = writer.finish(&work, entry, claim, sequence, outcome);
-                drop(locks);
-            }
-        };
-        // The caller went away while the log was busy. That is rare enough for a thread of its own.
-        let spawned = std::thread::Builder::new().name("nyala-finish".to_owned()).spawn(finish.clone());
-        if spawned.is_err() {
-            finish();
-        }
+        let writer = self.writer.clone();
+        self.writer.abandoned.finish(move || {
+            let PendingInner { work, ticket, entry, locks, claim, record } = inner;
+            let sequence = ticket.sequence();
+            let outcome = ticket.wait();
+            drop(record);
+            // No one waits for the outcome.
+            let _ = writer.finish(&work, entry, claim, sequence, outcome);
+            drop(locks);
+        });
     }
 }
 

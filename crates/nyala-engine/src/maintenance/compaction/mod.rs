@@ -11,10 +11,10 @@ mod pick;
 pub(crate) use hidden::pick_hidden;
 pub(crate) use pick::{Candidate, FAN_IN_BUSY, FAN_IN_QUIET, pick};
 
-use super::Maintenance;
 use super::inputs::MergeInputs;
 use super::output::{SplitPoints, WrittenRowset};
 use super::pace::MergePace;
+use super::{Maintenance, contained};
 use crate::files::catalog::{Edit, put_rowset};
 use crate::files::rowset::writer::{group_string_bytes, value_columns};
 use crate::files::rowset::{
@@ -155,12 +155,12 @@ impl Maintenance {
         let bytes_max = equal_parts(bytes, self.options.rowset_bytes_max_of(&inputs.table.schema));
         let splits = SplitPoints { keys: &candidate.cuts, bytes_max };
         let mut written = Vec::new();
-        let outcome = self
-            .output
-            .write(&inputs.table, place, &merge_inputs, splits, &mut written)
-            .and_then(|()| self.output.sync(written.iter_mut()))
-            .and_then(|()| self.output.sync_names())
-            .and_then(|()| self.publish_compaction(candidate, &inputs, &written));
+        let merged = contained(|| {
+            self.output.write(&inputs.table, place, &merge_inputs, splits, &mut written)?;
+            self.output.sync(written.iter_mut())?;
+            self.output.sync_names()
+        });
+        let outcome = merged.and_then(|()| self.publish_compaction(candidate, &inputs, &written));
         if outcome.is_err() {
             self.output.abandon(written.iter().map(|written| &written.meta));
         }
