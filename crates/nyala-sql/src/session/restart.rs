@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// How many rows a batch has if it is not known what fills the memory.
 const FEW_ROWS: usize = 32;
+/// So often a query begins anew that has no memory although it needs little, with pauses that double: two seconds in all.
+const TIMES_FULL_MAX: u32 = 3;
 /// How long to wait until the memory that was taken in vain is known to be free again.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -52,7 +54,7 @@ async fn begun(
     mut batch_rows: usize,
     task: impl Fn(usize) -> Result<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
-    let (mut was_full, mut joins_sort) = (false, false);
+    let (mut times_full, mut joins_sort) = (0, false);
     // Some operators begin to read, and to call functions, as soon as they are executed.
     let can_begin_anew = execution.waits().can_begin_anew();
     if gathers_texts {
@@ -84,9 +86,12 @@ async fn begun(
                 rest().await;
                 (batch_rows / 8).max(FEW_ROWS)
             }
-            (None, None) if is_of_long_texts(&error) && !was_full => {
-                was_full = true;
-                rest().await;
+            // The memory of all may be full because of others, or of what was taken in vain and is not known to be free yet.
+            (None, None) if needs_little(&error, joins_sort) && times_full < TIMES_FULL_MAX => {
+                for _ in 0..1 << times_full {
+                    rest().await;
+                }
+                times_full += 1;
                 FEW_ROWS
             }
             (None, None) => return Err(error.into()),
@@ -114,6 +119,11 @@ async fn begin(mut stream: SendableRecordBatchStream) -> SqlResult<SendableRecor
 
 fn is_of_memory(error: &SqlError) -> bool {
     [SqlState::OUT_OF_MEMORY, SqlState::TOO_FEW_RESOURCES].contains(&error.code)
+}
+
+/// Whether a query that does not get on needs little: few rows at once.
+fn needs_little(error: &SqlError, joins_sort: bool) -> bool {
+    is_of_long_texts(error) || (joins_sort && is_of_memory(error))
 }
 
 /// Whether less memory at once may help.
