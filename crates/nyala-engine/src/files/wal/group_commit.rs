@@ -4,14 +4,21 @@
 //! batch fills the memtable or answers others while the disk works. The handover costs two wake-ups a group,
 //! some 10 µs beside a sync of 100 µs at best.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nyala_core::{Error, ErrorKind};
 
 use super::SyncPolicy;
-use super::queue::{Queue, Work};
+use super::queue::{MAX_GROUP_RECORDS, Queue, Work};
 use super::stats::add;
 use super::writer::Writer;
+
+/// Writers of groups up to this size are soon back with their next records, …
+const SMALL_GROUP_BYTES: u64 = 128 << 10;
+/// … and are waited for, for this part (1/8) of a sync, …
+const GATHER_SHARE: u32 = 8;
+/// … if a sync takes so long that sleeping for that part is no more than that.
+const SLOW_SYNC: Duration = Duration::from_micros(400);
 
 /// Closes the queue when the thread ends, also by a panic, so that what waits gets an error.
 struct CloseAtEnd<'a>(&'a Queue);
@@ -52,8 +59,16 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                     writer.acknowledged(entries.len() as u64);
                     add(&queue.counters.records, entries.len() as u64);
                 }
+                let next = queue.len() + entries.len();
+                let bytes: u64 = entries.iter().map(|entry| entry.length).sum();
                 for mut entry in entries {
                     entry.promise.keep(outcome.clone());
+                }
+                // Whoever hands in a record right after a sync has begun waits for that one and the next: writers would divide
+                // into two groups that wait for each other.
+                let last_sync = writer.last_sync();
+                if policy == SyncPolicy::Always && bytes <= SMALL_GROUP_BYTES && last_sync >= SLOW_SYNC {
+                    queue.gather(next.min(MAX_GROUP_RECORDS), last_sync / GATHER_SHARE);
                 }
                 if queue.is_empty() {
                     writer.mark_end();

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use nyala_core::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use crate::files::record_log::frame_bytes;
 /// The most that is written and synced together: a sync of this takes some 10 ms, and all its writers wait so long.
 const MAX_GROUP_BYTES: u64 = 16 << 20;
 /// Bounds the slices of one write.
-const MAX_GROUP_RECORDS: usize = 1024;
+pub(super) const MAX_GROUP_RECORDS: usize = 1024;
 
 /// The promise of the log for one record.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ struct State {
     items: VecDeque<Item>,
     waiting_bytes: u64,
     next_sequence: u64,
-    /// The thread sleeps and must be woken.
-    idle: bool,
+    /// The thread sleeps and must be woken when so many items wait; 0 while it works.
+    wake_at: usize,
     closed: bool,
 }
 
@@ -166,7 +166,7 @@ impl Drop for Promise {
 impl Queue {
     pub(super) fn new(next_sequence: u64, limit_bytes: u64) -> Self {
         let state =
-            State { items: VecDeque::new(), waiting_bytes: 0, next_sequence, idle: false, closed: false };
+            State { items: VecDeque::new(), waiting_bytes: 0, next_sequence, wake_at: 0, closed: false };
         let counters = Arc::new(Counters::default());
         Self { state: Mutex::new(state), work: Condvar::new(), limit_bytes, counters }
     }
@@ -248,9 +248,10 @@ impl Queue {
         if state.closed {
             return Err(Error::new(ErrorKind::Io, "the log is closed"));
         }
+        let is_record = matches!(item, Item::Record(_));
         state.items.push_back(item);
-        if state.idle {
-            state.idle = false;
+        if state.wake_at > 0 && (state.items.len() >= state.wake_at || !is_record) {
+            state.wake_at = 0;
             self.work.notify_one();
         }
         Ok(())
@@ -269,18 +270,37 @@ impl Queue {
                 None if state.closed => return Work::Close,
                 None => {}
             }
-            state.idle = true;
+            state.wake_at = 1;
             match deadline {
                 None => self.work.wait(&mut state),
                 Some(deadline) => {
                     if self.work.wait_until(&mut state, deadline).timed_out() && state.items.is_empty() {
-                        state.idle = false;
+                        state.wake_at = 0;
                         return Work::Timeout;
                     }
                 }
             }
-            state.idle = false;
+            state.wake_at = 0;
         }
+    }
+
+    /// Waits until so many items wait, for at most so long. Anything but a record ends it.
+    pub(super) fn gather(&self, count: usize, duration: Duration) {
+        let deadline = Instant::now() + duration;
+        let mut state = self.state.lock();
+        let is_record = |item: &Item| matches!(item, Item::Record(_));
+        while state.items.len() < count && state.items.iter().all(is_record) && !state.closed {
+            state.wake_at = count;
+            if self.work.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
+        }
+        state.wake_at = 0;
+    }
+
+    /// How many items wait.
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().items.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -322,5 +342,45 @@ impl State {
             entries.push(next);
         }
         Work::Write(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_group_is_gathered_until_its_writers_are_there_or_its_time_is_over() -> Result<()> {
+        let queue = Arc::new(Queue::new(1, 1 << 20));
+        let submit = |queue: &Queue| queue.submit(vec![Bytes::from_static(b"record")], |_| {});
+        let long = Duration::from_secs(600);
+        let mut tickets = vec![submit(&queue)?];
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let queue = queue.clone();
+                thread::spawn(move || submit(&queue))
+            })
+            .collect();
+        queue.gather(3, long);
+        assert_eq!(queue.len(), 3);
+        for writer in writers {
+            tickets.push(writer.join().expect("no panic")?);
+        }
+        // Who does not come is not waited for longer than that.
+        queue.gather(4, Duration::from_millis(1));
+        assert_eq!(queue.len(), 3);
+        // Neither is anything else kept waiting, …
+        let asking = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.request_sync())
+        };
+        queue.gather(100, long);
+        tickets.push(asking.join().expect("no panic")?);
+        // … whether it comes meanwhile or was there.
+        queue.gather(100, long);
+        let Work::Write(entries) = queue.take(1 << 20, None) else { panic!("there are records") };
+        assert_eq!(entries.len(), 3);
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@
 use std::io::IoSlice;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -38,6 +38,8 @@ pub(super) struct Writer {
     synced_sequence: u64,
     /// Whether records may be written behind what is in the active segment.
     usable: bool,
+    /// How long the last sync took.
+    last_sync: Duration,
 }
 
 #[derive(Debug)]
@@ -90,7 +92,20 @@ impl Writer {
         };
         let segments = Arc::new(Mutex::new(segments));
         progress.synced(last_sequence);
-        Ok(Self { segments, counters, progress, active, synced_sequence: last_sequence, usable: false })
+        Ok(Self {
+            segments,
+            counters,
+            progress,
+            active,
+            synced_sequence: last_sequence,
+            usable: false,
+            last_sync: Duration::ZERO,
+        })
+    }
+
+    /// How long the last sync took.
+    pub(super) fn last_sync(&self) -> Duration {
+        self.last_sync
     }
 
     /// Bytes that can be written before the next segment must be begun.
@@ -268,7 +283,8 @@ impl Writer {
         let started = Instant::now();
         match active.file.sync_data() {
             Ok(()) => {
-                self.counters.synced(started.elapsed());
+                self.last_sync = started.elapsed();
+                self.counters.synced(self.last_sync);
                 active.synced_length = active.length;
                 active.acknowledged = 0;
                 self.synced_sequence = active.last_sequence;
