@@ -105,7 +105,7 @@ fn import(args: &LinesArgs) -> Result<(String, bool), String> {
             client,
             pieces: ImportedPieces::of(journal, &args.journal, &inputs, false),
             points: 0,
-            points_of_file: 0,
+            is_proven: false,
             created: HashSet::new(),
             notes: Vec::new(),
             refusals: Vec::new(),
@@ -124,10 +124,10 @@ struct Import<'a> {
     args: &'a LinesArgs,
     client: &'a Client,
     pieces: ImportedPieces<'a>,
-    /// Points that this run has sent, …
+    /// Points that this run has sent.
     points: u64,
-    /// … and those of the file that it is at.
-    points_of_file: u64,
+    /// Points of the file that it is at are written already: it is line protocol.
+    is_proven: bool,
     /// Databases that this run has created, or found as the file wants them.
     created: HashSet<String>,
     notes: Vec<String>,
@@ -155,9 +155,9 @@ enum Direction<'a> {
 
 impl Import<'_> {
     fn file(&mut self, input: &Input) -> Result<(), String> {
-        self.points_of_file = 0;
         let mut file = LineFile::open(input)?;
         let done = self.pieces.done_rows(input);
+        self.is_proven = done > 0;
         let mut place = (self.args.database.clone(), self.args.retention_policy.clone().unwrap_or_default());
         let is_told = place.0.is_some();
         let mut are_statements = false;
@@ -262,7 +262,7 @@ impl Import<'_> {
             ));
         };
         let Self { client, args, refusals, notes, .. } = self;
-        let is_first = self.points_of_file == 0;
+        let is_proven = self.is_proven;
         self.pieces.send(input, piece.until, piece.points, || {
             let refused = client.write(&piece.text, database, policy, &args.precision).map_err(|words| {
                 // What stood in the way of the place may stand in the way of its points.
@@ -270,7 +270,7 @@ impl Import<'_> {
             })?;
             let Some(refused) = refused else { return Ok(0) };
             let described = describe(&refused, input, &piece);
-            if is_first && refused.written == 0 && refused.unreadable >= piece.points {
+            if !is_proven && refused.written == 0 && refused.unreadable >= piece.points {
                 return Err(format!("it is no line protocol:\n{}", described.join("\n")));
             }
             let room = REFUSALS_MAX.saturating_sub(refusals.len());
@@ -278,7 +278,7 @@ impl Import<'_> {
             Ok(piece.points.saturating_sub(refused.written))
         })?;
         self.points += piece.points;
-        self.points_of_file += piece.points;
+        self.is_proven = true;
         Ok(())
     }
 
