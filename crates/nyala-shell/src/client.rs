@@ -1,6 +1,6 @@
 //! A server as other commands ask it: with the options of the shell, and rows as Arrow IPC.
 
-use crate::answer::InfluxqlAnswer;
+use crate::answer::{InfluxqlAnswer, Lines};
 use crate::error::{RefusedPoints, ShellError};
 use crate::interrupt::Interrupt;
 use crate::options::{AccessArgs, ServerArgs};
@@ -68,16 +68,12 @@ impl Client {
     /// Why the first one was refused that was.
     pub fn execute_influxql(&self, statements: &str, database: &str) -> Result<(), String> {
         let place = Place { database: database.to_owned(), policy: String::new() };
-        let (mut document, mut answer) = (Vec::new(), InfluxqlAnswer::default());
-        let mut take = |piece: &[u8]| {
-            document.extend_from_slice(piece);
-            Ok(())
-        };
-        self.0.influxql(statements, &place, "ns", ROWS_OF_NO_INTEREST, &mut take).map_err(words)?;
-        for line in document.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            answer.document(line, None, &mut std::io::sink()).map_err(words)?;
-        }
-        answer.finish(None, &mut std::io::sink()).map_err(words)
+        let (mut lines, mut answer) = (Lines::default(), InfluxqlAnswer::default());
+        let mut document = |line: &[u8]| answer.document(line, None, &mut std::io::sink());
+        let mut take = |piece: &[u8]| lines.push(piece, &mut document);
+        let answered = self.0.influxql(statements, &place, "ns", ROWS_OF_NO_INTEREST, &mut take);
+        let answered = answered.and_then(|()| lines.finish(&mut document));
+        answered.and_then(|()| answer.finish(None, &mut std::io::sink())).map_err(words)
     }
 
     /// Writes line protocol. `precision` is the unit of its times, as `/write` names it. Points that the server refuses keep the others

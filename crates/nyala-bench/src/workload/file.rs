@@ -94,7 +94,12 @@ pub fn read_whole(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
-    let mut plain = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+    unpacked(File::open(path)?)
+}
+
+/// The bytes of a file, decompressed if it is gzipped.
+pub fn unpacked(file: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
+    let mut plain = BufReader::with_capacity(BUFFER_BYTES, file);
     if plain.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
         return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(plain))));
     }

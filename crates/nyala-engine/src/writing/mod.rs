@@ -1,6 +1,7 @@
 //! A batch on its way into the log and into memory.
 //!
-//! `write.rs` takes a batch from admission to its answer, or leaves it to `abandoned.rs`. `admission.rs` slows writers when memory or the log is full.
+//! `write.rs` takes a batch from admission to its answer, or leaves it to `abandoned.rs` if its caller goes away. `admission.rs` slows
+//! writers when memory or the log is full.
 //! `conditional_write.rs` decides what depends on the rows there are, `table_locks.rs` and `claims.rs` keep other
 //! writers away meanwhile. `modify.rs` deletes and updates rows by predicates. `change_journal.rs` remembers what was
 //! written since a stage was opened (`encoded_points.rs`: when that is very much).

@@ -59,16 +59,18 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                     writer.acknowledged(entries.len() as u64);
                     add(&queue.counters.records, entries.len() as u64);
                 }
-                let next = queue.len() + entries.len();
-                let bytes: u64 = entries.iter().map(|entry| entry.length).sum();
-                for mut entry in entries {
-                    entry.promise.keep(outcome.clone());
-                }
                 // Whoever hands in a record right after a sync has begun waits for that one and the next: writers would divide
                 // into two groups that wait for each other.
                 let last_sync = writer.last_sync();
-                if policy == SyncPolicy::Always && bytes <= SMALL_GROUP_BYTES && last_sync >= SLOW_SYNC {
-                    queue.gather(next.min(MAX_GROUP_RECORDS), last_sync / GATHER_SHARE);
+                let gathers = policy == SyncPolicy::Always
+                    && last_sync >= SLOW_SYNC
+                    && entries.iter().map(|entry| entry.length).sum::<u64>() <= SMALL_GROUP_BYTES;
+                let expected = gathers.then(|| queue.len() + entries.len());
+                for mut entry in entries {
+                    entry.promise.keep(outcome.clone());
+                }
+                if let Some(expected) = expected {
+                    queue.gather(expected.min(MAX_GROUP_RECORDS), last_sync / GATHER_SHARE);
                 }
                 if queue.is_empty() {
                     writer.mark_end();

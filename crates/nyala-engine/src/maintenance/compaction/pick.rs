@@ -132,12 +132,12 @@ type Step<'a> = (Vec<&'a Arc<Rowset>>, Vec<Vec<u8>>);
 
 fn pick_of_partition<'a>(
     partition: &'a PartitionVersion,
+    runs: &[SortedRun],
     fan_in: usize,
     rowset_bytes_max: u64,
     overwrites: bool,
 ) -> Result<Option<Step<'a>>> {
     let rowsets = &partition.rowsets;
-    let runs = sorted_runs(rowsets);
     let bytes_max = rowset_bytes_max.saturating_mul(STEP_ROWSETS);
     // A large merge takes many steps. Flushes do not pile up meanwhile.
     let newest = runs.rsplit(|run| run.is_mixed || !run.is_readable).next().unwrap_or_default();
@@ -199,20 +199,22 @@ pub(crate) fn pick(version: &Version, fan_in: usize, options: &EngineOptions) ->
         for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
             // Points are seldom written twice.
             let overwrites = !table.schema.is_series_keyed();
-            let (rowsets, cuts) = match pick_of_partition(partition, fan_in, rowset_bytes_max, overwrites) {
-                Ok(Some(step)) => step,
-                Ok(None) => continue,
-                Err(error) => {
-                    tracing::error!(%error, "rowsets cannot be merged: the footer of one cannot be read");
-                    let all: Vec<u64> = partition.rowsets.iter().map(|rowset| rowset.meta.id).collect();
-                    partition.set_unreadable(&all, &error);
-                    continue;
-                }
-            };
+            let runs = sorted_runs(&partition.rowsets);
+            let (rowsets, cuts) =
+                match pick_of_partition(partition, &runs, fan_in, rowset_bytes_max, overwrites) {
+                    Ok(Some(step)) => step,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        tracing::error!(%error, "rowsets cannot be merged: the footer of one cannot be read");
+                        let all: Vec<u64> = partition.rowsets.iter().map(|rowset| rowset.meta.id).collect();
+                        partition.set_unreadable(&all, &error);
+                        continue;
+                    }
+                };
             let bytes: u64 = rowsets.iter().map(|rowset| rowset.meta.length_bytes).sum();
             let score = (rowsets.len() - 1) as f64 / (bytes as f64 / 1048576.0 + 1.0);
             let rowsets = rowsets.iter().map(|rowset| rowset.meta.id).collect();
-            let runs = sorted_runs(&partition.rowsets).len();
+            let runs = runs.len();
             candidates.push(Candidate {
                 table: table.id,
                 partition: partition.id,

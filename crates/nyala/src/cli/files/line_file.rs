@@ -1,12 +1,12 @@
 //! The lines of a file of line protocol, which may be gzipped.
 
 use super::inputs::Input;
-use flate2::bufread::MultiGzDecoder;
+use nyala_bench::workload::file::unpacked;
 use nyala_db::ingest::line_end;
-use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::rc::Rc;
+use std::io::{self, BufRead, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -16,8 +16,8 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 /// A file that is being read.
 pub(super) struct LineFile {
     shown: String,
-    text: Box<dyn Read>,
-    read_bytes: Rc<Cell<u64>>,
+    text: Box<dyn BufRead + Send>,
+    read_bytes: Arc<AtomicU64>,
     buffer: Vec<u8>,
     at: usize,
     is_end: bool,
@@ -39,13 +39,9 @@ pub(super) struct Line<'a> {
 
 impl LineFile {
     pub(super) fn open(input: &Input) -> Result<Self, String> {
-        let failed = |error: io::Error| format!("{}: {error}", input.shown);
-        let read_bytes = Rc::new(Cell::new(0));
+        let read_bytes = Arc::new(AtomicU64::new(0));
         let file = Counted { file: input.open()?, bytes: read_bytes.clone() };
-        let mut plain = BufReader::with_capacity(READ_BYTES, file);
-        let is_gzipped = plain.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
-        let text: Box<dyn Read> =
-            if is_gzipped { Box::new(MultiGzDecoder::new(plain)) } else { Box::new(plain) };
+        let text = unpacked(file).map_err(|error| format!("{}: {error}", input.shown))?;
         Ok(Self {
             shown: input.shown.clone(),
             text,
@@ -60,7 +56,7 @@ impl LineFile {
 
     /// How much of the file was read, as it is stored.
     pub(super) fn read_bytes(&self) -> u64 {
-        self.read_bytes.get()
+        self.read_bytes.load(Ordering::Relaxed)
     }
 
     /// The next line.
@@ -103,13 +99,13 @@ impl LineFile {
 /// Counts what is read of a file.
 struct Counted {
     file: File,
-    bytes: Rc<Cell<u64>>,
+    bytes: Arc<AtomicU64>,
 }
 
 impl Read for Counted {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(into)?;
-        self.bytes.set(self.bytes.get() + read as u64);
+        self.bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }
