@@ -87,7 +87,11 @@ pub(super) fn split<'a>(condition: &'a Expr, context: &Context) -> Result<Split<
             }
             _ => match time_comparison(binary) {
                 Some((op, bound)) => Ok((None, time_range(op, bound, context)?)),
-                None => Ok((Some(fold(condition, context)), TimeRange::default())),
+                None => {
+                    let rest = fold(condition, context);
+                    refuse_overflow(&rest, context)?;
+                    Ok((Some(rest), TimeRange::default()))
+                }
             },
         },
         Expr::Paren(inner) => {
@@ -133,6 +137,9 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
             Expr::Time(time) => within_range(*time)?,
             Expr::Duration(unix_ns) | Expr::Integer(unix_ns) => *unix_ns,
             Expr::Number(unix_ns) => match context.overflow {
+                Overflow::Refused if unix_ns.is_nan() => {
+                    return Err(Error::invalid(format!("time bound out of range: {bound}")));
+                }
                 Overflow::Refused => *unix_ns as i64,
                 wraps => wraps.integer(*unix_ns).expect("wraps"),
             },
@@ -164,6 +171,25 @@ fn time_range(op: BinaryOperator, bound: &Expr, context: &Context) -> Result<Tim
 fn overflows(bound: &Expr, context: &Context) -> bool {
     let wrapping = Context { overflow: Overflow::Wraps, ..*context };
     context.overflow == Overflow::Refused && !matches!(&*reduce(bound, &wrapping), Expr::Binary(_))
+}
+
+/// Refuses constants that were not folded because they overflow: rows would be compared with what is left after it.
+fn refuse_overflow(rest: &Expr, context: &Context) -> Result<()> {
+    let mut overflowing = None;
+    rest.walk(&mut |part| {
+        if let Expr::Binary(binary) = part
+            && binary.lhs.is_literal()
+            && binary.rhs.is_literal()
+            && overflows(part, context)
+        {
+            overflowing = Some(part);
+        }
+        overflowing.is_none()
+    });
+    match overflowing {
+        Some(part) => Err(Error::invalid(format!("number out of range: {part}"))),
+        None => Ok(()),
+    }
 }
 
 fn within_range(time: TimeLiteral) -> Result<i64> {
@@ -264,11 +290,26 @@ mod tests {
             "9223372036854775807 * 2",
             "1s * 10000000000000000000.0",
             "now() - (106751d + 106751d)",
+            "5.0 % 0",
         ] {
             let condition = parse_expr(&format!("time > {bound}")).unwrap();
             let error = split_deletion(&condition, 100_000_000_000).unwrap_err();
             assert!(error.to_string().starts_with("time bound out of range: "), "{error}");
         }
+        for constant in [
+            "18446744073709551615 + 1",
+            "1 - 18446744073709551615",
+            "18446744073709551615 * -1",
+            "9223372036854775807 + 1",
+            "2 * (9223372036854775807 * 2)",
+        ] {
+            let condition = parse_expr(&format!("counter > 0 + {constant} AND time > 5")).unwrap();
+            let error = split_deletion(&condition, 100_000_000_000).unwrap_err();
+            assert!(error.to_string().starts_with("number out of range: "), "{constant}: {error}");
+        }
+        let condition = parse_expr("counter > 18446744073709551614 + 1").unwrap();
+        let split = split_deletion(&condition, 100_000_000_000).unwrap();
+        assert_eq!(split.condition.unwrap().to_string(), "counter > 18446744073709551615");
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
         };
         rest = &rest[unit.len()..];
         last = (count, unit);
-        // Bounded by the length of the text, far from where i128 would overflow.
-        total += i128::from(count) * i128::from(*scale);
+        // A sum of tens of thousands of long parts could overflow even that.
+        total = total.saturating_add(i128::from(count) * i128::from(*scale));
     }
     // InfluxDB computes in 64 bits and notices an overflow only if the sum wraps to a negative number. Here every
     // overflow is refused with the same message.
@@ -72,17 +72,27 @@ pub fn format_duration(nanoseconds: i64) -> String {
     }
 }
 
-/// A duration of whole seconds as Go writes it: `168h0m0s`.
+/// A duration of at least zero as Go writes it: `168h0m0s`, `1.5s`, `20ms`.
 pub(crate) fn go_duration(duration_ns: i64) -> String {
-    let seconds = duration_ns / SECOND;
-    let fraction = match duration_ns % SECOND {
-        0 => String::new(),
-        rest => format!(".{rest:09}").trim_end_matches('0').to_owned(),
+    let in_units = |whole: i64, unit: i64| match duration_ns % unit {
+        0 => whole.to_string(),
+        rest => {
+            let digits = unit.ilog10() as usize;
+            format!("{whole}.{}", format!("{rest:0digits$}").trim_end_matches('0'))
+        }
     };
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds}{fraction}s"),
-        (0, minutes, seconds) => format!("{minutes}m{seconds}{fraction}s"),
-        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}{fraction}s"),
+    match duration_ns {
+        0 => return "0s".to_owned(),
+        1..MICROSECOND => return format!("{duration_ns}ns"),
+        MICROSECOND..MILLISECOND => return format!("{}µs", in_units(duration_ns / MICROSECOND, MICROSECOND)),
+        MILLISECOND..SECOND => return format!("{}ms", in_units(duration_ns / MILLISECOND, MILLISECOND)),
+        _ => {}
+    }
+    let seconds = in_units(duration_ns / SECOND % 60, SECOND);
+    match (duration_ns / HOUR, duration_ns / MINUTE % 60) {
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m{seconds}s"),
+        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
     }
 }
 
@@ -98,30 +108,44 @@ mod tests {
             ("10µ", 10 * MICROSECOND),
             ("10ms", 10 * MILLISECOND),
             ("1h30m", 90 * MINUTE),
-            ("3mm", -1),
             ("100d", 100 * DAY),
             ("1w1ns", WEEK + 1),
             ("-5m", -5 * MINUTE),
         ] {
-            if nanoseconds == -1 {
-                assert!(parse_duration(text).is_err());
-            } else {
-                assert_eq!(parse_duration(text), Ok(nanoseconds), "{text}");
-            }
+            assert_eq!(parse_duration(text), Ok(nanoseconds), "{text}");
         }
-        for text in ["", "1", "m", "-", "1n", "1x", "m1", "1m1", "99999999999999999999s", "1h-1m"] {
+        for text in ["", "1", "m", "-", "3mm", "1n", "1x", "m1", "1m1", "99999999999999999999s", "1h-1m"] {
             assert_eq!(parse_duration(text), Err("invalid duration".to_string()), "{text}");
         }
         assert_eq!(
             parse_duration("1s300000w").unwrap_err(),
             "overflowed duration 300000w: choose a smaller duration or INF"
         );
+        let long = "9223372036854775807w".repeat(40_000);
+        assert!(parse_duration(&long).unwrap_err().starts_with("overflowed duration "));
     }
 
     #[test]
     fn the_greatest_unit_that_divides() {
         for text in ["0s", "3w", "2d", "25h", "90m", "61s", "1500ms", "10u", "7ns", "-5m"] {
             assert_eq!(format_duration(parse_duration(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn durations_as_go_writes_them() {
+        for (text, written) in [
+            ("0s", "0s"),
+            ("7ns", "7ns"),
+            ("1500ns", "1.5µs"),
+            ("20ms", "20ms"),
+            ("20010u", "20.01ms"),
+            ("1500ms", "1.5s"),
+            ("90s", "1m30s"),
+            ("1w", "168h0m0s"),
+            ("1h5s10ns", "1h0m5.00000001s"),
+        ] {
+            assert_eq!(go_duration(parse_duration(text).unwrap()), written);
         }
     }
 }

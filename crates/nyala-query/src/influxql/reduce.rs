@@ -34,7 +34,7 @@ pub enum Overflow {
 
 impl Overflow {
     /// The value of an operation, from its exact value (`None` if it overflows 64 bits) and its value modulo 2⁶⁴.
-    fn of(self, exact: Option<i64>, wrapped: i64) -> Option<i64> {
+    fn of<T>(self, exact: Option<T>, wrapped: T) -> Option<T> {
         match self {
             Overflow::Wraps => Some(wrapped),
             Overflow::Refused => exact,
@@ -43,16 +43,19 @@ impl Overflow {
 
     /// A float without its fraction. A float beyond all integers gives the least integer, as on x86-64, or is refused.
     pub fn integer(self, value: f64) -> Option<i64> {
-        const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-        let is_held = (-BEYOND..BEYOND).contains(&value);
-        self.of(is_held.then_some(value as i64), to_integer(value))
+        self.of(held(value), to_integer(value))
     }
 }
 
 /// A float without its fraction. A value that does not fit gives the smallest integer, as on x86-64, where InfluxDB runs.
 pub fn to_integer(value: f64) -> i64 {
+    held(value).unwrap_or(i64::MIN)
+}
+
+/// A float without its fraction, if that is an integer of 64 bits.
+fn held(value: f64) -> Option<i64> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    if (-BEYOND..BEYOND).contains(&value) { value as i64 } else { i64::MIN }
+    (-BEYOND..BEYOND).contains(&value).then_some(value as i64)
 }
 
 /// Folds constants and removes the outermost parentheses. An expression without constants to fold is borrowed.
@@ -199,19 +202,21 @@ fn constant(op: Op, lhs: &Expr, rhs: &Expr, context: &Context) -> Option<Expr> {
         (Expr::Integer(left), Expr::Unsigned(right)) => match op {
             Op::Less | Op::LessOrEqual if *left < 0 => Some(Expr::Boolean(true)),
             Op::Greater | Op::GreaterOrEqual if *left < 0 => Some(Expr::Boolean(false)),
-            _ => unsigneds(op, *left as u64, *right),
+            _ => unsigneds(op, (*left).into(), (*right).into(), overflow),
         },
         (Expr::Integer(left), Expr::Duration(right)) => shift(op, TimeLiteral::utc((*left).into()), *right),
         (Expr::Integer(left), Expr::Time(_)) => constant(op, &Expr::Duration(*left), rhs, context),
         (Expr::Integer(left), Expr::String(text)) => {
             constant(op, &Expr::Duration(*left), &time(text)?, context)
         }
-        (Expr::Unsigned(left), Expr::Unsigned(right)) => unsigneds(op, *left, *right),
+        (Expr::Unsigned(left), Expr::Unsigned(right)) => {
+            unsigneds(op, (*left).into(), (*right).into(), overflow)
+        }
         (Expr::Unsigned(left), Expr::Number(right)) => numbers(op, *left as f64, *right),
         (Expr::Unsigned(left), Expr::Integer(right)) => match op {
             Op::Less | Op::LessOrEqual if *right < 0 => Some(Expr::Boolean(false)),
             Op::Greater | Op::GreaterOrEqual if *right < 0 => Some(Expr::Boolean(true)),
-            _ => unsigneds(op, *left, *right as u64),
+            _ => unsigneds(op, (*left).into(), (*right).into(), overflow),
         },
         (Expr::Number(left), Expr::Number(right)) => numbers(op, *left, *right),
         (Expr::Number(left), Expr::Integer(right)) => numbers(op, *left, *right as f64),
@@ -292,15 +297,21 @@ fn integers(op: Op, left: i64, right: i64, overflow: Overflow) -> Option<Expr> {
     })
 }
 
-fn unsigneds(op: Op, left: u64, right: u64) -> Option<Expr> {
-    Some(match op {
-        Op::Add => Expr::Unsigned(left.wrapping_add(right)),
-        Op::Subtract => Expr::Unsigned(left.wrapping_sub(right)),
-        Op::Multiply => Expr::Unsigned(left.wrapping_mul(right)),
-        Op::Divide => Expr::Unsigned(left.checked_div(right).unwrap_or(0)),
-        Op::Modulo => Expr::Unsigned(left.checked_rem(right).unwrap_or(0)),
-        _ => return compare(op, &left, &right),
-    })
+/// Of operands of which one or both are unsigned. A negative one counts modulo 2⁶⁴, as in InfluxDB, or is refused.
+fn unsigneds(op: Op, left: i128, right: i128, overflow: Overflow) -> Option<Expr> {
+    let of = |exact: Option<i128>, wrapped: u64| {
+        let exact = exact.and_then(|exact| u64::try_from(exact).ok());
+        overflow.of(exact, wrapped).map(Expr::Unsigned)
+    };
+    let (a, b) = (left as u64, right as u64);
+    match op {
+        Op::Add => of(Some(left + right), a.wrapping_add(b)),
+        Op::Subtract => of(Some(left - right), a.wrapping_sub(b)),
+        Op::Multiply => of(left.checked_mul(right), a.wrapping_mul(b)),
+        Op::Divide => of(left.checked_div(right).or(Some(0)), a.checked_div(b).unwrap_or(0)),
+        Op::Modulo => of(left.checked_rem(right).or(Some(0)), a.checked_rem(b).unwrap_or(0)),
+        _ => compare(op, &a, &b),
+    }
 }
 
 fn numbers(op: Op, left: f64, right: f64) -> Option<Expr> {
