@@ -81,7 +81,7 @@ impl Waits {
         let words = "a sequence could not be changed, because others of its session's thread are in the middle of a commit";
         let not_done = || SqlError::new(SqlState::SERIALIZATION_FAILURE, words).with_hint("Try it again.");
         let mut calls = self.calls();
-        if calls.can_begin_anew && !calls.of_sequences.is_full() {
+        if calls.can_begin_anew && calls.keep_all() {
             let (sender, result) = oneshot::channel();
             apart(move || drop(sender.send(make())))?;
             calls.wanted = Some(Wanted::OfSequence(Awaited { call, result }));

@@ -46,6 +46,7 @@ impl<C: Eq + Hash, R: Copy> Kept<C, R> {
     /// Forgets the results of some calls.
     pub(super) fn forget(&mut self, is_forgotten: impl Fn(&C) -> bool) {
         self.results.retain(|call, _| !is_forgotten(call));
+        self.count = self.results.values().map(|(results, _)| results.len()).sum();
     }
 
     /// The statement begins anew.

@@ -61,7 +61,9 @@ pub(crate) struct Waits {
 struct StatementCalls {
     /// How long it waits for a lock; zero means as long as it takes.
     lock_timeout: Duration,
+    /// What calls about locks and pauses have given.
     given: Kept<Call, bool>,
+    /// What calls about sequences have given.
     of_sequences: Kept<SequenceCall, Option<i64>>,
     /// What it has to wait for.
     wanted: Option<Wanted>,
@@ -89,7 +91,8 @@ impl Waits {
         self.locks.identify(self.owner, session);
     }
 
-    /// Begins a statement. What it locks for a transaction is given back with the value that is returned, if it `is_alone`.
+    /// Begins a statement. If it is outside of a transaction (`is_alone`), dropping the returned value gives back the locks
+    /// that it takes for a transaction.
     pub(crate) fn begin(self: &Arc<Self>, lock_timeout: Duration, is_alone: bool) -> TransactionLocks {
         let mut calls = self.calls();
         let before = std::mem::take(&mut *calls);
@@ -160,7 +163,6 @@ impl Waits {
                 }
             }
         }
-        self.calls().given.rewind();
         Ok(true)
     }
 
@@ -181,7 +183,7 @@ impl Waits {
                     tokio::time::timeout(lock_timeout, taking).await.map_err(too_late)??;
                 }
             }
-            Call::Unlock { .. } | Call::UnlockAll => {}
+            Call::Unlock { .. } | Call::UnlockAll => unreachable!("giving back never waits"),
         }
         Ok(())
     }
@@ -210,14 +212,21 @@ impl Drop for Waits {
 impl StatementCalls {
     /// The error of a call that has to wait.
     fn must_wait(&mut self, call: Call) -> SqlError {
+        if !self.keep_all() {
+            let words = "a statement cannot wait after many thousand calls of functions that may have to";
+            return SqlError::new(SqlState::LOCK_NOT_AVAILABLE, words);
+        }
         let words = match call {
             Call::Sleep(_) => "pg_sleep() waits only in a query, and before its first rows",
             _ => "a lock that others hold is waited for only in a query, and before its first rows",
         };
-        if !self.given.is_full() {
-            self.wanted = Some(Wanted::Call(call));
-        }
+        self.wanted = Some(Wanted::Call(call));
         SqlError::new(SqlState::LOCK_NOT_AVAILABLE, words)
+    }
+
+    /// Whether all that the calls have given is kept, so that none is made twice if the statement begins anew.
+    fn keep_all(&self) -> bool {
+        !self.given.is_full() && !self.of_sequences.is_full()
     }
 }
 
@@ -229,7 +238,8 @@ pub(crate) struct CanBeginAnew {
 }
 
 impl CanBeginAnew {
-    /// Waits for what a call of a query needs, if one does. Then the query begins anew. Returns whether there was one.
+    /// Waits for what a call of a query needs, if one does. Returns whether there was one. The query begins anew then, and may
+    /// do so otherwise: its calls give what they have given.
     ///
     /// # Errors
     /// The lock cannot be had: others wait for this session, or it takes too long. The sequence gives no numbers.
@@ -239,8 +249,10 @@ impl CanBeginAnew {
             return Ok(false);
         }
         let has_waited = self.waits.wait().await?;
+        let mut calls = self.waits.calls();
+        calls.given.rewind();
         if !self.is_inner {
-            self.waits.calls().of_sequences.rewind();
+            calls.of_sequences.rewind();
         }
         Ok(has_waited)
     }

@@ -123,3 +123,30 @@ fn sessions_that_wait_for_each_other_are_told() {
     does(&mut own, &["ROLLBACK"]);
     assert!(other.answer().contains("taken"));
 }
+
+#[test]
+fn a_query_that_begins_anew_for_want_of_memory_takes_its_locks_once() {
+    let server = Server::start(&[]);
+    let mut own = Raw::open(server.address);
+    does(
+        &mut own,
+        &[
+            "CREATE TABLE a (k int PRIMARY KEY)",
+            "CREATE TABLE b (k int PRIMARY KEY, x text)",
+            "INSERT INTO a VALUES (1), (2)",
+            // A text so long that a join begins anew with fewer rows in a batch.
+            "INSERT INTO b VALUES (1, repeat('x', 5000000)), (2, 'y')",
+        ],
+    );
+    let locking = "SELECT s.l IS NULL, length(b.x) FROM (SELECT k, pg_advisory_lock(k)::text AS l FROM a) AS s \
+                   JOIN b ON s.k = b.k";
+    assert!(query(&mut own, locking).contains("5000000"));
+    for key in [1, 2] {
+        assert!(
+            query(&mut own, &format!("SELECT 'first ' || pg_advisory_unlock({key})")).contains("first true")
+        );
+        assert!(
+            query(&mut own, &format!("SELECT 'then ' || pg_advisory_unlock({key})")).contains("then false")
+        );
+    }
+}
