@@ -1,6 +1,7 @@
 //! Expressions whose value is known without a plan: literals, casts of literals, and the time of the statement.
 
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::placeholder::number_of;
 use crate::relation::datum::Datum;
 use crate::relation::declared_type::declared_type;
 use crate::relation::input::{Surroundings, read};
@@ -38,11 +39,11 @@ pub(crate) fn is_literal(expression: &Expr) -> bool {
     }
 }
 
-/// The number of a parameter, if an expression is one.
+/// The number of a parameter, if an expression is one. A number that no parameter can have is none.
 pub(crate) fn parameter(expression: &Expr) -> Option<usize> {
     match expression {
         Expr::Value(value) => match &value.value {
-            Value::Placeholder(name) => name.strip_prefix('$')?.parse().ok().filter(|number| *number > 0),
+            Value::Placeholder(name) => number_of(name).ok(),
             _ => None,
         },
         Expr::Nested(inner) => parameter(inner),
