@@ -53,7 +53,9 @@ fn sorted(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let (Some(left), Some(right)) = (side(&join.left, left_keys), side(&join.right, right_keys)) else {
         return Ok(None);
     };
-    let (filter, join_type, null_equality) = (join.filter.clone(), join.join_type, join.null_equality);
+    // A condition without columns is there to stop a hash join; a merge cannot evaluate it, and gives rows as it goes.
+    let filter = join.filter.clone().filter(|own| !own.column_indices().is_empty());
+    let (join_type, null_equality) = (join.join_type, join.null_equality);
     let merged = SortMergeJoinExec::try_new(left, right, on, filter, join_type, options, null_equality)?;
     let mut merged: Arc<dyn ExecutionPlan> = Arc::new(merged);
     if let Some(projection) = &join.projection {

@@ -142,6 +142,14 @@ fn joins_of_more_rows_than_fit_into_the_memory_are_answered() {
             json!([{"n": TABLE_ROWS - 10}]),
         ),
         (
+            "SELECT count(*) AS n FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.s = a.s)",
+            json!([{"n": TABLE_ROWS}]),
+        ),
+        (
+            "SELECT count(*) AS n FROM t a WHERE s IN (SELECT s FROM t b WHERE b.i > 20)",
+            json!([{"n": TABLE_ROWS - 20}]),
+        ),
+        (
             "SELECT count(*) AS n FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.s = a.s AND a.i + b.i > 20)",
             json!([{"n": 10}]),
         ),
