@@ -7,6 +7,7 @@ use crate::cursor::Cursor;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
 use crate::placeholder::number_of;
+use crate::relation::altered_since;
 use crate::relation::columns::data_type;
 use crate::session::Outcome;
 use crate::statement::Statement;
@@ -29,10 +30,7 @@ impl Session {
     ) -> SqlResult<Option<Prepared>> {
         let Some((table, cursor)) = written(&statement.ast) else { return Ok(None) };
         let (table, cursor) = (table.clone(), cursor.to_owned());
-        let place = self.place(&table)?;
-        let relation = place.relation(self.relations()).ok_or_else(|| {
-            SqlError::unsupported("WHERE CURRENT OF for anything but a table with a primary key")
-        })?;
+        let relation = self.updatable(&table)?;
         let known = self.cursor(&cursor)?;
         let columns = self.shown_key(&cursor, &known, &relation)?;
         // Its values are further parameters.
@@ -45,7 +43,7 @@ impl Session {
         let parameters = inner.parameters[..first - 1].to_vec();
         let columns_of_answer = inner.columns.clone();
         let columns = columns.into_iter().map(|(name, _)| name).collect();
-        let plan = PreparedPlan::CurrentOf(Arc::new(CurrentPlan { cursor, columns, inner }));
+        let plan = PreparedPlan::CurrentOf(Arc::new(CurrentPlan { cursor, table, columns, inner }));
         Ok(Some(Prepared { parameters, plan, ..Prepared::of_session(statement.clone(), columns_of_answer) }))
     }
 
@@ -55,7 +53,14 @@ impl Session {
         values: Arc<[ScalarValue]>,
     ) -> SqlResult<Outcome> {
         let name = &plan.cursor;
-        let row = self.cursor(name)?.current().await?.ok_or_else(|| {
+        let cursor = self.cursor(name)?;
+        // The cursor of this name may be another one than when the statement was prepared, and the table as well.
+        let relation = self.updatable(&plan.table)?;
+        let shown = self.shown_key(name, &cursor, &relation)?;
+        if !shown.iter().map(|(column, _)| column).eq(&plan.columns) {
+            return Err(altered_since(&relation.name));
+        }
+        let row = cursor.current().await?.ok_or_else(|| {
             SqlError::new(
                 SqlState::INVALID_CURSOR_STATE,
                 format!("cursor \"{name}\" is not positioned on a row"),
@@ -69,6 +74,13 @@ impl Session {
             values.push(ScalarValue::try_from_array(array, 0)?);
         }
         Box::pin(self.try_execute(&plan.inner, values.into())).await
+    }
+
+    /// The table of such a statement.
+    fn updatable(&self, table: &ObjectName) -> SqlResult<Arc<Relation>> {
+        self.place(table)?.relation(self.relations()).ok_or_else(|| {
+            SqlError::unsupported("WHERE CURRENT OF for anything but a table with a primary key")
+        })
     }
 
     /// The names and types of the key, which a cursor over the table must show.

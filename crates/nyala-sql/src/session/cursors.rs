@@ -27,6 +27,7 @@ impl Session {
             (CursorStatement::Declare(declared), Some(query)) => {
                 check(declared)?;
                 let query = self.try_prepare(query.clone(), types).await?;
+                check_only_reads(&query)?;
                 let parameters = query.parameters.clone();
                 (None, parameters, CursorPlan::Declare(declared.clone(), Box::new(query)))
             }
@@ -170,6 +171,18 @@ impl Session {
 fn statement_of(statement: &Statement) -> SqlResult<CursorStatement> {
     let written = statement.cursor.as_ref().map(|cursor| cursor.written.clone());
     written.ok_or_else(|| SqlError::new(SqlState::INTERNAL, "the statement is not about a cursor"))
+}
+
+/// A cursor shows rows, and its query may be executed in parts, or not at all.
+fn check_only_reads(query: &Prepared) -> SqlResult<()> {
+    match query.plan {
+        PreparedPlan::Query { .. }
+        | PreparedPlan::LookUp(_)
+        | PreparedPlan::Known { .. }
+        | PreparedPlan::Past(_)
+        | PreparedPlan::Session => Ok(()),
+        _ => Err(SqlError::unsupported("DECLARE CURSOR for a query that changes rows")),
+    }
 }
 
 fn check(declared: &Declared) -> SqlResult<()> {

@@ -143,6 +143,8 @@ pub(super) struct ChangePart {
 #[derive(Debug)]
 pub(crate) struct CurrentPlan {
     pub(super) cursor: String,
+    /// The table that the statement names.
+    pub(super) table: ast::ObjectName,
     /// The columns of the cursor that are the key. Their values are the last parameters of the change.
     pub(super) columns: Vec<String>,
     pub(super) inner: Prepared,
