@@ -120,10 +120,7 @@ impl RunningQueries {
         let timeouts = [(timeout, STATEMENT_TIMEOUT), (self.limits.timeout, "query-timeout")];
         let timeouts = timeouts.into_iter().filter(|(timeout, _)| !timeout.is_zero());
         let (timeout, timeout_name) = timeouts.min().unwrap_or_default();
-        let slot = match principal {
-            Principal::User(user) => user.meter().begin_query(user.name(), &user.quota())?,
-            Principal::Open | Principal::FirstAdmin => None,
-        };
+        let slot = principal.begin_query()?;
         let max = self.limits.concurrent_queries_max;
         let mut queries = self.lock();
         if max > 0 && queries.len() >= max {

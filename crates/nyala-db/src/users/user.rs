@@ -4,7 +4,7 @@
 //! rights has to know of tokens.
 
 use super::privilege::Privilege;
-use super::quota::{Meter, Quota, QuotaMemory};
+use super::quota::{Meter, QuerySlot, Quota, QuotaMemory};
 use super::token::{Token, TokenHash};
 use nyala_core::Result;
 use serde::{Deserialize, Serialize};
@@ -176,6 +176,14 @@ impl Principal {
         match self {
             Principal::User(user) => user.meter.admit_write(user.name(), &user.quota),
             Principal::Open | Principal::FirstAdmin => Ok(()),
+        }
+    }
+
+    /// Begins a query, which counts for as long as the returned value is held; refuses it where the quota is used up.
+    pub fn begin_query(&self) -> Result<Option<QuerySlot>> {
+        match self {
+            Principal::User(user) => user.meter.begin_query(user.name(), &user.quota),
+            Principal::Open | Principal::FirstAdmin => Ok(None),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::statement::Statement;
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
@@ -27,6 +27,9 @@ use nyala_db::relations::DeclaredType;
 use nyala_db::users::Privilege;
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// Rows up to this length are not charged while they are sent, which is over at once.
+const SHORT_ROW_BYTES: usize = 64 << 10;
 
 /// A row that is found by its key.
 #[derive(Debug)]
@@ -67,11 +70,9 @@ impl Session {
         let Some(key) = KeyCondition::of(condition, table_name, &columns, &mut types) else {
             return Ok(None);
         };
-        let fields = shown.iter().map(|(position, name)| {
-            let field = columns.schema.field(*position);
-            Field::new(name, field.data_type().clone(), field.is_nullable())
-        });
-        let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let field =
+            |(position, name): &(usize, String)| columns.schema.field(*position).clone().with_name(name);
+        let schema: SchemaRef = Arc::new(Schema::new(shown.iter().map(field).collect::<Vec<_>>()));
         let ids = shown.iter().map(|(position, _)| columns.columns[*position].id).collect();
         let (database, name) = (place.database, relation.name.clone());
         let plan = LookUp { database, table: table.table, name, key, columns: ids, schema };
@@ -88,6 +89,7 @@ impl Session {
             let message = format!("permission denied for database \"{}\"", look_up.database);
             return Err(SqlError::new(crate::error::SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
+        let _slot = self.principal().begin_query()?;
         let freshness = self.server.catalog.follow().await?;
         let snapshot = match self.transaction {
             Some(_) => self.transaction_snapshot().await?.get().cloned(),
@@ -120,7 +122,13 @@ impl Session {
                 RecordBatch::try_new(look_up.schema.clone(), columns).map_err(DataFusionError::from)?
             }
         };
-        Ok(Outcome::Rows(Rows::ready(rows)))
+        let bytes = rows.get_array_memory_size();
+        if bytes <= SHORT_ROW_BYTES {
+            return Ok(Outcome::Rows(Rows::ready(rows)));
+        }
+        let mut held = self.server.statement_memory(self.principal()).hold();
+        held.charge(bytes)?;
+        Ok(Outcome::Rows(Rows::kept(look_up.schema.clone(), vec![rows], None, held)))
     }
 
     async fn snapshot(&self, freshness: Freshness) -> SqlResult<nyala_core::store::SnapshotRef> {
