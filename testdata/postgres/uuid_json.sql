@@ -59,3 +59,12 @@ SELECT id FROM u ORDER BY id DESC LIMIT 1;
 SELECT count(DISTINCT id), min(id::text) FROM u;
 CREATE TABLE json_key (j json PRIMARY KEY);
 DROP TABLE u, copied, t;
+CREATE TABLE declared (k int PRIMARY KEY, id uuid, j json, b jsonb, v varchar(5), c char(3), n numeric(6, 2));
+INSERT INTO declared VALUES (1, 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', '[1]', '{"a": 1}', 'v', 'c', 1.5);
+SELECT * FROM declared WHERE k = 1 \gdesc
+SELECT id AS other, v FROM declared WHERE k = 1 \gdesc
+INSERT INTO declared VALUES (2) RETURNING * \gdesc
+UPDATE declared SET v = 'w' WHERE k = 1 RETURNING id, j, b, v, c AS d, n \gdesc
+DELETE FROM declared WHERE k = 2 RETURNING id, v || 'x' AS longer \gdesc
+SELECT * FROM declared WHERE k = 1;
+DROP TABLE declared;

@@ -1,6 +1,7 @@
 //! A single typed value, for key bounds, predicates and assignments. Columns of data are arrays.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
 /// A scalar. Values of one variant are totally ordered, floats by IEEE 754 total order.
 #[derive(Debug, Clone)]
@@ -63,3 +64,19 @@ impl PartialEq for Value {
 }
 
 impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.rank().hash(state);
+        match self {
+            Value::Bool(own) => own.hash(state),
+            Value::Int(own) => own.hash(state),
+            Value::UInt(own) => own.hash(state),
+            // Floats of one place in the total order have the same bits.
+            Value::Float(own) => own.to_bits().hash(state),
+            Value::Decimal(own) => own.hash(state),
+            Value::String(own) => own.hash(state),
+            Value::Binary(own) => own.hash(state),
+        }
+    }
+}

@@ -21,6 +21,7 @@ mod reuse;
 mod run;
 mod series;
 mod set_config;
+mod table_lock;
 mod temporary;
 mod with_changes;
 

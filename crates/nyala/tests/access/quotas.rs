@@ -32,6 +32,8 @@ fn a_user_gets_no_more_than_its_quota() {
     let write = |user: &str, lines: &str| server.send("POST", &format!("/write?db=home&{user}"), &[], lines);
     let (bob, ann) = ("u=bob&p=paper", "u=ann&p=pencil");
     let lines: String = (0..1000).map(|number| format!("m v=1 {number}\n")).collect();
+    let create = "CREATE TABLE t (id int PRIMARY KEY)";
+    assert_eq!(server.send("POST", &format!("/api/sql?db=home&{ann}"), &[], create).status, 200);
     server.ask("SET QUOTA FOR bob points_per_second = 10, queries_per_minute = 3");
     assert_eq!(write(bob, &lines).status, 204, "a batch is never cut");
     let refused = write(bob, "m v=1");
@@ -55,6 +57,7 @@ fn a_user_gets_no_more_than_its_quota() {
     assert_eq!(refused.status, 429, "{}", body(&refused));
     assert!(refused.header("Retry-After").is_some());
     assert!(session.run("SELECT 1").is_err_and(|error| error.starts_with("53400")));
+    assert!(session.run("SELECT id FROM t WHERE id = 1").is_err_and(|error| error.starts_with("53400")));
     assert_eq!(server.query(ann, &[], "SELECT v FROM m LIMIT 1").status, 200);
     assert!(server.metric("nyala_quota_refused_total{quota=\"points_per_second\"}") >= 3);
     assert!(server.metric("nyala_quota_refused_total{quota=\"queries_per_minute\"}") >= 2);
@@ -292,8 +295,14 @@ fn queries_of_a_user_hold_no_more_memory_than_its_quota() {
     let mut session = Session::open(server.postgres, "bob", "paper").map_err(drop).expect("it logs in");
     assert!(session.run(held).is_err_and(|error| error.starts_with("53200")));
     assert_eq!(server.metric("nyala_quota_refused_total{quota=\"query_memory_bytes\"}"), 3);
+    // Nothing is stored of which there is no memory to return what was asked for.
+    assert_eq!(session.run("CREATE TABLE t (id int PRIMARY KEY, s text)"), Ok(0));
+    let returning = "INSERT INTO t VALUES (1, repeat('x', 3000000)) RETURNING s, s, s";
+    assert!(session.run(returning).is_err_and(|error| error.starts_with("53200")));
+    assert_eq!(session.run("SELECT id FROM t"), Ok(0));
     // What was refused is given back.
     server.ask("SET QUOTA FOR bob query_memory_bytes = 67108864");
+    assert_eq!(session.run(returning), Ok(1));
     assert_eq!(sql(bob, held).status, 200);
     assert_eq!(session.run(held), Ok(1));
 }

@@ -37,5 +37,6 @@ mod server;
 mod sessions;
 mod sqllogictest;
 mod statements;
+mod table_locks;
 mod temporary;
 mod transactions;

@@ -27,17 +27,32 @@ pub(super) async fn update_existing(
     rows: Vec<ArrayRef>,
     update: Option<&CompiledUpdate>,
     named: &[usize],
-    arbiter: &Arbiter,
+    of: &Arbiter,
 ) -> SqlResult<()> {
     let primary = work.primary();
-    let found = {
-        let Some(by) = work.arbiters(arbiter, &primary).pop() else {
-            return Err(SqlError::new(SqlState::INTERNAL, "the arbiter of ON CONFLICT is gone"));
-        };
-        check_once(by, &rows, update.is_some())?;
-        let snapshot = work.sink.snapshot().await?;
-        existing(work, &snapshot, by, &rows).await?
-    };
+    let indexes = work.indexes.clone();
+    let by = arbiter(of, &primary, &indexes)?;
+    let count = rows.first().map_or(0, |values| values.len());
+    let mut from = 0;
+    while from < count {
+        let rest = rows.iter().map(|values| values.slice(from, count - from)).collect();
+        from += update_part(work, rest, update, named, by).await?;
+    }
+    Ok(())
+}
+
+/// The same for as many of the rows, from the first on, as find rows that memory is there for. Returns how many.
+async fn update_part(
+    work: &mut Work<'_>,
+    mut rows: Vec<ArrayRef>,
+    update: Option<&CompiledUpdate>,
+    named: &[usize],
+    by: &RowIndex<'_>,
+) -> SqlResult<usize> {
+    let snapshot = work.sink.snapshot().await?;
+    let found = existing(work, &snapshot, by, &rows).await?;
+    let part = found.places.len();
+    rows.iter_mut().for_each(|values| *values = values.slice(0, part));
     let (mut new, mut met, mut there) = (Vec::new(), Vec::new(), Vec::new());
     for (row, place) in (0_u32..).zip(&found.places) {
         match place {
@@ -89,7 +104,8 @@ pub(super) async fn update_existing(
     work.write_unique(added, &after, false).await?;
     if new.is_empty() || met.is_empty() {
         work.note(&new_rows)?;
-        return work.note(&after);
+        work.note(&after)?;
+        return Ok(part);
     }
     // In the order in which they were given.
     let rows: Vec<u32> = new.into_iter().chain(met).collect();
@@ -97,23 +113,45 @@ pub(super) async fn update_existing(
     order.sort_unstable_by_key(|place| rows[*place as usize]);
     let all: Vec<ArrayRef> =
         new_rows.into_iter().zip(after).map(|(new, after)| concat(&[new, after])).collect();
-    work.note(&some_rows(&all, &order))
+    work.note(&some_rows(&all, &order))?;
+    Ok(part)
 }
 
-/// Fails if two of the new rows are one by a key or an index: PostgreSQL refuses to change a row twice.
-pub(super) fn check_once(by: &RowIndex<'_>, rows: &[ArrayRef], is_update: bool) -> SqlResult<()> {
-    let mut seen: BTreeSet<Vec<Value>> = BTreeSet::new();
-    let count = rows.first().map_or(0, |values| values.len());
-    if (0..count).all(|row| by.values(rows, row).is_none_or(|values| seen.insert(values))) {
-        return Ok(());
-    }
-    let words = match is_update {
-        true => "ON CONFLICT DO UPDATE command cannot affect row a second time",
-        false => "UPSERT cannot affect a row a second time if it leaves columns out",
+/// The key or index by which ON CONFLICT looks for rows.
+pub(super) fn arbiter<'a>(
+    of: &Arbiter,
+    primary: &'a RowIndex<'a>,
+    indexes: &'a [RowIndex<'a>],
+) -> SqlResult<&'a RowIndex<'a>> {
+    let found = match of {
+        Arbiter::Index(name) => indexes.iter().find(|index| index.name == name),
+        Arbiter::Key | Arbiter::Any => Some(primary),
     };
-    Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, words).with_hint(
-        "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
-    ))
+    found.ok_or_else(|| SqlError::new(SqlState::INTERNAL, "the arbiter of ON CONFLICT is gone"))
+}
+
+impl Work<'_> {
+    /// Fails if two of the new rows of a statement are one by a key or an index: PostgreSQL refuses to change a row twice.
+    pub(super) fn check_once(
+        &mut self,
+        by: &RowIndex<'_>,
+        rows: &[ArrayRef],
+        is_update: bool,
+    ) -> SqlResult<()> {
+        let mut seen: BTreeSet<Vec<Value>> = BTreeSet::new();
+        let count = rows.first().map_or(0, |values| values.len());
+        let is_once = (0..count).all(|row| by.values(rows, row).is_none_or(|values| seen.insert(values)));
+        if is_once && !self.met.meets_again(by, rows) {
+            return Ok(());
+        }
+        let words = match is_update {
+            true => "ON CONFLICT DO UPDATE command cannot affect row a second time",
+            false => "UPSERT cannot affect a row a second time if it leaves columns out",
+        };
+        Err(SqlError::new(SqlState::CARDINALITY_VIOLATION, words).with_hint(
+            "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
+        ))
+    }
 }
 
 /// Rows after an update.

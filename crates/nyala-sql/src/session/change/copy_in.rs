@@ -5,6 +5,7 @@
 
 use super::copy::{CopiedTable, CopyTarget};
 use super::insert::{Arbiter, Conflict, Insert, Source};
+use super::met_keys::MetKeys;
 use super::points::PointsIn;
 use super::sink::Sink;
 use super::work::{Work, indexes_of};
@@ -384,6 +385,7 @@ fn work<'a>(
         sink,
         changed: 0,
         held: run.memory().hold(),
+        met: MetKeys::new(run.memory()),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Beginning and ending a change: its snapshot, the sink of its rows, and what happens if somebody else was first.
 
 use super::insert::{Conflict, Source};
+use super::met_keys::MetKeys;
 use super::sink::{FULL_MAX, Sink};
 use super::work::{Chunks, Work, indexes_of};
 use super::{Change, ChangeKind, ChangePlan, preparing};
@@ -173,7 +174,8 @@ impl Session {
     ) -> SqlResult<Option<Outcome>> {
         refuse_dry_run_in(self.transaction.is_some())?;
         let store = self.server.catalog.store().clone();
-        let _shared = change.relation.lock.clone().read_owned().await;
+        let shown = statement.clone();
+        let _shared = self.share_table(&change.relation.lock, move || shown.shown()).await?;
         let freshness = self.server.catalog.follow().await?;
         if !self.is_current(change) {
             return Ok(None);
@@ -197,20 +199,17 @@ impl Session {
         is_alone: bool,
     ) -> SqlResult<Attempt> {
         let store = self.server.catalog.store().clone();
-        let lock = change.relation.lock.clone();
+        let (lock, shown) = (&change.relation.lock, statement.clone());
         let (_shared, _alone) = match is_alone {
-            false => (Some(lock.read_owned().await), None),
-            true => (None, Some(lock.write_owned().await)),
+            false => (Some(self.share_table(lock, move || shown.shown()).await?), None),
+            true => (None, Some(self.hold_table(lock, move || shown.shown()).await?)),
         };
         let freshness = self.server.catalog.follow().await?;
         if !self.is_current(change) {
             return Ok(Attempt::Stale);
         }
         let run = self.run(statement, freshness, Arc::default(), values.clone())?;
-        // What it returns is computed of written rows, and may fail.
-        let may_fail_later = change.returning.as_ref().is_some_and(|own| own.computes())
-            && store.capabilities().need(Feature::StagedWrites).is_ok();
-        let mut sink = match change.reads_rows() || may_fail_later {
+        let mut sink = match change.reads_rows() {
             true => Sink::of_statement(stage_of(&store, change).await?),
             false => Sink::Store(store),
         };
@@ -229,8 +228,8 @@ impl Session {
         change: &Change,
         values: &Arc<[ScalarValue]>,
     ) -> SqlResult<Attempt> {
-        let lock = change.relation.lock.clone();
-        let _shared = lock.read_owned().await;
+        let shown = statement.clone();
+        let _shared = self.share_table(&change.relation.lock, move || shown.shown()).await?;
         let freshness = self.server.catalog.follow().await?;
         if !self.is_current(change) {
             return Ok(Attempt::Stale);
@@ -341,6 +340,7 @@ impl Session {
             indexes: indexes_of(table, &rules),
             changed: 0,
             held,
+            met: MetKeys::new(run.memory()),
         };
         let mut seen = BTreeSet::new();
         match &change.kind {

@@ -1,22 +1,29 @@
 //! Rows that are there.
 
-use super::work::Work;
+use super::work::{CHUNK_BYTES, Work};
 use crate::error::SqlResult;
 use crate::relation::entries::{RowIndex, one};
 use arrow_array::{Array, ArrayRef, new_null_array};
 use nyala_core::arrays::{concat, take_rows, value_at};
 use nyala_core::store::{ScanRequest, SnapshotRef};
 use nyala_core::{ColumnId, Value};
+use nyala_exec::memory::MemoryCharge;
+
+/// How often a row that was found is copied until what becomes of it is written.
+const COPIES: usize = 3;
 
 /// The rows that exist.
 pub(super) struct Existing {
-    /// Per row that was given the one that is there.
+    /// Per row that was looked for the one that is there.
     pub(super) places: Vec<Option<u32>>,
     /// All columns of the rows.
     pub(super) rows: Vec<ArrayRef>,
+    /// What they take.
+    _held: MemoryCharge,
 }
 
-/// Looks for the rows that have in a key or an index what some rows have there.
+/// Looks for the rows that have in a key or an index what some rows have there: for all of them, or for as many as find
+/// [`CHUNK_BYTES`].
 pub(super) async fn existing(
     work: &Work<'_>,
     snapshot: &SnapshotRef,
@@ -28,7 +35,11 @@ pub(super) async fn existing(
     let count = rows.first().map_or(0, |values| values.len());
     let (mut places, mut found) = (Vec::with_capacity(count), vec![Vec::new(); wanted.len()]);
     let mut found_rows = 0_u32;
+    let mut held = work.run.memory().hold();
     for row in 0..count {
+        if held.bytes() >= COPIES * CHUNK_BYTES {
+            break;
+        }
         work.check_now_and_then(row)?;
         let key = match by.values(rows, row) {
             Some(values) => by.key_for(&**snapshot, values).await?,
@@ -39,6 +50,7 @@ pub(super) async fn existing(
             let request = ScanRequest::by_key(work.table_id(), one(key), wanted.clone());
             let mut stream = snapshot.scan(request).await?;
             while let Some(batch) = stream.next().await? {
+                held.charge(COPIES * batch.columns.iter().map(bytes_of).sum::<usize>())?;
                 for (all, values) in found.iter_mut().zip(batch.columns) {
                     all.push(values);
                 }
@@ -52,7 +64,12 @@ pub(super) async fn existing(
         true => new_null_array(&column.declared_type.column_type().data_type(), 0),
         false => concat(parts),
     });
-    Ok(Existing { places, rows: rows.collect() })
+    Ok(Existing { places, rows: rows.collect(), _held: held })
+}
+
+/// What a column of a row that was found takes.
+fn bytes_of(values: &ArrayRef) -> usize {
+    values.to_data().get_slice_memory_size().unwrap_or_else(|_| values.get_array_memory_size())
 }
 
 /// The key of a row.

@@ -1,6 +1,6 @@
 //! Executing an INSERT.
 
-use super::conflict::{check_once, update_existing};
+use super::conflict::{arbiter, update_existing};
 use super::existing::some_rows;
 use super::insert::{Arbiter, Conflict, Insert};
 use super::preparing::is_default;
@@ -9,8 +9,8 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::assign::{assigned, column_of, of_values};
 use crate::relation::entries::RowIndex;
 use crate::relation::literal::datum;
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
-use datafusion::arrow::compute::concat_batches;
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{self, SetExpr};
 use nyala_core::arrays::concat;
@@ -119,19 +119,22 @@ impl Work<'_> {
                 WriteMode::Insert
             }
             Conflict::Replace { is_blind: true, may_repeat } => {
-                if !may_repeat && count > 1 {
-                    check_once(&self.primary(), &rows, true)?;
+                if !may_repeat {
+                    self.check_once(&self.primary(), &rows, true)?;
                 }
                 return self.replace(insert, rows).await;
             }
             Conflict::Replace { is_blind: false, may_repeat } => {
-                if *may_repeat {
-                    rows = last_ones(&self.primary(), &rows);
+                match may_repeat {
+                    true => rows = last_ones(&self.primary(), &rows),
+                    false => self.check_once(&self.primary(), &rows, false)?,
                 }
                 return update_existing(self, rows, None, &insert.named, &Arbiter::Key).await;
             }
             Conflict::Update(_) => {
-                let update = self.conflict.take();
+                let (update, primary, indexes) = (self.conflict.take(), self.primary(), self.indexes.clone());
+                let by = arbiter(&insert.arbiter, &primary, &indexes)?;
+                self.check_once(by, &rows, true)?;
                 let done = update_existing(self, rows, update.as_ref(), &[], &insert.arbiter).await;
                 self.conflict = update;
                 return done;
@@ -145,11 +148,15 @@ impl Work<'_> {
 
     /// Inserts whole rows whose keys are new, or leaves those out that are not.
     pub(super) async fn insert_new(&mut self, mut rows: Vec<ArrayRef>, mode: WriteMode) -> SqlResult<()> {
+        let returned = self.returned_of(&rows)?;
         for _ in 0..NUMBERINGS_MAX {
             let mut operations = vec![self.upsert(mode, rows.iter().cloned().enumerate().collect())];
             operations.extend(self.entries_added(&rows));
             match self.sink.write(WriteBatch { operations }).await {
-                Ok(outcome) if outcome.conflicts.is_empty() => return self.note(&rows),
+                Ok(outcome) if outcome.conflicts.is_empty() => {
+                    self.note_returned(rows[0].len(), returned);
+                    return Ok(());
+                }
                 Ok(outcome) => {
                     // A store whose batches are not atomic leaves such rows out in either mode.
                     let left_out: Vec<usize> = outcome.conflicts.iter().map(|place| place.row).collect();
@@ -158,7 +165,10 @@ impl Work<'_> {
                     }
                     let count = rows[0].len() as u32;
                     let kept = (0..count).filter(|row| left_out.binary_search(&(*row as usize)).is_err());
-                    return self.note(&some_rows(&rows, &kept.collect::<Vec<_>>()));
+                    let kept = UInt32Array::from_iter_values(kept);
+                    let returned = returned.map(|returned| take_record_batch(&returned, &kept)).transpose();
+                    self.note_returned(kept.len(), returned.map_err(DataFusionError::from)?);
+                    return Ok(());
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     let snapshot = self.sink.snapshot().await?;
@@ -200,8 +210,10 @@ impl Work<'_> {
         let is_written = |position: &usize| insert.named.contains(position) || key.contains(position);
         let cells = (0..rows.len()).filter(is_written).map(|position| (position, rows[position].clone()));
         let operation = self.upsert(WriteMode::Upsert, cells.collect());
+        let returned = self.returned_of(&rows)?;
         self.write(vec![operation]).await?;
-        self.note(&rows)
+        self.note_returned(rows.first().map_or(0, |values| values.len()), returned);
+        Ok(())
     }
 
     /// Whole rows: with defaults for what the statement does not name, and numbers if the key is hidden.

@@ -26,6 +26,7 @@ mod existing;
 mod insert;
 mod insert_rows;
 mod merge;
+mod met_keys;
 mod parameters;
 mod points;
 mod prepare;

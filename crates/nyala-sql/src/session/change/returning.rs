@@ -4,17 +4,17 @@ use super::parameters::ParameterTypes;
 use super::preparing::Preparing;
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::expression::{compiled, evaluated, planned, type_of};
+use crate::expression::{compiled, evaluated, planned};
 use crate::identifier::folded;
 use crate::relation::columns::ROW_ID;
 use crate::rewrite::{name_of, shown_object};
 use crate::rows::Rows;
 use crate::session::Outcome;
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{Schema, SchemaRef};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem, SelectItemQualifiedWildcardKind};
 use nyala_exec::memory::MemoryCharge;
@@ -73,8 +73,9 @@ pub(super) fn of_rows(
         };
         types.note_expression(&planned)?;
         let name = name.unwrap_or_else(|| name_of(written));
-        let (data_type, _) = type_of(&planned, &rows)?;
-        fields.push(Field::new(name, data_type, true));
+        // With the type that a column was declared with.
+        let (_, field) = planned.to_field(&rows)?;
+        fields.push(field.as_ref().clone().with_name(name).with_nullable(true));
         expressions.push(planned);
         Ok(())
     };
@@ -113,11 +114,6 @@ impl Returning {
         &self.schema
     }
 
-    /// Whether more than columns is returned.
-    pub(super) fn computes(&self) -> bool {
-        self.expressions.iter().any(|expression| !matches!(expression, Expr::Column(_)))
-    }
-
     pub(super) fn compiled(
         &self,
         state: &SessionState,
@@ -135,6 +131,13 @@ impl Returning {
 impl ReturnedRows {
     /// Adds what is returned of whole rows.
     pub(super) fn add(&mut self, rows: &RecordBatch) -> SqlResult<()> {
+        let batch = self.computed(rows)?;
+        self.rows.push(batch);
+        Ok(())
+    }
+
+    /// Computes what is returned of whole rows, and charges it: before they are written, if nothing may fail afterwards.
+    pub(super) fn computed(&mut self, rows: &RecordBatch) -> SqlResult<RecordBatch> {
         let values = self.expressions.iter().zip(self.schema.fields());
         let values = values
             .map(|(expression, field)| {
@@ -146,8 +149,12 @@ impl ReturnedRows {
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), values, &options);
         let batch = batch.map_err(datafusion::error::DataFusionError::from)?;
         self.held.charge(batch.get_array_memory_size())?;
-        self.rows.push(batch);
-        Ok(())
+        Ok(batch)
+    }
+
+    /// Adds what was computed.
+    pub(super) fn push(&mut self, computed: RecordBatch) {
+        self.rows.push(computed);
     }
 
     /// Forgets the rows: the statement begins anew.

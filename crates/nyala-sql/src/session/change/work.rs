@@ -1,6 +1,7 @@
 //! What a change works with while it is executed, and the rows that it has written so far.
 
 use super::do_update::CompiledUpdate;
+use super::met_keys::MetKeys;
 use super::returning::ReturnedRows;
 use super::sink::{Sink, WAIT_MAX};
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -22,7 +23,7 @@ use std::time::Duration;
 /// Rows are written when so many are collected, …
 const CHUNK_ROWS: usize = 1 << 15;
 /// … or when they take so many bytes.
-const CHUNK_BYTES: usize = 8 << 20;
+pub(super) const CHUNK_BYTES: usize = 8 << 20;
 
 /// A change that is being executed.
 pub(super) struct Work<'a> {
@@ -41,6 +42,8 @@ pub(super) struct Work<'a> {
     pub(super) changed: u64,
     /// What it keeps of the rows that it has met.
     pub(super) held: MemoryCharge,
+    /// The keys that ON CONFLICT has met.
+    pub(super) met: MetKeys,
 }
 
 /// The indexes of a table, with the columns that rules are about.
@@ -76,6 +79,23 @@ impl<'a> Work<'a> {
             returning.add(&batch_of(self.rules.columns(), rows)?)?;
         }
         Ok(())
+    }
+
+    /// What is returned of whole rows that are about to be written. A statement whose rows are visible as soon as they are
+    /// written must not fail behind that: it would begin anew, or be begun anew by its client.
+    pub(super) fn returned_of(&mut self, rows: &[ArrayRef]) -> SqlResult<Option<RecordBatch>> {
+        match self.returning.as_mut() {
+            Some(returning) => returning.computed(&batch_of(self.rules.columns(), rows)?).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes rows that were changed, and what is returned of them.
+    pub(super) fn note_returned(&mut self, count: usize, returned: Option<RecordBatch>) {
+        self.changed += count as u64;
+        if let (Some(returning), Some(returned)) = (self.returning.as_mut(), returned) {
+            returning.push(returned);
+        }
     }
 
     /// The operation that writes cells of rows: columns by their positions.

@@ -4,7 +4,7 @@
 //! snapshot before it finds none.
 
 use super::new_index::NewIndex;
-use super::{changed, inside_transaction, of_publishing, same_constraint, table_of, taken};
+use super::{changed, defining, inside_transaction, of_publishing, same_constraint, table_of, taken};
 use crate::command_tag::CommandTag;
 use crate::error::{BrokenRule, SqlError, SqlResult, SqlState};
 use crate::identifier::schema_of;
@@ -198,7 +198,7 @@ impl Session {
             let found = self.relations().find(&database, &name).ok_or_else(gone)?;
             if self.transaction.is_none() {
                 // Whoever is writing rows finishes first. Tables are locked in order of their names.
-                alone.push(found.lock.clone().write_owned().await);
+                alone.push(self.hold_table(&found.lock, defining(&found.name)).await?);
             }
             let relation = self.relations().find(&database, &name).ok_or_else(gone)?;
             if !Arc::ptr_eq(&relation.lock, &found.lock) {

@@ -132,7 +132,7 @@ impl Session {
         place: &Place,
         found: &Relation,
     ) -> SqlResult<(OwnedRwLockWriteGuard<()>, Arc<Relation>)> {
-        let alone = found.lock.clone().write_owned().await;
+        let alone = self.hold_table(&found.lock, defining(&found.name)).await?;
         self.server.catalog.follow().await?;
         let relation = place.relation(self.relations()).ok_or_else(|| place.unknown())?;
         if !Arc::ptr_eq(&relation.lock, &found.lock) {
@@ -227,6 +227,12 @@ fn of_publishing(error: Error, changes: &[RelationChange]) -> SqlError {
 fn changed(relation: &Arc<Relation>, table: TableDefinition) -> RelationChange {
     let after = Definition { body: Body::Table(table), ..relation.definition.clone() };
     RelationChange { before: relation.clone(), name: relation.name.clone(), after: Some(after) }
+}
+
+/// What a statement is shown as while it waits for a table.
+fn defining(table: &str) -> impl Fn() -> String + Send + Sync + use<> {
+    let table = table.to_owned();
+    move || format!("a statement that defines table \"{table}\" waits for others")
 }
 
 /// The error of a statement that stands alone.

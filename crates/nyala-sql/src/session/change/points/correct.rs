@@ -152,7 +152,9 @@ impl Session {
             }
         };
         let author = self.author(statement, &place.database);
-        let id = catalog.note_change(&author, Some(changed.points), changed.part.as_slice()).await?;
+        let noted = catalog.note_change(&author, Some(changed.points), changed.part.as_slice()).await;
+        // The points are changed: the statement must not begin anew.
+        let id = noted.map_err(|error| SqlError::new(SqlState::IO_ERROR, error.to_string()))?;
         self.server.note_changed(&author, id);
         Ok(Some(outcome(CommandTag { command, rows: Some(changed.points), change: id }, returned)))
     }
