@@ -13,7 +13,7 @@ program="$(realpath "$1")"
 output="$(realpath "$2")"
 cd "$(dirname "$0")/../.."
 
-# "nyala 0.1.0 (0123456789ab)"; a build that is not of a tagged commit sorts before the release that it precedes.
+# "nyala 0.1.0 (0123456789ab)".
 version="$("$program" --version | cut -d' ' -f2)"
 architecture="$(dpkg --print-architecture)"
 # Who answers for this package: "Name <address>".

@@ -74,18 +74,50 @@ fn check_tests(root: &Path) -> Vec<String> {
     }
 }
 
-/// Complaints about paths of the page on architecture that do not exist.
+/// Complaints about paths of the page on architecture that do not exist. A path without a crate is in that of the path before
+/// it.
 fn check_paths(root: &Path) -> Vec<String> {
-    let text = match std::fs::read_to_string(root.join(ARCHITECTURE)) {
-        Ok(text) => text,
-        Err(error) => return vec![format!("{ARCHITECTURE}: {error}")],
+    let (text, files) = match (read(&root.join(ARCHITECTURE)), below(&root.join("crates"))) {
+        (Ok(text), Ok(files)) => (text, files),
+        (Err(error), _) | (_, Err(error)) => return vec![error],
     };
-    let paths = text.split('`').skip(1).step_by(2).filter(|code| code.contains('/') && !code.contains(' '));
-    let is_there = |path: &str| root.join(path).exists() || root.join("crates").join(path).exists();
-    let is_of_crate =
-        |path: &&str| ["crates/", "nyala", "kudu-client/"].iter().any(|of| path.starts_with(of));
-    let gone = paths.filter(is_of_crate).flat_map(expanded).filter(|path| !is_there(path));
-    gone.map(|path| format!("{ARCHITECTURE}: {path} does not exist")).collect()
+    let is_path = |code: &&str| !code.contains(' ') && !code.starts_with('/');
+    let (mut complaints, mut of_crate) = (Vec::new(), String::new());
+    for path in text.split('`').skip(1).step_by(2).filter(is_path).flat_map(expanded) {
+        let named = path.strip_prefix("crates/").unwrap_or(&path);
+        let first = named.split('/').next().unwrap_or(named);
+        let is_there = if files.iter().any(|file| file == first) {
+            of_crate = format!("{first}/");
+            files.iter().any(|file| file == named.trim_end_matches('/'))
+        } else if (path.ends_with(".rs") || path.ends_with('/')) && !root.join(first).exists() {
+            let end = format!("/{}", path.trim_end_matches('/'));
+            files.iter().any(|file| file.starts_with(&of_crate) && file.ends_with(&end))
+        } else {
+            true
+        };
+        if !is_there {
+            complaints.push(format!("{ARCHITECTURE}: {path} does not exist"));
+        }
+    }
+    complaints
+}
+
+/// All files and folders below a folder, relative to it.
+fn below(folder: &Path) -> Result<Vec<String>, String> {
+    let (mut found, mut open) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder_of) = open.pop() {
+        let entries =
+            std::fs::read_dir(&folder_of).map_err(|error| format!("{}: {error}", folder_of.display()))?;
+        for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+            if let Some(name) = path.strip_prefix(folder).ok().and_then(Path::to_str) {
+                found.push(name.to_owned());
+            }
+            if path.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The paths that `a/{b,c}/d` stands for.
@@ -309,9 +341,11 @@ mod tests {
     fn paths_of_the_architecture_exist() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("crates/a/src/b")).unwrap();
-        let page = "`crates/a/src/{b,c}/`, `nyala-x/d.rs`, `a/src/q.rs`";
+        std::fs::create_dir_all(folder.path().join("crates/e/src")).unwrap();
+        std::fs::write(folder.path().join("crates/a/src/b/f.rs"), "").unwrap();
+        let page = "`crates/a/src/{b,c}/`, `f.rs`, `b/f.rs`, `g.rs`, `x y.rs`, `a/src/q.rs`, `e/src`, `f.rs`, `nyala-x/d.rs`";
         std::fs::write(folder.path().join(ARCHITECTURE), page).unwrap();
-        let expected = ["crates/a/src/c/", "nyala-x/d.rs"];
+        let expected = ["crates/a/src/c/", "g.rs", "a/src/q.rs", "f.rs", "nyala-x/d.rs"];
         assert_eq!(
             check_paths(folder.path()),
             expected.map(|path| format!("{ARCHITECTURE}: {path} does not exist"))

@@ -45,7 +45,7 @@ const EDGES: [(&str, &[&str]); 19] = [
             "nyala-sql",
         ],
     ),
-    ("xtask", &["kudu-client", "nyala-bench", "nyala-client"]),
+    ("xtask", &["nyala-bench", "nyala-client"]),
 ];
 
 /// Imports that a part of a crate must not have: (files below, text, why).

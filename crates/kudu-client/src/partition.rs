@@ -73,6 +73,7 @@ impl RangeBound {
     }
 }
 
+// Kinds of rows among bounds: RowOperationsPB.Type in Kudu's row_operations.proto.
 const SPLIT_ROW: u8 = 4;
 const LOWER_INCLUSIVE: u8 = 6;
 const UPPER_EXCLUSIVE: u8 = 7;
@@ -109,6 +110,7 @@ impl RangePartition {
     }
 }
 
+/// Encodes a bound; `codes` are the kinds of an inclusive one and of an exclusive one.
 fn encode_range_bound(
     schema: &Arc<Schema>,
     bound: &RangeBound,

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::DataType;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Keeps a statement, which the caller knows, under a name.
+/// The name of a statement and the types of its parameters. The statement itself is beside it, as tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PrepareStatement {
     pub(crate) name: String,
@@ -33,7 +33,7 @@ impl PrepareStatement {
             reader.0.expect_token(&Token::RParen)?;
         }
         reader.expect("as")?;
-        // The parser has counted what is left without what is between the tokens.
+        // The parser skips blanks, so its position is none in `tokens`. The place in the text is the same in both.
         let place = reader.place();
         let inner = tokens.iter().position(|token| token.span.start == place).unwrap_or(tokens.len());
         Ok((Self { name, types }, tokens[inner..].to_vec()))

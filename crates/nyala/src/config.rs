@@ -444,7 +444,10 @@ impl Config {
             (self.keep_alive_timeout.0.is_zero(), "keep-alive-timeout must be longer than 0s"),
             (self.wal_limit.0 < 1 << 20, &short_log),
             (!(1..=64).contains(&self.maintenance_threads), "maintenance-threads must be from 1 to 64"),
-            (!(1..1 << 31).contains(&self.max_body_size.0), "max-body-size must be below 2GiB"),
+            (
+                !(1..1 << 31).contains(&self.max_body_size.0),
+                "max-body-size must be at least 1 byte and below 2GiB; it cannot be without limit",
+            ),
         ];
         match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
             Some((_, words)) => Err(words.to_owned()),

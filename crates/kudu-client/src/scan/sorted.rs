@@ -58,9 +58,9 @@ pub(super) fn batch_bytes(spec: &ScanSpec, groups: &[Vec<Arc<Tablet>>]) -> u32 {
 
 /// The schema without the columns that were only needed to sort.
 pub(super) fn visible_schema(spec: &ScanSpec) -> SchemaRef {
-    let visible: Vec<_> = spec.arrow_schema.fields()[..spec.hidden.start].to_vec();
-    let after = spec.arrow_schema.fields()[spec.hidden.end..].to_vec();
-    Arc::new(arrow_schema::Schema::new([visible, after].concat()))
+    let fields = spec.arrow_schema.fields();
+    let (before, after) = (&fields[..spec.hidden.start], &fields[spec.hidden.end..]);
+    Arc::new(arrow_schema::Schema::new([before, after].concat()))
 }
 
 /// Reads group after group into `output`.

@@ -33,7 +33,7 @@ pub(crate) fn check_manifest(fs: &FsRef, dir: &Path) -> Result<()> {
     if rowsets + segments > 0 {
         return Err(damaged(
             dir,
-            &format!("there is no manifest, but {rowsets} rowsets and {segments} segments of a log"),
+            &format!("there is no manifest, but rowsets ({rowsets}) and segments of a log ({segments})"),
         ));
     }
     let foreign = |name: &String| !name.starts_with('.') && !EXPECTED.contains(&name.as_str());

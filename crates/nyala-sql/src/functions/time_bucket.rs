@@ -1,7 +1,8 @@
 //! `time_bucket(width, time [, origin | zone])`: the start of the bucket that holds a time, as in TimescaleDB.
 //!
 //! Without an origin, buckets are counted from Monday, 3 January 2000, and months from January 2000. With a zone, days and
-//! months begin at its midnight, and a bucket over a change of clocks is longer or shorter.
+//! months begin at its midnight, and a bucket over a change of clocks is longer or shorter. `buckets.rs` computes; here its arguments
+//! are read.
 
 use super::{interval, time_ns};
 use crate::buckets::{Buckets, zone_of};

@@ -21,7 +21,7 @@ an error. Settings are read at the start. At SIGHUP the certificate, its key and
 again, and the audit log is opened again. `collectd-auth-file` is read again when it changes.
 
 A SIZE is a number with `KiB`, `MiB`, `GiB`, `KB`, `MB`, `GB` or nothing for bytes. A DURATION is a number with `ms`, `s`,
-`m`, `h`, `d` or `w`, or several of them: `1h30m`. Lists are arrays in the file and separated by commas elsewhere.
+`m`, `h`, `d` or `w`, or several of them: `1h30m`. Lists are arrays in the file. Elsewhere their parts are separated by commas, those of `graphite-templates` by semicolons.
 
 The variable `NYALA_LOG` is older than `log-level` and overrides it, for all commands: `debug` or `nyala=debug,warn`.
 ";

@@ -3,7 +3,7 @@
 //! Each type is read from the same text in files, variables and flags, and is printed so that it can be read again.
 
 use clap::ValueEnum;
-use nyala_query::influxql::parse_duration;
+use nyala_query::influxql::{format_duration, parse_duration};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -173,7 +173,7 @@ impl fmt::Display for WalSync {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WalSync::Always => f.write_str("always"),
-            WalSync::Interval(interval) => write!(f, "interval:{}ms", interval.as_millis()),
+            WalSync::Interval(interval) => write!(f, "interval:{}", Time(*interval)),
             WalSync::Never => f.write_str("never"),
         }
     }
@@ -231,10 +231,8 @@ impl FromStr for Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_nanos() {
-            nanoseconds if nanoseconds % 1_000_000 != 0 => write!(f, "{}u", nanoseconds / 1_000),
-            nanoseconds => write!(f, "{}ms", nanoseconds / 1_000_000),
-        }
+        let nanoseconds = i64::try_from(self.0.as_nanos()).unwrap_or(i64::MAX);
+        f.write_str(&format_duration(nanoseconds))
     }
 }
 
@@ -328,7 +326,9 @@ mod tests {
         }
         assert_eq!("25MB".parse::<ByteSize>(), Ok(ByteSize(25_000_000)));
         assert!("-1MB".parse::<ByteSize>().is_err());
-        assert_eq!("interval:1s".parse::<WalSync>().unwrap().to_string(), "interval:1000ms");
+        for text in ["interval:1s", "interval:90m", "interval:500u"] {
+            assert_eq!(text.parse::<WalSync>().unwrap().to_string(), text);
+        }
         assert!("interval:0s".parse::<WalSync>().is_err());
     }
 }

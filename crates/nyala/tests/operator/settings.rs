@@ -35,9 +35,7 @@ fn addresses_are_understood_as_people_write_them() {
         .expect("written");
     let told = config(&["--config", file.path().to_str().expect("UTF-8")]);
     assert!(told.contains("\"127.0.0.1:7777\"") && told.contains("allowed-hosts = [\"a\"]"), "{told}");
-    assert!(
-        told.contains("keep-alive-timeout = \"180000ms\"") && told.contains("shutdown-timeout = \"8000ms\"")
-    );
+    assert!(told.contains("keep-alive-timeout = \"3m\"") && told.contains("shutdown-timeout = \"8s\""));
     assert!(config(&["--allowed-origins", "grafana"]).contains("allowed-origins"));
 }
 

@@ -13,11 +13,11 @@ use super::queue::{MAX_GROUP_RECORDS, Queue, Work};
 use super::stats::add;
 use super::writer::Writer;
 
-/// Writers of groups up to this size are soon back with their next records, …
+/// After a group of at most this size the log waits a moment: its writers are soon back with their next records.
 const SMALL_GROUP_BYTES: u64 = 128 << 10;
-/// … and are waited for, for this part (1/8) of a sync, …
+/// It waits for this part (1/8) of the last sync.
 const GATHER_SHARE: u32 = 8;
-/// … if a sync takes so long that sleeping for that part is no more than that.
+/// It does not wait after shorter syncs: an eighth of them is less than the shortest time that a thread sleeps.
 const SLOW_SYNC: Duration = Duration::from_micros(400);
 
 /// Closes the queue when the thread ends, also by a panic, so that what waits gets an error.
@@ -59,8 +59,8 @@ pub(super) fn run(queue: &Queue, mut writer: Writer, policy: SyncPolicy) {
                     writer.acknowledged(entries.len() as u64);
                     add(&queue.counters.records, entries.len() as u64);
                 }
-                // Whoever hands in a record right after a sync has begun waits for that one and the next: writers would divide
-                // into two groups that wait for each other.
+                // Without a pause the first writer that is back would begin a sync alone, and the others would wait for it and
+                // for the next one: two groups that take turns. So as many are waited for as were answered.
                 let last_sync = writer.last_sync();
                 let gathers = policy == SyncPolicy::Always
                     && last_sync >= SLOW_SYNC

@@ -1,7 +1,7 @@
 //! The write-ahead log: a write is acknowledged when its record is here.
 //!
 //! Any number of threads [`Wal::submit`] payloads; the log gives each a sequence at once, one thread of its own
-//! writes whatever waits in one go, syncs it according to the [`SyncPolicy`], and completes the [`Ticket`]s. A
+//! writes whatever waits in one go, and after a slow sync waits a moment for the writers that it has answered, syncs it according to the [`SyncPolicy`], and completes the [`Ticket`]s. A
 //! ticket is waited for by blocking or as a future, so a server thread need not stand still for a sync.
 //!
 //! Records live in segments, which are preallocated (then reused), so that a sync seldom has more to write than

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Read at once.
 const READ_BYTES: usize = 1 << 20;
-/// A line that is longer than that ends at its first newline: a quotation mark is missing.
-const LINE_BYTES_MAX: usize = 16 << 20;
+/// A line that is longer than a server takes by default (`max-body-size`) ends at its first newline: a quotation mark is
+/// missing.
+const LINE_BYTES_MAX: usize = 25_000_000;
 
 /// A file that is being read.
 pub(super) struct LineFile {
@@ -62,11 +63,14 @@ impl LineFile {
     /// The next line.
     pub(super) fn next(&mut self) -> Result<Option<Line<'_>>, String> {
         let (mut end, mut is_cut) = (line_end(&self.buffer, self.at), false);
-        while end.is_none() && !self.is_end {
+        while end.is_none() {
             let rest = &self.buffer[self.at..];
             if rest.len() >= LINE_BYTES_MAX {
                 let newline = memchr::memchr(b'\n', rest).map_or(rest.len(), |offset| offset + 1);
                 (end, is_cut) = (Some(self.at + newline), true);
+                break;
+            }
+            if self.is_end {
                 break;
             }
             self.fill()?;

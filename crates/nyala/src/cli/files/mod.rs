@@ -23,7 +23,8 @@ use nyala_files::{Bucket, Directory, Folder};
 use std::path::Path;
 use std::time::Instant;
 
-/// The folder and the name of a file that the user named: on the own machine, links are the user's own.
+/// The folder and the name of a file that the user names. Symbolic links in its path are followed: unlike the server's, this path
+/// is the user's own.
 fn folder_and_name(path: &Path) -> Result<(Folder, String), String> {
     if let Some(url) = path.to_str().filter(|text| Bucket::is_url(text)) {
         let (bucket, name) = bucket_and_name(url)?;
@@ -39,7 +40,8 @@ fn folder_and_name(path: &Path) -> Result<(Folder, String), String> {
     Ok((Folder::Directory(directory), name.to_owned()))
 }
 
-/// The place in a bucket and the name there that a URL stands for. What is read goes to the system's directory for such files.
+/// The place in a bucket and the name there that a URL stands for. Objects that are read are fetched to the system's temporary
+/// directory first.
 fn bucket_and_name(url: &str) -> Result<(Bucket, String), String> {
     let url = url.trim_end_matches('/');
     let begin = url.find("://").map_or(0, |at| at + 3);
@@ -63,7 +65,7 @@ fn shown(number: u64) -> String {
     text
 }
 
-/// What stands beside the bar.
+/// The text beside the progress bar.
 fn note(rows: u64, begun: Instant) -> String {
     let rate = rows as f64 / begun.elapsed().as_secs_f64().max(1e-3);
     format!("{} rows, {} rows/s", shown(rows), shown(rate as u64))

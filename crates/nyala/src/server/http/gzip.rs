@@ -14,7 +14,7 @@ const COMPRESSED_FROM_BYTES: usize = 4_000;
 /// The header of a gzip file (RFC 1952) without a name or a time.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// Whether a client accepts gzip.
+/// Whether a client accepts gzip: whether `Accept-Encoding` names it, whatever its weight.
 pub(super) fn is_accepted(headers: &HeaderMap) -> bool {
     let accepts = |value: &[u8]| value.windows(4).any(|word| word == b"gzip");
     headers.get_all(ACCEPT_ENCODING).iter().any(|value| accepts(value.as_bytes()))
