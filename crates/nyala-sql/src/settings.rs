@@ -30,7 +30,7 @@ enum Accepts {
 }
 
 /// Whether transactions may not write unless they say so.
-const READ_ONLY: &str = "default_transaction_read_only";
+pub(crate) const READ_ONLY: &str = "default_transaction_read_only";
 
 /// The settings, their values at first, and what they accept.
 const KNOWN: [(&str, &str, Accepts); 31] = [

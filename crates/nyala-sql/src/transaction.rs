@@ -51,6 +51,8 @@ pub(crate) struct Transaction {
     pub(crate) is_read_only: bool,
     /// Whether it has read or written rows.
     pub(crate) has_looked: bool,
+    /// Whether it has executed anything but settings.
+    pub(crate) has_begun: bool,
     /// Whether it has written anything.
     pub(crate) has_written: bool,
     pub(crate) has_failed: bool,
@@ -98,6 +100,24 @@ impl Transaction {
         temporary: Arc<UncommittedRelations>,
     ) -> Self {
         Self { began: Utc::now(), is_read_only, locks, relations: temporary, ..Self::default() }
+    }
+
+    /// Says whether it may write.
+    ///
+    /// # Errors
+    /// It was to read only, and has begun to do so.
+    pub(crate) fn set_read_only(&mut self, is_read_only: bool) -> SqlResult<()> {
+        let words = match self.is_read_only && !is_read_only {
+            true if !self.savepoints.is_empty() => {
+                "cannot set transaction read-write mode inside a read-only transaction"
+            }
+            true if self.has_begun => "transaction read-write mode must be set before any query",
+            _ => {
+                self.is_read_only = is_read_only;
+                return Ok(());
+            }
+        };
+        Err(SqlError::new(SqlState::ACTIVE_TRANSACTION, words))
     }
 
     /// Begins to show what was acknowledged so far, unless a statement has done so.

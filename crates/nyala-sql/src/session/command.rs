@@ -9,7 +9,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::{folded, quoted};
 use crate::rows::Rows;
 use crate::session::Outcome;
-use crate::settings::Settings;
+use crate::settings::{READ_ONLY, Settings};
 use crate::statement::Statement;
 use crate::transaction::{ChangedSettings, Transaction};
 use crate::undo::Undo;
@@ -103,20 +103,23 @@ impl Session {
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
             Command::Begin { is_read_only, words } => {
-                let is_read_only = is_read_only.unwrap_or(self.settings.is_read_only());
-                if is_read_only {
-                    self.state = None;
-                }
+                self.state = None;
                 match &mut self.transaction {
                     // What a series has changed before belongs to the transaction.
-                    Some(transaction) => transaction.is_of_series = false,
-                    None => self.transaction = Some(self.new_transaction(is_read_only)),
+                    Some(transaction) => {
+                        is_read_only.map_or(Ok(()), |own| transaction.set_read_only(own))?;
+                        transaction.is_of_series = false;
+                    }
+                    None => {
+                        let is_read_only = is_read_only.unwrap_or(self.settings.is_read_only());
+                        self.transaction = Some(self.new_transaction(is_read_only));
+                    }
                 }
                 words
             }
             Command::SetTransaction { is_read_only } => {
                 if let (Some(transaction), Some(is_read_only)) = (&mut self.transaction, is_read_only) {
-                    transaction.is_read_only = is_read_only;
+                    transaction.set_read_only(is_read_only)?;
                     self.state = None;
                 }
                 "SET"
@@ -361,9 +364,18 @@ impl Command {
                 let value = Some(charset_name.value.clone());
                 Ok(Self::Set { name: "client_encoding".to_owned(), value, is_local: false })
             }
-            ast::Set::SetTransaction { modes, .. } => {
+            ast::Set::SetTransaction { snapshot: Some(_), .. } => {
+                Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT"))
+            }
+            ast::Set::SetTransaction { modes, snapshot: None, session } => {
                 check_modes(modes)?;
-                Ok(Self::SetTransaction { is_read_only: is_read_only(modes) })
+                match is_read_only(modes) {
+                    Some(is_read_only) if *session => {
+                        let value = Some(if is_read_only { "on" } else { "off" }.to_owned());
+                        Ok(Self::Set { name: READ_ONLY.to_owned(), value, is_local: false })
+                    }
+                    is_read_only => Ok(Self::SetTransaction { is_read_only }),
+                }
             }
             other => Err(SqlError::unsupported(format!("SET in the form \"{other}\""))),
         }
@@ -383,13 +395,13 @@ fn is_read_only(modes: &[ast::TransactionMode]) -> Option<bool> {
     })
 }
 
-/// Accepts the modes of transactions that there are: every transaction reads one snapshot, as PostgreSQL's REPEATABLE READ
-/// does, which also fulfils what READ COMMITTED promises.
 /// Whether a setting is changed until the end of the transaction only.
 fn is_local(scope: Option<&ast::ContextModifier>) -> bool {
     matches!(scope, Some(ast::ContextModifier::Local))
 }
 
+/// Accepts the modes of transactions that there are: every transaction reads one snapshot, as PostgreSQL's REPEATABLE READ
+/// does, which also fulfils what READ COMMITTED promises.
 fn check_modes(modes: &[ast::TransactionMode]) -> SqlResult<()> {
     let is_serializable = |mode: &&ast::TransactionMode| {
         matches!(mode, ast::TransactionMode::IsolationLevel(ast::TransactionIsolationLevel::Serializable))

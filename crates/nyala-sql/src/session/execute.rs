@@ -50,6 +50,9 @@ impl Session {
                     || !self.is_still_granted(current)
                     || !self.has_measurements(current).await?);
             if !is_stale {
+                if let Some(transaction) = &mut self.transaction {
+                    transaction.has_begun |= !matches!(current.plan, PreparedPlan::Session);
+                }
                 let done = match &current.plan {
                     PreparedPlan::Session => Some(self.execute_command(&current.statement).await?),
                     PreparedPlan::Definition => Some(Outcome::Done(match &*current.statement.ast {

@@ -60,6 +60,14 @@ fn nobody_else_sees_what_is_not_committed() {
 }
 
 #[test]
+fn a_transaction_does_not_get_the_snapshot_of_another_one() {
+    let server = Server::start(&[]);
+    let mut own = Raw::open(server.address);
+    does(&mut own, &["BEGIN"]);
+    fails(&mut own, "SET TRANSACTION SNAPSHOT '00000003-0000001B-1'", "0A000");
+}
+
+#[test]
 fn the_first_to_define_a_table_wins() {
     let server = Server::start(&[]);
     let (mut first, mut second) = (Raw::open(server.address), Raw::open(server.address));
