@@ -34,6 +34,11 @@ struct Given {
 }
 
 impl GivenNumbers {
+    /// The session was given none.
+    pub(crate) fn forget(&self) {
+        *self.lock() = Given::default();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Given> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -54,6 +54,8 @@ enum Command {
     DiscardAll,
     /// Drops its temporary relations.
     DiscardTemporary,
+    /// Forgets the numbers of sequences that it was given.
+    DiscardSequences,
     ShowChanges,
     Undo(Undo),
     /// Keeps tables from being dropped while they are read, which a transaction's snapshot does.
@@ -203,12 +205,17 @@ impl Session {
                 self.kept.cursors().clear();
                 self.kept.statements().clear();
                 self.waits.unlock_all();
+                self.given_numbers.forget();
                 self.discard_temporary();
                 "DISCARD ALL"
             }
             Command::DiscardTemporary => {
                 self.discard_temporary();
                 "DISCARD TEMP"
+            }
+            Command::DiscardSequences => {
+                self.given_numbers.forget();
+                "DISCARD SEQUENCES"
             }
         };
         Ok(Outcome::Done(CommandTag::of(done)))
@@ -323,6 +330,7 @@ impl Command {
             },
             ast::Statement::Discard { object_type: ast::DiscardObject::ALL } => Self::DiscardAll,
             ast::Statement::Discard { object_type: ast::DiscardObject::TEMP } => Self::DiscardTemporary,
+            ast::Statement::Discard { object_type: ast::DiscardObject::SEQUENCES } => Self::DiscardSequences,
             ast::Statement::Lock(lock) => match lock.lock_mode {
                 Some(ast::LockTableMode::AccessShare) => {
                     Self::LockToRead(lock.tables.iter().map(|own| own.name.clone()).collect())
