@@ -18,9 +18,10 @@ impl Prepared {
     pub fn changes_rows(&self) -> bool {
         match &self.plan {
             PreparedPlan::Change(plan) => matches!(plan, ChangePlan::Rows(_)) && !self.statement.is_dry_run,
-            PreparedPlan::Copy(plan) => {
-                matches!(&**plan, CopyPlan::From { target: CopyTarget::Rows(_), .. })
-            }
+            PreparedPlan::Copy(plan) => match &**plan {
+                CopyPlan::From { target, .. } => matches!(target, CopyTarget::Rows(_)),
+                CopyPlan::To { query, .. } => query.changes_rows(),
+            },
             PreparedPlan::WithChanges(_) => true,
             PreparedPlan::Execute(plan) => plan.changes_rows,
             PreparedPlan::CurrentOf(plan) => plan.inner.changes_rows(),
@@ -33,9 +34,10 @@ impl Prepared {
         match &self.plan {
             PreparedPlan::Definition => true,
             PreparedPlan::Change(_) => !self.changes_rows(),
-            PreparedPlan::Copy(plan) => {
-                matches!(&**plan, CopyPlan::From { target: CopyTarget::Points(_), .. })
-            }
+            PreparedPlan::Copy(plan) => match &**plan {
+                CopyPlan::From { target, .. } => matches!(target, CopyTarget::Points(_)),
+                CopyPlan::To { query, .. } => query.stands_alone(),
+            },
             PreparedPlan::Session => is_undo(&self.statement.ast),
             _ => false,
         }

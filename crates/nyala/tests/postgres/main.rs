@@ -33,6 +33,7 @@ mod indexes;
 mod joins;
 mod psql;
 mod sequences;
+mod series;
 mod server;
 mod sessions;
 mod sqllogictest;

@@ -227,7 +227,7 @@ fn times_are_shown_and_read_in_the_zone_of_the_session() {
 }
 
 /// Compares what statements of a file answer with what PostgreSQL answered.
-fn compare(psql: &str, server: &Server, name: &str, options: &[&str]) {
+pub(crate) fn compare(psql: &str, server: &Server, name: &str, options: &[&str]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/postgres");
     let directory = tempfile::tempdir().expect("a directory");
     let answers = directory.path().join("answers");
