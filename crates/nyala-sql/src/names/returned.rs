@@ -8,6 +8,7 @@ use datafusion::datasource::{MemTable, TableType};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
+use nyala_exec::memory::MemoryCharge;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,19 @@ pub(crate) struct ReturnedTables(Arc<HashMap<String, Arc<ReturnedTable>>>);
 pub(crate) struct ReturnedTable {
     schema: SchemaRef,
     rows: Mutex<Vec<RecordBatch>>,
+}
+
+/// The rows of a table, which it has until this is dropped: the table stays with the plans of its statement.
+pub(crate) struct ReturnedRows {
+    table: Arc<ReturnedTable>,
+    /// Their memory.
+    _held: MemoryCharge,
+}
+
+impl Drop for ReturnedRows {
+    fn drop(&mut self) {
+        self.table.set(Vec::new());
+    }
 }
 
 impl ReturnedTables {
@@ -43,8 +57,13 @@ impl ReturnedTable {
         Self { schema, rows: Mutex::default() }
     }
 
-    /// Sets its rows.
-    pub(crate) fn fill(&self, rows: Vec<RecordBatch>) {
+    /// Gives it rows, whose memory is charged.
+    pub(crate) fn fill(self: &Arc<Self>, rows: Vec<RecordBatch>, held: MemoryCharge) -> ReturnedRows {
+        self.set(rows);
+        ReturnedRows { table: self.clone(), _held: held }
+    }
+
+    fn set(&self, rows: Vec<RecordBatch>) {
         *self.rows.lock().unwrap_or_else(PoisonError::into_inner) = rows;
     }
 }

@@ -168,13 +168,12 @@ impl Session {
         values: &Arc<[ScalarValue]>,
     ) -> SqlResult<Outcome> {
         let snapshot = self.transaction_snapshot().await?;
-        let mut kept = Vec::with_capacity(plan.changes.len());
+        let mut returned = Vec::with_capacity(plan.changes.len());
         for part in &plan.changes {
             let outcome = self.execute_part(&part.prepared, values).await?;
             if let (Some(table), Outcome::Rows(rows)) = (&part.returned, outcome) {
-                let gathered = self.gathered(rows).await?;
-                table.fill(gathered.rows.clone());
-                kept.push(gathered);
+                let Gathered { rows, held, .. } = self.gathered(rows).await?;
+                returned.push(table.fill(rows, held));
             }
             // The parts behind it do not see what it has done.
             if let Some(transaction) = &mut self.transaction {
@@ -188,10 +187,7 @@ impl Session {
             }
             other => other,
         };
-        plan.changes
-            .iter()
-            .filter_map(|part| part.returned.as_ref())
-            .for_each(|table| table.fill(Vec::new()));
+        drop(returned);
         if let Some(transaction) = &mut self.transaction {
             transaction.refresh().await?;
         }

@@ -3,6 +3,8 @@
 
 use super::psql::ENDLESS;
 use super::server::Server;
+use super::statements::does;
+use super::transactions::fails;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -310,6 +312,24 @@ fn connections_beyond_the_most_are_refused_and_a_shutdown_says_so() {
     server.process.signal("TERM");
     assert!(contains(&last.rest(), "57P01"));
     assert_eq!(server.process.stop().code(), Some(0));
+}
+
+/// Rows that a part of a statement has returned go when the statement fails, although the statement is kept.
+#[test]
+fn prepared_statements_keep_no_rows_of_executions_that_failed() {
+    const STATEMENTS: usize = 30;
+    let server = Server::start(&["--memory-limit", "128MiB"]);
+    let mut raw = Raw::open(server.address);
+    does(&mut raw, &["CREATE TABLE t (a int PRIMARY KEY, b text)"]);
+    let changed =
+        "INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 6000) AS s (i) RETURNING b";
+    for statement in 0..STATEMENTS {
+        let own = format!("WITH i AS ({changed}) SELECT 1 / (length(b) - 1000) FROM i");
+        does(&mut raw, &[&format!("PREPARE p{statement} AS {own}")]);
+        fails(&mut raw, &format!("EXECUTE p{statement}"), "22012");
+    }
+    server.process.assert_within_memory_limit(128);
+    check_alive(&server);
 }
 
 #[test]
