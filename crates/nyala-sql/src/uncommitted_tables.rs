@@ -23,6 +23,11 @@ impl UncommittedTables {
         Self { store: Some(store.clone()), tables }
     }
 
+    /// Which they are.
+    pub(crate) fn ids(&self) -> &[TableId] {
+        &self.tables
+    }
+
     /// Keeps all of them from being dropped, and says which they are.
     pub(crate) fn forget(&mut self) -> Vec<TableId> {
         std::mem::take(&mut self.tables)

@@ -39,6 +39,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(catalog) = self.catalog.take() {
+            catalog.relations().forget_temporary(self.tables.ids());
             forget(catalog, self.counters());
         }
     }
@@ -219,5 +220,24 @@ impl Session {
             ast::Statement::Comment { object_name, .. } => is_temporary(object_name),
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nyala_core::store::memory::MemoryStore;
+
+    #[tokio::test]
+    async fn what_is_known_of_indexes_goes_with_their_session() {
+        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+        let (index, other) = (TableId(1_000_007), TableId(1_000_008));
+        catalog.relations().note_temporary([index, other]);
+        let tables = UncommittedTables::of(catalog.store(), vec![index]);
+        let own = Temporary { relations: Arc::default(), tables, catalog: Some(catalog.clone()) };
+        assert!(catalog.relations().index_since(index).is_some());
+        drop(own);
+        assert_eq!(catalog.relations().index_since(index), None);
+        assert!(catalog.relations().index_since(other).is_some(), "that of another session");
     }
 }
