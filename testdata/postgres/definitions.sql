@@ -240,3 +240,41 @@ DROP TABLE "Under";
 ALTER TABLE "Under" DROP COLUMN b;
 \set VERBOSITY sqlstate
 DROP TABLE "Under" CASCADE;
+
+-- A view that gets another query keeps its columns.
+CREATE TABLE under_view (a int PRIMARY KEY, b text, c numeric(8,2), d varchar(10));
+CREATE VIEW replaced AS SELECT a, b FROM under_view;
+CREATE VIEW above AS SELECT b FROM replaced;
+CREATE OR REPLACE VIEW replaced AS SELECT a AS x, b FROM under_view;
+CREATE OR REPLACE VIEW replaced AS SELECT a FROM under_view;
+CREATE OR REPLACE VIEW replaced AS SELECT a::bigint, b FROM under_view;
+CREATE OR REPLACE VIEW replaced AS SELECT b, a FROM under_view;
+CREATE OR REPLACE VIEW replaced (a, x) AS SELECT a, b FROM under_view;
+CREATE OR REPLACE VIEW replaced AS SELECT a, b, c, d FROM under_view;
+CREATE OR REPLACE VIEW replaced AS SELECT a, b || '!' AS b, c, d, 'x' FROM under_view;
+CREATE OR REPLACE VIEW replaced AS SELECT a, b, c, d, 'x'::text AS "?column?", NULL AS n FROM under_view;
+CREATE OR REPLACE VIEW counted AS SELECT 1::bigint AS a;
+CREATE OR REPLACE VIEW counted AS SELECT count(*) AS a FROM under_view;
+CREATE OR REPLACE VIEW counted AS SELECT sum(a) AS a FROM under_view;
+CREATE OR REPLACE VIEW counted AS SELECT now() AS a;
+CREATE OR REPLACE VIEW counted AS SELECT 1::smallint AS a;
+BEGIN;
+CREATE OR REPLACE VIEW counted AS SELECT 2::bigint AS b;
+ROLLBACK;
+BEGIN;
+CREATE OR REPLACE VIEW counted AS SELECT 2::bigint AS a, 3 AS b;
+CREATE OR REPLACE VIEW counted AS SELECT 2::bigint AS a;
+ROLLBACK;
+SELECT * FROM counted;
+CREATE TEMP VIEW passing AS SELECT 1 AS a;
+CREATE OR REPLACE TEMP VIEW passing AS SELECT 'x' AS a;
+CREATE OR REPLACE TEMP VIEW passing AS SELECT 2 AS b;
+CREATE OR REPLACE TEMP VIEW passing AS SELECT 2 AS a, 'x' AS b;
+SELECT * FROM passing;
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+CREATE OR REPLACE VIEW replaced AS SELECT a FROM under_view;
+CREATE OR REPLACE VIEW counted AS SELECT now() AS a;
+\set VERBOSITY sqlstate
+DROP VIEW above, replaced, counted, passing;
+DROP TABLE under_view;

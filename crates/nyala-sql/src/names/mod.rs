@@ -183,7 +183,8 @@ impl DatabaseNames {
         })
     }
 
-    fn relation(self, relation: Arc<Relation>, with_hidden: bool) -> FoundTable {
+    /// A relation as a table of plans.
+    pub(crate) fn relation(self, relation: Arc<Relation>, with_hidden: bool) -> FoundTable {
         Box::pin(async move {
             let table = match &relation.definition.body {
                 Body::Table(table) => {

@@ -223,6 +223,12 @@ pub(crate) fn shown_type(field: &Field) -> String {
     BuiltinType::of_oid(oid).map_or_else(|| "text".to_owned(), |own| own.shown(Some(modifier)))
 }
 
+/// Whether values of two fields have the same type but for its length and its digits, which those of a query have where it only
+/// names a column.
+pub(crate) fn has_same_type(own: &Field, other: &Field) -> bool {
+    of_values(own.data_type()).0 == of_values(other.data_type()).0
+}
+
 fn of_values(values: &DataType) -> (u32, i32) {
     let oid = match values {
         DataType::Boolean => 16,

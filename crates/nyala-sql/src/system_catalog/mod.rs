@@ -23,7 +23,7 @@ mod typed;
 mod viewer;
 
 pub use builtin_function::function_name;
-pub(crate) use builtin_type::shown_type;
+pub(crate) use builtin_type::{has_same_type, shown_type};
 pub(crate) use schema::SystemSchema;
 use subquery::CatalogSubqueries;
 pub(crate) use subquery::MakePlanner;

@@ -5,14 +5,19 @@ use crate::command_tag::CommandTag;
 use crate::complexity;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::identifier::folded;
+use crate::names::DatabaseNames;
 use crate::names::view::plan;
 use crate::session::Session;
+use crate::system_catalog::{has_same_type, shown_type};
 use crate::target::check_name;
 use crate::walk::visit_mut;
+use arrow_schema::Schema;
 use datafusion::sql::sqlparser::ast::{self, CreateView, ObjectName, Query, VisitorMut};
-use nyala_db::relations::{Body, Definition, TEMPORARY, ViewDefinition};
+use nyala_db::relations::{Body, Definition, Relation, TEMPORARY, ViewDefinition};
+use nyala_db::users::Principal;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The longest query of a view, bytes: it is the record of the view.
 const QUERY_MAX_BYTES: usize = 32 << 10;
@@ -49,7 +54,8 @@ impl Session {
             _ => view,
         };
         let tag = CommandTag::of("CREATE VIEW");
-        match place.relation(self.relations()) {
+        let existing = place.relation(self.relations());
+        match &existing {
             Some(_) if create.if_not_exists => return Ok(tag),
             Some(existing) if create.or_replace && existing.view().is_none() => {
                 let message = format!("\"{}\" is not a view", place.name);
@@ -71,6 +77,9 @@ impl Session {
             let message = format!("column \"{}\" specified more than once", names[twice]);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
+        if let Some(existing) = &existing {
+            self.check_replacement(existing, planned.schema().as_arrow()).await?;
+        }
         let definition = Definition { comment: create.comment.clone(), body: Body::View(view) };
         let (database, name) = (&place.database, &place.name);
         if self.transaction.is_some() {
@@ -81,6 +90,32 @@ impl Session {
         let created = catalog.create_relation(database, name, definition, create.or_replace).await;
         created.map_err(|error| of_creation(error, name))?;
         Ok(tag)
+    }
+
+    /// Fails if a view that gets another query would have other columns than before, which the queries of other views may name.
+    /// There may be more at the end.
+    async fn check_replacement(&self, existing: &Arc<Relation>, columns: &Schema) -> SqlResult<()> {
+        let names = DatabaseNames { principal: Principal::Open, ..self.names() };
+        // Nobody uses one whose query is no longer right: it is replaced to mend that.
+        let Ok(Some(before)) = names.relation(existing.clone(), false).await else { return Ok(()) };
+        let before = before.schema();
+        let refused = |message| Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        if columns.fields().len() < before.fields().len() {
+            return refused("cannot drop columns from view".to_owned());
+        }
+        for (before, own) in before.fields().iter().zip(columns.fields()) {
+            let name = before.name();
+            if own.name() != name {
+                let message = format!("cannot change name of view column \"{name}\" to \"{}\"", own.name());
+                let hint = "Give the column its old name with AS, or DROP the view before.";
+                return refused(message).map_err(|error| error.with_hint(hint));
+            }
+            if !has_same_type(before, own) {
+                let types = format!("from {} to {}", shown_type(before), shown_type(own));
+                return refused(format!("cannot change data type of view column \"{name}\" {types}"));
+            }
+        }
+        Ok(())
     }
 
     /// A query in which names of relations have their schemas.
