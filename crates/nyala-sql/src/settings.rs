@@ -6,6 +6,7 @@
 use crate::clocks::known_zone;
 use crate::error::{SqlError, SqlResult, SqlState};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The version that clients are told: the one whose behaviour they get.
@@ -77,7 +78,7 @@ const KNOWN: [(&str, &str, Accepts); 31] = [
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     /// Those that were changed, by their position among the known ones.
-    changed: BTreeMap<usize, String>,
+    changed: Arc<BTreeMap<usize, String>>,
     /// Whether the user may do everything.
     is_superuser: bool,
 }
@@ -113,7 +114,7 @@ impl Settings {
         let place = known(name)?;
         let (name, _, accepts) = &KNOWN[place];
         let Some(value) = value else {
-            self.changed.remove(&place);
+            Arc::make_mut(&mut self.changed).remove(&place);
             return Ok(name);
         };
         let refused = |words: String| Err(SqlError::new(SqlState::INVALID_PARAMETER, words));
@@ -155,7 +156,7 @@ impl Settings {
                 _ => return refused(format!("invalid value for parameter \"{name}\": \"{value}\"")),
             },
         };
-        self.changed.insert(place, value);
+        Arc::make_mut(&mut self.changed).insert(place, value);
         Ok(name)
     }
 
@@ -186,7 +187,7 @@ impl Settings {
 
     /// Gives all settings the values that they had at first.
     pub(crate) fn reset(&mut self) {
-        self.changed.clear();
+        self.changed = Arc::default();
     }
 
     /// All settings and their values.

@@ -105,7 +105,6 @@ impl Session {
                 return Ok(Outcome::Rows(Rows::ready(text_rows(&vec!["set_config"; all.len()], &values)?)));
             }
             Command::Begin { is_read_only, words } => {
-                self.state = None;
                 match &mut self.transaction {
                     // What a series has changed before belongs to the transaction.
                     Some(transaction) => {
@@ -122,7 +121,6 @@ impl Session {
             Command::SetTransaction { is_read_only } => {
                 if let (Some(transaction), Some(is_read_only)) = (&mut self.transaction, is_read_only) {
                     transaction.set_read_only(is_read_only)?;
-                    self.state = None;
                 }
                 "SET"
             }
@@ -267,9 +265,6 @@ impl Session {
     /// The transaction, which ends now: what it has defined is not seen any more unless it is committed.
     pub(super) fn end_transaction(&mut self) -> Option<Transaction> {
         let ended = self.transaction.take()?;
-        if ended.is_read_only {
-            self.state = None;
-        }
         if !Arc::ptr_eq(&ended.relations, &self.temporary.relations) {
             self.note_definitions();
         }

@@ -30,6 +30,7 @@ impl Session {
             self.check_not_failed(&prepared.statement)?;
             self.learn_grants()?;
             self.end_series_before(prepared).await?;
+            self.note_setup();
             let executed = contained(self.try_execute(prepared, values.into()));
             let executed = pin!(executed).instrument(span!("execute")).await;
             self.noted(&prepared.statement.text, executed)

@@ -48,7 +48,7 @@ use crate::server::SqlServer;
 use crate::sessions::{CancelHandle, Introduction, ListedSession};
 use crate::settings::Settings;
 use crate::statement::Statement;
-use crate::system_catalog::Viewer;
+use crate::system_catalog::{SessionSetup, Viewer};
 use crate::transaction::{Transaction, TransactionStatus};
 use crate::waits::Waits;
 use arrow_schema::DataType;
@@ -94,6 +94,8 @@ pub struct Session {
     given_numbers: Arc<GivenNumbers>,
     /// What it waits for, and its locks.
     waits: Arc<Waits>,
+    /// What functions in its plans are told of its settings and of its transaction.
+    setup: Arc<SessionSetup>,
     /// Made for the first statement; anew when settings that plans depend on have changed.
     state: Option<SessionState>,
     running: CancelHandle,
@@ -150,6 +152,7 @@ impl Session {
             made: None,
             definitions: 0,
             kept: Arc::default(),
+            setup: Arc::default(),
             state: None,
             running,
             listed: None,
@@ -215,6 +218,7 @@ impl Session {
         Box::pin(async move {
             self.check_not_failed(&statement)?;
             self.learn_grants()?;
+            self.note_setup();
             let text = statement.text.clone();
             let prepared =
                 pin!(contained(self.try_prepare(statement, types))).instrument(span!("plan")).await;
@@ -451,6 +455,11 @@ impl Session {
         }
     }
 
+    /// Notes how it is set up now, for the functions of plans.
+    fn note_setup(&self) {
+        self.setup.note(&self.settings, self.is_read_only());
+    }
+
     /// Who looks at the system catalogue.
     fn viewer(&self) -> Viewer {
         Viewer {
@@ -459,10 +468,9 @@ impl Session {
             uncommitted: self.uncommitted().clone(),
             numbers: self.number_source(),
             waits: self.waits.clone(),
-            is_read_only: self.is_read_only(),
+            setup: self.setup.clone(),
             user: self.user.clone(),
             database: self.database.clone(),
-            settings: self.settings.all().map(|(name, value)| (name, value.to_owned())).collect(),
             started_ns: self.server.started_ns,
             number: self.number,
             sessions: self.server.sessions.clone(),

@@ -121,6 +121,7 @@ impl Session {
             kept: self.kept.clone(),
             given_numbers: self.given_numbers.clone(),
             waits: self.waits.clone(),
+            setup: self.setup.clone(),
             returned: self.returned.clone(),
             state: None,
             running: self.running.clone(),

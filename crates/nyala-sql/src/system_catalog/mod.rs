@@ -28,7 +28,7 @@ pub(crate) use schema::SystemSchema;
 use subquery::CatalogSubqueries;
 pub(crate) use subquery::MakePlanner;
 pub(crate) use system_table::{INFORMATION_SCHEMA, PG_CATALOG, is_catalog_table, is_name_column};
-pub(crate) use viewer::{Kept, KeptCursor, KeptStatement, MAINTENANCE_DATABASE, Viewer};
+pub(crate) use viewer::{Kept, KeptCursor, KeptStatement, MAINTENANCE_DATABASE, SessionSetup, Viewer};
 
 use crate::dialect::SubqueryValues;
 use datafusion::error::Result;

@@ -4,6 +4,7 @@ use super::deparse::Style;
 use super::oid::{self, DATABASE_OWNER, DATABASE_OWNER_NAME, OWNER};
 use crate::number_source::NumberSource;
 use crate::sessions::Sessions;
+use crate::settings::Settings;
 use crate::waits::Waits;
 use arrow_schema::DataType;
 use nyala_db::catalog::Catalog;
@@ -11,7 +12,7 @@ use nyala_db::relations::{TEMPORARY, UncommittedRelations};
 use nyala_db::users::{Principal, Privilege};
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The name of the role that owns everything, if users log in.
 const OWNER_NAME: &str = "nyala";
@@ -28,14 +29,12 @@ pub(crate) struct Viewer {
     pub(crate) numbers: NumberSource,
     /// What the session waits for, and its locks.
     pub(crate) waits: Arc<Waits>,
-    /// Whether the transaction may not write.
-    pub(crate) is_read_only: bool,
+    /// How the session is set up when it is asked.
+    pub(crate) setup: Arc<SessionSetup>,
     /// The name that the client gave.
     pub(crate) user: String,
     /// The database of the session.
     pub(crate) database: String,
-    /// The settings of the session.
-    pub(crate) settings: Vec<(&'static str, String)>,
     /// When the server was started, ns since 1970.
     pub(crate) started_ns: i64,
     /// The number of the session.
@@ -44,6 +43,22 @@ pub(crate) struct Viewer {
     pub(crate) sessions: Arc<Sessions>,
     /// Lists what the session keeps by name. It must not hold it: that may hold plans that hold the viewer.
     pub(crate) kept: Box<dyn Fn() -> Kept + Send + Sync>,
+}
+
+/// How a session is set up while its statement is executed. Plans ask for it when their functions are called: they may have been
+/// made long before.
+#[derive(Debug, Default)]
+pub(crate) struct SessionSetup(Mutex<(Settings, bool)>);
+
+impl SessionSetup {
+    /// Notes the settings, and whether the transaction may not write.
+    pub(crate) fn note(&self, settings: &Settings, is_read_only: bool) {
+        *self.lock() = (settings.clone(), is_read_only);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Settings, bool)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What a session keeps by name.
@@ -147,9 +162,18 @@ impl Viewer {
     }
 
     /// The value of a setting.
-    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
-        let found = self.settings.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
+    pub(crate) fn setting(&self, name: &str) -> Option<String> {
+        self.setup.lock().0.get(name).ok().map(|(_, value)| value.to_owned())
+    }
+
+    /// The settings of the session.
+    pub(crate) fn settings(&self) -> Settings {
+        self.setup.lock().0.clone()
+    }
+
+    /// Whether the transaction may not write.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.setup.lock().1
     }
 }
 

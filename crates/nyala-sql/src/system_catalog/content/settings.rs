@@ -4,9 +4,9 @@ use super::Scope;
 use crate::system_catalog::cell::Row;
 
 pub(super) fn settings(scope: &Scope<'_>) -> Vec<Row> {
-    let row = |(name, value): &(&'static str, String)| {
+    let row = |(name, value): (&'static str, &str)| {
         vec![
-            ("name", (*name).into()),
+            ("name", name.into()),
             ("setting", value.into()),
             ("category", "Client Connection Defaults".into()),
             ("short_desc", "".into()),
@@ -18,5 +18,5 @@ pub(super) fn settings(scope: &Scope<'_>) -> Vec<Row> {
             ("pending_restart", false.into()),
         ]
     };
-    scope.viewer.settings.iter().map(row).collect()
+    scope.viewer.settings().all().map(row).collect()
 }

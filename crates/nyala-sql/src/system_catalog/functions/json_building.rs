@@ -36,8 +36,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
 
 /// An argument as JSON.
 fn written(call: &Call<'_>, place: usize) -> Result<String> {
-    let zone = call.viewer.settings.iter().find(|(name, _)| *name == "TimeZone");
-    let zone = zone.and_then(|(_, name)| Zone::named(name)).unwrap_or(Zone::UTC);
+    let zone = call.viewer.setting("TimeZone");
+    let zone = zone.and_then(|name| Zone::named(&name)).unwrap_or(Zone::UTC);
     of_value(call.value(place), call.fields.get(place).map(|field| &**field), zone)
 }
 

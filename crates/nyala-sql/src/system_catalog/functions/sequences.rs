@@ -97,7 +97,7 @@ fn changed(call: &Call<'_>, function: &str) -> Result<Arc<Relation>> {
             .with_hint("It needs the privilege WRITE.")
             .into());
     }
-    if call.viewer.is_read_only {
+    if call.viewer.is_read_only() {
         let words = format!("cannot execute {function}() in a read-only transaction");
         return Err(SqlError::new(SqlState::READ_ONLY_TRANSACTION, words).into());
     }
