@@ -183,7 +183,7 @@ impl Connection {
         let mut fetch = match std::mem::replace(&mut portal.state, State::Ended) {
             State::Bound(values) => {
                 self.server.counts.statements.fetch_add(1, Ordering::Relaxed);
-                if prepared.changes_rows() && !self.wire.is_sync_next().await {
+                if prepared.begins_series() && !self.wire.is_sync_next().await {
                     self.session.begin_series();
                 }
                 let executing = self.session.execute(prepared, values);

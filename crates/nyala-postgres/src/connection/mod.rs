@@ -266,12 +266,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Commits a series of statements, and tells the client if that fails.
+    /// Commits a series of statements, and tells the client if that fails, and which settings end with it.
     async fn end_series(&mut self) {
+        if !self.session.is_in_series() {
+            return;
+        }
         if let Err(error) = self.session.end_series().await {
             self.server.counts.failed_statements.fetch_add(1, Ordering::Relaxed);
             backend::failure(&mut self.wire.output, Severity::Error, &error.into());
         }
+        self.report_settings();
     }
 
     /// Tells the client that a message failed. Those of the extended protocol that follow it are skipped up to a Sync.

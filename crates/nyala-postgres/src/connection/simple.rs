@@ -35,7 +35,7 @@ impl Connection {
         if !prepared.parameters.is_empty() {
             return Err(Failure::new("42P02", "there is no parameter $1").into());
         }
-        if prepared.changes_rows() && !is_last {
+        if prepared.begins_series() && !is_last {
             self.session.begin_series();
         }
         let outcome = unless_closed(&mut self.wire, self.session.execute(&prepared, Vec::new())).await??;

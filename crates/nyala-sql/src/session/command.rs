@@ -124,27 +124,12 @@ impl Session {
                 }
                 "SET"
             }
-            Command::Commit => match self.end_transaction() {
-                Some(mut transaction) if transaction.has_failed => {
-                    self.end_settings(transaction.settings.take(), false);
-                    self.end_cursors(false);
-                    "ROLLBACK"
-                }
-                Some(mut transaction) => {
-                    let settings = transaction.settings.take();
-                    let committed = self.commit(transaction).await;
-                    self.end_settings(settings, committed.is_ok());
-                    self.end_cursors(committed.is_ok());
-                    committed?;
-                    "COMMIT"
-                }
-                None => "COMMIT",
+            Command::Commit => match self.transaction.is_none() || self.finish_transaction(true).await? {
+                true => "COMMIT",
+                false => "ROLLBACK",
             },
             Command::Rollback => {
-                if let Some(mut transaction) = self.end_transaction() {
-                    self.end_settings(transaction.settings.take(), false);
-                }
-                self.end_cursors(false);
+                self.finish_transaction(false).await?;
                 "ROLLBACK"
             }
             Command::Savepoint(name) => {
@@ -251,6 +236,24 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Commits the transaction unless a statement of it has failed, or takes it back, and ends what holds as long as it does:
+    /// settings and cursors. Returns whether it was committed.
+    pub(super) async fn finish_transaction(&mut self, commits: bool) -> SqlResult<bool> {
+        let Some(mut transaction) = self.end_transaction() else { return Ok(false) };
+        let settings = transaction.settings.take();
+        let committed = match commits && !transaction.has_failed {
+            true => self.commit(transaction).await.map(|()| true),
+            false => {
+                drop(transaction);
+                Ok(false)
+            }
+        };
+        let is_committed = committed.as_ref().is_ok_and(|is_committed| *is_committed);
+        self.end_settings(settings, is_committed);
+        self.end_cursors(is_committed);
+        committed
     }
 
     /// Gives settings the values that they have behind a transaction.
@@ -383,6 +386,11 @@ impl Command {
             other => Err(SqlError::unsupported(format!("SET in the form \"{other}\""))),
         }
     }
+}
+
+/// Whether a statement changes settings of the session, or how its transaction is.
+pub(super) fn sets(statement: &ast::Statement) -> bool {
+    matches!(statement, ast::Statement::Set(_) | ast::Statement::Reset(_)) || settings_of(statement).is_some()
 }
 
 /// Whether a statement takes changes back.

@@ -98,7 +98,8 @@ impl Session {
         };
         let columns = explained.as_ref().unwrap_or(inner).columns.clone();
         let changes_rows = explained.is_none() && inner.changes_rows();
-        let plan = PreparedPlan::Execute(Arc::new(ExecutePlan { explained, changes_rows }));
+        let stands_alone = explained.is_none() && inner.stands_alone();
+        let plan = PreparedPlan::Execute(Arc::new(ExecutePlan { explained, changes_rows, stands_alone }));
         Ok(Some(Prepared { plan, ..Prepared::of_session(statement.clone(), columns) }))
     }
 

@@ -121,6 +121,8 @@ pub(crate) struct ExecutePlan {
     pub(super) explained: Option<Prepared>,
     /// Whether it changes rows of a table.
     pub(super) changes_rows: bool,
+    /// Whether no transaction can contain it.
+    pub(super) stands_alone: bool,
 }
 
 /// A prepared statement of which parts change rows.

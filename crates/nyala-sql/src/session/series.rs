@@ -1,19 +1,28 @@
 //! Series of statements: those between two Syncs of PostgreSQL's extended protocol, and those of one text of its simple
 //! protocol. As in PostgreSQL they are one transaction, unless the client begins one itself.
 //!
-//! The transaction begins with the first change of rows of a table that is not the last statement of its series: a
-//! statement alone needs none. What cannot be a part of a transaction here (definitions, changes of points, UNDO) commits
-//! what came before it.
+//! The transaction begins with the first statement that has something to take back, or that holds until the end (a change of rows
+//! of a table, a setting, a cursor WITH HOLD), and that is not the last one of its series: a statement alone needs none. What
+//! cannot be a part of a transaction here (definitions, changes of points, UNDO) commits what came before it.
 
 use super::Session;
 use super::change::{ChangePlan, CopyTarget};
-use super::prepared::{CopyPlan, Prepared, PreparedPlan};
+use super::prepared::{CopyPlan, CursorPlan, Prepared, PreparedPlan};
 use crate::awaited::Awaited;
 use crate::error::SqlResult;
-use crate::session::command::is_undo;
+use crate::session::command::{is_undo, sets};
 use nyala_core::store::Feature;
 
 impl Prepared {
+    /// Whether the transaction of its series begins with it at the latest, unless it is the last statement.
+    pub fn begins_series(&self) -> bool {
+        match &self.plan {
+            PreparedPlan::Session => sets(&self.statement.ast),
+            PreparedPlan::Cursor(plan) => matches!(&**plan, CursorPlan::Declare(own, _) if own.is_holdable),
+            _ => self.changes_rows(),
+        }
+    }
+
     /// Whether it changes rows of a table, which a transaction can contain.
     pub fn changes_rows(&self) -> bool {
         match &self.plan {
@@ -30,7 +39,7 @@ impl Prepared {
     }
 
     /// Whether it does something that no transaction can contain.
-    fn stands_alone(&self) -> bool {
+    pub(super) fn stands_alone(&self) -> bool {
         match &self.plan {
             PreparedPlan::Definition => true,
             PreparedPlan::Change(_) => !self.changes_rows(),
@@ -38,6 +47,7 @@ impl Prepared {
                 CopyPlan::From { target, .. } => matches!(target, CopyTarget::Points(_)),
                 CopyPlan::To { query, .. } => query.stands_alone(),
             },
+            PreparedPlan::Execute(plan) => plan.stands_alone,
             PreparedPlan::Session => is_undo(&self.statement.ast),
             _ => false,
         }
@@ -55,6 +65,11 @@ impl Session {
         }
     }
 
+    /// Whether there is a transaction that ends with its series.
+    pub fn is_in_series(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.is_of_series)
+    }
+
     /// Commits the transaction of a series, or takes it back if a statement failed. A transaction that the client began
     /// goes on.
     ///
@@ -62,10 +77,10 @@ impl Session {
     /// Somebody else was first to change a row, or the store fails: nothing of the series is written.
     pub fn end_series(&mut self) -> Awaited<'_, SqlResult<()>> {
         Box::pin(async move {
-            match self.transaction.take_if(|transaction| transaction.is_of_series) {
-                Some(transaction) if !transaction.has_failed => self.commit(transaction).await,
-                _ => Ok(()),
+            if self.is_in_series() {
+                self.finish_transaction(true).await?;
             }
+            Ok(())
         })
     }
 

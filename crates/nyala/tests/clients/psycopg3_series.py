@@ -72,6 +72,11 @@ pipeline("a query is wrong", ("DELETE FROM t",), ("SELECT 1 / (n - n) FROM (VALU
 pipeline("it begins a transaction", (insert, (4, 40)), ("BEGIN",), (insert, (5, 50)))
 pipeline("it ends a transaction", (insert, (4, 40)), ("BEGIN",), (insert, (5, 50)), ("COMMIT",), (insert, (6, 60)))
 pipeline("it takes a transaction back", ("BEGIN",), (insert, (5, 50)), ("ROLLBACK",), (insert, (6, 60)))
+connection.execute("SET TimeZone = 'UTC'")
+pipeline("settings hold until its end", ("SET LOCAL TimeZone = 'Asia/Tokyo'",), ("SHOW TimeZone",), (insert, (4, 40)), ("SHOW TimeZone",))
+pipeline("settings are over", ("SHOW TimeZone",), ("SET TimeZone = 'Asia/Tokyo'",), (insert, (1, 40)))
+pipeline("settings are taken back", ("SHOW TimeZone",), ("SET TimeZone = 'Asia/Tokyo'",), (insert, (4, 40)))
+pipeline("settings are kept", ("SHOW TimeZone",), ("SET TimeZone = 'UTC'",))
 pipeline("a savepoint needs a transaction", (insert, (4, 40)), ("SAVEPOINT a",))
 
 begin("many rows, one wrong")
