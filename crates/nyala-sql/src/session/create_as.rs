@@ -1,8 +1,8 @@
 //! `CREATE TABLE … AS`: a table with the columns and the rows of a query.
 //!
-//! The table is created first, and filled by one INSERT, whose rows become visible together. If that fails, the table is
-//! dropped again; a crash in between leaves it without rows. In a transaction both are committed together. While it is filled,
-//! its name means in the query what it meant before.
+//! The table is created first, and filled by one INSERT. Both are committed together: nobody sees the table without its rows. In
+//! a store without stages the table is dropped again if the INSERT fails, and a crash in between leaves it without rows. While it is
+//! filled, its name means in the query what it meant before.
 
 use super::Session;
 use crate::command_tag::CommandTag;
@@ -13,32 +13,62 @@ use crate::names::MadeRelation;
 use crate::relation::queried_column::queried_column;
 use crate::session::Outcome;
 use crate::session::definition::create_table::check_clauses;
+use crate::session::definition::taken;
 use crate::statement::Statement;
 use crate::walk::each_expression;
 use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{self, CreateTable, Expr};
+use nyala_core::store::Feature;
 use std::sync::Arc;
 
+/// What clients are told if there is such a table already, and that is no error.
+const NOTHING: &str = "CREATE TABLE AS";
+
 impl Session {
-    /// Creates a table and fills it. A temporary one that a commit empties is as a transaction of its own.
+    /// Creates a table and fills it, in a transaction of its own if there is none.
     pub(super) async fn create_table_as(
         &mut self,
         statement: &Statement,
         create: &CreateTable,
-        parameters: (&[DataType], Arc<[ScalarValue]>),
+        (types, values): (&[DataType], Arc<[ScalarValue]>),
     ) -> SqlResult<CommandTag> {
-        if self.transaction.is_some() || !self.concerns_temporary(&statement.ast) {
-            return self.create_filled(statement, create, parameters).await;
+        let has_stages = self.server.catalog.store().capabilities().features.has(Feature::StagedWrites);
+        if self.transaction.is_some() || !(has_stages || self.concerns_temporary(&statement.ast)) {
+            return self.create_filled(statement, create, (types, values)).await;
         }
-        self.transaction = Some(self.new_transaction(false));
-        let created = self.create_filled(statement, create, parameters).await;
-        let transaction = self.end_transaction();
-        let tag = created?;
-        if let Some(transaction) = transaction {
-            self.commit(transaction).await?;
+        // Nothing of it was done when its query waits for a sequence.
+        let can_begin_anew = self.waits.can_begin_anew();
+        let (tag, transaction) = loop {
+            self.transaction = Some(self.new_transaction(self.is_read_only()));
+            let created = self.create_filled(statement, create, (types, values.clone())).await;
+            let transaction = self.end_transaction();
+            match created {
+                Ok(tag) => break (tag, transaction),
+                Err(error) => {
+                    drop(transaction);
+                    if !can_begin_anew.wait_in_statement().await? {
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        let Some(transaction) = transaction else { return Ok(tag) };
+        let place = self.new_place(&create.name, create.temporary)?;
+        match self.commit(transaction).await {
+            // Somebody else was first to make one of this name.
+            Err(error)
+                if error.code == SqlState::SERIALIZATION_FAILURE
+                    && place.relation(self.relations()).is_some() =>
+            {
+                if create.if_not_exists {
+                    Ok(CommandTag::of(NOTHING))
+                } else {
+                    Err(taken(&place.name))
+                }
+            }
+            committed => committed.map(|()| tag),
         }
-        Ok(tag)
     }
 
     /// The types of the parameters of the query that a table is made of.
@@ -73,7 +103,7 @@ impl Session {
         self.check_writable_place(&place)?;
         let tag = |rows| CommandTag { rows: Some(rows), ..CommandTag::of("SELECT") };
         if create.if_not_exists && place.relation(self.relations()).is_some() {
-            return Ok(CommandTag::of("CREATE TABLE AS"));
+            return Ok(CommandTag::of(NOTHING));
         }
         let names = names_beside_query(&create.columns).filter(|_| create.constraints.is_empty());
         let names = names.ok_or_else(|| {

@@ -4,7 +4,8 @@
 use super::hostile::{Raw, message};
 use super::indexes::shown;
 use super::server::Server;
-use super::statements::{does, query};
+use super::sessions::becomes;
+use super::statements::{does, query, text};
 use super::transactions::fails;
 use std::net::SocketAddr;
 
@@ -254,4 +255,37 @@ fn several_tables_are_dropped_and_emptied_together() {
     });
     does(&mut own, &["DROP VIEW v", "DROP TABLE a, b"]);
     assert_eq!(shown(&mut own, "SELECT count(*) FROM pg_class WHERE relname IN ('a', 'b')"), "0");
+}
+
+/// A table that is made of a query is there with its rows, or not at all.
+#[test]
+fn nobody_sees_a_table_that_its_query_is_filling() {
+    let server = Server::start(&[]);
+    let (mut own, mut other) = (Raw::open(server.address), Raw::open(server.address));
+    let running = "SELECT 'running: ' || count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%made%7%' AND pid <> pg_backend_pid()";
+    let begin = |own: &mut Raw, other: &mut Raw, statement: &str| {
+        own.send(&message(b'Q', &text(statement)));
+        becomes(other, running, "running: 1");
+    };
+    // Somebody else is first to make one of this name.
+    for (created, answered) in [("TABLE", "C42P07\0"), ("TABLE IF NOT EXISTS", "CREATE TABLE AS\0")] {
+        does(&mut other, &["SELECT pg_advisory_lock(1)"]);
+        let filled = format!("CREATE {created} made AS SELECT 7 AS a WHERE pg_advisory_lock(1) IS NOT NULL");
+        begin(&mut own, &mut other, &filled);
+        fails(&mut other, "SELECT * FROM made", "42P01");
+        does(&mut other, &["CREATE TABLE made (b text)", "INSERT INTO made VALUES ('kept')"]);
+        does(&mut other, &["SELECT pg_advisory_unlock(1)"]);
+        let answer = String::from_utf8_lossy(&own.until_ready()).into_owned();
+        assert!(answer.contains(answered), "{answer}");
+        assert!(query(&mut other, "SELECT b FROM made").contains("kept"));
+        does(&mut own, &["SELECT pg_advisory_unlock_all()"]);
+        does(&mut other, &["DROP TABLE made"]);
+    }
+    // A client that leaves leaves nothing.
+    begin(&mut own, &mut other, "CREATE TABLE made AS SELECT 7 AS a WHERE pg_sleep(600) IS NOT NULL");
+    drop(own);
+    becomes(&mut other, running, "running: 0");
+    fails(&mut other, "SELECT * FROM made", "42P01");
+    does(&mut other, &["CREATE TABLE made AS SELECT 8 AS a"]);
+    assert!(query(&mut other, "SELECT 'a: ' || a FROM made").contains("a: 8"));
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Asks until the answer has these words.
 #[track_caller]
-fn becomes(raw: &mut Raw, statement: &str, wanted: &str) {
+pub(crate) fn becomes(raw: &mut Raw, statement: &str, wanted: &str) {
     let begun = Instant::now();
     loop {
         let answer = query(raw, statement);
