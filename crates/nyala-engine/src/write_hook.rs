@@ -18,6 +18,8 @@ pub enum WriteStep {
     Applying,
     /// All rows are in memory; readers do not see them.
     Applied,
+    /// The rows of a large stage are in files; its commit is about to lock its tables.
+    Adopting,
 }
 
 /// Called at every step of every write, in the thread that does it.

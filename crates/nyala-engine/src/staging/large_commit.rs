@@ -7,7 +7,7 @@
 //! from then on nobody may have touched a key of the stage: not even by creating a row and deleting it again, because that
 //! deletion would hide what is adopted.
 
-use super::conflict::ConflictCheck;
+use super::conflict::{ConflictCheck, Looked};
 use super::dropped;
 use super::own_rows::own_rowsets;
 use super::staged_rows::StagedRows;
@@ -17,16 +17,23 @@ use crate::maintenance::Maintenance;
 use crate::maintenance::loaded_run::LoadedRun;
 use crate::maintenance::stages::AdoptedRowsets;
 use crate::memory::version::{PartitionVersion, TableVersion};
+use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::tombstone::{DeletedRange, Tombstone};
 use crate::runtime::block_on::block_on;
+use crate::write_hook::WriteStep;
+use crate::writing::Writer;
 use crate::writing::change_journal::JournalPlace;
-use crate::writing::table_locks::LockMode;
+use crate::writing::table_locks::{LockMode, TableLocks};
 use nyala_core::{Error, ErrorKind, Result, Sequence, TableId, TimeRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Sequences that a commit reserves: one for rows that are merged, and the next one for runs, which are newer.
 const RESERVED: u64 = 2;
+
+/// So often a commit gives its tables free again to look at what came while it waited for them. Then it looks while it
+/// holds them, so that others who go on deleting do not keep it waiting for ever.
+const RELEASES_MAX: usize = 8;
 
 /// The rows of a stage in a partition, and where they go.
 struct Target {
@@ -51,10 +58,10 @@ pub(super) fn commit(
 ) -> Result<Sequence> {
     maintenance.output.remove_abandoned();
     rows.spill(maintenance)?;
-    let mut next_change = 0;
+    let mut looked = Looked::default();
     // Rows of runs are not found before their files are sealed, which needs the sequence.
     if rows.loads.is_empty() {
-        next_change = early_check(&rows, place, maintenance, next_change, None)?;
+        looked = early_check(&rows, place, maintenance, looked, None)?;
     }
     rows.loads.iter_mut().try_for_each(|load| load.write_all(&maintenance.output))?;
     let targets = targets(&mut rows, maintenance)?;
@@ -66,9 +73,9 @@ pub(super) fn commit(
     };
     let mut adopted = Vec::new();
     let outcome = write(targets, reserved, maintenance, &mut adopted, &mut rows)
-        .and_then(|()| early_check(&rows, place, maintenance, next_change, Some(reserved)))
-        .and_then(|next_change| {
-            let mut check = ConflictCheck::from(&rows, place, next_change);
+        .and_then(|()| early_check(&rows, place, maintenance, looked, Some(reserved)))
+        .and_then(|looked| {
+            let mut check = ConflictCheck::from(&rows, place, looked);
             publish(&rows, &mut check, reserved, &adopted, maintenance)
         });
     if outcome.is_err() {
@@ -78,17 +85,17 @@ pub(super) fn commit(
     outcome
 }
 
-/// Most of the work is done before others have to wait. Returns which change is to be looked at next.
+/// Most of the work is done before others have to wait. Returns what was looked at.
 fn early_check(
     rows: &StagedRows,
     place: &JournalPlace,
     maintenance: &Maintenance,
-    next_change: u64,
+    looked: Looked,
     untouched_since: Option<u64>,
-) -> Result<u64> {
-    let mut check = ConflictCheck::from(rows, place, next_change);
+) -> Result<Looked> {
+    let mut check = ConflictCheck::from(rows, place, looked);
     check.run_early(&maintenance.writer, untouched_since)?;
-    Ok(check.next_change)
+    Ok(check.looked)
 }
 
 /// The partitions that get the rows. Those that are missing are made.
@@ -197,9 +204,7 @@ fn publish(
     maintenance: &Maintenance,
 ) -> Result<Sequence> {
     let writer = &maintenance.writer;
-    let tables = rows.locked_with(LockMode::Exclusive);
-    let tables = block_on(writer.lock_tables(tables)).map_err(dropped)?;
-    let now = writer.applied();
+    let (tables, now) = lock(rows, check, reserved, writer)?;
     let outcome = check.run(&now, Some(reserved)).and_then(|()| {
         if maintenance.options.wal_sync != SyncPolicy::Always {
             // What was acknowledged before is not lost when the stage is not.
@@ -224,5 +229,29 @@ fn publish(
             }
             Err(error)
         }
+    }
+}
+
+/// Locks the tables at a moment when little was changed that the check has not looked at; returns what is applied then.
+fn lock(
+    rows: &StagedRows,
+    check: &mut ConflictCheck<'_>,
+    reserved: u64,
+    writer: &Writer,
+) -> Result<(TableLocks, EngineSnapshot)> {
+    let mut releases = 0;
+    loop {
+        writer.hook.call(WriteStep::Adopting);
+        let tables = rows.locked_with(LockMode::Exclusive);
+        let tables = block_on(writer.lock_tables(tables)).map_err(dropped)?;
+        let now = writer.applied();
+        if releases == RELEASES_MAX || !check.is_long(&now)? {
+            return Ok((tables, now));
+        }
+        releases += 1;
+        drop(tables);
+        block_on(writer.wait_for_others(now.sequence))?;
+        writer.journal.seen_up_to(writer.versions.watermark.get());
+        check.run_early(writer, Some(reserved))?;
     }
 }

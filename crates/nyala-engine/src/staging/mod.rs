@@ -1,11 +1,12 @@
 //! Stages: batches that nobody else sees until they are committed.
 //!
 //! `staged_rows.rs` has the rows, in a version of the store that is the stage's own. `snapshot.rs` reads them. A commit
-//! looks for rows that somebody else was first to change (`conflict.rs`), and writes everything as one batch. What is larger
-//! than its share of memory goes to the disk (`spill.rs`), and becomes rowsets of the store (`large_commit.rs`). See
-//! `docs/design/transactions.md`.
+//! looks for rows that somebody else was first to change (`conflict.rs`, `deleted_ranges.rs`), and writes everything as one
+//! batch. What is larger than its share of memory goes to the disk (`spill.rs`), and becomes rowsets of the store
+//! (`large_commit.rs`). See `docs/design/transactions.md`.
 
 mod conflict;
+mod deleted_ranges;
 mod large_commit;
 mod load;
 mod own_rows;

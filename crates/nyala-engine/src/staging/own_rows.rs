@@ -1,5 +1,6 @@
 //! The keys that a stage has written or deleted in a table.
 
+use super::deleted_ranges::{CHUNK_ROWS, DeletedRanges};
 use crate::files::rowset::Rowset;
 use crate::files::rowset::lookup::SoughtKey;
 use crate::files::rowset::reader::Use;
@@ -16,9 +17,6 @@ use crate::writing::conditional_write::RowKey;
 use hashbrown::HashMap;
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::sync::Arc;
-
-/// Rows that are read from a memtable at once.
-const CHUNK_ROWS: usize = 1024;
 
 pub(super) struct OwnRows<'a> {
     /// As the stage sees it.
@@ -86,13 +84,42 @@ impl<'a> OwnRows<'a> {
 
     /// Visits the keys of a partition, in order.
     pub(super) fn for_each(
-        &mut self,
+        &self,
         position: usize,
-        mut visit: impl FnMut(&RowKey<'_>) -> Result<()>,
+        visit: &mut dyn FnMut(&RowKey<'_>) -> Result<()>,
     ) -> Result<()> {
         let partition = &self.table.partitions[position];
         let rowsets = own_rowsets(partition, self.sequences.0);
-        for_each_key(self.table, rowsets, partition.active_if_made(), &mut visit)
+        for_each_key(self.table, rowsets, partition.active_if_made(), visit)
+    }
+
+    /// The same with those that lie in ranges.
+    pub(super) fn for_each_in(
+        &self,
+        position: usize,
+        ranges: &DeletedRanges,
+        visit: &mut dyn FnMut(&RowKey<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let partition = &self.table.partitions[position];
+        let mut around = Vec::new();
+        for rowset in own_rowsets(partition, self.sequences.0) {
+            if ranges.may_hold_keys_of(rowset)? {
+                around.push(rowset.clone());
+            }
+        }
+        ranges.for_each_key(self.table, &around, partition.active_if_made(), visit)
+    }
+
+    /// Whether files have to be read to know which keys lie in ranges.
+    pub(super) fn has_files_around(&self, ranges: &DeletedRanges) -> Result<bool> {
+        for (_, partition) in self.partitions() {
+            for rowset in own_rowsets(partition, self.sequences.0) {
+                if ranges.may_hold_keys_of(rowset)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// A reader of the stage's own rows in a partition.

@@ -51,7 +51,7 @@ pub(crate) struct Writer {
     pub(crate) journal: Arc<ChangeJournal>,
     pub(crate) budget: Arc<MemoryBudget>,
     counters: Arc<Counters>,
-    hook: WriteHook,
+    pub(crate) hook: WriteHook,
     /// Of [`EngineOptions`].
     describes_others: fn(&TableSchema) -> bool,
     /// Where the past is kept.
