@@ -3,8 +3,8 @@
 
 mod support;
 
-use nyala_core::store::Store;
-use nyala_core::{ErrorKind, Result, TableId};
+use nyala_core::store::{Delete, RowSelection, SeriesSet, Store};
+use nyala_core::{ErrorKind, Result, SeriesId, TableId, TimeRange};
 use nyala_engine::fs::{Fault, FileSystem, OperationKind, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, SyncPolicy, block_on};
 use std::path::Path;
@@ -187,5 +187,28 @@ fn closing_does_not_wait_for_a_compaction() -> Result<()> {
     let stats = engine.stats();
     assert_eq!((stats.compactions, stats.compaction_failures, files(&fs)), (0, 0, 4));
     assert_eq!(rows(&engine, table)?, expected);
+    Ok(())
+}
+
+/// Memory and the log hardly grow with them, but each of them is looked at by every reader.
+#[test]
+fn deleted_series_are_flushed_before_they_are_many() -> Result<()> {
+    const SERIES: u32 = 20_000;
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(EngineOptions { maintenance_threads: 1, ..options(&fs) })?;
+    let table = create(&engine)?;
+    let written: Vec<_> = (0..SERIES).map(|series| (series, 10, Some(1))).collect();
+    block_on(engine.write(points(table, &written)))?;
+    assert!(engine.flush()?);
+    for series in 0..SERIES {
+        let series = SeriesSet::Ids([SeriesId(series)].into());
+        let all = RowSelection::Series { series, time: TimeRange::ALL };
+        block_on(engine.delete(Delete { table, rows: all, predicates: Vec::new() }))?;
+    }
+    // Up to a thousand wait for the next flush.
+    wait_until("what they hide is gone", || engine.stats().tombstones < 1200);
+    assert_eq!(rows(&engine, table)?, []);
+    drop(engine);
+    assert_eq!(rows(&Engine::open(options(&fs))?, table)?, []);
     Ok(())
 }

@@ -16,7 +16,7 @@ pub(crate) mod series_merge;
 pub(crate) mod stages;
 
 use crate::files::wal::SyncPolicy;
-use crate::memory::publisher::VersionPublisher;
+use crate::memory::publisher::{UNFLUSHED_TOMBSTONES_MAX, VersionPublisher};
 use crate::options::EngineOptions;
 use crate::runtime::priority;
 use crate::runtime::signal::WorkSignal;
@@ -112,7 +112,8 @@ impl Maintenance {
         let log = self.writer.log.unflushed_bytes() as f64 / self.options.wal_bytes_max as f64;
         let is_wanted = memory * STARVING_SHARE >= 1.0 && self.writer.admission.is_starving();
         let memory = if is_wanted { memory.max(1.0) } else { memory };
-        memory.max(log).max(if self.writer.log.has_doubtful() { 1.0 } else { 0.0 })
+        let tombstones = self.versions.unflushed_tombstones() as f64 / UNFLUSHED_TOMBSTONES_MAX as f64;
+        memory.max(log).max(tombstones).max(if self.writer.log.has_doubtful() { 1.0 } else { 0.0 })
     }
 
     /// The sequence up to which every delete is applied, and survives a power cut: rows that it hides need not be
@@ -317,8 +318,9 @@ impl Maintenance {
 
     /// Whether memory is held by snapshots or running flushes, not by rows that a flush could write.
     fn flush_is_pointless(&self) -> bool {
-        // What may be in no file has to be written, however little it is.
+        // What may be in no file has to be written, however little it is, and deleted ranges are not in memtables.
         !self.writer.log.has_doubtful()
+            && self.versions.unflushed_tombstones() < UNFLUSHED_TOMBSTONES_MAX
             && self.unflushed_bytes() < self.budget.flush_bytes() / 4
             && self.writer.log.unflushed_bytes() < self.options.wal_bytes_max
             && self.budget.used_bytes(Component::Memtable) >= self.budget.flush_bytes()

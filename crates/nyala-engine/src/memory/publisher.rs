@@ -10,6 +10,12 @@ use nyala_core::{Result, TableId};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// With so many deleted ranges in a table that no flush has seen, a flush is due: every reader of rows in memory looks at all of
+/// them, every further delete copies their list, and only what was flushed can be dropped. A thousand deletes take longer
+/// than the flush.
+pub(crate) const UNFLUSHED_TOMBSTONES_MAX: usize = 1000;
 
 /// The current version, the catalog it is made of, and the watermark up to which its memtables may be read.
 pub(crate) struct VersionPublisher {
@@ -19,6 +25,8 @@ pub(crate) struct VersionPublisher {
     pub(crate) manifest_health: Arc<ManifestHealth>,
     version: RwLock<Arc<Version>>,
     pub(crate) watermark: Arc<Watermark>,
+    /// Changed with the catalog locked.
+    unflushed_tombstones: AtomicUsize,
 }
 
 impl VersionPublisher {
@@ -28,6 +36,7 @@ impl VersionPublisher {
             watermark: Watermark::new(catalog.state.flushed_sequence),
             catalog: Mutex::new(catalog),
             version: RwLock::new(Arc::new(version)),
+            unflushed_tombstones: AtomicUsize::new(0),
         }
     }
 
@@ -103,16 +112,29 @@ impl VersionPublisher {
         Ok(())
     }
 
-    /// Makes a deleted range visible.
-    pub(crate) fn add_tombstone(&self, table: TableId, range: DeletedRange, sequence: u64) {
-        let _catalog = self.catalog.lock();
+    /// Makes a deleted range visible. Returns how many its table has that no flush has seen.
+    pub(crate) fn add_tombstone(&self, table: TableId, range: DeletedRange, sequence: u64) -> usize {
+        let catalog = self.catalog.lock();
         let version = self.current();
-        if let Ok(found) = version.table(table) {
-            let mut changed = TableVersion::clone(found);
-            changed.tombstones.push(Arc::new(Tombstone { sequence, range }));
-            changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
-            self.publish(version.with_table(changed));
-        }
+        let Ok(found) = version.table(table) else { return 0 };
+        let mut changed = TableVersion::clone(found);
+        changed.add_tombstone(Tombstone { sequence, range });
+        let unflushed = changed.unflushed_tombstones(catalog.state.flushed_sequence);
+        self.unflushed_tombstones.fetch_max(unflushed, Ordering::Relaxed);
+        self.publish(version.with_table(changed));
+        unflushed
+    }
+
+    /// The most deleted ranges of a table that no flush has seen.
+    pub(crate) fn unflushed_tombstones(&self) -> usize {
+        self.unflushed_tombstones.load(Ordering::Relaxed)
+    }
+
+    /// Publishes a version after a flush of everything up to a sequence. The caller holds the lock of the catalog.
+    pub(crate) fn publish_flushed(&self, version: Version, flushed: u64) {
+        let unflushed = version.tables.values().map(|table| table.unflushed_tombstones(flushed)).max();
+        self.unflushed_tombstones.store(unflushed.unwrap_or(0), Ordering::Relaxed);
+        self.publish(version);
     }
 
     /// Freezes all active memtables that have rows; returns the last sequence in them, and the version. No batch is

@@ -298,16 +298,39 @@ impl TableVersion {
         })
     }
 
+    /// Adds a tombstone.
+    pub(crate) fn add_tombstone(&mut self, tombstone: Tombstone) {
+        // Batches are applied in nearly the order of their sequences.
+        let place = self.tombstones.partition_point(|other| other.sequence <= tombstone.sequence);
+        self.tombstones.insert(place, Arc::new(tombstone));
+    }
+
+    /// How many tombstones there are of which the log has the only record, when everything up to `flushed` is in rowsets.
+    pub(crate) fn unflushed_tombstones(&self, flushed: u64) -> usize {
+        self.tombstones.len() - self.tombstones.partition_point(|tombstone| tombstone.sequence <= flushed)
+    }
+
     /// Drops the tombstones that hide nothing any more when everything up to `flushed` is in rowsets; or keeps them for
     /// reading the past.
     pub(crate) fn retire_tombstones(&mut self, flushed: u64, keeps_past: bool) {
-        let needed = self.needed_tombstones(flushed);
-        if keeps_past {
-            let is_retired = |each: &&Arc<Tombstone>| !needed.iter().any(|other| Arc::ptr_eq(other, each));
-            self.past_tombstones.extend(self.tombstones.iter().filter(is_retired).cloned());
+        let all = std::mem::take(&mut self.tombstones).into_iter();
+        let (needed, retired): (Vec<_>, Vec<_>) = all.partition(|tombstone| self.needs(tombstone, flushed));
+        self.tombstones = needed;
+        if keeps_past && !retired.is_empty() {
+            self.past_tombstones.extend(retired);
             self.past_tombstones.sort_by_key(|tombstone| tombstone.sequence);
         }
-        self.tombstones = needed;
+    }
+
+    /// Whether a tombstone still hides something, when everything up to `flushed` is in rowsets.
+    fn needs(&self, tombstone: &Tombstone, flushed: u64) -> bool {
+        if tombstone.sequence > flushed {
+            return true;
+        }
+        // Rowsets of dropped partitions are gone.
+        let is_dropped_partition = matches!(tombstone.range, DeletedRange::Times(_));
+        let mut rowsets = self.partitions.iter().flat_map(|partition| &partition.rowsets);
+        !is_dropped_partition && rowsets.any(|rowset| rowset.may_be_hidden_by(tombstone))
     }
 
     /// All tombstones, by sequence, those for reading the past, too.
@@ -315,20 +338,6 @@ impl TableVersion {
         let mut all = [&self.past_tombstones[..], &self.tombstones[..]].concat();
         all.sort_by_key(|tombstone| tombstone.sequence);
         all
-    }
-
-    /// The tombstones that still hide something, when everything up to `flushed` is in rowsets.
-    pub(crate) fn needed_tombstones(&self, flushed: u64) -> Vec<Arc<Tombstone>> {
-        let needed = |tombstone: &Tombstone| {
-            if tombstone.sequence > flushed {
-                return true;
-            }
-            // Rowsets of dropped partitions are gone.
-            let is_dropped_partition = matches!(tombstone.range, DeletedRange::Times(_));
-            let mut rowsets = self.partitions.iter().flat_map(|partition| &partition.rowsets);
-            !is_dropped_partition && rowsets.any(|rowset| rowset.may_be_hidden_by(tombstone))
-        };
-        self.tombstones.iter().filter(|tombstone| needed(tombstone)).cloned().collect()
     }
 
     /// The partitions that overlap a range of times.

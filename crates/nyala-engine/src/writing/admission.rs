@@ -104,6 +104,11 @@ impl Admission {
         Ok(())
     }
 
+    /// Tells the threads that a flush is due.
+    pub(super) fn announce_flush(&self) {
+        self.signal.wake();
+    }
+
     /// Whether a stage waits for memory, which only a flush gives it.
     pub(crate) fn is_starving(&self) -> bool {
         self.starving.load(Ordering::Relaxed) > 0

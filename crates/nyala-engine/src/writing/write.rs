@@ -16,6 +16,7 @@ use super::table_locks::{LockMode, TableLocks};
 use crate::files::log_record::{self, Logged};
 use crate::files::wal::Ticket;
 use crate::memory::memtable::{PreparedKeys, PreparedUpsert};
+use crate::memory::publisher::UNFLUSHED_TOMBSTONES_MAX;
 use crate::memory::version::{PartitionVersion, TableVersion, Version};
 use crate::memory::watermark::{self, lost};
 use crate::rows::column_buffer::CellSource;
@@ -258,7 +259,10 @@ impl Writer {
                 }
             }
             Work::DeleteRange { table, range } => {
-                self.versions.add_tombstone(*table, range.clone(), sequence)
+                let unflushed = self.versions.add_tombstone(*table, range.clone(), sequence);
+                if unflushed > 0 && unflushed.is_multiple_of(UNFLUSHED_TOMBSTONES_MAX) {
+                    self.admission.announce_flush();
+                }
             }
         }
         add(&self.counters.batches, 1);
@@ -328,7 +332,9 @@ impl Writer {
                     }
                 }
                 Logged::Time(time_ns) => self.note_time(Some(time_ns), sequence),
-                Logged::DeleteRange { table, range } => self.versions.add_tombstone(table, range, sequence),
+                Logged::DeleteRange { table, range } => {
+                    self.versions.add_tombstone(table, range, sequence);
+                }
             }
         }
         Ok(())
