@@ -74,7 +74,7 @@ pub(crate) enum End {
 
 impl CancelHandle {
     /// That of a session whose statements are in a list.
-    pub(crate) fn new(running: &Arc<RunningQueries>) -> Self {
+    pub fn new(running: &Arc<RunningQueries>) -> Self {
         Self { number: Arc::default(), running: running.clone() }
     }
 

@@ -81,7 +81,7 @@ pub(super) async fn handle(
     let database = document.database.unwrap_or_default();
     let mut session = Session::open(context.sql()?, principal, &database)
         .from_client(RemoteClient::of(client, ClientProtocol::Http));
-    let cancel = CancelOnDrop(session.cancel_handle());
+    let cancel = CancelOnDrop(Some(session.cancel_handle()));
     let compressed = gzip::is_accepted(&head.headers);
     let (segments, received) = mpsc::channel(SEGMENTS_MAX);
     let (begun, has_begun) = tokio::sync::oneshot::channel();
@@ -115,17 +115,19 @@ pub(super) async fn handle(
 }
 
 /// Cancels a statement when its client leaves before the answer begins. Later, a segment that cannot be sent ends it.
-struct CancelOnDrop(CancelHandle);
+struct CancelOnDrop(Option<CancelHandle>);
 
 impl CancelOnDrop {
-    fn disarm(self) {
-        std::mem::forget(self);
+    fn disarm(mut self) {
+        self.0 = None;
     }
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.cancel();
+        if let Some(handle) = &self.0 {
+            handle.cancel();
+        }
     }
 }
 
@@ -306,5 +308,19 @@ fn status_of(code: SqlState) -> StatusCode {
         }
         SqlState(code) if ["57", "58", "XX"].contains(&&code[..2]) => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nyala_exec::running::RunningQueries;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_answered_request_keeps_nothing_of_its_session() {
+        let running = Arc::new(RunningQueries::default());
+        CancelOnDrop(Some(CancelHandle::new(&running))).disarm();
+        assert_eq!(Arc::strong_count(&running), 1);
     }
 }
