@@ -260,10 +260,11 @@ where
 {
     let mut writer = BufWriter::with_capacity(WRITE_BUFFER_BYTES, write);
     while let Some(request) = queue.recv().await {
-        if !shared.is_waiting(request.call_id) {
-            continue;
-        }
-        let mut result = writer.write_all(&request.frame).await;
+        let mut result = match shared.is_waiting(request.call_id) {
+            true => writer.write_all(&request.frame).await,
+            false => Ok(()),
+        };
+        // Also behind a request that was not written: those before it may still be in the buffer.
         if result.is_ok() && queue.is_empty() {
             result = writer.flush().await;
         }
@@ -396,6 +397,28 @@ mod tests {
         };
         let (answer, ()) = tokio::join!(connection.call("s", "next", &Empty {}, &options), serve);
         assert_eq!(&answer.unwrap().body[..], b"fresh");
+    }
+
+    #[tokio::test]
+    async fn a_call_is_sent_although_the_one_behind_it_was_cancelled() {
+        let (connection, mut server) = connect();
+        let options = in_ms(5_000);
+        let mut one = std::pin::pin!(connection.call("s", "one", &Empty {}, &options));
+        assert!(futures::poll!(&mut one).is_pending());
+        {
+            // Both are queued before the writer runs.
+            let mut two = std::pin::pin!(connection.call("s", "cancelled", &Empty {}, &options));
+            assert!(futures::poll!(&mut two).is_pending());
+        }
+        let serve = async {
+            let call = next_call(&mut server).await;
+            assert_eq!(call.remote_method.unwrap().method_name, "one");
+            let header = ResponseHeader { call_id: call.call_id, ..Default::default() };
+            server.write_all(&encode_response(&header, b"one")).await.unwrap();
+        };
+        let both = async { tokio::join!(one, serve) };
+        let (answer, ()) = timeout(Duration::from_secs(10), both).await.expect("the request arrives");
+        assert_eq!(&answer.unwrap().body[..], b"one");
     }
 
     #[tokio::test]
