@@ -112,9 +112,17 @@ impl Cluster {
                     &request,
                     &options,
                 );
-                match call.await {
-                    Err(error) if error.kind() == ErrorKind::Busy && backoff.wait(deadline).await => {}
-                    answer => return Ok::<_, Error>(answer?.0.timestamp),
+                let error = match call.await {
+                    Ok((answer, _)) => return Ok::<_, Error>(answer.timestamp),
+                    Err(error) => error,
+                };
+                match error.kind() {
+                    ErrorKind::Busy => {}
+                    ErrorKind::InvalidAuthenticationToken => self.renew_authentication_token(deadline).await?,
+                    _ => return Err(error),
+                }
+                if !backoff.wait(deadline).await {
+                    return Err(error);
                 }
             }
         });

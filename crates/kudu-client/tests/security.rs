@@ -37,6 +37,10 @@ fn encryption_and_tokens_where_they_are_required() {
         work(&client, "forged").await;
         assert!(client.metrics().connections >= connections + 2);
 
+        // Reading the clocks does so, too: nothing may have been written or scanned before.
+        client.forge_authentication_token();
+        client.server_time(1).await.unwrap();
+
         // Authorization tokens live 21 s and are renewed 20 s before they expire, so after 1 s.
         let table = client.open_table("encrypted").await.unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(2200)).await;
@@ -109,6 +113,8 @@ fn injected_token_refusals_do_not_reach_the_caller() {
         for round in 0..10 {
             client.drop_connections();
             insert_range(&table, round * 10..(round + 1) * 10).await;
+            client.drop_connections();
+            client.server_time(1).await.unwrap();
         }
         assert_eq!(table.scan().count().await.unwrap(), 100);
     });
