@@ -118,7 +118,9 @@ impl Cluster {
                 };
                 match error.kind() {
                     ErrorKind::Busy => {}
-                    ErrorKind::InvalidAuthenticationToken => self.renew_authentication_token(deadline).await?,
+                    ErrorKind::InvalidAuthenticationToken => {
+                        self.renew_authentication_token(deadline).await?
+                    }
                     _ => return Err(error),
                 }
                 if !backoff.wait(deadline).await {

@@ -10,7 +10,7 @@ use crate::cells::Stored;
 use crate::error::{of_read, of_write};
 use crate::options::{CHANGED_PAUSE, KuduOptions};
 use crate::sheets::{self, Sheet};
-use crate::state::{RangeState, TableState};
+use crate::state::{RangeState, State, TableState};
 use kudu_client::{
     Client, Column, ColumnChange, Compression, DataType, ErrorKind as KuduKind, HashPartition, Predicate,
     RangeBound, RangePartition, Schema, Table, TableAlterer,
@@ -87,12 +87,28 @@ pub(crate) fn name_of(column: ColumnId) -> String {
 }
 
 impl PhysicalTables {
-    pub(crate) fn new(client: Client, options: KuduOptions) -> Self {
-        let least_replicas = AtomicUsize::new(usize::try_from(options.replicas).unwrap_or(1));
-        Self { client, options, opened: Mutex::default(), least_replicas }
+    /// `log_replicas`: those of the schema log, which says which tables there are.
+    pub(crate) async fn open(
+        client: Client,
+        options: KuduOptions,
+        state: &State,
+        log_replicas: usize,
+    ) -> Result<Self> {
+        // Tables keep the number that they were made with. Known before the first look at them, none is refused.
+        let names = format!("{}.t", options.prefix);
+        let listed = client.list_tables(&names).await.map_err(of_read)?;
+        let is_there = |name: &str| {
+            let sheet = name.strip_prefix(&names).and_then(|sheet| sheet.split('_').next());
+            sheet.and_then(|id| id.parse().ok()).is_some_and(|id| state.tables.contains_key(&TableId(id)))
+        };
+        let those = listed.iter().filter(|table| is_there(&table.name)).filter_map(|table| table.replicas);
+        let made = usize::try_from(options.replicas).unwrap_or(1).min(log_replicas);
+        let least_replicas =
+            AtomicUsize::new(those.fold(made, |least, replicas| least.min(replicas as usize)));
+        Ok(Self { client, options, opened: Mutex::default(), least_replicas })
     }
 
-    /// The least number of replicas that a table has which this daemon has opened, or makes.
+    /// The least number of replicas that a table has which was there at the start, or which this daemon has opened or makes.
     pub(crate) fn least_replicas(&self) -> usize {
         self.least_replicas.load(Ordering::Acquire)
     }

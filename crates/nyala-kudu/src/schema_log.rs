@@ -66,6 +66,11 @@ impl SchemaLog {
         self.state.read().clone()
     }
 
+    /// The number of copies of each of its tablets.
+    pub(crate) fn replicas(&self) -> usize {
+        usize::try_from(self.changes.replicas().min(self.texts.replicas())).unwrap_or(1)
+    }
+
     /// The state with everything that was acknowledged before this call, by any daemon. Calls that wait for a look at the
     /// log share the next one.
     pub(crate) async fn refresh(&self) -> Result<Arc<State>> {

@@ -70,7 +70,8 @@ impl KuduStore {
     /// When the cluster cannot be asked, or its schema log cannot be read.
     pub async fn open(client: Client, options: KuduOptions) -> Result<Self> {
         let log = SchemaLog::open(&client, &options).await?;
-        let tables = PhysicalTables::new(client.clone(), options.clone());
+        let (state, replicas) = (log.state(), log.replicas());
+        let tables = PhysicalTables::open(client.clone(), options.clone(), &state, replicas).await?;
         Ok(Self { cluster: Arc::new(Cluster { client, options, log, tables }) })
     }
 

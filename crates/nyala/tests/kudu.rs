@@ -41,8 +41,10 @@ fn spawn_daemon(
     variables: &[(&str, &str)],
 ) -> Process {
     let masters = cluster.masters().join(",");
-    let own = ["--store", "kudu", "--kudu-masters", &masters, "--kudu-replicas", "1", "--kudu-buckets", "2"];
-    Process::spawn_in(&directory.path().join("data"), &[&own, settings].concat(), variables)
+    let own = ["--store", "kudu", "--kudu-masters", &masters, "--kudu-buckets", "2"];
+    // A setting may say otherwise.
+    let variables = [&[("NYALA_KUDU_REPLICAS", "1")], variables].concat();
+    Process::spawn_in(&directory.path().join("data"), &[&own, settings].concat(), &variables)
 }
 
 /// A daemon with these settings ends with an error that has these words.
@@ -317,6 +319,23 @@ fn daemons_see_what_the_others_acknowledged() {
     first.query("DROP DATABASE d");
     assert_eq!(rows(&second, "SHOW DATABASES"), Value::Null);
     assert_eq!(second.write("m,host=a v=7 7").status, 404);
+}
+
+#[test]
+fn a_daemon_starts_with_more_replicas_than_its_tables_have() {
+    let Some(cluster) = cluster::start(1, 3) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = daemon(&cluster, &directory);
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write("m v=1 1").status, 204);
+    assert!(server.stop().success());
+    let server = daemon_with(&cluster, &directory, &["--kudu-replicas", "3"], &[]);
+    assert_eq!(server.status("/ready"), 200);
+    assert_eq!(rows(&server, "SELECT v FROM m"), json!([[1, 1]]));
+    // A new table has more copies than those that are there.
+    assert_eq!(server.write("n v=2 2").status, 204);
+    assert_eq!(rows(&server, "SELECT v FROM m, n"), json!([[1, 1]]));
+    assert_eq!(rows(&server, "SELECT v FROM n"), json!([[2, 2]]));
 }
 
 /// Many daemons write the same new series at once. `NYALA_RACING_DAEMONS` and `NYALA_RACED_SERIES` set how many.
