@@ -127,8 +127,13 @@ impl Catalog {
         let rows = RowSelection::Series { series, time: selection.time };
         let predicates = selection.predicates.clone();
         match self.store().delete(Delete { table: table.table(), rows, predicates }).await {
-            // Another server has dropped the table.
-            Err(error) if error.kind() == ErrorKind::Missing => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Missing => {
+                // Another server may have dropped the table, or only a shard, while others are not deleted yet.
+                return match self.snapshot().await?.schema(table.table()) {
+                    Err(gone) if gone.kind() == ErrorKind::Missing => Ok(()),
+                    _ => Err(error),
+                };
+            }
             deleted => deleted.map(drop)?,
         }
         // Afterwards: if the deletion fails, the series are still there to be deleted again.

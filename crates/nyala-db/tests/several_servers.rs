@@ -1,16 +1,21 @@
 //! Several servers on one store do not lose each other's changes.
 
+mod support;
+
+use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{Atomicity, Capabilities, Store, StoreRef};
-use nyala_core::{Result, TimeRange};
+use nyala_core::{Error, ErrorKind, Result, TimeRange};
 use nyala_db::catalog::{Catalog, ContinuousQuery, PolicyChange, RetentionPolicy, Subscription};
 use nyala_db::ingest::ParseOptions;
 use nyala_db::series::TagFilter;
 use nyala_db::users::Privilege;
 use nyala_db::write::LineWriter;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{HookedStore, Hooks};
 
 fn shared_stores() -> [StoreRef; 2] {
     let own = MemoryStore::default().capabilities();
@@ -145,4 +150,43 @@ async fn a_tag_set_has_one_id_on_all_servers() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Deletions break off, as if a shard had been dropped meanwhile.
+#[derive(Default)]
+struct Faults {
+    breaks_deletions: AtomicBool,
+}
+
+#[async_trait]
+impl Hooks for Faults {
+    async fn after_delete(&self) -> Result<()> {
+        match self.breaks_deletions.load(Ordering::Relaxed) {
+            true => Err(Error::missing("a part of the table")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn faulty_store() -> Arc<HookedStore<Faults>> {
+    let own = MemoryStore::default().capabilities();
+    let inner = MemoryStore::with_capabilities(Capabilities { is_shared: true, ..own });
+    Arc::new(HookedStore { inner, hooks: Faults::default() })
+}
+
+#[tokio::test]
+async fn a_deletion_that_broke_off_is_done_only_if_its_table_was_dropped() -> Result<()> {
+    let store = faulty_store();
+    let first = Arc::new(Catalog::open(store.clone() as StoreRef).await?);
+    first.create_database("d", None).await?;
+    let writer = LineWriter::new(first.clone(), MemoryBudget::new(1 << 40), usize::MAX);
+    writer.write("d", "", ParseOptions::default(), b"m,host=a v=1 1").await?;
+    let measurement = first.measurement("d", "autogen", "m").await?.expect("it is there");
+    store.hooks.breaks_deletions.store(true, Ordering::Relaxed);
+    let broken = first.delete_points(&measurement, &TagFilter::All, TimeRange::ALL).await;
+    assert_eq!(broken.unwrap_err().kind(), ErrorKind::Missing);
+    store.hooks.breaks_deletions.store(false, Ordering::Relaxed);
+    let second = Catalog::open(store.clone() as StoreRef).await?;
+    second.drop_measurement("d", "m").await?;
+    first.delete_points(&measurement, &TagFilter::All, TimeRange::ALL).await
 }

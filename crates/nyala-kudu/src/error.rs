@@ -20,7 +20,6 @@ fn kind(kind: KuduKind, undecided: ErrorKind) -> ErrorKind {
         KuduKind::InvalidArgument | KuduKind::SchemaMismatch => ErrorKind::Invalid,
         KuduKind::NotSupported => ErrorKind::Unsupported,
         KuduKind::Limit => ErrorKind::Limit,
-        KuduKind::InvalidSnapshot => ErrorKind::Missing,
         KuduKind::Network
         | KuduKind::TimedOut
         | KuduKind::Busy
@@ -28,6 +27,8 @@ fn kind(kind: KuduKind, undecided: ErrorKind) -> ErrorKind {
         | KuduKind::NotLeader
         | KuduKind::TabletNotFound
         | KuduKind::ScannerExpired
+        // The next snapshot is another.
+        | KuduKind::InvalidSnapshot
         | KuduKind::OutcomeUnknown => undecided,
         _ => ErrorKind::Io,
     }

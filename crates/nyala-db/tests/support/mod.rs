@@ -25,6 +25,11 @@ pub trait Hooks: Default + Send + Sync + 'static {
     /// Before rows are deleted.
     async fn before_delete(&self) {}
 
+    /// After rows were deleted. An error becomes the answer all the same.
+    async fn after_delete(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Before tables are dropped.
     async fn before_drop(&self) {}
 
@@ -83,7 +88,9 @@ impl<H: Hooks> Store for HookedStore<H> {
 
     async fn delete(&self, delete: Delete) -> Result<Sequence> {
         self.hooks.before_delete().await;
-        self.inner.delete(delete).await
+        let deleted = self.inner.delete(delete).await;
+        self.hooks.after_delete().await?;
+        deleted
     }
 
     async fn update(&self, update: Update) -> Result<WriteOutcome> {
