@@ -325,7 +325,7 @@ impl Catalog {
 
     async fn learn_presence_of(&self, table: &SeriesTable) -> Result<()> {
         // A table that was dropped meanwhile has no partitions.
-        let partitions = table.partitions().await;
+        let partitions = table.partitions().await?;
         let shards = || partitions.iter().map(|partition| partition.range);
         // The store has everything that writers were writing when these sets were begun: writers were locked out then,
         // and writers that were cancelled have finished long before the next step. One shard per step, because scanning

@@ -44,12 +44,12 @@ impl Catalog {
 
     /// Drops the expired partitions of a table. Returns how many there were.
     async fn expire(&self, place: (&str, &str), table: &SeriesTable, now_ns: i64) -> Result<u64> {
-        if self.outlived(place, table, now_ns).await.is_none() {
+        if self.outlived(place, table, now_ns).await?.is_none() {
             return Ok(0);
         }
         table.load().await?;
         let _lock = table.table_lock().lock_exclusive().await;
-        match self.outlived(place, table, now_ns).await {
+        match self.outlived(place, table, now_ns).await? {
             Some(expired) => self.drop_range(table, expired).await,
             None => Ok(0),
         }
@@ -61,11 +61,13 @@ impl Catalog {
         (database, policy): (&str, &str),
         table: &SeriesTable,
         now_ns: i64,
-    ) -> Option<TimeRange> {
-        let horizon_ns = self.database(database)?.policy(policy)?.horizon_ns(now_ns)?;
+    ) -> Result<Option<TimeRange>> {
+        let database = self.database(database);
+        let policy = database.as_ref().and_then(|database| database.policy(policy));
+        let Some(horizon_ns) = policy.and_then(|policy| policy.horizon_ns(now_ns)) else { return Ok(None) };
         let expired = TimeRange::new(i64::MIN, horizon_ns);
-        let any = table.partitions().await.iter().any(|partition| expired.covers(partition.range));
-        any.then_some(expired)
+        let any = table.partitions().await?.iter().any(|partition| expired.covers(partition.range));
+        Ok(any.then_some(expired))
     }
 }
 

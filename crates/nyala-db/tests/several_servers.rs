@@ -152,14 +152,23 @@ async fn a_tag_set_has_one_id_on_all_servers() -> Result<()> {
     Ok(())
 }
 
-/// Deletions break off, as if a shard had been dropped meanwhile.
 #[derive(Default)]
 struct Faults {
+    /// Deletions break off, as if a shard had been dropped meanwhile.
     breaks_deletions: AtomicBool,
+    /// The store does not answer which partitions there are.
+    hides_partitions: AtomicBool,
 }
 
 #[async_trait]
 impl Hooks for Faults {
+    fn before_partitions(&self) -> Result<()> {
+        match self.hides_partitions.load(Ordering::Relaxed) {
+            true => Err(Error::new(ErrorKind::Retry, "no answer")),
+            false => Ok(()),
+        }
+    }
+
     async fn after_delete(&self) -> Result<()> {
         match self.breaks_deletions.load(Ordering::Relaxed) {
             true => Err(Error::missing("a part of the table")),
@@ -189,4 +198,44 @@ async fn a_deletion_that_broke_off_is_done_only_if_its_table_was_dropped() -> Re
     let second = Catalog::open(store.clone() as StoreRef).await?;
     second.drop_measurement("d", "m").await?;
     first.delete_points(&measurement, &TagFilter::All, TimeRange::ALL).await
+}
+
+#[tokio::test]
+async fn partitions_that_the_store_does_not_tell_are_not_taken_for_none() -> Result<()> {
+    const SECOND_SHARD_NS: i64 = 30 * 86_400_000_000_000;
+    let store = faulty_store();
+    let catalog = Arc::new(Catalog::open(store.clone() as StoreRef).await?);
+    catalog.create_database("d", None).await?;
+    let write = async |catalog: &Arc<Catalog>, line: &str| {
+        let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
+        writer.write("d", "", ParseOptions::default(), line.as_bytes()).await.map(drop)
+    };
+    write(&catalog, "m v=1 1").await?;
+    write(&catalog, &format!("m w=1 {SECOND_SHARD_NS}")).await?;
+    let measurement = catalog.measurement("d", "autogen", "m").await?.expect("it is there");
+    let names = async |first_ns: i64| -> Result<Vec<String>> {
+        let fields = measurement.fields_between(first_ns, first_ns + 1).await?;
+        Ok(fields.iter().map(|field| field.name.clone()).collect())
+    };
+    let shards = catalog.shards().await?;
+    assert_eq!(shards.len(), 2);
+    // It has not looked where shards begin.
+    let started = Arc::new(Catalog::open(store.clone() as StoreRef).await?);
+
+    let retry = |failed: Result<()>| assert_eq!(failed.unwrap_err().kind(), ErrorKind::Retry);
+    store.hooks.hides_partitions.store(true, Ordering::Relaxed);
+    retry(names(1).await.map(drop));
+    retry(catalog.shards().await.map(drop));
+    retry(catalog.drop_shard(shards[0].id).await);
+    retry(write(&started, "m v=2 2").await);
+
+    store.hooks.hides_partitions.store(false, Ordering::Relaxed);
+    assert_eq!(
+        (names(1).await?, names(SECOND_SHARD_NS).await?),
+        (vec!["v".to_owned()], vec!["w".to_owned()])
+    );
+    write(&started, "m v=2 2").await?;
+    catalog.drop_shard(shards[0].id).await?;
+    assert_eq!(catalog.shards().await?.len(), 1);
+    Ok(())
 }

@@ -144,10 +144,10 @@ impl Measurement {
     }
 
     /// The times of the shards that a range of times touches. `width_ns` is that of new ones.
-    pub async fn shards_around(&self, time: TimeRange, width_ns: i64) -> TimeRange {
-        let starts = self.stored.shard_starts(width_ns).await;
+    pub async fn shards_around(&self, time: TimeRange, width_ns: i64) -> Result<TimeRange> {
+        let starts = self.stored.shard_starts(width_ns).await?;
         let last_ns = time.end_ns.saturating_sub(1);
-        TimeRange::new(starts.start_of(time.start_ns), starts.range_of(last_ns).end_ns)
+        Ok(TimeRange::new(starts.start_of(time.start_ns), starts.range_of(last_ns).end_ns))
     }
 
     /// Whether it has a series, or may have an evicted one.
@@ -189,7 +189,7 @@ impl Measurement {
     }
 
     /// Its range partitions; none if it was dropped.
-    pub async fn partitions(&self) -> Vec<PartitionInfo> {
+    pub async fn partitions(&self) -> Result<Vec<PartitionInfo>> {
         self.stored.partitions().await
     }
 

@@ -10,7 +10,7 @@ use crate::ingest::Generation;
 use crate::records::{ChangeLog, Doubts, Recent, Records};
 use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
 use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
-use nyala_core::{ColumnId, Error, Result, SeriesId, TableId, TableSchema, TimeRange};
+use nyala_core::{ColumnId, Error, ErrorKind, Result, SeriesId, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
@@ -114,8 +114,13 @@ impl SeriesTable {
     }
 
     /// Its range partitions; none if it was dropped.
-    pub(crate) async fn partitions(&self) -> Vec<PartitionInfo> {
-        self.store.partitions(self.table).await.unwrap_or_default()
+    pub(crate) async fn partitions(&self) -> Result<Vec<PartitionInfo>> {
+        match self.store.partitions(self.table).await {
+            Err(error) if error.kind() == ErrorKind::Missing && self.store.schema(self.table).is_err() => {
+                Ok(Vec::new())
+            }
+            found => found,
+        }
     }
 
     /// A scan of some of its rows in a snapshot; `None` if the snapshot lacks the table or a column.

@@ -6,7 +6,7 @@
 
 use super::{Catalog, RetentionPolicy, SeriesTable};
 use nyala_core::store::PartitionInfo;
-use nyala_core::{Result, TimeRange};
+use nyala_core::{Error, Result, TimeRange};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -31,13 +31,13 @@ pub struct Shard {
 
 impl Catalog {
     /// All shards: by database and policy in order of creation, then by time.
-    pub async fn shards(&self) -> Vec<Shard> {
+    pub async fn shards(&self) -> Result<Vec<Shard>> {
         let mut all = Vec::new();
         for database in self.databases() {
             for policy in &database.policies {
                 let mut by_range: BTreeMap<(i64, i64), Shard> = BTreeMap::new();
                 for table in self.known_tables(&database.name, &policy.name) {
-                    for partition in table.partitions().await {
+                    for partition in table.partitions().await? {
                         let range = partition.range;
                         let shard = match by_range.entry((range.start_ns, range.end_ns)) {
                             Entry::Occupied(known) => known.into_mut(),
@@ -60,19 +60,23 @@ impl Catalog {
                 all.extend(by_range.into_values());
             }
         }
-        all
+        Ok(all)
     }
 
     /// Drops a shard with everything in it. It is no error if it does not exist. A failure in one measurement does not
     /// stop the work on the others; the first error is returned.
     pub async fn drop_shard(&self, id: u64) -> Result<()> {
+        let mut asked = Ok(());
         for database in self.databases() {
             for policy in &database.policies {
                 let tables = self.known_tables(&database.name, &policy.name);
                 let with_id = |partition: &PartitionInfo| partition.id == id;
                 let mut shard = None;
                 for table in &tables {
-                    shard = shard.or(table.partitions().await.into_iter().find(with_id));
+                    match table.partitions().await {
+                        Ok(partitions) => shard = shard.or(partitions.into_iter().find(with_id)),
+                        Err(error) => asked = asked.and(Err(error)),
+                    }
                 }
                 let Some(shard) = shard else { continue };
                 let mut dropped = Ok(());
@@ -82,18 +86,22 @@ impl Catalog {
                 return dropped;
             }
         }
-        Ok(())
+        // It may be among those that did not tell.
+        asked
     }
 
     /// Drops the part of a shard in one table. The table's series are loaded before writers are locked out.
     async fn drop_part(&self, table: &SeriesTable, range: TimeRange) -> Result<()> {
-        let is_there = async || table.partitions().await.iter().any(|partition| partition.range == range);
-        if !is_there().await {
+        let is_there = async || {
+            let partitions = table.partitions().await?;
+            Ok::<_, Error>(partitions.iter().any(|partition| partition.range == range))
+        };
+        if !is_there().await? {
             return Ok(());
         }
         table.load().await?;
         let _lock = table.table_lock().lock_exclusive().await;
-        if is_there().await {
+        if is_there().await? {
             self.drop_range(table, range).await?;
         }
         Ok(())

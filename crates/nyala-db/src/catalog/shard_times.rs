@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 
 impl SeriesTable {
     /// Where its shards begin, if new ones have this width.
-    pub(crate) async fn shard_starts(&self, width_ns: i64) -> ShardStarts {
+    pub(crate) async fn shard_starts(&self, width_ns: i64) -> Result<ShardStarts> {
         let known = self.known_shard_starts().read().clone();
         if let Some(known) = known.filter(|known| known.is_of_width(width_ns)) {
-            return known;
+            return Ok(known);
         }
-        let partitions = self.partitions().await;
+        let partitions = self.partitions().await?;
         let starts = ShardStarts::of(width_ns, partitions.iter().map(|partition| partition.range));
         *self.known_shard_starts().write() = Some(starts.clone());
-        starts
+        Ok(starts)
     }
 
     /// Shards were dropped, by whomever.
@@ -30,7 +30,7 @@ impl SeriesTable {
 /// Where the shards of a table begin.
 pub(crate) async fn shard_starts(table: &SeriesTable, snapshot: &SnapshotRef) -> Result<ShardStarts> {
     let schema = snapshot.schema(table.table())?;
-    Ok(table.shard_starts(schema.partitioning.time_width_ns().unwrap_or(i64::MAX)).await)
+    table.shard_starts(schema.partitioning.time_width_ns().unwrap_or(i64::MAX)).await
 }
 
 /// The times of the rows of a batch whose first column they are.

@@ -32,7 +32,7 @@ impl SeriesTable {
         if !self.loaded().shard_types.read().keys().any(is_outside) && !member.is_some_and(has_own_outside) {
             return Ok(member.map_or_else(|| self.fields(), |member| self.fields_of_member(member)));
         }
-        let partitions = self.partitions().await;
+        let partitions = self.partitions().await?;
         let overlaps = |start_ns: &i64| {
             let range =
                 partitions.iter().map(|partition| partition.range).find(|range| range.contains(*start_ns));

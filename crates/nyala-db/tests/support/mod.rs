@@ -22,6 +22,11 @@ pub trait Hooks: Default + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Before partitions are told. An error becomes the answer.
+    fn before_partitions(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Before rows are deleted.
     async fn before_delete(&self) {}
 
@@ -72,6 +77,7 @@ impl<H: Hooks> Store for HookedStore<H> {
     }
 
     async fn partitions(&self, table: TableId) -> Result<Vec<PartitionInfo>> {
+        self.hooks.before_partitions()?;
         self.inner.partitions(table).await
     }
 

@@ -66,7 +66,7 @@ async fn describe_read(
     }
     let TimeBounds { first_ns, last_ns } = plan.times.within(plan.stored);
     let time = TimeRange::new(first_ns, last_ns.saturating_add(1));
-    let shards = source.measurement.partitions().await;
+    let shards = source.measurement.partitions().await?;
     let shards = shards.iter().filter(|shard| !shard.range.intersect(time).is_empty()).count();
     lines.push(format!("NUMBER OF SHARDS: {shards}"));
     lines.push(format!("NUMBER OF SERIES: {}", source.measurement.series().select(&source.tags).len()));

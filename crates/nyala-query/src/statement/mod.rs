@@ -206,8 +206,8 @@ async fn execute_other(statement: &Statement, context: &QueryContext, memory: Qu
             return show::retention_policies(database.as_deref(), context);
         }
         Statement::ShowSeries(show) => return show::series(show, context, &memory).await,
-        Statement::ShowShardGroups => return Ok(shards::show_groups(context).await),
-        Statement::ShowShards => return Ok(shards::show(context).await),
+        Statement::ShowShardGroups => return shards::show_groups(context).await,
+        Statement::ShowShards => return shards::show(context).await,
         Statement::ShowStats { module } => {
             return Ok(server_reports::show_stats(module.as_deref(), context).await);
         }

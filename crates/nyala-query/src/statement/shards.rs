@@ -5,12 +5,13 @@ use super::{Answer, Chunks};
 use crate::influxql::TimeLiteral;
 use crate::plan::QueryContext;
 use arrow_array::Int64Array;
+use nyala_core::Result;
 use nyala_db::catalog::Shard;
 use nyala_exec::Column;
 
 /// A table for each database, also for one without shards.
-pub(super) async fn show(context: &QueryContext) -> Answer {
-    let all = context.catalog.shards().await;
+pub(super) async fn show(context: &QueryContext) -> Result<Answer> {
+    let all = context.catalog.shards().await?;
     let frames = context.catalog.databases().into_iter().map(|database| {
         let own: Vec<&Shard> = all.iter().filter(|shard| shard.database == database.name).collect();
         let (numbers, mut columns) = (numbers(&own), columns(&own));
@@ -18,13 +19,13 @@ pub(super) async fn show(context: &QueryContext) -> Answer {
         columns.push(("owners", text_column(own.iter().map(|_| ""))));
         table(&database.name, columns)
     });
-    Answer::Rows(frames.collect(), Chunks::Whole)
+    Ok(Answer::Rows(frames.collect(), Chunks::Whole))
 }
 
-pub(super) async fn show_groups(context: &QueryContext) -> Answer {
-    let all = context.catalog.shards().await;
+pub(super) async fn show_groups(context: &QueryContext) -> Result<Answer> {
+    let all = context.catalog.shards().await?;
     let frame = table("shard groups", columns(&all.iter().collect::<Vec<_>>()));
-    Answer::Rows(vec![frame], Chunks::Whole)
+    Ok(Answer::Rows(vec![frame], Chunks::Whole))
 }
 
 fn columns(shards: &[&Shard]) -> Vec<(&'static str, Column)> {

@@ -120,7 +120,7 @@ async fn find(show: &Show, rules: Rules, context: &QueryContext) -> Result<BTree
         // InfluxDB answers from the shards that a time range touches.
         let shards = match time == TimeRange::ALL {
             true => time,
-            false => measurement.shards_around(time, shard_ns).await,
+            false => measurement.shards_around(time, shard_ns).await?,
         };
         let pin = Arc::new(context.catalog.reload_series(&measurement, shards, &tags).await?);
         let mut series = measurement.series().select(&tags);

@@ -178,7 +178,7 @@ fn with_statistics(
     series: u64,
 ) -> Awaited<'static, Result<Arc<dyn ExecutionPlan>>> {
     Box::pin(async move {
-        let known = Known::of(&measurement, &likely, series).await;
+        let known = Known::of(&measurement, &likely, series).await.map_err(outside)?;
         Ok(Arc::new(scan.with_statistics(&known)) as Arc<dyn ExecutionPlan>)
     })
 }

@@ -5,7 +5,7 @@ use super::columns::{Columns, Source, ZONE};
 use super::filter::Conditions;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
-use nyala_core::TimeRange;
+use nyala_core::{Result, TimeRange};
 use nyala_db::catalog::Measurement;
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub(super) struct Known {
 
 impl Known {
     /// What is known of the rows of some series.
-    pub(super) async fn of(measurement: &Measurement, conditions: &Conditions, series: u64) -> Self {
+    pub(super) async fn of(measurement: &Measurement, conditions: &Conditions, series: u64) -> Result<Self> {
         let (mut rows, mut time) = (0_u64, None::<TimeRange>);
-        for partition in measurement.partitions().await {
+        for partition in measurement.partitions().await? {
             let within = partition.range.intersect(conditions.time);
             if within.is_empty() {
                 continue;
@@ -34,7 +34,7 @@ impl Known {
         }
         let all = (measurement.count_series() as u64).max(series).max(1);
         let rows = (rows as f64 * series as f64 / all as f64) as u64;
-        Self { rows, time: time.unwrap_or(TimeRange::new(0, 0)), series }
+        Ok(Self { rows, time: time.unwrap_or(TimeRange::new(0, 0)), series })
     }
 
     /// The statistics of some columns.
