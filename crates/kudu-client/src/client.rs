@@ -363,7 +363,8 @@ impl Client {
     /// for half a minute are not asked.
     ///
     /// # Errors
-    /// When too few servers answer within the time of a call: what the others acknowledged might be later.
+    /// When too few servers answer within the time of a call: what the others acknowledged might be later. And when the
+    /// masters know too few, because they were started a moment ago.
     pub async fn server_time(&self, replicas: usize) -> Result<Timestamp> {
         self.cluster.observe_server_clocks(replicas).await?;
         self.last_timestamp().ok_or_else(|| Error::protocol("no server has a clock"))

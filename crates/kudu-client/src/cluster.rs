@@ -26,6 +26,7 @@ use crate::pb::rpc::{ServerClockRequest, ServerClockResponse};
 use crate::request_tracker::RequestTracker;
 use crate::rpc::messenger::Address;
 use crate::rpc::{CallOptions, Login, Messenger};
+use crate::servers::{LiveServers, Servers};
 
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -37,25 +38,11 @@ pub(crate) struct Cluster {
     pub(crate) rpc_timeout: Duration,
     pub(crate) admin_timeout: Duration,
     pub(crate) write_limits: Mutex<HashMap<Address, Arc<ConcurrencyLimit>>>,
-    /// Where the tablet servers are, and since when that is known.
-    pub(crate) servers: tokio::sync::Mutex<Option<(Instant, Servers)>>,
-}
-
-/// The tablet servers that the masters know.
-#[derive(Debug, Clone)]
-pub(crate) struct Servers {
-    addresses: Arc<[Address]>,
-    /// How many others were not heard of for [`SILENT`].
-    silent: usize,
+    /// Held while the masters are asked for them, so that many callers share one answer.
+    pub(crate) servers: tokio::sync::Mutex<Servers>,
 }
 
 const SERVER_CLOCK: (&str, &str) = ("kudu.server.GenericService", "ServerClock");
-
-/// How long the list of tablet servers is used before the masters are asked again.
-const SERVERS_KNOWN_FOR: Duration = Duration::from_secs(5);
-
-/// A server from which the masters have heard nothing for this long leads no tablet.
-const SILENT: Duration = Duration::from_secs(30);
 
 impl Cluster {
     pub(crate) fn admin_deadline(&self) -> Instant {
@@ -98,8 +85,7 @@ impl Cluster {
     /// Asks the tablet servers for their clocks until a majority of the replicas of every tablet has answered. Every
     /// tablet has at least `replicas` of them.
     pub(crate) async fn observe_server_clocks(&self, replicas: usize) -> Result<()> {
-        let Servers { addresses, silent } = self.servers().await?;
-        let mut may_fail = (replicas.saturating_sub(1) / 2).saturating_sub(silent);
+        let (addresses, mut may_fail) = self.enough_servers(replicas).await?;
         let deadline = Instant::now() + self.rpc_timeout;
         let options = CallOptions { deadline, features: Vec::new(), request_id: None };
         let calls = addresses.iter().map(async |address| {
@@ -140,28 +126,35 @@ impl Cluster {
         Ok(())
     }
 
-    async fn servers(&self) -> Result<Servers> {
-        let mut cached = self.servers.lock().await;
-        if let Some((since, servers)) = &*cached
-            && since.elapsed() < SERVERS_KNOWN_FOR
-        {
-            return Ok(servers.clone());
+    /// The tablet servers, and how many of them need not answer.
+    async fn enough_servers(&self, replicas: usize) -> Result<(Vec<Address>, usize)> {
+        let (deadline, mut backoff) = (Instant::now() + self.rpc_timeout, Backoff::default());
+        loop {
+            let live = self.live_servers().await?;
+            if let Some(may_fail) = live.may_fail(replicas) {
+                return Ok((live.addresses, may_fail));
+            }
+            self.servers.lock().await.doubt();
+            if !backoff.wait(deadline).await {
+                let known = live.addresses.len();
+                let words =
+                    format!("too few tablet servers for {replicas} replicas: the masters know {known}");
+                return Err(Error::new(ErrorKind::Unavailable, words));
+            }
+        }
+    }
+
+    async fn live_servers(&self) -> Result<LiveServers> {
+        let mut servers = self.servers.lock().await;
+        if let Some(known) = servers.known(Instant::now()) {
+            return Ok(known);
         }
         let request = ListTabletServersRequest {};
         let answer: ListTabletServersResponse =
             self.call_master("ListTabletServers", &request, &[], self.admin_deadline()).await?;
-        let (mut addresses, all) = (Vec::new(), answer.servers.len());
-        for server in answer.servers {
-            let is_silent =
-                server.millis_since_heartbeat.is_some_and(|silent| silent > SILENT.as_millis() as i32);
-            let registered = server.registration.map(|registration| registration.rpc_addresses);
-            if let (Some(address), false) = (registered.unwrap_or_default().first(), is_silent) {
-                addresses.push(Address::from_pb(address)?);
-            }
-        }
-        let servers = Servers { silent: all - addresses.len(), addresses: addresses.into() };
-        *cached = Some((Instant::now(), servers.clone()));
-        Ok(servers)
+        let now = Instant::now();
+        servers.note(answer.servers, now)?;
+        Ok(servers.live(now))
     }
 
     /// Polls until the masters have carried out a change of a table: they answer before it has taken effect.

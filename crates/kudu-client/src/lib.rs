@@ -43,6 +43,7 @@ mod row;
 mod rpc;
 mod scan;
 mod schema;
+mod servers;
 mod table;
 #[cfg(feature = "test-cluster")]
 pub mod test_cluster;

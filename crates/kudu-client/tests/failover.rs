@@ -227,6 +227,41 @@ fn masters_change_and_the_whole_cluster_restarts() {
     });
 }
 
+/// A master that was started again lists no tablet server before they have found it.
+#[test]
+fn the_time_is_not_told_by_too_few_servers() {
+    if !have_kudu() {
+        return;
+    }
+    let mut cluster = start(&ClusterOptions::new(1, 3));
+    run(async {
+        let client = connect_with_short_timeouts(&cluster).await;
+        client.server_time(3).await.unwrap();
+        for index in 0..3 {
+            cluster.kill(Daemon::TabletServer(index)).unwrap();
+        }
+        cluster.kill(Daemon::Master(0)).unwrap();
+        cluster.restart(Daemon::Master(0)).unwrap();
+        // The client asks for the list anew.
+        tokio::time::sleep(Duration::from_millis(5_100)).await;
+        let fresh = connect_with_short_timeouts(&cluster).await;
+        let error = client.server_time(3).await.expect_err("nobody can tell it");
+        assert!(error.can_retry(), "{error}");
+        let error = fresh.server_time(3).await.expect_err("nobody can tell it");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        cluster.restart(Daemon::TabletServer(0)).unwrap();
+        let error = fresh.server_time(3).await.expect_err("two others may know a later one");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        cluster.restart(Daemon::TabletServer(1)).unwrap();
+        let begun = Instant::now();
+        // Two of three are a majority.
+        while let Err(error) = fresh.server_time(3).await {
+            assert!(error.can_retry() && begun.elapsed() < Duration::from_secs(30), "{error}");
+        }
+        client.server_time(3).await.expect("the same");
+    });
+}
+
 #[test]
 fn ranges_are_dropped_and_added_under_load() {
     if !have_kudu() {
