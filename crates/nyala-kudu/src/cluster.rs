@@ -1,14 +1,17 @@
 //! The cluster as a store sees it: what verbs, snapshots and writes work with.
 
+use crate::clock::ClusterClock;
 use crate::options::KuduOptions;
 use crate::physical::PhysicalTables;
 use crate::schema_log::SchemaLog;
 use kudu_client::Client;
+use std::sync::Arc;
 
 /// What the store and its snapshots share.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) options: KuduOptions,
+    pub(crate) clock: Arc<ClusterClock>,
     pub(crate) log: SchemaLog,
     pub(crate) tables: PhysicalTables,
 }

@@ -15,6 +15,7 @@
 
 mod aggregate;
 mod cells;
+mod clock;
 mod cluster;
 mod entry;
 mod error;

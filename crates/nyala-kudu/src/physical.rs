@@ -7,6 +7,7 @@
 //! that still read them.
 
 use crate::cells::Stored;
+use crate::clock::ClusterClock;
 use crate::error::{of_read, of_write};
 use crate::options::{CHANGED_PAUSE, KuduOptions};
 use crate::sheets::{self, Sheet};
@@ -20,7 +21,6 @@ use nyala_core::{ColumnId, Result, TableId, TimeRange};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::Instant;
 
 /// A column that never holds anything: an update that sets nothing else sets it, to learn whether its row is there.
@@ -43,8 +43,8 @@ pub(crate) struct Physical {
 pub(crate) struct PhysicalTables {
     client: Client,
     options: KuduOptions,
+    clock: Arc<ClusterClock>,
     opened: Mutex<HashMap<Sheet, Arc<Slot>>>,
-    least_replicas: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -87,35 +87,27 @@ pub(crate) fn name_of(column: ColumnId) -> String {
 }
 
 impl PhysicalTables {
-    /// `log_replicas`: those of the schema log, which says which tables there are.
     pub(crate) async fn open(
         client: Client,
         options: KuduOptions,
+        clock: Arc<ClusterClock>,
         state: &State,
-        log_replicas: usize,
     ) -> Result<Self> {
-        // Tables keep the number that they were made with. Known before the first look at them, none is refused.
+        // Tables keep the number of replicas that they were made with. Noted before the first look at them, none is refused.
         let names = format!("{}.t", options.prefix);
-        let listed = client.list_tables(&names).await.map_err(of_read)?;
         let is_there = |name: &str| {
             let sheet = name.strip_prefix(&names).and_then(|sheet| sheet.split('_').next());
             sheet.and_then(|id| id.parse().ok()).is_some_and(|id| state.tables.contains_key(&TableId(id)))
         };
-        let those = listed.iter().filter(|table| is_there(&table.name)).filter_map(|table| table.replicas);
-        let made = usize::try_from(options.replicas).unwrap_or(1).min(log_replicas);
-        let least_replicas =
-            AtomicUsize::new(those.fold(made, |least, replicas| least.min(replicas as usize)));
-        Ok(Self { client, options, opened: Mutex::default(), least_replicas })
-    }
-
-    /// The least number of replicas that a table has which was there at the start, or which this daemon has opened or makes.
-    pub(crate) fn least_replicas(&self) -> usize {
-        self.least_replicas.load(Ordering::Acquire)
+        let listed = client.list_tables(&names).await.map_err(of_read)?;
+        let replicas = listed.iter().filter(|table| is_there(&table.name)).filter_map(|table| table.replicas);
+        replicas.for_each(|replicas| clock.note_replicas(replicas as usize));
+        Ok(Self { client, options, clock, opened: Mutex::default() })
     }
 
     fn opened(&self, table: Table, schema: &TableSchema, slot: &Slot) -> Arc<Physical> {
         let opened = Arc::new(Physical::new(table, schema));
-        self.least_replicas.fetch_min(opened.replicas(), Ordering::AcqRel);
+        self.clock.note_replicas(opened.replicas());
         *slot.current.lock() = Some(opened.clone());
         opened
     }

@@ -7,6 +7,7 @@
 //!
 //! Kudu's own tables follow the log, never the other way: see [`crate::physical`].
 
+use crate::clock::ClusterClock;
 use crate::entry::{Change, Entry};
 use crate::error::{of_read, of_write};
 use crate::options::{CHANGED_PAUSE, KuduOptions};
@@ -15,7 +16,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 use kudu_client::{Client, Column, DataType, Error as KuduError, ErrorKind as KuduKind, Operation};
-use kudu_client::{Predicate, Schema, Table};
+use kudu_client::{Predicate, ReadMode, Schema, Table, Timestamp};
 use nyala_core::{Error, Result, SharedLook};
 use parking_lot::RwLock;
 use rand::Rng;
@@ -33,12 +34,17 @@ pub(crate) struct SchemaLog {
     texts: Table,
     timeout: std::time::Duration,
     state: RwLock<Arc<State>>,
-    look: SharedLook<Arc<State>>,
+    clock: Arc<ClusterClock>,
+    look: SharedLook<(Timestamp, Arc<State>)>,
 }
 
 impl SchemaLog {
     /// Opens the log of a cluster, which is made if there is none.
-    pub(crate) async fn open(client: &Client, options: &KuduOptions) -> Result<Self> {
+    pub(crate) async fn open(
+        client: &Client,
+        options: &KuduOptions,
+        clock: Arc<ClusterClock>,
+    ) -> Result<Self> {
         let changes = vec![
             Column::new("number", DataType::Int64).key(),
             Column::new("name", DataType::String),
@@ -55,8 +61,12 @@ impl SchemaLog {
             texts: open_or_create(client, options, "schema_text", texts).await?,
             timeout: options.write_timeout,
             state: RwLock::default(),
+            clock,
             look: SharedLook::default(),
         };
+        for table in [&log.changes, &log.texts] {
+            log.clock.note_replicas(usize::try_from(table.replicas()).unwrap_or(1));
+        }
         log.refresh().await?;
         Ok(log)
     }
@@ -66,14 +76,14 @@ impl SchemaLog {
         self.state.read().clone()
     }
 
-    /// The number of copies of each of its tablets.
-    pub(crate) fn replicas(&self) -> usize {
-        usize::try_from(self.changes.replicas().min(self.texts.replicas())).unwrap_or(1)
+    /// The state with everything that was acknowledged before this call, by any daemon.
+    pub(crate) async fn refresh(&self) -> Result<Arc<State>> {
+        self.look().await.map(|(_, state)| state)
     }
 
-    /// The state with everything that was acknowledged before this call, by any daemon. Calls that wait for a look at the
-    /// log share the next one.
-    pub(crate) async fn refresh(&self) -> Result<Arc<State>> {
+    /// A moment at which everything is there that was acknowledged before this call, and the state then. Calls that wait for
+    /// a look at the log share the next one.
+    pub(crate) async fn look(&self) -> Result<(Timestamp, Arc<State>)> {
         self.look.run(async || self.read_on().await).await
     }
 
@@ -140,32 +150,40 @@ impl SchemaLog {
                 Some((_, error)) => Err(of_write(error)),
             },
             // It may be there: the log knows.
-            Err(error) => match self.name_of(number).await? {
-                Some(found) => Ok(found == name),
-                None => Err(of_write(error)),
+            Err(error) => match self.name_of(number).await {
+                Ok(Some(found)) => Ok(found == name),
+                Ok(None) | Err(_) => Err(of_write(error)),
             },
         }
     }
 
     async fn name_of(&self, number: i64) -> Result<Option<String>> {
-        let scan = self.changes.scan().project(["name"]).filter(Predicate::eq("number", number));
+        let at = self.clock.now().await?;
+        let found = self.rows(Predicate::eq("number", number), at).await?;
+        Ok(found.into_iter().next().map(|row| row.name))
+    }
+
+    /// Rows of the log as they are at a moment, in order. Without one a replica that was replaced as leader and does not know
+    /// it yet would answer, too.
+    async fn rows(&self, filter: Predicate, at: Timestamp) -> Result<Vec<Row>> {
+        let scan = self.changes.scan().filter(filter).read_mode(ReadMode::Snapshot(Some(at)));
         let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
-        Ok(batches.first().map(|batch| batch.column(0).as_string::<i32>().value(0).to_owned()))
+        let mut rows: Vec<Row> = batches.iter().flat_map(rows_of).collect();
+        rows.sort_by_key(|row| row.number);
+        Ok(rows)
     }
 
     /// Reads what came after the last entry that is known.
-    async fn read_on(&self) -> Result<Arc<State>> {
+    async fn read_on(&self) -> Result<(Timestamp, Arc<State>)> {
+        let at = self.clock.now().await?;
         // Most looks find nothing, and copy nothing.
         let mut state = self.state();
         let version = state.version;
-        let scan = self.changes.scan().filter(Predicate::gt("number", version));
-        let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
-        let mut found: Vec<Row> = batches.iter().flat_map(rows_of).collect();
-        found.sort_by_key(|row| row.number);
+        let found = self.rows(Predicate::gt("number", version), at).await?;
         // The last that says everything, and what comes after it: those before may be half deleted already.
         let mut entries = Vec::new();
         for row in found.into_iter().rev() {
-            let (number, entry) = (row.number, self.entry_of(row).await?);
+            let (number, entry) = (row.number, self.entry_of(row, at).await?);
             let is_whole = entry.is_whole();
             entries.push((number, entry));
             if is_whole {
@@ -178,23 +196,24 @@ impl SchemaLog {
         if state.version > version {
             *self.state.write() = state.clone();
         }
-        Ok(state)
+        Ok((at, state))
     }
 
-    async fn entry_of(&self, row: Row) -> Result<Entry> {
+    async fn entry_of(&self, row: Row, at: Timestamp) -> Result<Entry> {
         let damaged = |words: String| Error::invalid(format!("change {} of the schema {words}", row.number));
         let text = match row.text {
             Some(text) => text,
             None => self
-                .read_text(&row.name, row.parts)
+                .read_text(&row.name, row.parts, at)
                 .await?
                 .ok_or_else(|| damaged("has no text".to_owned()))?,
         };
         serde_json::from_str(&text).map_err(|error| damaged(format!("cannot be read: {error}")))
     }
 
-    async fn read_text(&self, name: &str, parts: i32) -> Result<Option<String>> {
-        let scan = self.texts.scan().filter(Predicate::eq("name", name)).sorted().project(["text"]);
+    async fn read_text(&self, name: &str, parts: i32, at: Timestamp) -> Result<Option<String>> {
+        let scan = self.texts.scan().filter(Predicate::eq("name", name)).project(["text"]);
+        let scan = scan.read_mode(ReadMode::Snapshot(Some(at))).sorted();
         let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
         let (mut text, mut found) = (String::new(), 0);
         for batch in &batches {
@@ -214,13 +233,12 @@ impl SchemaLog {
         if !self.append(number, &Entry { changes: vec![everything] }).await? {
             return Ok(());
         }
-        let scan = self.changes.scan().filter(Predicate::lt("number", number));
-        let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;
+        let before = self.rows(Predicate::lt("number", number), self.clock.now().await?).await?;
         let mut changes = self.changes.write(self.timeout);
         let mut texts = self.texts.write(self.timeout);
         let mut change = self.changes.row(Operation::DeleteIgnore);
         let mut text = self.texts.row(Operation::DeleteIgnore);
-        for row in batches.iter().flat_map(rows_of) {
+        for row in before {
             change.set_at(0, row.number).map_err(of_write)?;
             changes.add(&change).await.map_err(of_write)?;
             for part in 0..if row.text.is_none() { row.parts } else { 0 } {

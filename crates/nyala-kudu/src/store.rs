@@ -1,5 +1,6 @@
 //! The store: the verbs of the contract.
 
+use crate::clock::ClusterClock;
 use crate::cluster::Cluster;
 use crate::entry::{Change, Scalar, Table as TableEntry};
 use crate::error::of_read;
@@ -11,7 +12,7 @@ use crate::snapshot::KuduSnapshot;
 use crate::state::{State, TableState};
 use crate::write::{CELL_BYTES_MAX, COLUMNS_MAX, KEY_BYTES_MAX};
 use async_trait::async_trait;
-use kudu_client::{Client, MetricsSnapshot, Predicate as KuduPredicate, Timestamp};
+use kudu_client::{Client, MetricsSnapshot, Predicate as KuduPredicate, ReadMode};
 use nyala_core::schema::TableSchema;
 use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Delete, Feature, Features, Freshness, MaintenanceTask,
@@ -56,7 +57,7 @@ impl KuduStore {
     /// # Errors
     /// When one of them, or the masters, do not answer.
     pub async fn is_reachable(&self) -> Result<()> {
-        self.cluster.now().await.map(drop)
+        self.cluster.clock.now().await.map(drop)
     }
 
     /// The counters of the client.
@@ -69,10 +70,11 @@ impl KuduStore {
     /// # Errors
     /// When the cluster cannot be asked, or its schema log cannot be read.
     pub async fn open(client: Client, options: KuduOptions) -> Result<Self> {
-        let log = SchemaLog::open(&client, &options).await?;
-        let (state, replicas) = (log.state(), log.replicas());
-        let tables = PhysicalTables::open(client.clone(), options.clone(), &state, replicas).await?;
-        Ok(Self { cluster: Arc::new(Cluster { client, options, log, tables }) })
+        let clock = Arc::new(ClusterClock::new(client.clone(), options.replicas));
+        let log = SchemaLog::open(&client, &options, clock.clone()).await?;
+        let (of_tables, state) = (options.clone(), log.state());
+        let tables = PhysicalTables::open(client.clone(), of_tables, clock.clone(), &state).await?;
+        Ok(Self { cluster: Arc::new(Cluster { client, options, clock, log, tables }) })
     }
 
     /// Refuses that columns become required which rows lack.
@@ -109,18 +111,14 @@ impl KuduStore {
 }
 
 impl Cluster {
-    /// A moment at which everything is there that was acknowledged before this call.
-    async fn now(&self) -> Result<Timestamp> {
-        self.client.server_time(self.tables.least_replicas()).await.map_err(of_read)
-    }
-
     /// Whether a table has a row, or one that lacks a column.
     async fn has_rows(&self, state: &State, table: TableId, lacking: Option<ColumnId>) -> Result<bool> {
         let table_state = state.table(table)?;
         let Some(physical) = self.tables.to_read(Sheet::first(table), table_state).await? else {
             return Ok(false);
         };
-        let mut scan = physical.table.scan().limit(1);
+        let at = self.clock.now().await?;
+        let mut scan = physical.table.scan().read_mode(ReadMode::Snapshot(Some(at))).limit(1);
         if let Some(column) = lacking {
             scan = scan.filter(KuduPredicate::is_null(&name_of(column)));
         }
@@ -285,18 +283,15 @@ impl Store for KuduStore {
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
-        let least_replicas = self.cluster.tables.least_replicas();
+        let least_replicas = self.cluster.clock.least_replicas();
         let (at, state) = match freshness {
             Freshness::Past(_) => return Err(Feature::History.refused()),
-            Freshness::Latest => {
-                let (at, state) = tokio::join!(self.cluster.now(), self.cluster.log.refresh());
-                (at?, state?)
-            }
+            Freshness::Latest => self.cluster.log.look().await?,
             Freshness::AtLeast(sequence) => {
                 let seen = self.cluster.client.last_timestamp().filter(|seen| seen.0 >= sequence.0);
                 let at = match seen {
                     Some(seen) => seen,
-                    None => self.cluster.now().await?,
+                    None => self.cluster.clock.now().await?,
                 };
                 if at.0 < sequence.0 {
                     return Err(Error::invalid(format!("nothing was written under sequence {sequence} yet")));
