@@ -17,7 +17,7 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 use kudu_client::{Client, Column, DataType, Error as KuduError, ErrorKind as KuduKind, Operation};
 use kudu_client::{Predicate, ReadMode, Schema, Table, Timestamp};
-use nyala_core::{Error, Result, SharedLook};
+use nyala_core::{Error, ErrorKind, Result, SharedLook};
 use parking_lot::RwLock;
 use rand::Rng;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 /// Bytes of a change that a row holds; a cell has room for 64 KiB.
 const TEXT_BYTES: usize = 60_000;
-/// After so many changes one says everything, and those before it go.
+/// After so many changes one says everything, and those before the last that did so go.
 const CHANGES_KEPT: i64 = 512;
 
 /// The log, and what it adds up to.
@@ -103,8 +103,11 @@ impl SchemaLog {
             let entry = Entry { changes };
             // What nobody could read again must not get into the log.
             state.after(number, &entry)?;
-            let is_ours = self.append(number, &entry).await?;
-            let state = self.refresh().await?;
+            // What fails after the entry was appended may have been done.
+            let undecided = |error: Error| Error::new(ErrorKind::Unknown, error.message());
+            let is_ours =
+                self.append(number, &entry).await? && self.is_in_reach(number).await.map_err(undecided)?;
+            let state = self.refresh().await.map_err(undecided)?;
             if is_ours {
                 if number % CHANGES_KEPT == 0 {
                     self.shorten(&state).await?;
@@ -155,6 +158,22 @@ impl SchemaLog {
                 Ok(None) | Err(_) => Err(of_write(error)),
             },
         }
+    }
+
+    /// Whether an entry that was just appended stands where others read. It does not if its number was free because the
+    /// entries around it were removed, since this daemon has not looked for very long. Then it is removed, too.
+    async fn is_in_reach(&self, number: i64) -> Result<bool> {
+        let at = self.clock.now().await?;
+        let follows = match number {
+            1 => {
+                self.rows(Predicate::gt("number", 1_i64), at).await?.first().is_none_or(|row| row.number == 2)
+            }
+            _ => !self.rows(Predicate::eq("number", number - 1), at).await?.is_empty(),
+        };
+        if !follows {
+            self.remove(&self.rows(Predicate::eq("number", number), at).await?).await?;
+        }
+        Ok(follows)
     }
 
     async fn name_of(&self, number: i64) -> Result<Option<String>> {
@@ -224,7 +243,7 @@ impl SchemaLog {
         Ok((found == parts).then_some(text))
     }
 
-    /// Writes an entry that says everything, and removes those before it.
+    /// Writes an entry that says everything, and removes old ones.
     async fn shorten(&self, state: &State) -> Result<()> {
         let tables = state.tables.iter().map(|(id, table)| table.whole(*id)).collect();
         let (next_table, next_range) = (state.next_table, state.next_range);
@@ -233,12 +252,24 @@ impl SchemaLog {
         if !self.append(number, &Entry { changes: vec![everything] }).await? {
             return Ok(());
         }
-        let before = self.rows(Predicate::lt("number", number), self.clock.now().await?).await?;
+        // Those since the last that said everything stay: most daemons that append late find their number taken.
+        let at = self.clock.now().await?;
+        let mut old = self.rows(Predicate::lt("number", number), at).await?;
+        while let Some(row) = old.pop() {
+            if self.entry_of(row, at).await?.is_whole() {
+                break;
+            }
+        }
+        self.remove(&old).await
+    }
+
+    /// Removes entries in their order: if one is there, its successors were not removed.
+    async fn remove(&self, rows: &[Row]) -> Result<()> {
         let mut changes = self.changes.write(self.timeout);
         let mut texts = self.texts.write(self.timeout);
         let mut change = self.changes.row(Operation::DeleteIgnore);
         let mut text = self.texts.row(Operation::DeleteIgnore);
-        for row in before {
+        for row in rows {
             change.set_at(0, row.number).map_err(of_write)?;
             changes.add(&change).await.map_err(of_write)?;
             for part in 0..if row.text.is_none() { row.parts } else { 0 } {
