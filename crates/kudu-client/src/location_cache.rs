@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -120,12 +121,15 @@ pub(crate) enum Lookup {
 pub(crate) struct LocationCache {
     table_id: Bytes,
     entries: RwLock<BTreeMap<Bytes, Entry>>,
+    /// How often everything was forgotten. It changes while the entries are locked.
+    forgotten: AtomicU64,
     looking_up: tokio::sync::Mutex<()>,
 }
 
 impl LocationCache {
     pub(crate) fn new(table_id: Bytes) -> Self {
-        Self { table_id, entries: RwLock::default(), looking_up: tokio::sync::Mutex::new(()) }
+        let (entries, forgotten) = (RwLock::default(), AtomicU64::new(0));
+        Self { table_id, entries, forgotten, looking_up: tokio::sync::Mutex::new(()) }
     }
 
     /// The cached entry that covers a key, if any.
@@ -154,9 +158,17 @@ impl LocationCache {
         if let Some(found) = self.cached(key) {
             return Ok(found);
         }
-        self.look_up(cluster, key, deadline).await?;
-        self.cached(key)
-            .ok_or_else(|| Error::protocol("the master's tablet locations do not say what lies at the key"))
+        loop {
+            let forgotten = self.forgotten.load(Ordering::Acquire);
+            self.look_up(cluster, key, deadline, forgotten).await?;
+            if let Some(found) = self.cached(key) {
+                return Ok(found);
+            }
+            if self.forgotten.load(Ordering::Acquire) == forgotten {
+                let words = "the master's tablet locations do not say what lies at the key";
+                return Err(Error::protocol(words));
+            }
+        }
     }
 
     /// Every tablet, in key order.
@@ -191,10 +203,12 @@ impl LocationCache {
 
     /// Removes everything; called when partitions were added or dropped.
     pub(crate) fn forget_all(&self) {
-        self.entries.write().clear();
+        let mut entries = self.entries.write();
+        entries.clear();
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
     }
 
-    async fn look_up(&self, cluster: &Cluster, key: &[u8], deadline: Instant) -> Result<()> {
+    async fn look_up(&self, cluster: &Cluster, key: &[u8], deadline: Instant, forgotten: u64) -> Result<()> {
         Metrics::count(&cluster.metrics.location_lookups);
         let request = GetTableLocationsRequest {
             table: Some(TableIdentifier::by_id(self.table_id.clone())),
@@ -205,14 +219,18 @@ impl LocationCache {
         let answer: GetTableLocationsResponse =
             cluster.call_master("GetTableLocations", &request, &[], deadline).await?;
         let life = Duration::from_millis(answer.ttl_millis.unwrap_or(DEFAULT_TTL_MILLIS).into());
-        self.insert(key, &tablets_from_pb(&answer, life)?, life);
+        self.insert(key, &tablets_from_pb(&answer, life)?, life, forgotten);
         Ok(())
     }
 
-    fn insert(&self, key: &[u8], tablets: &[Arc<Tablet>], life: Duration) {
+    /// Keeps an answer, unless everything was forgotten since the question: it may be older than what whoever forgot knows.
+    fn insert(&self, key: &[u8], tablets: &[Arc<Tablet>], life: Duration, forgotten: u64) {
         let expires_at = Instant::now() + life;
         let complete = tablets.len() < TABLETS_PER_LOOKUP as usize;
         let mut entries = self.entries.write();
+        if self.forgotten.load(Ordering::Acquire) != forgotten {
+            return;
+        }
         // The interval that the answer covers: if its first tablet starts after the key, nothing lies before that.
         let mut at = match tablets.first() {
             Some(first) if &first.start[..] <= key => first.start.clone(),
@@ -323,7 +341,8 @@ mod tests {
 
     fn fill(cache: &LocationCache, key: &str, intervals: &[(&'static str, &'static str)]) {
         let life = Duration::from_secs(60);
-        cache.insert(key.as_bytes(), &tablets_from_pb(&answer(intervals), life).unwrap(), life);
+        let forgotten = cache.forgotten.load(Ordering::Acquire);
+        cache.insert(key.as_bytes(), &tablets_from_pb(&answer(intervals), life).unwrap(), life, forgotten);
     }
 
     fn at(cache: &LocationCache, key: &str) -> String {
@@ -354,6 +373,17 @@ mod tests {
         fill(&cache, "", &[("", "c"), ("c", "f"), ("f", "")]);
         fill(&cache, "d", &[("c", "d"), ("e", "")]);
         assert_eq!(["a", "c", "d", "e", "x"].map(|key| at(&cache, key)), ["", "c", "gap to e", "e", "e"]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_what_was_asked_before_everything_was_forgotten_is_not_kept() {
+        let (cache, life) = (LocationCache::new(Bytes::new()), Duration::from_secs(60));
+        let asked = cache.forgotten.load(Ordering::Acquire);
+        cache.forget_all();
+        cache.insert(b"", &tablets_from_pb(&answer(&[("b", "d")]), life).unwrap(), life, asked);
+        assert_eq!(at(&cache, "c"), "?");
+        fill(&cache, "", &[("b", "d")]);
+        assert_eq!(at(&cache, "c"), "b");
     }
 
     #[test]

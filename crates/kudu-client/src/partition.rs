@@ -203,6 +203,11 @@ impl PartitionSchema {
         Ok(Self { hash, range_columns, custom })
     }
 
+    /// The hash dimensions of ranges that have none of their own.
+    pub(crate) fn hash(&self) -> &[HashDimension] {
+        &self.hash
+    }
+
     /// The hash dimensions at an encoded range key.
     pub(crate) fn hash_schema_at(&self, range_key: &[u8]) -> &[HashDimension] {
         let after = self.custom.partition_point(|range| range.lower.as_slice() <= range_key);

@@ -131,6 +131,15 @@ impl Table {
         &self.inner.extra_configs
     }
 
+    /// The hash dimensions of its range partitions, as far as they have none of their own: the columns of each, and the number
+    /// of buckets. Each combination of buckets is a tablet.
+    pub fn hash_dimensions(&self) -> impl Iterator<Item = (Vec<&str>, u32)> {
+        let columns = self.inner.schema.columns();
+        let names =
+            move |indices: &[usize]| indices.iter().map(|index| columns[*index].name()).collect::<Vec<_>>();
+        self.inner.partitions.hash().iter().map(move |known| (names(&known.columns), known.buckets))
+    }
+
     /// The client it was opened with.
     pub fn client(&self) -> &Client {
         &self.inner.client

@@ -17,7 +17,7 @@ use kudu_client::{
     RangeBound, RangePartition, Schema, Table, TableAlterer,
 };
 use nyala_core::schema::{ColumnSchema, Encoding, TableSchema};
-use nyala_core::{ColumnId, Result, TableId, TimeRange};
+use nyala_core::{ColumnId, Error, Result, TableId, TimeRange};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -87,7 +87,8 @@ pub(crate) fn name_of(column: ColumnId) -> String {
 }
 
 impl PhysicalTables {
-    pub(crate) async fn open(
+    /// Those of a store, none of them opened yet.
+    pub(crate) async fn of(
         client: Client,
         options: KuduOptions,
         clock: Arc<ClusterClock>,
@@ -156,14 +157,33 @@ impl PhysicalTables {
         }
         known.table.forget_locations();
         for range in unseen {
-            let last_ns = range.time.end_ns.saturating_sub(1);
-            let scan = known.table.scan().filter(Predicate::eq(&name_of(column), last_ns));
-            let tablets = scan.timeout(self.options.read_timeout).into_tablets().await.map_err(of_read)?;
-            if !tablets.is_empty() {
+            if self.has_range(&known.table, &name_of(column), range.time).await? {
                 slot.ranges.lock().insert(range.number);
             }
         }
         Ok(())
+    }
+
+    /// Whether a range is there. The masters are asked for tablets in parts, so one that is made meanwhile has some of its tablets
+    /// in what they say.
+    async fn has_range(&self, table: &Table, time_column: &str, time: TimeRange) -> Result<bool> {
+        // Of the last time, since the first may be unbounded. By itself, time decides its bucket.
+        let last_ns = time.end_ns.saturating_sub(1);
+        let others = table.hash_dimensions().filter(|(columns, _)| columns[..] != [time_column]);
+        let all: usize = others.map(|(_, buckets)| buckets as usize).product();
+        let deadline = Instant::now() + self.options.read_timeout;
+        loop {
+            let scan = table.scan().filter(Predicate::eq(time_column, last_ns));
+            let found = scan.timeout(self.options.read_timeout).into_tablets().await.map_err(of_read)?.len();
+            if found == 0 || found >= all {
+                return Ok(found > 0);
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::retry("a range of time is still being made or dropped"));
+            }
+            tokio::time::sleep(CHANGED_PAUSE).await;
+            table.forget_locations();
+        }
     }
 
     /// The sheet with all its columns of a schema, and these ranges.

@@ -73,7 +73,7 @@ impl KuduStore {
         let clock = Arc::new(ClusterClock::new(client.clone(), options.replicas));
         let log = SchemaLog::open(&client, &options, clock.clone()).await?;
         let (of_tables, state) = (options.clone(), log.state());
-        let tables = PhysicalTables::open(client.clone(), of_tables, clock.clone(), &state).await?;
+        let tables = PhysicalTables::of(client.clone(), of_tables, clock.clone(), &state).await?;
         Ok(Self { cluster: Arc::new(Cluster { client, options, clock, log, tables }) })
     }
 
