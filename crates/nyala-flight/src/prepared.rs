@@ -193,7 +193,7 @@ impl Server {
             let rows = match input.next().await {
                 Ok(Some(rows)) => rows,
                 Ok(None) => break,
-                Err(status) => return Err(series.fail(&mut session, status).await),
+                Err(status) => return Err(series.fail(&mut session, status)),
             };
             for row in 0..rows.num_rows() {
                 is_bound = true;
@@ -255,15 +255,13 @@ impl Series {
                 self.changed = self.changed.saturating_add(rows);
                 Ok(())
             }
-            Err(status) => Err(self.fail(session, status).await),
+            Err(status) => Err(self.fail(session, status)),
         }
     }
 
-    async fn fail(&self, session: &mut Locked, status: Status) -> Status {
+    fn fail(&self, session: &mut Locked, status: Status) -> Status {
         if self.is_open {
-            session.fail_transaction();
-            // It is taken back, which cannot fail.
-            drop(session.end_series().await);
+            session.abandon_series();
         }
         status
     }

@@ -83,7 +83,7 @@ impl Locked {
         self.transaction.is_some()
     }
 
-    /// Ends its use. If it is dropped without that, its transaction has failed.
+    /// Ends its use. If it is dropped without that, its transaction has failed, and a series of statements is taken back.
     pub(crate) fn done(mut self) {
         self.is_done = true;
     }
@@ -105,8 +105,14 @@ impl DerefMut for Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        if let Some(transaction) = self.transaction.as_ref().filter(|_| !self.is_done) {
+        if self.is_done {
+            return;
+        }
+        if let Some(transaction) = &self.transaction {
             transaction.fail();
+        } else {
+            // A prepared statement keeps its session: what the next call writes must not come with this.
+            self.session.abandon_series();
         }
     }
 }

@@ -247,6 +247,11 @@ fn queries_end_when_nobody_waits_for_them() {
 }
 
 #[test]
+fn a_series_that_was_broken_off_is_taken_back() {
+    run_calls("broken_off", &Server::start(&[]), &[]);
+}
+
+#[test]
 fn hostile_requests_are_refused_within_bounds() {
     let server = Server::start(&["--memory-limit", "128MiB"]);
     run_calls("hostile", &server, &[]);

@@ -124,12 +124,12 @@ impl Session {
                 }
                 "SET"
             }
-            Command::Commit => match self.transaction.is_none() || self.finish_transaction(true).await? {
+            Command::Commit => match self.transaction.is_none() || self.finish_transaction().await? {
                 true => "COMMIT",
                 false => "ROLLBACK",
             },
             Command::Rollback => {
-                self.finish_transaction(false).await?;
+                self.take_back();
                 "ROLLBACK"
             }
             Command::Savepoint(name) => {
@@ -240,20 +240,27 @@ impl Session {
 
     /// Commits the transaction unless a statement of it has failed, or takes it back, and ends what holds as long as it does:
     /// settings and cursors. Returns whether it was committed.
-    pub(super) async fn finish_transaction(&mut self, commits: bool) -> SqlResult<bool> {
+    pub(super) async fn finish_transaction(&mut self) -> SqlResult<bool> {
+        if self.transaction.as_ref().is_none_or(|transaction| transaction.has_failed) {
+            self.take_back();
+            return Ok(false);
+        }
         let Some(mut transaction) = self.end_transaction() else { return Ok(false) };
         let settings = transaction.settings.take();
-        let committed = match commits && !transaction.has_failed {
-            true => self.commit(transaction).await.map(|()| true),
-            false => {
-                drop(transaction);
-                Ok(false)
-            }
-        };
-        let is_committed = committed.as_ref().is_ok_and(|is_committed| *is_committed);
-        self.end_settings(settings, is_committed);
-        self.end_cursors(is_committed);
-        committed
+        let committed = self.commit(transaction).await;
+        self.end_settings(settings, committed.is_ok());
+        self.end_cursors(committed.is_ok());
+        committed.map(|()| true)
+    }
+
+    /// Takes the transaction back, if there is one.
+    pub(super) fn take_back(&mut self) {
+        if let Some(mut transaction) = self.end_transaction() {
+            let settings = transaction.settings.take();
+            drop(transaction);
+            self.end_settings(settings, false);
+            self.end_cursors(false);
+        }
     }
 
     /// Gives settings the values that they have behind a transaction.

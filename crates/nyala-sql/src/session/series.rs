@@ -78,10 +78,17 @@ impl Session {
     pub fn end_series(&mut self) -> Awaited<'_, SqlResult<()>> {
         Box::pin(async move {
             if self.is_in_series() {
-                self.finish_transaction(true).await?;
+                self.finish_transaction().await?;
             }
             Ok(())
         })
+    }
+
+    /// Takes back the transaction of a series that was broken off. Unlike the end of a failed one it waits for nothing.
+    pub fn abandon_series(&mut self) {
+        if self.is_in_series() {
+            self.take_back();
+        }
     }
 
     /// Commits the series so far before a statement that cannot be a part of it.

@@ -83,6 +83,27 @@ def update(client, options, text):
     return answer.to_pybytes()
 
 
+def prepare(client, options, text):
+    """The handle of a prepared statement."""
+    asked = command("ActionCreatePreparedStatementRequest", field(1, text))
+    [made] = client.do_action(flight.Action("CreatePreparedStatement", asked), options)
+    body = made.body.to_pybytes()
+    at = body.index(b"\x0a\x10", len(SQL))
+    return body[at + 2:at + 18]
+
+
+def execute_many(client, options, handle, rows):
+    """Executes a prepared statement for each row of parameters."""
+    descriptor = flight.FlightDescriptor.for_command(command("CommandPreparedStatementUpdate", field(1, handle)))
+    writer, reader = client.do_put(descriptor, rows.schema, options)
+    try:
+        writer.write_batch(rows)
+        writer.done_writing()
+        return reader.read().to_pybytes()
+    finally:
+        writer.close()
+
+
 def grafana():
     """Its data source of InfluxDB in SQL mode: a bearer token and the name of the database with each call."""
     client, [token] = connect(), more
@@ -165,11 +186,7 @@ def grants():
     ended = flight.Action("EndTransaction", command("ActionEndTransactionRequest", field(1, transaction), field(2, 1)))
     refused("no such transaction", lambda: list(client.do_action(ended, bob)))
     check([], list(client.do_action(ended, ann)))
-    prepared = command("ActionCreatePreparedStatementRequest", field(1, "SELECT 1"))
-    [made] = client.do_action(flight.Action("CreatePreparedStatement", prepared), ann)
-    body = made.body.to_pybytes()
-    at = body.index(b"\x0a\x10", len(SQL))
-    handle = body[at + 2:at + 18]
+    handle = prepare(client, ann, "SELECT 1")
     ticket = flight.Ticket(command("CommandPreparedStatementQuery", field(1, handle)))
     refused("no such prepared statement", lambda: client.do_get(ticket, bob).read_all())
     check([1], client.do_get(ticket, ann).read_all().columns[0].to_pylist())
@@ -252,6 +269,23 @@ def ends():
     sys.stdin.readline()
     slow.read_chunk()
     client.close()
+
+
+def broken_off():
+    """A series of executions whose client leaves in the middle of it, and executes the statement again."""
+    client, options = connect(), with_headers()
+    update(client, options, "CREATE TABLE taken (a bigint PRIMARY KEY)")
+    insert = "INSERT INTO taken SELECT $1::bigint WHERE pg_sleep($2::double precision) IS NOT NULL"
+    handle = prepare(client, options, insert)
+
+    def rows(numbers, seconds):
+        return pyarrow.record_batch([pyarrow.array(numbers, pyarrow.int64()), pyarrow.array(seconds, pyarrow.float64())],
+                                    names=["$1", "$2"])
+
+    impatient = flight.FlightCallOptions(timeout=6, headers=[(b"database", b"d")])
+    refused("", lambda: execute_many(client, impatient, handle, rows([1, 2], [0.0, 600.0])))
+    check(b"\x08\x03", execute_many(client, options, handle, rows([3, 4, 5], [0.0, 0.0, 0.0])))
+    check([(3,), (4,), (5,)], ask(client, options, "SELECT a FROM taken ORDER BY a"))
 
 
 def hostile():
@@ -340,4 +374,4 @@ def idle():
     check([(2,)], ask(client, options, "SELECT 2"))
 
 
-{"grafana": grafana, "types": types, "log_ins": log_ins, "grants": grants, "tokens": tokens, "ends": ends, "hostile": hostile, "tls": tls, "idle": idle}[what]()
+{"grafana": grafana, "types": types, "log_ins": log_ins, "grants": grants, "tokens": tokens, "ends": ends, "broken_off": broken_off, "hostile": hostile, "tls": tls, "idle": idle}[what]()
