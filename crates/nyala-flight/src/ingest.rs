@@ -92,9 +92,13 @@ impl Server {
         definitions: &[String],
     ) -> Result<(), Status> {
         if ways.may_replace {
+            // The old rows are lost only if a table for the new ones follows.
+            if !ways.may_create && !is_there(session, table).await {
+                return Err(Status::not_found(format!("relation {table} does not exist")));
+            }
             execute(session, &format!("DROP TABLE IF EXISTS {table}")).await?;
         }
-        if ways.may_create {
+        if ways.may_create || ways.may_replace {
             // What is there may be a measurement, which a table would hide.
             match is_there(session, table).await {
                 true if ways.may_append => {}

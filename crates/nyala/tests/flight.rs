@@ -252,6 +252,11 @@ fn a_series_that_was_broken_off_is_taken_back() {
 }
 
 #[test]
+fn an_ingest_drops_no_table_that_it_does_not_replace() {
+    run_calls("ingests", &Server::start(&[]), &[]);
+}
+
+#[test]
 fn hostile_requests_are_refused_within_bounds() {
     let server = Server::start(&["--memory-limit", "128MiB"]);
     run_calls("hostile", &server, &[]);

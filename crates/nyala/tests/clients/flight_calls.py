@@ -94,8 +94,12 @@ def prepare(client, options, text):
 
 def execute_many(client, options, handle, rows):
     """Executes a prepared statement for each row of parameters."""
-    descriptor = flight.FlightDescriptor.for_command(command("CommandPreparedStatementUpdate", field(1, handle)))
-    writer, reader = client.do_put(descriptor, rows.schema, options)
+    return put_rows(client, options, command("CommandPreparedStatementUpdate", field(1, handle)), rows)
+
+
+def put_rows(client, options, of, rows):
+    """Sends rows with a command."""
+    writer, reader = client.do_put(flight.FlightDescriptor.for_command(of), rows.schema, options)
     try:
         writer.write_batch(rows)
         writer.done_writing()
@@ -288,6 +292,31 @@ def broken_off():
     check([(3,), (4,), (5,)], ask(client, options, "SELECT a FROM taken ORDER BY a"))
 
 
+def ingests():
+    """What an ingest may be told about the table, beside what drivers tell: drivers that replace a table may create it, too."""
+    client, options = connect(), with_headers()
+    create, fail, append, replace = 1, 2, 2, 3
+    update(client, options, "CREATE TABLE own (a bigint)")
+    update(client, options, "INSERT INTO own VALUES (1)")
+
+    def ingest(table, number, missing, existing):
+        rows = pyarrow.record_batch([pyarrow.array([number], pyarrow.int64())], names=["a"])
+        ways = field(1, field(1, missing) + field(2, existing))
+        return put_rows(client, options, command("CommandStatementIngest", ways, field(2, table)), rows)
+
+    for missing in [0, fail]:
+        check(b"\x08\x01", ingest("own", 2 + missing, missing, replace))
+        check([(2 + missing,)], ask(client, options, "SELECT a FROM own"))
+        refused("does not exist", lambda: ingest("nowhere", 1, missing, replace))
+        refused("already exists", lambda: ingest("cpu", 1, missing, replace))
+    check(b"\x08\x01", ingest("nowhere", 5, create, replace))
+    refused("may not be appended", lambda: ingest("own", 6, fail, 1))
+    check(b"\x08\x01", ingest("own", 7, fail, append))
+    check([(4,), (7,)], ask(client, options, "SELECT a FROM own ORDER BY a"))
+    check([(5,)], ask(client, options, "SELECT a FROM nowhere"))
+    check(3, len(ask(client, options, "SELECT * FROM cpu")))
+
+
 def hostile():
     """Requests that no driver sends."""
     client, options = connect(), with_headers()
@@ -374,4 +403,4 @@ def idle():
     check([(2,)], ask(client, options, "SELECT 2"))
 
 
-{"grafana": grafana, "types": types, "log_ins": log_ins, "grants": grants, "tokens": tokens, "ends": ends, "broken_off": broken_off, "hostile": hostile, "tls": tls, "idle": idle}[what]()
+{"grafana": grafana, "types": types, "log_ins": log_ins, "grants": grants, "tokens": tokens, "ends": ends, "broken_off": broken_off, "ingests": ingests, "hostile": hostile, "tls": tls, "idle": idle}[what]()
