@@ -96,6 +96,75 @@ fn points_are_exported_by_day_and_imported_into_another_measurement() {
 }
 
 #[test]
+fn what_is_in_the_names_of_folders_is_columns_again() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    // At one time, so that points of different hosts are the same point without the host.
+    let points = |measurement: &str| -> String {
+        let hosts = ["a", "b\\,\"c\"", "d\\ e"].into_iter().enumerate();
+        let line =
+            |(number, host)| format!("{measurement},host={host},region=r{number} n={number}i,v=1.5 7\n");
+        hosts.map(line).collect::<String>() + measurement + ",region=r3 n=3i,v=2.5 7\n"
+    };
+    assert_eq!(server.write(&points("cpu")).status, 204);
+    let of = |measurement: &str| {
+        let query = format!("SELECT time_ns, host, region, n, v FROM {measurement} ORDER BY region");
+        lines(server, &query)
+    };
+    let series = |measurement: &str| {
+        let shown = server.query(&format!("SHOW SERIES FROM {measurement}")).to_string();
+        shown.replace(&format!("\"{measurement},"), "\"cpu,")
+    };
+    for form in ["csv", "parquet"] {
+        let folder = format!("out_{form}");
+        let arguments = ["--table", "cpu", "--partition-by", "host,day,region", "--format", form, &folder];
+        assert!(fixture.run(&["export"], &arguments).printed().contains("4 files"));
+        let measurement = format!("from_{form}");
+        // CSV goes into a measurement that is there.
+        if form == "csv" {
+            assert_eq!(server.write(&points(&measurement).replace("=1.5", "=0")).status, 204);
+        }
+        let to = ["--measurement", &measurement, &folder];
+        let tags = if form == "csv" { &[][..] } else { &["--tags", "host,region"] };
+        let printed = fixture.run(&["import", form], &[tags, &to].concat()).printed();
+        assert!(printed.starts_with("4 rows of 4 files in "), "{printed}");
+        assert_eq!((of(&measurement), series(&measurement)), (of("cpu"), series("cpu")), "{form}");
+    }
+    // A column that is no tag has a type, which texts in names of folders do not say.
+    let refused = |measurement: &str, wanted: &str| {
+        let arguments = ["--measurement", measurement, "--tags", "host", "out_parquet"];
+        let refused = fixture.run(&["import", "parquet"], &arguments);
+        assert!(refused.code == 1 && refused.errors.contains(wanted), "{refused:?}");
+        std::fs::remove_file(fixture.path("nyala-import.journal")).expect("it can go on");
+    };
+    refused("new", "column region stands in the names of folders");
+    refused("cpu", "column region is a tag of");
+    let arguments = ["--table", "cpu", "--partition-by", "n", "out_n"];
+    fixture.run(&["export"], &arguments).printed();
+    assert_eq!(server.write("known,region=x n=0i 1").status, 204);
+    let arguments = ["--measurement", "known", "--tags", "host,region", "out_n"];
+    fixture.run(&["import", "parquet"], &arguments).printed();
+    assert_eq!(
+        lines(server, "SELECT n, host, v FROM known WHERE time_ns = 7 ORDER BY n"),
+        lines(server, "SELECT n, host, v FROM cpu ORDER BY n")
+    );
+    // Rows of a table: also texts that CSV writes in quotes, and NULL. The day is a column of the table here.
+    let columns = "(id int PRIMARY KEY, part text, flag boolean, day date)";
+    done(server, &format!("CREATE TABLE t {columns}"));
+    let insert = "INSERT INTO t VALUES (1, 'a,\"b\"', true, '2026-01-31'), (2, NULL, NULL, NULL), \
+                  (3, '', false, '2026-02-01'), (4, 'a/b=c', true, '2026-02-01')";
+    assert_eq!(changed(server, insert), 4);
+    for form in ["csv", "parquet"] {
+        let (folder, table) = (format!("rows_{form}"), format!("rows_{form}"));
+        let arguments = ["--table", "t", "--partition-by", "part,flag,day", "--format", form, &folder];
+        fixture.run(&["export"], &arguments).printed();
+        done(server, &format!("CREATE TABLE {table} {columns}"));
+        fixture.run(&["import", form], &["--table", &table, &folder]).printed();
+        assert_eq!(rows(server, &table), rows(server, "t"), "{form}");
+    }
+}
+
+#[test]
 fn a_data_directory_is_read_and_written_without_a_server() {
     let fixture = Fixture::start();
     let server = &fixture.server;

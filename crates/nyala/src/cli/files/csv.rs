@@ -20,6 +20,36 @@ pub(super) struct Record<'a> {
     pub(super) text: &'a [u8],
 }
 
+/// Values that each record of a file gets at its end, as CSV.
+#[derive(Default)]
+pub(super) struct Suffix(Vec<u8>);
+
+impl Suffix {
+    /// `None` is NULL.
+    pub(super) fn of(values: &[Option<String>]) -> Self {
+        let value = |value: &Option<String>| match value {
+            Some(text) => format!(",\"{}\"", text.replace('"', "\"\"")),
+            None => ",".to_owned(),
+        };
+        Self(values.iter().map(value).collect::<String>().into_bytes())
+    }
+
+    /// Appends a record and the values to a body.
+    pub(super) fn append(&self, record: &Record<'_>, body: &mut Vec<u8>) {
+        if self.0.is_empty() {
+            return body.extend_from_slice(record.text);
+        }
+        let text = record.text;
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let line_end = &record.text[text.len()..];
+        body.extend_from_slice(text);
+        body.extend_from_slice(&self.0);
+        // As those of the other lines: PostgreSQL refuses a file that has several kinds.
+        body.extend_from_slice(if line_end.is_empty() { b"\n" } else { line_end });
+    }
+}
+
 impl Records {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.begin);
@@ -110,6 +140,19 @@ mod tests {
             }
             assert_eq!(found, ["a,b\n", "1,\"x\ny\"\"\n\"\r\n", "2,\n", "3"], "{step}");
         }
+    }
+
+    #[test]
+    fn values_are_appended_before_the_end_of_a_line() {
+        let appended = |values: &[Option<&str>], text: &str| {
+            let values: Vec<_> = values.iter().map(|value| value.map(str::to_owned)).collect();
+            let mut body = b"x\n".to_vec();
+            Suffix::of(&values).append(&Record { text: text.as_bytes() }, &mut body);
+            String::from_utf8(body).unwrap()
+        };
+        assert_eq!(appended(&[], "1,a"), "x\n1,a");
+        assert_eq!(appended(&[Some("a\",b"), None, Some("")], "1\r\n"), "x\n1,\"a\"\",b\",,\"\"\r\n");
+        assert_eq!(appended(&[None], "1\n") + &appended(&[None], "1"), "x\n1,\nx\n1,\n");
     }
 
     #[test]

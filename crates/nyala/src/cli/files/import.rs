@@ -103,6 +103,7 @@ pub(in crate::cli) fn run_parquet(args: &ParquetArgs) -> ExitCode {
         Some(measurement) => {
             let target = points::Target {
                 measurement,
+                table: args.import.destination().table,
                 database: &args.import.source.database,
                 tags: &args.tags,
                 time: &args.time,

@@ -21,7 +21,7 @@ const JOURNAL: &str = ".nyala-export.journal";
 /// That of an export to a bucket, in the current directory.
 const JOURNAL_OF_OBJECTS: &str = "nyala-export.journal";
 /// What days are called, if no column is.
-const DAY: &str = "day";
+pub(super) const DAY: &str = "day";
 const TIME: &str = "time";
 /// Times are 64 bits of nanoseconds around 1970.
 const FIRST_DAY: &str = "1677-09-21";

@@ -3,11 +3,12 @@
 
 use super::inputs::Input;
 use super::pieces::ImportedPieces;
+use super::query::columns_of;
 use super::table::ParquetRows;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
 use nyala_db::ingest::{STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_measurement_name, push_name};
 use nyala_shell::Client;
 use std::fmt::Write as _;
@@ -18,6 +19,8 @@ const PIECE_BYTES: usize = 6 << 20;
 /// Where points go.
 pub(super) struct Target<'a> {
     pub(super) measurement: &'a str,
+    /// Its name, as it stands in SQL.
+    pub(super) table: String,
     pub(super) database: &'a str,
     pub(super) tags: &'a [String],
     pub(super) time: &'a str,
@@ -27,7 +30,14 @@ pub(super) struct Target<'a> {
 struct Columns {
     time: usize,
     tags: Vec<(String, usize)>,
-    fields: Vec<(String, usize)>,
+    fields: Vec<FieldColumn>,
+}
+
+struct FieldColumn {
+    name: String,
+    place: usize,
+    /// Its type in the measurement, if its values are texts in names of folders.
+    known: Option<DataType>,
 }
 
 /// Imports a Parquet file. Returns its rows.
@@ -38,8 +48,15 @@ pub(super) fn import(
     pieces: &mut ImportedPieces<'_>,
 ) -> Result<u64, String> {
     let (policy, measurement) = target.measurement.split_once('.').unwrap_or(("", target.measurement));
-    let mut file = ParquetRows::open(input, |name| target.tags.iter().any(|tag| tag == name))?;
-    let columns = Columns::of(&file.schema, target).map_err(|words| format!("{}: {words}", input.shown))?;
+    // It may be that the first points create it.
+    let known = columns_of(client, &format!("SELECT * FROM {}", target.table), target.database).ok();
+    let is_known = |name: &str| {
+        let has = |schema: &SchemaRef| schema.field_with_name(name).is_ok();
+        target.tags.iter().any(|tag| tag == name) || known.as_ref().is_some_and(has)
+    };
+    let mut file = ParquetRows::open(input, is_known)?;
+    let columns =
+        Columns::of(&file, target, known.as_deref()).map_err(|words| format!("{}: {words}", input.shown))?;
     let total = file.rows();
     let (done, bytes) = (pieces.done_rows(input), input.bytes);
     let write = |lines: &str| match client.write(lines.as_bytes(), target.database, policy, "ns")? {
@@ -78,7 +95,8 @@ pub(super) fn import(
 }
 
 impl Columns {
-    fn of(schema: &Schema, target: &Target<'_>) -> Result<Self, String> {
+    fn of(file: &ParquetRows, target: &Target<'_>, known: Option<&Schema>) -> Result<Self, String> {
+        let schema = &file.schema;
         let find = |name: &str| {
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
             schema
@@ -98,12 +116,31 @@ impl Columns {
         // The number that is the time as well, as nyala shows it.
         let fields =
             fields.filter(|place| schema.field(*place).name() != "time_ns" || target.time == "time_ns");
-        let fields = fields.map(|place| Ok((escaped("field", schema.field(place).name())?, place)));
+        let fields = fields.map(|place| {
+            let name = schema.field(place).name();
+            let known = file.is_of_folders(place).then(|| known_type(name, target, known)).transpose()?;
+            Ok(FieldColumn { name: escaped("field", name)?, place, known })
+        });
         let fields = fields.collect::<Result<Vec<_>, String>>()?;
         match fields.is_empty() {
             true => Err("no column is left for fields".to_owned()),
             false => Ok(Self { time, tags, fields }),
         }
+    }
+}
+
+/// The type of a field that stands in names of folders. These are texts, so only the measurement knows it.
+fn known_type(name: &str, target: &Target<'_>, known: Option<&Schema>) -> Result<DataType, String> {
+    match known.and_then(|known| known.field_with_name(name).ok()).map(|field| field.data_type()) {
+        Some(DataType::Dictionary(..)) => {
+            Err(format!("column {name} is a tag of {}: name it in --tags", target.table))
+        }
+        Some(own) => Ok(own.clone()),
+        None => Err(format!(
+            "column {name} stands in the names of folders, which have no types: name it in --tags if it is a tag; a field \
+             {name} has to be in {} before",
+            target.table
+        )),
     }
 }
 
@@ -140,8 +177,8 @@ impl Values {
         };
         let tags =
             columns.tags.iter().map(|(name, place)| Ok((name.clone(), convert(*place, &DataType::Utf8)?)));
-        let fields = columns.fields.iter().map(|(name, place)| {
-            let own = rows.column(*place).data_type();
+        let fields = columns.fields.iter().map(|FieldColumn { name, place, known }| {
+            let own = known.as_ref().unwrap_or_else(|| rows.column(*place).data_type());
             let wanted = field_type(own).ok_or_else(|| {
                 format!(
                     "column {} is {own}, which fields of measurements cannot be",

@@ -1,7 +1,8 @@
 //! Rows of files on their way into a table: batches as Arrow IPC, or pieces of CSV, each for a COPY of its own.
 
-use super::csv::Records;
+use super::csv::{Records, Suffix};
 use super::inputs::Input;
+use super::parts::DAY;
 use super::pieces::ImportedPieces;
 use super::query::{columns_of, quoted};
 use arrow_array::cast::AsArray;
@@ -38,14 +39,13 @@ pub(super) struct ParquetRows {
 }
 
 impl ParquetRows {
-    pub(super) fn open(input: &Input, is_wanted: impl Fn(&str) -> bool) -> Result<Self, String> {
+    /// Opens a file. `is_known` says which columns its destination has.
+    pub(super) fn open(input: &Input, is_known: impl Fn(&str) -> bool) -> Result<Self, String> {
         let shown = input.shown.clone();
         let file = input.open()?;
         let opened = ParquetInput::open(file, &shown).map_err(|error| error.to_string())?;
         let own = opened.schema().clone();
-        let folders = partition::values_of(&input.below).into_iter();
-        let folders = folders.filter(|(name, _)| own.field_with_name(name).is_err() && is_wanted(name));
-        let folders: Vec<_> = folders.collect();
+        let folders = folder_columns(input, |name| own.field_with_name(name).is_ok(), is_known);
         let mut fields: Vec<Field> = own.fields().iter().map(|field| field.as_ref().clone()).collect();
         fields.extend(folders.iter().map(|(name, _)| Field::new(name, DataType::Utf8, true)));
         Ok(Self { input: opened, folders, schema: Arc::new(Schema::new(fields)) })
@@ -54,6 +54,11 @@ impl ParquetRows {
     /// How many there are.
     pub(super) fn rows(&self) -> u64 {
         self.input.rows()
+    }
+
+    /// Whether a column is not in the file, but in the names of its folders.
+    pub(super) fn is_of_folders(&self, place: usize) -> bool {
+        place >= self.schema.fields().len() - self.folders.len()
     }
 
     /// The next ones.
@@ -69,6 +74,18 @@ impl ParquetRows {
         let rows = RecordBatch::try_new(self.schema.clone(), columns);
         rows.map(Some).map_err(|error| error.to_string())
     }
+}
+
+/// The columns in the names of a file's folders, but for those that the file has as well. The day that an export computes is none,
+/// unless the destination has a column of that name: the times are in the file.
+fn folder_columns(
+    input: &Input,
+    is_in_file: impl Fn(&str) -> bool,
+    is_known: impl Fn(&str) -> bool,
+) -> Vec<(String, Option<String>)> {
+    let folders = input.below.rsplit_once('/').map_or("", |(folders, _)| folders);
+    let columns = partition::values_of(folders).into_iter();
+    columns.filter(|(name, _)| !is_in_file(name) && (name != DAY || is_known(name))).collect()
 }
 
 /// Imports a Parquet file. Returns its rows.
@@ -187,7 +204,19 @@ pub(super) fn import_csv(
     let mut file = input.open()?;
     let mut records = Records::default();
     let mut buffer = vec![0; READ_BYTES];
-    let mut names = columns.to_vec();
+    let known = columns_of(client, &format!("SELECT * FROM {}", to.table), to.database)?;
+    let folders = |names: &[String]| {
+        let is_known = |name: &str| known.field_with_name(name).is_ok();
+        folder_columns(input, |name| names.iter().any(|own| own == name), is_known)
+    };
+    let (mut names, mut behind) = (Vec::new(), Suffix::default());
+    let begin = |of_file: Vec<String>| {
+        let (of_folders, values): (Vec<_>, Vec<_>) = folders(&of_file).into_iter().unzip();
+        ([of_file, of_folders].concat(), Suffix::of(&values))
+    };
+    if !columns.is_empty() {
+        (names, behind) = begin(columns.to_vec());
+    }
     let (mut read_bytes, mut at, done) = (0, 0, pieces.done_rows(input));
     let mut body = Vec::new();
     let mut in_body = 0;
@@ -197,14 +226,15 @@ pub(super) fn import_csv(
         read_bytes += length as u64;
         while let Some(record) = records.next(length == 0) {
             if names.is_empty() {
-                names = record.names().ok_or_else(|| {
+                let of_file = record.names().ok_or_else(|| {
                     format!("{}: the first line has no names of columns: say --columns", input.shown)
                 })?;
+                (names, behind) = begin(of_file);
                 continue;
             }
             at += 1;
             if at > done {
-                body.extend_from_slice(record.text);
+                behind.append(&record, &mut body);
                 in_body += 1;
             }
             if body.len() >= PIECE_BYTES {
