@@ -25,6 +25,12 @@ impl Client {
         Server::of(&args.access, &address, Interrupt::default()).map(Self).map_err(words)
     }
 
+    /// The URL of the server.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.0.url()
+    }
+
     /// The same server; what it is asked belongs to an attempt to load something. It waits for what earlier attempts have sent,
     /// and is refused when a later one has begun.
     #[must_use]

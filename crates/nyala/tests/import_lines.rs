@@ -237,3 +237,53 @@ fn an_import_goes_on_where_it_was() {
         "{printed}"
     );
 }
+
+#[test]
+fn a_journal_is_of_one_server_and_of_one_command_at_a_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (nyala, [flag, port]) = start(directory.path());
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let (other, [_, other_port]) = start(elsewhere.path());
+    other.query("CREATE DATABASE late");
+    let text = "# DML\n# CONTEXT-DATABASE:d\nm v=1 1\n# CONTEXT-DATABASE:late\nm v=1 1\n";
+    std::fs::write(directory.path().join("two.lp"), text).expect("it is written");
+    let (code, printed) = import(directory.path(), &[&flag, &port, "two.lp"]);
+    assert!(code == 1 && printed.contains("database not found: \"late\""), "{printed}");
+    // What one server has, another one does not have.
+    let (code, printed) = import(directory.path(), &[&flag, &other_port, "two.lp"]);
+    assert!(code == 1 && printed.contains("nyala-import.journal is of another command"), "{printed}");
+    assert_eq!(count(&other, "late", "m"), Value::Null);
+    let data = elsewhere.path().join("new");
+    let to_data = ["--data-dir", data.to_str().expect("UTF-8"), "two.lp"];
+    let (code, printed) = import(directory.path(), &to_data);
+    assert!(code == 1 && printed.contains("nyala-import.journal is of another command"), "{printed}");
+    // As long as a command has it, others are refused.
+    let journal = std::fs::File::open(directory.path().join("nyala-import.journal")).expect("it is there");
+    journal.try_lock().expect("nobody has it");
+    nyala.query("CREATE DATABASE late");
+    let (code, printed) = import(directory.path(), &[&flag, &port, "two.lp"]);
+    assert!(code == 1 && printed.contains("nyala-import.journal is in use"), "{printed}");
+    drop(journal);
+    assert_eq!(import(directory.path(), &[&flag, &port, "two.lp"]).0, 0);
+    assert_eq!((count(&nyala, "d", "m"), count(&nyala, "late", "m")), (1.into(), 1.into()));
+    // A data directory is the same by whatever name, though its server has another port each time.
+    for (there, code) in [("new", 1), ("./new/../new", 0)] {
+        let data = elsewhere.path().join(there);
+        let to_data =
+            ["--data-dir", data.to_str().expect("UTF-8"), "-d", "later", "--journal", "x", "two.lp"];
+        let (own, printed) = import(directory.path(), &to_data);
+        assert_eq!(own, code, "{printed}");
+        if code == 1 {
+            let server = Process::start(&elsewhere.path().join("new"), &[]);
+            server.wait_until_ready(Duration::from_secs(30));
+            server.query("CREATE DATABASE later");
+            assert!(server.stop().success());
+        }
+    }
+    // A file that is no journal keeps its bytes.
+    let notes = directory.path().join("notes.txt");
+    std::fs::write(&notes, "one\ntwo").expect("it is written");
+    let (code, printed) = import(directory.path(), &[&flag, &port, "--journal", "notes.txt", "two.lp"]);
+    assert!(code == 1 && printed.contains("notes.txt is of another command"), "{printed}");
+    assert_eq!(std::fs::read_to_string(&notes).expect("it is there"), "one\ntwo");
+}

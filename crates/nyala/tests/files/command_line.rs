@@ -23,6 +23,10 @@ fn a_table_that_is_exported_and_imported_is_the_same() {
         assert_eq!(again.code, 1, "{again:?}");
         assert!(again.errors.contains("23505") && again.errors.contains(file), "{again:?}");
         assert_eq!(number(server, &format!("SELECT count(*) FROM {table}")), 6);
+        // The journal is of this server's import, and not of one into other data.
+        let other = ["import", form, "--data-dir", "other", "-d", "d", "--table", &table, file];
+        let other = run(&fixture.path(""), &other);
+        assert!(other.code == 1 && other.errors.contains("is of another command"), "{other:?}");
         std::fs::remove_file(fixture.path("nyala-import.journal")).expect("it can go on");
     }
     // A file that is there is replaced only if that is asked for.

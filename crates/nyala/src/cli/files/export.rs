@@ -72,7 +72,7 @@ pub(super) enum Form {
 }
 
 pub(in crate::cli) fn run(args: &ExportArgs) -> ExitCode {
-    match args.source.from.with_client(|client| export(args, client)) {
+    match args.source.from.with_client(|client, place| export(args, client, place)) {
         Ok(report) => {
             let printed = std::io::stdout().write_all(report.as_bytes());
             if printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -84,7 +84,7 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> ExitCode {
     }
 }
 
-fn export(args: &ExportArgs, client: &Client) -> Result<String, String> {
+fn export(args: &ExportArgs, client: &Client, place: &str) -> Result<String, String> {
     let begun = Instant::now();
     let written = args.written()?;
     let database = &args.source.database;
@@ -104,7 +104,14 @@ fn export(args: &ExportArgs, client: &Client) -> Result<String, String> {
             (done.rows, done.bytes, 1)
         }
         false => {
-            parts::export(client, &query, database, &args.partition_by, &args.output, &written, expected)?
+            let header = parts::Header {
+                place: place.to_owned(),
+                database: database.clone(),
+                query: query.clone(),
+                partition_by: args.partition_by.clone(),
+                form: format!("{:?} {:?} {}", written.form.kind, written.parquet, args.output.display()),
+            };
+            parts::export(client, &header, &args.output, &written, expected)?
         }
     };
     if rows != expected {

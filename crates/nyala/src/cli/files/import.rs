@@ -92,6 +92,8 @@ pub(in crate::cli) struct CsvArgs {
 /// What is imported, in the journal.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Header {
+    /// Whose data it becomes.
+    place: String,
     database: String,
     destination: String,
     form: String,
@@ -142,9 +144,10 @@ fn import(
 ) -> Result<String, String> {
     let begun = Instant::now();
     let inputs = inputs_of(&args.files, &[extension])?;
-    args.source.from.with_client(|client| {
+    args.source.from.with_client(|client, place| {
         let destination = args.destination();
         let header = Header {
+            place: place.to_owned(),
             database: destination.database.to_owned(),
             destination: destination.table.clone(),
             form: form.clone(),

@@ -70,6 +70,8 @@ pub(in crate::cli) struct LinesArgs {
 /// What is imported, in the journal.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Header {
+    /// Whose data it becomes.
+    place: String,
     lines_to: Option<String>,
     policy: Option<String>,
     precision: String,
@@ -93,8 +95,9 @@ pub(in crate::cli) fn run(args: &LinesArgs) -> ExitCode {
 fn import(args: &LinesArgs) -> Result<(String, bool), String> {
     let begun = Instant::now();
     let inputs = inputs_of(&args.files, &["lp", "lp.gz", "txt", "txt.gz"])?;
-    args.to.with_client(|client| {
+    args.to.with_client(|client, place| {
         let header = Header {
+            place: place.to_owned(),
             lines_to: args.database.clone(),
             policy: args.retention_policy.clone(),
             precision: args.precision.clone(),

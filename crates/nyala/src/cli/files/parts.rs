@@ -32,11 +32,14 @@ const FILES_MAX: usize = 100_000;
 
 /// What is exported, in the journal.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Header {
-    database: String,
-    query: String,
-    partition_by: Vec<String>,
-    form: String,
+pub(super) struct Header {
+    /// Whose data it is.
+    pub(super) place: String,
+    pub(super) database: String,
+    pub(super) query: String,
+    pub(super) partition_by: Vec<String>,
+    /// What the files look like, and where they are.
+    pub(super) form: String,
 }
 
 /// A file that is done.
@@ -57,13 +60,12 @@ struct Part {
 /// Exports into a folder. Returns rows, bytes and files.
 pub(super) fn export(
     client: &Client,
-    query: &str,
-    database: &str,
-    by: &[String],
+    header: &Header,
     output: &Path,
     written: &Written,
     expected: u64,
 ) -> Result<(u64, u64, usize), String> {
+    let Header { query, database, partition_by: by, .. } = header;
     let begun = Instant::now();
     let schema = columns_of(client, query, database)?;
     let parts = parts_of(client, query, database, by, &schema)?;
@@ -71,13 +73,7 @@ pub(super) fn export(
     if !journal.exists() && !folder.is_empty().map_err(|error| error.to_string())? {
         return Err(format!("{} is not empty, and holds no export that was interrupted", output.display()));
     }
-    let header = Header {
-        database: database.to_owned(),
-        query: query.to_owned(),
-        partition_by: by.to_vec(),
-        form: format!("{:?} {:?} {}", written.form.kind, written.parquet, output.display()),
-    };
-    let (mut journal, lines) = Journal::<Line>::open(&journal, &header)?;
+    let (mut journal, lines) = Journal::<Line>::open(&journal, header)?;
     let known: HashMap<String, Done> =
         lines.into_iter().map(|line| (line.folder, Done { rows: line.rows, bytes: line.bytes })).collect();
     let others = schema.fields().iter().map(|field| field.name()).filter(|name| !by.contains(name));

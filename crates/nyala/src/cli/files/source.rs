@@ -27,16 +27,23 @@ pub(in crate::cli) struct SourceArgs {
 }
 
 impl ServerOrDataArgs {
-    /// Does something with a client of the server, which is stopped afterwards if this process is it.
+    /// Does something with a client of the server, which is stopped afterwards if this process is it. The text says whose data it is,
+    /// also in journals: the URL, or the directory, whose server has another port each time.
     pub(super) fn with_client<T>(
         &self,
-        work: impl FnOnce(&Client) -> Result<T, String>,
+        work: impl FnOnce(&Client, &str) -> Result<T, String>,
     ) -> Result<T, String> {
-        let Some(data_dir) = &self.data_dir else { return work(&Client::of(&self.server, None)?) };
+        let Some(data_dir) = &self.data_dir else {
+            let client = Client::of(&self.server, None)?;
+            return work(&client, &client.url());
+        };
         log::to_standard_error("error");
         let running: Running = shell::serve(data_dir)?;
         let address = format!("http://{}", running.server.address);
-        let done = Client::of(&self.server, Some(&address)).and_then(|client| work(&client));
+        let place = std::fs::canonicalize(data_dir);
+        let place = place.map_err(|error| format!("{}: {error}", data_dir.display()));
+        let done = place
+            .and_then(|place| work(&Client::of(&self.server, Some(&address))?, &place.display().to_string()));
         let stopped = running.stop().map_err(|error| format!("closing {}: {error}", data_dir.display()));
         done.and_then(|done| stopped.map(|()| done))
     }
