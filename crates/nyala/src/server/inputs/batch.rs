@@ -36,9 +36,12 @@ pub(super) struct Batcher {
     batches: mpsc::Sender<Batch>,
 }
 
+/// The place of a batch that may wait. Nobody else takes it.
+pub(super) type Room<'a> = mpsc::Permit<'a, Batch>;
+
 /// Lines in nanoseconds.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     lines: Vec<u8>,
     points: u64,
     charge: Option<Charge>,
@@ -60,14 +63,22 @@ impl Batcher {
         (Arc::new(Self { counts, memory, points_max, gathered, batches }), writing)
     }
 
-    /// Adds whole lines with times in nanoseconds, which are `points` points.
-    pub(super) fn add(&self, lines: &[u8], points: u64) {
+    /// Waits until one more batch may wait; `None` when nobody writes any more. A sender that can wait keeps the room until it has
+    /// added what it has read: to ask for it and give it back would leave it to another sender that waits.
+    pub(super) async fn room(&self) -> Option<Room<'_>> {
+        self.batches.reserve().await.ok()
+    }
+
+    /// Adds whole lines with times in nanoseconds, which are `points` points. A sender that cannot wait has no `room`: if there is
+    /// none, its points are dropped, and not those of others that were gathered before.
+    pub(super) fn add(&self, lines: &[u8], points: u64, mut room: Option<Room<'_>>) {
         if points == 0 {
             return;
         }
         let mut gathered = self.gathered();
-        if gathered.lines.len() + lines.len() > BATCH_BYTES {
-            self.pass_on(&mut gathered);
+        let is_full = gathered.points >= self.points_max || gathered.lines.len() + lines.len() > BATCH_BYTES;
+        if is_full && !self.pass_on(&mut gathered, room.take()) {
+            return self.counts.reject(Reason::QueueFull, points);
         }
         let bytes = lines.len() as u64 * BYTES_PER_BYTE;
         let charge = gathered.charge.get_or_insert_with(|| self.memory.charge(Component::InFlight, 0));
@@ -77,14 +88,9 @@ impl Batcher {
         gathered.lines.extend_from_slice(lines);
         gathered.points += points;
         if gathered.points >= self.points_max {
-            self.pass_on(&mut gathered);
+            // If it has no room, who comes next passes it on.
+            self.pass_on(&mut gathered, room);
         }
-    }
-
-    /// Waits until one more batch may wait. Senders that can wait call it before they read on.
-    pub(super) async fn room(&self) {
-        // It fails only when nobody writes any more.
-        drop(self.batches.reserve().await);
     }
 
     /// Passes on what was gathered, at every [`BATCH_TIMEOUT`].
@@ -93,7 +99,7 @@ impl Batcher {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.pass_on(&mut self.gathered());
+            self.pass_on(&mut self.gathered(), None);
         }
     }
 
@@ -106,15 +112,14 @@ impl Batcher {
         }
     }
 
-    fn pass_on(&self, gathered: &mut Batch) {
+    /// Passes on what was gathered. Returns whether nothing is gathered then: without room it stays.
+    fn pass_on<'a>(&'a self, gathered: &mut Batch, room: Option<Room<'a>>) -> bool {
         if gathered.points == 0 {
-            return;
+            return true;
         }
-        let batch = std::mem::take(gathered);
-        let points = batch.points;
-        if self.batches.try_send(batch).is_err() {
-            self.counts.reject(Reason::QueueFull, points);
-        }
+        let Some(room) = room.or_else(|| self.batches.try_reserve().ok()) else { return false };
+        room.send(std::mem::take(gathered));
+        true
     }
 
     fn gathered(&self) -> MutexGuard<'_, Batch> {
@@ -147,4 +152,76 @@ async fn write_all(mut batches: mpsc::Receiver<Batch>, context: Arc<Context>, wr
 async fn write(context: &Context, writer: &Writer, batch: &Batch) -> Result<WriteReport> {
     let databases = context.databases.get().ok_or_else(|| Error::retry("the server is starting"))?;
     writer.write(&databases.writer, context.clock.now_ns(), &batch.lines, batch.points, None).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::Receiver;
+
+    const POINTS_MAX: u64 = 10;
+    const SENDERS: u64 = 3;
+    const LINES: u64 = 200;
+
+    fn batcher() -> (Arc<Batcher>, Receiver<Batch>) {
+        let (batches, waiting) = mpsc::channel(PENDING_MAX);
+        let (counts, memory) = (InputCounts::new("test"), MemoryBudget::new(1 << 30));
+        let gathered = Mutex::default();
+        (Arc::new(Batcher { counts, memory, points_max: POINTS_MAX, gathered, batches }), waiting)
+    }
+
+    /// Writes everything, and returns the points.
+    async fn write_slowly(mut waiting: Receiver<Batch>) -> u64 {
+        let mut points = 0;
+        while let Some(batch) = waiting.recv().await {
+            assert_eq!(batch.lines.len() as u64, batch.points * 2);
+            points += batch.points;
+            tokio::task::yield_now().await;
+        }
+        points
+    }
+
+    #[tokio::test]
+    async fn senders_that_can_wait_lose_nothing_to_each_other() {
+        let (batcher, waiting) = batcher();
+        let mut senders = tokio::task::JoinSet::new();
+        for _ in 0..SENDERS {
+            let batcher = batcher.clone();
+            senders.spawn(async move {
+                for _ in 0..LINES {
+                    let room = batcher.room().await;
+                    batcher.add(b"a\n", 1, room);
+                }
+            });
+        }
+        // All of them wait before the first batch is written.
+        while batcher.batches.capacity() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let writing = tokio::spawn(write_slowly(waiting));
+        while senders.join_next().await.is_some() {}
+        batcher.finish().await;
+        assert_eq!(batcher.counts.rejected(Reason::QueueFull), 0);
+        drop(batcher);
+        assert_eq!(writing.await.expect("it writes"), SENDERS * LINES);
+    }
+
+    #[tokio::test]
+    async fn datagrams_without_room_are_dropped_and_not_what_was_gathered() {
+        let (batcher, waiting) = batcher();
+        let fits = POINTS_MAX * (PENDING_MAX as u64 + 1);
+        for _ in 0..fits + 5 {
+            batcher.add(b"a\n", 1, None);
+        }
+        assert_eq!(batcher.counts.rejected(Reason::QueueFull), 5);
+        let ticking = tokio::spawn(batcher.clone().tick());
+        tokio::task::yield_now().await;
+        assert_eq!(batcher.counts.rejected(Reason::QueueFull), 5);
+        ticking.abort();
+        drop(ticking.await);
+        let writing = tokio::spawn(write_slowly(waiting));
+        batcher.finish().await;
+        drop(batcher);
+        assert_eq!(writing.await.expect("it writes"), fits);
+    }
 }

@@ -42,7 +42,7 @@ impl Collectd {
             if let Err(refused) = read {
                 counts.reject(refused.into(), 1);
             }
-            batcher.add(lines.text.as_bytes(), lines.points);
+            batcher.add(lines.text.as_bytes(), lines.points, None);
         })
         .await;
     }

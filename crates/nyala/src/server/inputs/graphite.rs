@@ -1,7 +1,7 @@
 //! Lines of Graphite, by TCP and by UDP on the same port.
 
 use super::Input;
-use super::batch::Batcher;
+use super::batch::{Batcher, Room};
 use super::{connections, datagrams, lines_of};
 use crate::server::received::{PointLines, Reason};
 use nyala_core::env::ClockRef;
@@ -27,7 +27,7 @@ impl Graphite {
         socket: std::net::UdpSocket,
         stopped: watch::Receiver<bool>,
     ) {
-        datagrams::receive(socket, &self.input.counts, stopped, |datagram| self.take(datagram)).await;
+        datagrams::receive(socket, &self.input.counts, stopped, |datagram| self.take(datagram, None)).await;
     }
 
     /// Serves connections until the server stops.
@@ -48,8 +48,8 @@ impl Graphite {
                         return Ok(());
                     }
                     // A sender waits while too many batches do.
-                    batcher.room().await;
-                    graphite.take(received.text);
+                    let room = batcher.room().await;
+                    graphite.take(received.text, room);
                 }
                 Ok(())
             }
@@ -58,12 +58,12 @@ impl Graphite {
     }
 
     /// Takes whole lines.
-    fn take(&self, text: &[u8]) {
+    fn take(&self, text: &[u8], room: Option<Room<'_>>) {
         let mut lines = PointLines::default();
         for line in lines_of(text) {
             let point = line.and_then(|line| self.parser.parse(line));
             lines.add(point, self.clock.now_ns(), &self.input.counts);
         }
-        self.batcher.add(lines.text.as_bytes(), lines.points);
+        self.batcher.add(lines.text.as_bytes(), lines.points, room);
     }
 }

@@ -1,7 +1,7 @@
 //! OpenTSDB: lines and HTTP on one port, as InfluxDB has it. The first line of a connection says which it is.
 
 use super::Input;
-use super::batch::Batcher;
+use super::batch::{Batcher, Room};
 use super::connections::{self, LineConnection};
 use super::lines_of;
 use crate::server::http::{Context, opentsdb};
@@ -51,8 +51,8 @@ impl Opentsdb {
                 return self.serve_http(connection, stopped).await;
             }
             // A sender waits while too many batches do.
-            self.batcher.room().await;
-            for _ in 0..self.take(received.text) {
+            let room = self.batcher.room().await;
+            for _ in 0..self.take(received.text, room) {
                 connection.reply(VERSION).await?;
             }
         }
@@ -60,7 +60,7 @@ impl Opentsdb {
     }
 
     /// Takes whole lines, and returns how many ask for the version.
-    fn take(&self, text: &[u8]) -> u64 {
+    fn take(&self, text: &[u8], room: Option<Room<'_>>) -> u64 {
         let (mut lines, mut versions) = (PointLines::default(), 0);
         let (counts, clock) = (&self.input.counts, &self.context.clock);
         for line in lines_of(text) {
@@ -73,7 +73,7 @@ impl Opentsdb {
                 Err(refused) => counts.reject(refused.into(), 1),
             }
         }
-        self.batcher.add(lines.text.as_bytes(), lines.points);
+        self.batcher.add(lines.text.as_bytes(), lines.points, room);
         versions
     }
 

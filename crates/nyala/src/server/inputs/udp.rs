@@ -30,7 +30,7 @@ pub(super) async fn serve(
         let mut lines = Lines::default();
         lines.add(datagram, 0, &options, usize::MAX);
         counts.reject(Reason::Unreadable, lines.invalid);
-        batcher.add(&lines.text, lines.ends.len() as u64);
+        batcher.add(&lines.text, lines.ends.len() as u64, None);
     })
     .await;
 }

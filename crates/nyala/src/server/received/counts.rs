@@ -92,6 +92,11 @@ impl InputCounts {
         self.rejected[reason as usize].fetch_add(count, Ordering::Relaxed);
     }
 
+    /// What was rejected for a reason.
+    pub(in crate::server) fn rejected(&self, reason: Reason) -> u64 {
+        self.rejected[reason as usize].load(Ordering::Relaxed)
+    }
+
     /// Counts stored points.
     pub(in crate::server) fn write(&self, points: u64) {
         self.written.fetch_add(points, Ordering::Relaxed);
@@ -109,8 +114,7 @@ pub(in crate::server) fn metrics(inputs: &[Arc<InputCounts>]) -> Vec<Metric> {
     };
     let rejected = inputs.iter().flat_map(|counts| {
         REASONS.iter().map(move |(reason, name)| {
-            let count = counts.rejected[*reason as usize].load(Ordering::Relaxed);
-            (format!("{},reason=\"{name}\"", label(counts)), count)
+            (format!("{},reason=\"{name}\"", label(counts)), counts.rejected(*reason))
         })
     });
     vec![
