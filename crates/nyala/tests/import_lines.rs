@@ -287,3 +287,38 @@ fn a_journal_is_of_one_server_and_of_one_command_at_a_time() {
     assert!(code == 1 && printed.contains("notes.txt is of another command"), "{printed}");
     assert_eq!(std::fs::read_to_string(&notes).expect("it is there"), "one\ntwo");
 }
+
+#[test]
+fn points_without_a_time_are_not_doubled_when_an_import_goes_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (nyala, [flag, port]) = start(directory.path());
+    let text = "# DML\n# CONTEXT-DATABASE:d\nm v=1\nm,host=a v=2,s=\"x 1\" \nm v=3 7\n\
+                # CONTEXT-DATABASE:late\nm v=4\n";
+    std::fs::write(directory.path().join("times.lp"), text).expect("it is written");
+    let arguments = [&*flag, &*port, "--precision", "s", "times.lp"];
+    let begun = std::time::SystemTime::now();
+    let (code, printed) = import(directory.path(), &arguments);
+    assert!(code == 1 && printed.contains("database not found: \"late\""), "{printed}");
+    let all = "SELECT v FROM m GROUP BY host";
+    let before = answer(&nyala, "d", all);
+    assert_eq!(count(&nyala, "d", "m"), 3);
+    // As if it was killed when the first piece was written, and this not noted yet.
+    let journal = directory.path().join("nyala-import.journal");
+    let noted = std::fs::read_to_string(&journal).expect("it is there");
+    let end = noted.find("\"piece_done\"").expect("a piece is done");
+    let end = noted[..end].rfind('\n').expect("lines before") + 1;
+    std::fs::write(&journal, &noted[..end]).expect("it is written");
+    nyala.query("CREATE DATABASE late");
+    // Another second, in which the points would be others.
+    while begun.elapsed().expect("time goes on") < Duration::from_millis(2100) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (code, printed) = import(directory.path(), &arguments);
+    assert_eq!(code, 0, "{printed}");
+    assert_eq!(answer(&nyala, "d", all), before);
+    let time = &answer(&nyala, "late", "SELECT v FROM m")["results"][0]["series"][0]["values"][0][0];
+    assert_eq!(before["results"][0]["series"][1]["values"][0][0], *time);
+    let seconds = begun.duration_since(std::time::UNIX_EPOCH).expect("it is later").as_secs() as i64;
+    let time = time.as_i64().expect("a number");
+    assert!(time % 1_000_000_000 == 0 && (seconds..seconds + 60).contains(&(time / 1_000_000_000)), "{time}");
+}

@@ -42,7 +42,7 @@ pub use escape::{
     push_measurement, push_measurement_name, push_name, push_tag, push_text, unwritable,
 };
 pub use key::{TagSet, measurement_of};
-pub use nanoseconds::Lines;
+pub use nanoseconds::{Lines, end_without_time};
 pub use options::{LineLimits, MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS, ParseOptions, Precision};
 pub use request::{LineRequest, MAX_BODY_BYTES, RequestMark};
 pub use series_cache::{Generation, SeriesCache, SeriesCacheLimits, SeriesHandle, UNRESOLVED_SERIES};

@@ -62,6 +62,34 @@ impl Lines {
     }
 }
 
+/// Where the fields of a line end, if it is valid and has no time.
+///
+/// ```
+/// assert_eq!(nyala_db::ingest::end_without_time(b"m s=\"a 1\" \n"), Some(9));
+/// assert_eq!(nyala_db::ingest::end_without_time(b"m v=1 1\n"), None);
+/// ```
+pub fn end_without_time(line: &[u8]) -> Option<usize> {
+    let block = line.strip_suffix(b"\n").unwrap_or(line);
+    let start = skip_blanks(block, 0);
+    if start >= block.len() || block[start] == b'#' || ends_in_a_time(block) {
+        return None;
+    }
+    let (mut tags, mut fields) = (Vec::new(), Vec::new());
+    match parse_line(block, start, &ParseOptions::default(), &mut tags, &mut fields) {
+        Ok((key_end, None)) => check_fields(block, key_end).ok().map(|section| section.end),
+        Ok((_, Some(_))) | Err(_) => None,
+    }
+}
+
+/// Whether a line ends in a blank and digits, as most do. Then it has a time, or is not valid: strings end in a quote, and other values
+/// have a `=` before them.
+fn ends_in_a_time(block: &[u8]) -> bool {
+    let before = block.trim_ascii_end();
+    let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let before = &before[..before.len() - digits];
+    digits > 0 && before.strip_suffix(b"-").unwrap_or(before).ends_with(b" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +107,31 @@ mod tests {
         assert_eq!(shown, wanted);
         // `broken` is no point, one line ends in a carriage return, one has no value, and one time is too late.
         assert_eq!(lines.invalid, 4);
+    }
+
+    #[test]
+    fn only_valid_lines_without_a_time_get_one() {
+        let end = |line: &str| end_without_time(line.as_bytes());
+        for line in ["m v=1", " m,h=a\\ 1 v=1i,s=\"x 1\"", "m s=\"x\n 1\"", "m a\\ 1=-1"] {
+            for behind in ["", "\n", " ", "  \n"] {
+                assert_eq!(end(&format!("{line}{behind}")), Some(line.len()), "{line:?}{behind:?}");
+            }
+        }
+        for line in [
+            "",
+            "\n",
+            "# m v=1",
+            "m v=1 1",
+            "m v=1 -1 \n",
+            "m",
+            "m v=",
+            "m v=1\r\n",
+            "m v=1 x",
+            "m 1",
+            "m v=1 1 1",
+        ] {
+            assert_eq!(end(line), None, "{line:?}");
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use super::inputs::{Input, inputs_of};
 use super::journal::Journal;
 use super::line_file::{Line, LineFile};
-use super::pieces::ImportedPieces;
+use super::pieces::{ImportedPieces, time_of_points};
 use super::shown;
 use super::source::ServerOrDataArgs;
 use crate::cli::log;
 use clap::Args;
+use nyala_db::ingest::{Precision, end_without_time};
 use nyala_query::influxql::{CreateDatabase, Params, PolicyClauses, RetentionPolicy, Statement, parse_query};
 use nyala_shell::{Client, RefusedPoints, UnreadableLine};
 use serde::{Deserialize, Serialize};
@@ -102,10 +103,13 @@ fn import(args: &LinesArgs) -> Result<(String, bool), String> {
             policy: args.retention_policy.clone(),
             precision: args.precision.clone(),
         };
-        let (journal, noted) = Journal::open(&args.journal, &header)?;
+        let (mut journal, noted) = Journal::open(&args.journal, &header)?;
+        let unit_ns = Precision::from_parameter(&args.precision).unwrap_or_default().unit_ns();
+        let time = time_of_points(&mut journal, &noted)?.div_euclid(unit_ns);
         let mut import = Import {
             args,
             client,
+            time,
             pieces: ImportedPieces::of(journal, &args.journal, &inputs, false),
             points: 0,
             is_proven: false,
@@ -126,6 +130,8 @@ fn import(args: &LinesArgs) -> Result<(String, bool), String> {
 struct Import<'a> {
     args: &'a LinesArgs,
     client: &'a Client,
+    /// Of points that have none, in the unit of the others.
+    time: i64,
     pieces: ImportedPieces<'a>,
     /// Points that this run has sent.
     points: u64,
@@ -193,7 +199,7 @@ impl Import<'_> {
                         self.send(input, &mut piece, &place)?;
                         self.pieces.watch(read_bytes);
                     }
-                    piece.add(&line);
+                    piece.add(&line, self.time);
                     if line.is_cut {
                         self.send(input, &mut piece, &place)?;
                     }
@@ -307,12 +313,18 @@ impl Import<'_> {
 }
 
 impl Piece {
-    fn add(&mut self, line: &Line<'_>) {
+    fn add(&mut self, line: &Line<'_>, time: i64) {
         if self.text.is_empty() {
             self.first_line = line.number;
         }
-        self.text.extend_from_slice(line.text);
-        if !line.text.ends_with(b"\n") {
+        match end_without_time(line.text) {
+            None => self.text.extend_from_slice(line.text),
+            Some(end) => {
+                self.text.extend_from_slice(&line.text[..end]);
+                writeln!(self.text, " {time}").expect("memory takes any text");
+            }
+        }
+        if !self.text.ends_with(b"\n") {
             self.text.push(b'\n');
         }
         // What is no point stays, so that the server counts lines as the file has them.

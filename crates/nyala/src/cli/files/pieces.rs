@@ -3,6 +3,7 @@
 use super::inputs::Input;
 use super::journal::Journal;
 use nyala_bench::report::progress::Progress;
+use nyala_core::env::{Clock, SystemClock};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ pub(super) enum Line {
     Named { load: String },
     /// It is tried again.
     Again,
+    /// The time of points that have none.
+    Timed { time_ns: i64 },
     /// How many rows the table had before the first one was written.
     Began { rows: u64 },
     /// A piece is being sent, which ends behind so many rows of its file (of lines: bytes).
@@ -45,6 +48,20 @@ pub(super) fn next_attempt(journal: &mut Journal<Line>, lines: &[Line]) -> Resul
     journal.add(&Line::Again)?;
     let again = lines.iter().filter(|line| matches!(line, Line::Again)).count() as u64;
     Ok((load, again + 2))
+}
+
+/// The time of points that have none. It is the same when the import goes on: a piece that is sent again is the same points then.
+pub(super) fn time_of_points(journal: &mut Journal<Line>, lines: &[Line]) -> Result<i64, String> {
+    let noted = lines.iter().find_map(|line| match line {
+        Line::Timed { time_ns } => Some(*time_ns),
+        _ => None,
+    });
+    if let Some(time_ns) = noted {
+        return Ok(time_ns);
+    }
+    let time_ns = SystemClock.now_ns();
+    journal.add(&Line::Timed { time_ns })?;
+    Ok(time_ns)
 }
 
 /// Notes pieces in the journal, and knows which ones are done.
@@ -93,7 +110,7 @@ impl<'a> ImportedPieces<'a> {
         let mut written = 0;
         for line in lines {
             match line {
-                Line::Named { .. } | Line::Again => {}
+                Line::Named { .. } | Line::Again | Line::Timed { .. } => {}
                 Line::Began { rows } => first = Some(rows),
                 Line::PieceBegun { file, fingerprint, until, rows } => {
                     open = Some((file, fingerprint, until, rows))
