@@ -185,6 +185,89 @@ fn what_is_too_large_or_broken_is_refused() {
     assert_eq!(of_json(r#"{"other":{},"resourceMetrics":null}"#).1.expect("read"), Refusals::default());
 }
 
+#[test]
+fn an_attribute_without_a_value_is_no_tag_and_hides_the_one_around() {
+    let scoped = |own: &str, scope: &str, resource: &str| {
+        let attributes = |given: &str| {
+            let pair = |pair: &str| {
+                let (key, value) = pair.split_once('=').expect("a pair");
+                format!(r#"{{"key":"{key}","value":{{"stringValue":"{value}"}}}}"#)
+            };
+            given.split_whitespace().map(pair).collect::<Vec<_>>().join(",")
+        };
+        let (own, scope, resource) = (attributes(own), attributes(scope), attributes(resource));
+        of_json(&format!(
+            r#"{{"resourceMetrics":[{{"resource":{{"attributes":[{resource}]}},"scopeMetrics":[{{
+                "scope":{{"attributes":[{scope}]}},"metrics":[{{"name":"m","gauge":{{"dataPoints":[
+                    {{"attributes":[{own}],"asInt":1}},{{"asInt":2}}]}}}}]}}]}}]}}"#
+        ))
+        .0
+    };
+    assert_eq!(scoped("", "", ""), ["m gauge=1i now", "m gauge=2i now"]);
+    assert_eq!(
+        scoped("c= e=5 a=1", "b=s d= d=x f=", "a=r b=r c=r f=r z="),
+        ["m,a=1,b=s,d=x,e=5 gauge=1i now", "m,a=r,b=s,c=r,d=x gauge=2i now"]
+    );
+    assert_eq!(scoped("a=1 a=2 a=", "a=s", "a=r"), ["m gauge=1i now", "m,a=s gauge=2i now"]);
+}
+
+#[test]
+fn attributes_without_values_cost_nothing_for_each_data_point() {
+    let many = |number: u32, prefix: &str| -> Vec<u8> {
+        (0..1_000).flat_map(|key| field(number, &attribute(&format!("{prefix}{key}"), b""))).collect()
+    };
+    let gauge = field(1, &fixed(6, [0; 8])).repeat(300_000);
+    let metrics = field(2, &[field(1, b"m"), field(5, &gauge)].concat());
+    let scope = field(1, &many(3, "s"));
+    let request = field(1, &[field(1, &many(1, "r")), field(2, &[scope, metrics].concat())].concat());
+    let mut points = 0;
+    let read = read_binary(&request, &mut |point| {
+        points += 1;
+        assert!(point.tags.is_empty());
+        Ok(())
+    });
+    assert_eq!((read.expect("read"), points), (Refusals::default(), 300_000));
+    // As many scopes of a resource with tags, of which no data point is one.
+    let tagged: Vec<u8> =
+        (0..1_000).flat_map(|key| field(1, &attribute(&key.to_string(), &varint(3, 1)))).collect();
+    let scopes = field(2, &field(2, &[field(1, b"m"), field(5, &field(1, b""))].concat())).repeat(300_000);
+    let refused = of_binary(&field(1, &[field(1, &tagged), scopes].concat())).1.expect("read");
+    assert_eq!(refused.data_points, 300_000);
+}
+
+#[test]
+fn of_the_same_quantile_the_last_value_counts() {
+    let quantile = |quantile: f64, value: f64| {
+        field(6, &[fixed(1, quantile.to_le_bytes()), fixed(2, value.to_le_bytes())].concat())
+    };
+    let summary = |quantiles: &[(f64, f64)]| -> Vec<u8> {
+        field(1, &quantiles.iter().flat_map(|(at, value)| quantile(*at, *value)).collect::<Vec<_>>())
+    };
+    let other_nan = f64::from_bits(f64::NAN.to_bits() | 1);
+    let given = [
+        (0.5, 1.0),
+        (f64::NAN, 1.0),
+        (0.9, 2.0),
+        (0.5, 3.0),
+        (other_nan, 4.0),
+        (0.9, f64::NAN),
+        (0.0, 5.0),
+        (-0.0, 6.0),
+    ];
+    assert_eq!(
+        of_binary(&request(11, &summary(&given))).0,
+        ["m,otel.library.name=lib,r=-1,s=t count=0,sum=0,0.5=3,NaN=4,0=5,-0=6 now"]
+    );
+    let many: Vec<(f64, f64)> = (0..4_096).map(|number| (f64::from(number), 1.0)).collect();
+    let mut points = 0;
+    let read = read_binary(&request(11, &summary(&many).repeat(100)), &mut |point| {
+        points += 1;
+        assert_eq!(point.fields.len(), 4_098);
+        Ok(())
+    });
+    assert_eq!((read.expect("read"), points), (Refusals::default(), 100));
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60), at in 0_usize..2_000) {

@@ -5,9 +5,23 @@ use base64ct::{Base64, Encoding};
 use nyala_core::{Error, Result};
 use std::borrow::Cow;
 
+/// A key and a value.
+pub(super) type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
+
 /// Attributes in the order in which they were sent.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Attributes<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(super) struct Attributes<'a>(Vec<Pair<'a>>);
+
+/// The attributes that the data points of a scope inherit from it and its resource.
+///
+/// A small request may have many attributes and very many data points. So what is done for each data point grows with what is
+/// written of it, and with what was sent for it alone: a scope's attributes are put together once, and when the first of its data
+/// points needs them, and those without a value are no longer among them.
+pub(super) struct Inherited<'a> {
+    resource: &'a [Pair<'a>],
+    scope: Attributes<'a>,
+    tags: Option<Vec<Pair<'a>>>,
+}
 
 impl<'a> Attributes<'a> {
     /// Adds an attribute. One without a key is left out.
@@ -24,27 +38,58 @@ impl<'a> Attributes<'a> {
         Ok(())
     }
 
-    /// Adds those of a resource before its scope's own.
-    pub(super) fn below(&mut self, outer: &Attributes<'a>) {
-        self.0.splice(0..0, outer.0.iter().cloned());
+    /// These alone as tags.
+    pub(super) fn tags(self) -> Vec<Pair<'a>> {
+        self.over(&[])
     }
 
-    /// These and those of what is around, by key: of the same key these, and the last of them.
-    pub(super) fn over<'b>(self, around: &'b Attributes<'_>) -> Vec<(Cow<'b, str>, Cow<'b, str>)>
+    /// The tags of these and of those around them, by key: of the same key the last of these, else that around. One without a
+    /// value is none, and hides that around.
+    pub(super) fn over<'b>(self, around: &'b [Pair<'_>]) -> Vec<Pair<'b>>
     where
         'a: 'b,
     {
-        let borrowed = |(key, value): &'b (Cow<'_, str>, Cow<'_, str>)| {
-            (Cow::Borrowed(key.as_ref()), Cow::Borrowed(value.as_ref()))
-        };
-        let mut all: Vec<(Cow<'b, str>, Cow<'b, str>)> = around.0.iter().map(borrowed).collect();
-        all.extend(self.0);
+        let own = self.by_key();
+        let mut tags = Vec::with_capacity(around.len() + own.len());
+        let mut around = around.iter().map(borrowed).peekable();
+        for (key, value) in own {
+            while let Some(before) = around.next_if(|(known, _)| *known < key) {
+                tags.push(before);
+            }
+            drop(around.next_if(|(known, _)| *known == key));
+            if !value.is_empty() {
+                tags.push((key, value));
+            }
+        }
+        tags.extend(around);
+        tags
+    }
+
+    /// Each key once, with the last of its values.
+    fn by_key(self) -> Vec<Pair<'a>> {
+        let mut all = self.0;
         all.sort_by(|one, other| one.0.cmp(&other.0));
         // Of neighbours the first is kept.
         all.reverse();
         all.dedup_by(|one, other| one.0 == other.0);
         all.reverse();
         all
+    }
+}
+
+fn borrowed<'b>((key, value): &'b Pair<'_>) -> Pair<'b> {
+    (Cow::Borrowed(key.as_ref()), Cow::Borrowed(value.as_ref()))
+}
+
+impl<'a> Inherited<'a> {
+    /// Those of a scope, and the tags of its resource.
+    pub(super) fn new(resource: &'a [Pair<'a>], scope: Attributes<'a>) -> Self {
+        Self { resource, scope, tags: None }
+    }
+
+    /// The tags that they are.
+    pub(super) fn tags(&mut self) -> &[Pair<'a>] {
+        self.tags.get_or_insert_with(|| std::mem::take(&mut self.scope).over(self.resource))
     }
 }
 

@@ -1,6 +1,6 @@
 //! OTLP in protocol buffers (`opentelemetry/proto/collector/metrics/v1/metrics_service.proto`).
 
-use super::attributes::{AnyValue, Attributes, too_long};
+use super::attributes::{AnyValue, Attributes, Inherited, Pair, too_long};
 use super::{
     ATTRIBUTE_BYTES_MAX, BUCKETS_MAX, DEPTH_MAX, DataPoint, Kind, Number, Refusals, Sink, push_within,
 };
@@ -22,6 +22,7 @@ pub fn read(request: &[u8], take: &mut dyn FnMut(Point<'_>) -> Result<()>) -> Re
         for message in messages(resource_metrics, 1) {
             read_attributes(message?, 1, &mut resource)?;
         }
+        let resource = resource.tags();
         for scope_metrics in messages(resource_metrics, 2) {
             read_scope(scope_metrics?, &resource, &mut sink)?;
         }
@@ -29,7 +30,7 @@ pub fn read(request: &[u8], take: &mut dyn FnMut(Point<'_>) -> Result<()>) -> Re
     Ok(sink.refused)
 }
 
-fn read_scope<'a>(scope_metrics: &'a [u8], resource: &Attributes<'a>, sink: &mut Sink<'_>) -> Result<()> {
+fn read_scope(scope_metrics: &[u8], resource: &[Pair<'_>], sink: &mut Sink<'_>) -> Result<()> {
     let mut attributes = Attributes::default();
     for scope in messages(scope_metrics, 1) {
         let scope = scope?;
@@ -40,14 +41,14 @@ fn read_scope<'a>(scope_metrics: &'a [u8], resource: &Attributes<'a>, sink: &mut
         }
         read_attributes(scope, 3, &mut attributes)?;
     }
-    attributes.below(resource);
+    let mut inherited = Inherited::new(resource, attributes);
     for metric in messages(scope_metrics, 2) {
-        read_metric(metric?, &attributes, sink)?;
+        read_metric(metric?, &mut inherited, sink)?;
     }
     Ok(())
 }
 
-fn read_metric(metric: &[u8], inherited: &Attributes<'_>, sink: &mut Sink<'_>) -> Result<()> {
+fn read_metric(metric: &[u8], inherited: &mut Inherited<'_>, sink: &mut Sink<'_>) -> Result<()> {
     let mut name = "";
     for bytes in messages(metric, 1) {
         name = text(bytes?)?;

@@ -2,7 +2,7 @@
 //!
 //! Lists stay text until they are needed (`RawValue`): then their elements are read one after the other.
 
-use super::attributes::{AnyValue, Attributes, too_long};
+use super::attributes::{AnyValue, Attributes, Inherited, too_long};
 use super::{ATTRIBUTE_BYTES_MAX, BUCKETS_MAX, DataPoint, Kind, Number, Refusals, Sink, push_within};
 use crate::Point;
 use base64ct::{Base64, Encoding};
@@ -26,6 +26,7 @@ pub fn read(request: &[u8], take: &mut dyn FnMut(Point<'_>) -> Result<()>) -> Re
         if let Some(described) = &resource_metrics.resource {
             read_attributes(described.attributes, &mut resource)?;
         }
+        let resource = resource.tags();
         each(resource_metrics.scope_metrics, &mut |scope_metrics: ScopeMetrics<'_>| {
             let mut attributes = Attributes::default();
             if let Some(scope) = scope_metrics.scope {
@@ -36,8 +37,10 @@ pub fn read(request: &[u8], take: &mut dyn FnMut(Point<'_>) -> Result<()>) -> Re
                 }
                 read_attributes(scope.attributes, &mut attributes)?;
             }
-            attributes.below(&resource);
-            each(scope_metrics.metrics, &mut |metric: Metric<'_>| read_metric(metric, &attributes, &mut sink))
+            let mut inherited = Inherited::new(&resource, attributes);
+            each(scope_metrics.metrics, &mut |metric: Metric<'_>| {
+                read_metric(metric, &mut inherited, &mut sink)
+            })
         })
     })?;
     Ok(sink.refused)
@@ -151,7 +154,7 @@ struct Quantile {
     value: Option<Flexible<f64>>,
 }
 
-fn read_metric(metric: Metric<'_>, inherited: &Attributes<'_>, sink: &mut Sink<'_>) -> Result<()> {
+fn read_metric(metric: Metric<'_>, inherited: &mut Inherited<'_>, sink: &mut Sink<'_>) -> Result<()> {
     let name = metric.name.unwrap_or_default();
     let of_sum = |sum: &Data<'_>| {
         let temporality = sum.aggregation_temporality.as_ref().map_or(0, Temporality::number);

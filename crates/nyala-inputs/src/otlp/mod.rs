@@ -13,7 +13,7 @@ pub use binary::read as read_binary;
 pub use json::read as read_json;
 
 use crate::{Point, Value};
-use attributes::Attributes;
+use attributes::{Attributes, Inherited};
 use nyala_core::{Error, Result};
 
 /// The most attributes of a resource, a scope or a data point. The SDKs' own limit is 128.
@@ -87,7 +87,7 @@ type Number = Value;
 impl Sink<'_> {
     fn data_point(
         &mut self,
-        inherited: &Attributes<'_>,
+        inherited: &mut Inherited<'_>,
         name: &str,
         kind: Kind,
         data_point: DataPoint<'_>,

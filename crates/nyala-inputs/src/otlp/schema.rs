@@ -1,9 +1,10 @@
 //! The schema telegraf-prometheus-v1: which point a data point is.
 
-use super::attributes::Attributes;
+use super::attributes::Inherited;
 use super::{DataPoint, Kind};
 use crate::{Point, Value};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 /// Says that a data point has no value.
@@ -27,9 +28,9 @@ impl fmt::Display for Refused {
     }
 }
 
-/// The point of a data point. `inherited` are the attributes of its resource and its scope.
+/// The point of a data point.
 pub(super) fn point<'a>(
-    inherited: &'a Attributes<'_>,
+    inherited: &'a mut Inherited<'_>,
     name: &'a str,
     kind: Kind,
     data_point: DataPoint<'a>,
@@ -61,7 +62,7 @@ pub(super) fn point<'a>(
         let start_ns = start_ns.map_err(|_| Refused::Invalid("the start time is out of range"))?;
         fields.0.push(("start_time_unix_nano".into(), Value::Integer(start_ns)));
     }
-    let tags = data_point.attributes.over(inherited);
+    let tags = data_point.attributes.over(inherited.tags());
     Ok(Point { measurement: name.into(), tags, fields: fields.0, time_ns })
 }
 
@@ -103,11 +104,13 @@ impl Fields<'_> {
     fn summary(&mut self, data_point: &DataPoint<'_>) {
         self.push("count", data_point.count as f64);
         self.push("sum", data_point.sum.unwrap_or_default());
-        for (quantile, value) in &data_point.quantiles {
-            let name = quantile.to_string();
-            // Of the same quantile the last value is the one, as in the exporter.
-            self.0.retain(|(known, _)| **known != name);
-            self.push(name, *value);
+        // Of the same quantile the last value is the one, as in the exporter.
+        let mut known = HashSet::new();
+        let mut is_last = |quantile: f64| known.insert((!quantile.is_nan()).then(|| quantile.to_bits()));
+        let from_the_last = data_point.quantiles.iter().rev();
+        let values: Vec<_> = from_the_last.filter(|(quantile, _)| is_last(*quantile)).collect();
+        for (quantile, value) in values.into_iter().rev() {
+            self.push(quantile.to_string(), *value);
         }
     }
 
