@@ -6,7 +6,7 @@
 //! replaced only as long as somebody reads them.
 
 use super::{failed, make_dir, names_in, remove_dir};
-use nyala_bench::time::rfc3339;
+use nyala_bench::time::{parse_rfc3339, rfc3339};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -125,6 +125,32 @@ pub fn name_of(time_ns: i64) -> String {
     format!("{shown}.{rest:09}Z")
 }
 
+/// The name of a backup of this moment, where `newest` is the newest one. It is behind that also if a clock was ahead when that was
+/// made: names say which backup is the newest, which is restored and the last to be removed.
+///
+/// # Errors
+/// No name is behind that.
+pub fn name_behind(newest: Option<&str>, time_ns: i64) -> Result<String, String> {
+    let name = name_of(time_ns);
+    let Some(newest) = newest.filter(|newest| *newest >= name.as_str()) else { return Ok(name) };
+    // Several commands may add backups to a bucket at once: the fraction of its second is each one's own.
+    let behind_ns = time_ns.rem_euclid(1_000_000_000) + 1;
+    let later = moment_of(newest).and_then(|newest_ns| newest_ns.checked_add(behind_ns));
+    later.map(name_of).ok_or_else(|| {
+        format!("the newest backup has the name {newest:?}, and no moment is later: move it elsewhere")
+    })
+}
+
+/// The moment that a name of [`name_of`] says.
+fn moment_of(name: &str) -> Option<i64> {
+    let (seconds, rest) = name.strip_suffix('Z')?.split_once('.')?;
+    let part = |from: usize, to: usize| seconds.get(from..to);
+    let (date, time) =
+        ((part(0, 4)?, part(4, 6)?, part(6, 8)?), (part(9, 11)?, part(11, 13)?, part(13, 15)?));
+    let text = format!("{}-{}-{}T{}:{}:{}Z", date.0, date.1, date.2, time.0, time.1, time.2);
+    parse_rfc3339(&text)?.checked_mul(1_000_000_000)?.checked_add(rest.parse().ok()?)
+}
+
 /// Whether a name is one of [`name_of`].
 pub fn is_name(name: &str) -> bool {
     let pattern = b"00000000T000000.000000000Z";
@@ -144,6 +170,21 @@ mod tests {
         let name = name_of(1_764_154_219_000_000_042);
         assert_eq!(name, "20251126T105019.000000042Z");
         assert!(is_name(&name) && !is_name("20251126T105019.00000004/Z") && !is_name(".."));
+    }
+
+    #[test]
+    fn the_name_of_a_later_backup_is_behind_that_of_an_earlier_one() -> Result<(), String> {
+        let (time_ns, name) = (1_764_154_219_000_000_042, "20251126T105019.000000042Z");
+        for newest in [None, Some("20251126T105019.000000041Z"), Some("19700101T000000.000000000Z")] {
+            assert_eq!(name_behind(newest, time_ns)?, name);
+        }
+        assert_eq!(name_behind(Some(name), time_ns)?, "20251126T105019.000000085Z");
+        assert_eq!(name_behind(Some("20991231T235959.999999999Z"), time_ns)?, "21000101T000000.000000042Z");
+        // No clock of ours has these.
+        for newest in ["99991231T235959.999999999Z", "99999999T999999.999999999Z"] {
+            assert!(is_name(newest) && name_behind(Some(newest), time_ns).is_err());
+        }
+        Ok(())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! It is a file of two lines: a JSON document, and the checksum of that line. It is written last, so a backup that has one
 //! is complete. What it says is not trusted: names of files are checked before anything is opened.
 
-use super::copies::is_name;
+use super::copies::{is_name, name_of};
 use super::files::{self, Checksum};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -23,7 +23,7 @@ pub struct Manifest {
     pub format: u32,
     /// The program that made it.
     pub version: String,
-    /// The moment, as a name.
+    /// The moment, as a name; a later one if the newest backup there had a later one already.
     pub name: String,
     /// The moment: what was acknowledged before is in the backup.
     pub time_ns: i64,
@@ -100,6 +100,11 @@ impl Manifest {
             new_bytes: 0,
             files: Vec::new(),
         }
+    }
+
+    /// Whether its name says its moment.
+    pub fn is_named_by_its_moment(&self) -> bool {
+        self.name == name_of(self.time_ns)
     }
 
     /// Adds a file, which is new or not.

@@ -197,6 +197,41 @@ fn old_backups_are_removed_and_the_others_stay() {
     assert_eq!(disk_bytes(&backups.join("files")) + only.own_bytes(&backups), only.bytes);
 }
 
+#[test]
+fn a_backup_is_newer_than_one_that_was_made_while_the_clock_was_ahead() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
+    let (server, path) = (Process::start(&data, &[]), backups.to_str().expect("a path"));
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write("m v=1 1").status, 204);
+    let ahead = "20990101T000000.000000000Z";
+    rename_backup(&backups, &backup(&server, &backups, &[]), ahead);
+    assert_eq!(server.write("m v=2 2").status, 204);
+    let text = nyala(&["backup", "--url", &command::url(&server), path]);
+    let (name, rest) = text.split_once(':').expect("a name");
+    assert!(name > ahead && rest.contains(&format!("behind that of {ahead}")), "{text}");
+    let shown = nyala(&["backup", "list", path]);
+    assert!(shown.lines().nth(1).is_some_and(|line| line.contains(", of 20")), "{shown}");
+    nyala(&["backup", "prune", "--keep", "1", path]);
+    assert_eq!(listed(&backups).iter().map(|backup| &*backup.name).collect::<Vec<_>>(), [name]);
+    nyala(&["backup", "verify", path]);
+    let restored = dir.path().join("restored");
+    restore(&backups, &restored, &[]);
+    assert_eq!(Process::start(&restored, &[]).number("SELECT count(v) FROM m"), 2);
+    assert!(backup(&server, &backups, &[]).as_str() > name);
+}
+
+/// Gives a backup the name that it would have if the clock had been wrong.
+fn rename_backup(backups: &Path, from: &str, to: &str) {
+    let list = backups.join(from).join("backup.json");
+    let text = std::fs::read_to_string(&list).expect("a list");
+    let line = text.lines().next().expect("a line").replace(from, to);
+    let sum = ring::digest::digest(&ring::digest::SHA256, line.as_bytes());
+    let sum: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    std::fs::write(&list, format!("{line}\nsha256 {sum}\n")).expect("written");
+    std::fs::rename(backups.join(from), backups.join(to)).expect("renamed");
+}
+
 fn disk_bytes(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).expect("is there");
     entries.map(|entry| entry.expect("an entry").metadata().expect("a length").len()).sum()

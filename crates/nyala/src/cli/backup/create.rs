@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use super::{print, shown};
-use crate::backup::copies::CopyPlace;
+use crate::backup::copies::{CopyPlace, name_behind};
 use crate::backup::destination::Destination;
 use crate::backup::files;
 use crate::backup::layout::SharedFiles;
@@ -12,6 +12,7 @@ use crate::backup::{failed, names_in};
 use crate::cli::server::{Ended, MadeCopy, Server, ServerArgs};
 use clap::Args;
 use nyala_bench::report::progress::Progress;
+use nyala_bench::time::rfc3339;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -66,6 +67,12 @@ pub(super) fn run(args: &CreateArgs) -> Result<(), String> {
         shown(manifest.new_bytes),
         begun.elapsed().as_secs_f64()
     ))?;
+    if let Some(newest) = manifest.parent.as_ref().filter(|_| !manifest.is_named_by_its_moment()) {
+        print(&format!(
+            "its moment is {}; its name is later, behind that of {newest}, which was made while a clock was ahead\n",
+            rfc3339(manifest.time_ns.div_euclid(1_000_000_000))
+        ))?;
+    }
     ended.map_err(|words| {
         format!("the backup is done, but the copy it was made of is not removed yet: {words}")
     })
@@ -91,8 +98,9 @@ fn back_up(
     may_link: bool,
     mut limit: RateLimit,
 ) -> Result<Manifest, String> {
-    let MadeCopy { name, time_ns, sequence, .. } = &source.copy;
+    let MadeCopy { time_ns, sequence, .. } = &source.copy;
     let parent = destination.names()?.pop();
+    let name = &name_behind(parent.as_deref(), *time_ns)?;
     let known = SharedFiles::of(destination.shared_files()?);
     let mut manifest = Manifest::new(name, *time_ns, *sequence, parent);
     let dir = &source.place.dir;

@@ -36,13 +36,19 @@ pub(super) fn run(args: &ListArgs) -> Result<(), String> {
             })
             .to_string(),
             (Err(words), true) => json!({ "name": name, "error": words }).to_string(),
-            (Ok(manifest), false) => format!(
-                "{name}  {:>10} in {} files, {} new, by nyala {}",
-                shown(manifest.bytes),
-                manifest.files.len(),
-                shown(manifest.new_bytes),
-                manifest.version
-            ),
+            (Ok(manifest), false) => {
+                let of = match manifest.is_named_by_its_moment() {
+                    true => String::new(),
+                    false => format!(", of {}", rfc3339(manifest.time_ns.div_euclid(1_000_000_000))),
+                };
+                format!(
+                    "{name}  {:>10} in {} files, {} new, by nyala {}{of}",
+                    shown(manifest.bytes),
+                    manifest.files.len(),
+                    shown(manifest.new_bytes),
+                    manifest.version
+                )
+            }
             (Err(words), false) => format!("{name}  damaged: {words}"),
         };
         writeln!(text, "{line}").expect("writing to memory does not fail");
