@@ -4,7 +4,8 @@
 //! read, which are few bytes each: a page says how much memory it takes decompressed, and how many values it has. What is
 //! more than accepted is an error that names the place.
 
-use super::thrift::{Malformed, Walker};
+use super::footer::{Footer, Refusal};
+use super::thrift::{Kind, Malformed, Walker};
 use crate::error::{FileError, FileErrorKind, FileResult};
 use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
@@ -14,8 +15,6 @@ use std::os::unix::fs::FileExt;
 
 /// The longest footer. One row group of 1000 columns takes about 100 KiB.
 const FOOTER_MAX_BYTES: u64 = 64 << 20;
-/// More row groups than Parquet's own number of one can count.
-const ROW_GROUPS_MAX: i64 = i16::MAX as i64;
 /// The longest page, decompressed. Writers begin a new one after 1 MiB, but a single text may be longer.
 const PAGE_MAX_BYTES: i64 = 256 << 20;
 /// The longest header of a page. It holds the least and the greatest value, which writers cut off.
@@ -50,6 +49,30 @@ struct PageHeader {
     values: i64,
     encoding: i64,
     header_bytes: u64,
+}
+
+impl PageHeader {
+    /// Takes a value. The `parquet` crate reads fields by their numbers, whatever type they have: one that has another would be read
+    /// otherwise there than here.
+    fn note(&mut self, way: &[i16], kind: Kind, number: i64) -> Result<(), Malformed> {
+        let wanted = match way {
+            [1..=4] | [5, 1..=4] | [7, 1 | 2] | [8, 1..=6] => Kind::Number,
+            [7, 3] | [8, 7] => Kind::Bool,
+            [5..=8] => Kind::Structure,
+            _ => return Ok(()),
+        };
+        if kind != wanted {
+            return Err(Malformed);
+        }
+        match way {
+            [2] => self.uncompressed_bytes = number,
+            [3] => self.compressed_bytes = number,
+            [5 | 7 | 8, 1] => self.values = number,
+            [5, 2] | [8, 4] => self.encoding = number,
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 impl Checked<'_> {
@@ -97,16 +120,13 @@ impl Checked<'_> {
             return Err(self.too_large(place, &words));
         }
         let bytes = self.read(self.bytes - 8 - length, length as usize, place)?;
-        let mut row_groups = 0;
-        let walked = Walker::new(&bytes).structure(&mut |way, number| {
-            if way == [4] {
-                row_groups = number;
-            }
-        });
-        walked.map_err(|Malformed| self.corrupt(place, "it is damaged"))?;
-        match row_groups > ROW_GROUPS_MAX {
-            true => Err(self.too_large(place, &format!("{row_groups} row groups are too many"))),
-            false => Ok(()),
+        let mut footer = Footer::default();
+        let walked = Walker::new(&bytes).structure(&mut |way, kind, number| footer.note(way, kind, number));
+        match (walked, footer.refusal()) {
+            (Ok(()), None) => Ok(()),
+            (_, Some(Refusal::TooLarge(words))) => Err(self.too_large(place, &words)),
+            (_, Some(Refusal::Corrupt(words))) => Err(self.corrupt(place, words)),
+            (Err(Malformed), None) => Err(self.corrupt(place, "it is damaged")),
         }
     }
 
@@ -210,13 +230,7 @@ impl Checked<'_> {
             let bytes = self.read(at, available, place)?;
             let mut header = PageHeader { encoding: -1, ..PageHeader::default() };
             let mut walker = Walker::new(&bytes);
-            let walked = walker.structure(&mut |way, number| match way {
-                [2] => header.uncompressed_bytes = number,
-                [3] => header.compressed_bytes = number,
-                [5 | 7 | 8, 1] => header.values = number,
-                [5, 2] | [8, 4] => header.encoding = number,
-                _ => {}
-            });
+            let walked = walker.structure(&mut |way, kind, number| header.note(way, kind, number));
             if walked.is_ok() {
                 header.header_bytes = walker.walked() as u64;
                 return Ok(header);

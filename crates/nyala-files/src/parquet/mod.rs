@@ -1,8 +1,9 @@
 //! Parquet: record batches to a file ([`output`]), and back ([`input`]).
 //!
-//! Files come from anybody. Before the `parquet` crate sees one, [`layout`] has walked over its footer and over the header
+//! Files come from anybody. Before the `parquet` crate sees one, [`layout`] has walked over its [`footer`] and over the header
 //! of each page, so that no declared length makes it take memory that the file does not justify.
 
+mod footer;
 pub mod input;
 mod layout;
 pub mod output;

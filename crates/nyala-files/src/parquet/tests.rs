@@ -233,3 +233,75 @@ fn what_is_no_parquet_file_is_said() {
     let hostile = [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat();
     assert!(message(&hostile).contains("damaged"));
 }
+
+/// A file with this schema and these bytes of row groups, and no rows.
+fn with_schema(elements: &[Vec<u8>], row_groups: &[u8]) -> Vec<u8> {
+    let mut footer = vec![0x15, 2, 0x19, 0xfc];
+    footer.extend(varint(elements.len() as u64));
+    footer.extend(elements.concat());
+    footer.extend([0x16, 0, 0x19]);
+    footer.extend(row_groups);
+    footer.push(0);
+    [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+}
+
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// A group of columns: its name and how many it declares.
+fn group(name: &str, children: u64) -> Vec<u8> {
+    let name = [&varint(name.len() as u64), name.as_bytes()].concat();
+    [&[0x35, 2, 0x18], &name[..], &[0x15], &varint(children << 1), &[0]].concat()
+}
+
+/// A column of 32-bit integers.
+fn column(name: &str) -> Vec<u8> {
+    [&[0x15, 2, 0x25, 2, 0x18, name.len() as u8], name.as_bytes(), &[0]].concat()
+}
+
+#[test]
+fn a_schema_that_would_take_much_is_refused_before_it_is_built() {
+    let none = [0x0c];
+    let input = opened(&with_schema(&[group("all", 2), column("a"), column("b")], &none)).unwrap();
+    assert_eq!(input.schema().fields().len(), 2);
+    let nested = |depth: usize| [vec![group("g", 1); depth], vec![column("a")]].concat();
+    assert!(opened(&with_schema(&nested(20), &none)).is_ok());
+    let many = |count: u64| [vec![group("all", count)], vec![column("a"); count as usize]].concat();
+    let long = [vec![group("all", 1), group(&"x".repeat(1 << 20), 100)], vec![column("a"); 100]].concat();
+    let row_groups = [&[0xfc][..], &varint(20_000), &[0; 20_000]].concat();
+    let refused = |elements: &[Vec<u8>], row_groups: &[u8], kind: FileErrorKind, words: &str| {
+        let error = opened(&with_schema(elements, row_groups)).err().unwrap();
+        assert!(error.kind == kind && error.message.contains(words), "{error}, not {words}");
+    };
+    refused(&nested(40), &none, FileErrorKind::TooLarge, "more than 32 groups in each other");
+    refused(&nested(2_000_000), &none, FileErrorKind::TooLarge, "a schema of 2000001 columns");
+    refused(&many(20_000), &none, FileErrorKind::TooLarge, "a schema of 20001 columns");
+    refused(&many(100), &row_groups, FileErrorKind::TooLarge, "20000 row groups of 100 columns");
+    refused(&long, &none, FileErrorKind::TooLarge, "the names of its columns");
+    let wide = [group("all", 1), group("g", i32::MAX as u64), column("a")];
+    refused(&wide, &none, FileErrorKind::Corrupt, "more columns than there are");
+    // Numbers that the crate would cut to 32 bits, and those that are negative.
+    for children in [1 << 33, (1 << 34) + 1, 3] {
+        let odd = [group("all", 1), [&[0x35, 2, 0x18, 1, b'g', 0x16][..], &varint(children), &[0]].concat()];
+        refused(&odd, &none, FileErrorKind::Corrupt, "more columns than there are");
+    }
+    refused(&[group("all", 2), column("a")], &none, FileErrorKind::Corrupt, "more columns than there are");
+    let short = [group("all", 2), group("g", 1), column("a")];
+    refused(&short, &none, FileErrorKind::Corrupt, "lacks columns");
+    let outside = [group("all", 1), column("a"), column("b")];
+    refused(&outside, &none, FileErrorKind::Corrupt, "outside of its groups");
+    // What says that it is a text is read as a number of children by the crate, with what is in the text behind it.
+    let text = [&[0x35, 2, 0x18, 1, b'g', 0x18, 6][..], b"hidden", &[0]].concat();
+    refused(&[text, column("a")], &none, FileErrorKind::Corrupt, "the type of another one");
+    // Another schema before the one that is looked at.
+    let mut file = with_schema(&[group("all", 1), column("a")], &none);
+    file[4] = 0x35;
+    assert!(opened(&file).err().unwrap().message.contains("not in order"));
+}

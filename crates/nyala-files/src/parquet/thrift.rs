@@ -22,14 +22,28 @@ const SET: u8 = 10;
 const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 
+/// What a value is, as far as it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Number,
+    Bool,
+    Byte,
+    Text,
+    /// It is noted at its end, after what is in it.
+    Structure,
+    /// A list of structures, which is noted before them.
+    Structures,
+    Other,
+}
+
 /// Bytes that are left.
 pub(super) struct Walker<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// Is told of numbers and lengths: the ids of the fields on the way, and the value.
-pub(super) type Note<'n> = &'n mut dyn FnMut(&[i16], i64);
+/// Is told of each value: the ids of the fields on the way, what it is, and its number or its length. May refuse it.
+pub(super) type Note<'n> = &'n mut dyn FnMut(&[i16], Kind, i64) -> Result<()>;
 
 impl<'a> Walker<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
@@ -41,7 +55,7 @@ impl<'a> Walker<'a> {
         self.at
     }
 
-    /// Walks over a structure. Of a list, its length is noted.
+    /// Walks over a structure.
     pub(super) fn structure(&mut self, note: Note<'_>) -> Result<()> {
         let mut way = Vec::with_capacity(DEPTH_MAX);
         self.fields(&mut way, note)
@@ -65,7 +79,7 @@ impl<'a> Walker<'a> {
             };
             *way.last_mut().ok_or(Malformed)? = id;
             match kind {
-                TRUE | FALSE => {}
+                TRUE | FALSE => note(way, Kind::Bool, 0)?,
                 kind => self.value(kind, way, note)?,
             }
         }
@@ -76,16 +90,23 @@ impl<'a> Walker<'a> {
     fn value(&mut self, kind: u8, way: &mut Vec<i16>, note: Note<'_>) -> Result<()> {
         match kind {
             // In lists; as a field it is in the header.
-            TRUE | FALSE | BYTE => self.skip(1),
+            TRUE | FALSE => self.skip(1),
+            BYTE => {
+                note(way, Kind::Byte, 0)?;
+                self.skip(1)
+            }
             4..=6 => {
                 let number = self.zigzag()?;
-                note(way, number);
-                Ok(())
+                note(way, Kind::Number, number)
             }
-            DOUBLE => self.skip(8),
+            DOUBLE => {
+                note(way, Kind::Other, 0)?;
+                self.skip(8)
+            }
             BINARY => {
                 let length = self.length()?;
-                self.skip(length)
+                self.skip(length)?;
+                note(way, Kind::Text, length as i64)
             }
             LIST | SET => {
                 let header = self.byte()?;
@@ -97,11 +118,14 @@ impl<'a> Walker<'a> {
                 if length > self.bytes.len() - self.at {
                     return Err(Malformed);
                 }
-                note(way, length as i64);
+                let is_of_structures = header & 0x0f == STRUCT || length == 0;
+                let kind = if is_of_structures { Kind::Structures } else { Kind::Other };
+                note(way, kind, length as i64)?;
                 (0..length).try_for_each(|_| self.element(header & 0x0f, way, note))
             }
             MAP => {
                 let length = self.length()?;
+                note(way, Kind::Other, length as i64)?;
                 if length == 0 {
                     return Ok(());
                 }
@@ -115,7 +139,10 @@ impl<'a> Walker<'a> {
                 }
                 Ok(())
             }
-            STRUCT => self.fields(way, note),
+            STRUCT => {
+                self.fields(way, note)?;
+                note(way, Kind::Structure, 0)
+            }
             _ => Err(Malformed),
         }
     }
@@ -170,22 +197,35 @@ impl<'a> Walker<'a> {
 mod tests {
     use super::*;
 
-    /// The ids of the fields on the way to a number, and the number.
-    type Noted = (Vec<i16>, i64);
+    /// The ids of the fields on the way to a value, and the value.
+    type Noted = (Vec<i16>, Kind, i64);
 
     fn noted(bytes: &[u8]) -> Result<(Vec<Noted>, usize)> {
         let mut all = Vec::new();
         let mut walker = Walker::new(bytes);
-        walker.structure(&mut |way, number| all.push((way.to_vec(), number)))?;
+        walker.structure(&mut |way, kind, number| {
+            all.push((way.to_vec(), kind, number));
+            Ok(())
+        })?;
         Ok((all, walker.walked()))
     }
 
     #[test]
-    fn numbers_are_noted_with_the_way_to_them() {
+    fn values_are_noted_with_the_way_to_them() {
         // 1: i32 -1, 2: text "ab", 4: list of two structures with 1: i64 300, 5: true
         let bytes = [0x15, 0x01, 0x18, 2, b'a', b'b', 0x29, 0x2c, 0x16, 0xd8, 4, 0, 0x16, 0, 0, 0x11, 0, 9];
         let (all, walked) = noted(&bytes).unwrap();
-        assert_eq!(all, [(vec![1], -1), (vec![4], 2), (vec![4, 0, 1], 300), (vec![4, 0, 1], 0)]);
+        let wanted: [(&[i16], Kind, i64); 8] = [
+            (&[1], Kind::Number, -1),
+            (&[2], Kind::Text, 2),
+            (&[4], Kind::Structures, 2),
+            (&[4, 0, 1], Kind::Number, 300),
+            (&[4, 0], Kind::Structure, 0),
+            (&[4, 0, 1], Kind::Number, 0),
+            (&[4, 0], Kind::Structure, 0),
+            (&[5], Kind::Bool, 0),
+        ];
+        assert_eq!(all, wanted.map(|(way, kind, number)| (way.to_vec(), kind, number)));
         assert_eq!(walked, bytes.len() - 1);
     }
 
