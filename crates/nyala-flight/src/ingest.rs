@@ -10,18 +10,11 @@ use crate::names::quoted;
 use crate::sessions::Locked;
 use crate::shared::Server;
 use crate::statement::{count_of, one};
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
-use arrow_schema::{DataType, SchemaRef};
-use nyala_sql::{CopyIn, Outcome, column_type};
+use arrow_schema::SchemaRef;
+use nyala_sql::{Outcome, column_type};
 use std::sync::atomic::Ordering;
 use tonic::Status;
-
-/// Rows are written in pieces of so many, …
-const PIECE_ROWS: usize = 1 << 15;
-/// … or of about so many bytes: many rows may name the same long value.
-const PIECE_BYTES: usize = 8 << 20;
 
 /// What the protocol allows to be said about the table.
 struct Ways {
@@ -75,7 +68,9 @@ impl Server {
                 next = input.next() => next?,
             };
             let Some(rows) = next else { break };
-            write(&mut into, &rows, &mut first).await?;
+            let written = into.write_columns(rows.columns(), rows.num_rows(), first).await;
+            written.map_err(|error| status_of(&error))?;
+            first += rows.num_rows() as u64;
         }
         let mut none = into.rows().map_err(|error| status_of(&error))?;
         let tag = into.finish(&mut session, &mut none).await.map_err(|error| status_of(&error))?;
@@ -177,45 +172,4 @@ fn definitions(schema: &SchemaRef) -> Result<Vec<String>, Status> {
         Ok(format!("{} {of}{null}", quoted(name)))
     });
     defined.collect()
-}
-
-/// Writes rows in pieces that take little memory as plain values.
-async fn write(into: &mut CopyIn, rows: &RecordBatch, first: &mut u64) -> Result<(), Status> {
-    let row_bytes: usize = rows.columns().iter().map(longest_shared).sum();
-    let piece = (PIECE_BYTES / row_bytes.max(1)).clamp(1, PIECE_ROWS);
-    let mut begin = 0;
-    while begin < rows.num_rows() {
-        let count = piece.min(rows.num_rows() - begin);
-        let columns: Vec<ArrayRef> = rows.columns().iter().map(|column| column.slice(begin, count)).collect();
-        into.write_columns(&columns, count, *first).await.map_err(|error| status_of(&error))?;
-        *first += count as u64;
-        begin += count;
-    }
-    Ok(())
-}
-
-/// The longest value of a column that rows may share.
-fn longest_shared(values: &ArrayRef) -> usize {
-    match values.data_type() {
-        DataType::Dictionary(..) => longest(values.as_any_dictionary().values()),
-        DataType::Utf8View | DataType::BinaryView => longest(values),
-        _ => 0,
-    }
-}
-
-fn longest(values: &ArrayRef) -> usize {
-    let of_offsets = |offsets: &[i32]| offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize).max();
-    let of_long_offsets = |offsets: &[i64]| offsets.windows(2).map(|ends| (ends[1] - ends[0]) as usize).max();
-    let of_views = |views: &[u128]| views.iter().map(|view| *view as u32 as usize).max();
-    let most = match values.data_type() {
-        DataType::Utf8 => of_offsets(values.as_string::<i32>().value_offsets()),
-        DataType::LargeUtf8 => of_long_offsets(values.as_string::<i64>().value_offsets()),
-        DataType::Binary => of_offsets(values.as_binary::<i32>().value_offsets()),
-        DataType::LargeBinary => of_long_offsets(values.as_binary::<i64>().value_offsets()),
-        DataType::Utf8View => of_views(values.as_string_view().views()),
-        DataType::BinaryView => of_views(values.as_binary_view().views()),
-        DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).ok(),
-        _ => None,
-    };
-    most.unwrap_or(0)
 }

@@ -1,12 +1,13 @@
 //! COPY: rows that a client sends or gets as text, CSV or PostgreSQL's binary form.
 //!
 //! [`statement`] reads the statement, [`options`] what its options ask for, and [`rows`] collects the rows that a client
-//! sends as columns ([`cells`]); columns of a file become those of the table in [`batches`]. The forms themselves belong to the protocol: `nyala-postgres` reads and writes them.
+//! sends as columns ([`cells`]); columns of a file become those of the table in [`batches`], piece by piece ([`pieces`]). The forms themselves belong to the protocol: `nyala-postgres` reads and writes them.
 
 mod batches;
 mod cells;
 mod context;
 mod options;
+mod pieces;
 mod rows;
 mod statement;
 
@@ -14,6 +15,7 @@ pub(crate) use batches::as_declared;
 pub use context::CopyContext;
 pub(crate) use options::CopyOptions;
 pub use options::{CopyForm, CopyHeader, CopyKind};
+pub(crate) use pieces::{bytes_max, piece_rows};
 pub use rows::CopyRows;
 pub(crate) use rows::{COPY_WAIT_MAX, CopiedRows};
 pub(crate) use statement::{CopyEnd, CopyStatement, CopySubject, begins_copy};

@@ -1,6 +1,6 @@
 //! Bodies that are too large, broken, or never end.
 
-use crate::client::gzip;
+use crate::client::{gzip, percent_encode};
 use crate::server::{MAX_BODY_BYTES, START_LIMIT, Server, expect, request, statuses, text};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -144,5 +144,40 @@ fn forms_with_very_many_parameters() {
     parts.headers.push(("Content-Type".into(), "multipart/form-data; boundary=a".into()));
     parts.headers.push(("Content-Encoding".into(), "gzip".into()));
     expect(&server.send(&parts), 400, "missing required parameter");
+    server.is_well();
+}
+
+#[cfg(feature = "sql")]
+#[test]
+fn rows_of_arrow_that_all_name_one_long_text() {
+    use arrow_array::types::Int8Type;
+    use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray};
+    use std::sync::Arc;
+    let server = Server::start();
+    let body = |rows: usize, text: &str| {
+        let text: ArrayRef = Arc::new(StringArray::from(vec![text]));
+        let column = DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0; rows]), text);
+        let rows = RecordBatch::try_from_iter([("a", Arc::new(column) as ArrayRef)]).expect("a column");
+        let writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &rows.schema());
+        let mut writer = writer.expect("a stream");
+        writer.write(&rows).and_then(|()| writer.into_inner()).expect("memory grows")
+    };
+    let copy = |table: &str, body: &[u8]| {
+        let statement = format!("COPY {table} FROM STDIN (FORMAT arrow)");
+        let target = format!("/api/sql?db=x&q={}", percent_encode(&statement));
+        let mut rows = request("POST", &target, &gzip(body));
+        rows.headers.push(("Content-Type".into(), "application/vnd.apache.arrow.stream".into()));
+        rows.headers.push(("Content-Encoding".into(), "gzip".into()));
+        server.send(&rows)
+    };
+    for table in ["short (a varchar(10))", "long (a text)"] {
+        let created = request("POST", "/api/sql?db=x", format!("CREATE TABLE {table}").as_bytes());
+        expect(&server.send(&created), 200, "");
+    }
+    // Gigabytes of texts, none of which the column can have.
+    expect(&copy("short", &body(1_000_000, &"x".repeat(2000))), 400, "22001");
+    // More than the memory limit, of which the column can have all: they are written, or there is an error that says why not.
+    let answer = copy("long", &body(3_000, &"x".repeat(64 << 10)));
+    assert!(answer.status == 200 || text(&answer).contains("memory"), "{}", text(&answer));
     server.is_well();
 }

@@ -11,7 +11,9 @@ use super::sink::Sink;
 use super::work::{Work, indexes_of};
 use crate::awaited::Awaited;
 use crate::command_tag::CommandTag;
-use crate::copy::{COPY_WAIT_MAX, CopiedRows, CopyContext, CopyForm, CopyKind, CopyRows, as_declared};
+use crate::copy::{
+    COPY_WAIT_MAX, CopiedRows, CopyContext, CopyForm, CopyKind, CopyRows, as_declared, bytes_max, piece_rows,
+};
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::relation::columns::data_type;
 use crate::relation::input::Surroundings;
@@ -214,27 +216,43 @@ impl CopyIn {
         first: u64,
     ) -> Awaited<'a, SqlResult<()>> {
         Box::pin(async move {
-            let fields = self.schema.fields();
-            let columns = columns.iter().zip(fields).zip(&self.types).enumerate();
-            let declared = columns.map(|(place, ((values, field), declared))| {
-                let tags = match &self.kind {
-                    Kind::Points(own) => own.tags(place, values),
-                    Kind::Rows(_) => None,
-                };
-                tags.unwrap_or_else(|| as_declared(values, field.name(), *declared, &self.around))
-            });
-            let mut copied = CopiedRows::numbered(count, first);
-            let declared = declared.collect::<SqlResult<Vec<_>>>();
-            copied.columns = declared.map_err(|error| self.located(error, &copied))?;
-            let mut held = self.run.memory().hold();
-            held.charge_within(COPY_WAIT_MAX, copied.bytes()).await?;
-            self.bytes += copied.bytes() as u64;
-            let written = match &mut self.kind {
-                Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
-                Kind::Points(own) => self.run.running.unless_stopped(own.write(&copied)).await,
-            };
-            written.map_err(|error| self.located(error, &copied))
+            let piece = piece_rows(columns);
+            let mut begin = 0;
+            loop {
+                let rows = piece.min(count - begin);
+                let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(begin, rows)).collect();
+                self.write_piece(&columns, rows, first + begin as u64).await?;
+                begin += rows;
+                if begin == count {
+                    return Ok(());
+                }
+            }
         })
+    }
+
+    async fn write_piece(&mut self, columns: &[ArrayRef], count: usize, first: u64) -> SqlResult<()> {
+        let mut held = self.run.memory().hold();
+        held.charge_within(COPY_WAIT_MAX, bytes_max(columns, &self.schema, count)).await?;
+        let fields = self.schema.fields();
+        let columns = columns.iter().zip(fields).zip(&self.types).enumerate();
+        let declared = columns.map(|(place, ((values, field), declared))| {
+            let tags = match &self.kind {
+                Kind::Points(own) => own.tags(place, values),
+                Kind::Rows(_) => None,
+            };
+            tags.unwrap_or_else(|| as_declared(values, field.name(), *declared, &self.around))
+        });
+        let mut copied = CopiedRows::numbered(count, first);
+        let declared = declared.collect::<SqlResult<Vec<_>>>();
+        copied.columns = declared.map_err(|error| self.located(error, &copied))?;
+        held.shrink_to(copied.bytes());
+        held.charge_within(COPY_WAIT_MAX, copied.bytes() - held.bytes()).await?;
+        self.bytes += copied.bytes() as u64;
+        let written = match &mut self.kind {
+            Kind::Rows(own) => self.run.running.unless_stopped(own.write(&self.run, &copied, true)).await,
+            Kind::Points(own) => self.run.running.unless_stopped(own.write(&copied)).await,
+        };
+        written.map_err(|error| self.located(error, &copied))
     }
 
     /// The names of the columns that rows have.
