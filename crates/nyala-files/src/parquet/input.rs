@@ -3,6 +3,7 @@
 //! No file is trusted. What it declares is checked first (`layout`), and if the `parquet` crate panics over what it finds
 //! then, that is an error of the file, too.
 
+use super::int96::Int96Columns;
 use super::layout::Checked;
 use crate::error::{FileError, FileErrorKind, FileResult};
 use arrow_array::RecordBatch;
@@ -10,6 +11,7 @@ use arrow_schema::SchemaRef;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetStatisticsPolicy};
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +25,9 @@ pub struct ParquetInput {
     /// The row group that is read next.
     next_group: usize,
     reader: Option<ParquetRecordBatchReader>,
+    int96: Option<Int96Columns>,
+    /// Reads the columns of INT96 once more, in step with the reader.
+    int96_reader: Option<ParquetRecordBatchReader>,
     /// The row of its row group that is read next.
     row: u64,
 }
@@ -41,7 +46,18 @@ impl ParquetInput {
             .with_page_index_policy(PageIndexPolicy::Skip)
             .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
         let metadata = contained(path, "footer", || ArrowReaderMetadata::load(&file, options))?;
-        Ok(Self { path: path.to_owned(), file, bytes, metadata, next_group: 0, reader: None, row: 0 })
+        let int96 = contained(path, "footer", || Int96Columns::of(&metadata))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            bytes,
+            metadata,
+            next_group: 0,
+            reader: None,
+            int96,
+            int96_reader: None,
+            row: 0,
+        })
     }
 
     /// The columns.
@@ -67,6 +83,7 @@ impl ParquetInput {
                 let read = contained(&self.path, &place, || reader.next().transpose());
                 match read.inspect_err(|_| self.give_up())? {
                     Some(rows) => {
+                        self.check_int96(&rows, &place).inspect_err(|_| self.give_up())?;
                         self.row += rows.num_rows() as u64;
                         return Ok(Some(rows));
                     }
@@ -91,7 +108,20 @@ impl ParquetInput {
                     .build()
             });
             (self.reader, self.row) = (Some(reader?), 0);
+            if let Some(int96) = &self.int96 {
+                let file = self.file.try_clone().map_err(FileError::io(&self.path))?;
+                let reader = contained(&self.path, &place, || int96.reader(file, group, batch_rows));
+                self.int96_reader = Some(reader.inspect_err(|_| self.give_up())?);
+            }
         }
+    }
+
+    /// Refuses rows with times that 64 bits of nanoseconds do not have.
+    fn check_int96(&mut self, rows: &RecordBatch, place: &str) -> FileResult<()> {
+        let (Some(int96), Some(reader)) = (&self.int96, &mut self.int96_reader) else { return Ok(()) };
+        let missing = || ParquetError::General("it has fewer times than rows".to_owned());
+        let seconds = contained(&self.path, place, || reader.next().transpose()?.ok_or_else(missing))?;
+        int96.check(rows, &seconds, &self.path)
     }
 
     fn end_group(&mut self, group: usize) -> FileResult<()> {

@@ -1,10 +1,11 @@
 //! Parquet: record batches to a file ([`output`]), and back ([`input`]).
 //!
 //! Files come from anybody. Before the `parquet` crate sees one, [`layout`] has walked over its [`footer`] and over the header
-//! of each page, so that no declared length makes it take memory that the file does not justify.
+//! of each page, so that no declared length makes it take memory that the file does not justify. [`int96`] checks times that it would wrap.
 
 mod footer;
 pub mod input;
+mod int96;
 mod layout;
 pub mod output;
 #[cfg(test)]

@@ -305,3 +305,49 @@ fn a_schema_that_would_take_much_is_refused_before_it_is_built() {
     file[4] = 0x35;
     assert!(opened(&file).err().unwrap().message.contains("not in order"));
 }
+
+/// A file with times of INT96 behind a number, as a day since 4713 BC and its nanoseconds.
+fn with_int96(times: &[(u32, u64)]) -> Vec<u8> {
+    use parquet::data_type::{Int32Type, Int96, Int96Type};
+    let schema = "message m { REQUIRED INT32 id; OPTIONAL INT96 at; }";
+    let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let mut writer =
+        parquet::file::writer::SerializedFileWriter::new(Vec::new(), schema, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut ids = group.next_column().unwrap().unwrap();
+    ids.typed::<Int32Type>().write_batch(&vec![7; times.len() + 1], None, None).unwrap();
+    ids.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let int96 = |(day, nanoseconds): &(u32, u64)| {
+        let mut time = Int96::new();
+        time.set_data(*nanoseconds as u32, (*nanoseconds >> 32) as u32, *day);
+        time
+    };
+    let values: Vec<Int96> = times.iter().map(int96).collect();
+    // The last one is NULL.
+    let levels: Vec<i16> = (0..=times.len()).map(|row| i16::from(row < times.len())).collect();
+    column.typed::<Int96Type>().write_batch(&values, Some(&levels), None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn times_of_96_bits_are_exact_or_refused() {
+    const EPOCH: u32 = 2_440_588;
+    const DAY: u64 = 86_400_000_000_000;
+    let ends = [(EPOCH + 106_751, 85_636_854_775_807), (EPOCH - 106_752, 763_145_224_192)];
+    let good = [(EPOCH, 1), (EPOCH - 1, DAY - 1), (EPOCH + 20_484, DAY / 2), ends[0], ends[1]];
+    let rows = read(&with_int96(&good)).unwrap();
+    let times = rows[0].column(1).as_primitive::<TimestampNanosecondType>();
+    let found: Vec<Option<i64>> = times.iter().collect();
+    let noon = 20_484 * DAY as i64 + DAY as i64 / 2;
+    assert_eq!(found, [Some(1), Some(-1), Some(noon), Some(i64::MAX), Some(i64::MIN), None]);
+    // A nanosecond later and earlier, the last day that Spark has, and the first.
+    let beyond = [(ends[0].0, ends[0].1 + 1), (ends[1].0, ends[1].1 - 1)];
+    for time in [beyond[0], beyond[1], (5_373_484, 0), (1_721_426, 0), (0, 0), (u32::MAX, DAY - 1)] {
+        let error = read(&with_int96(&[good[0], time])).unwrap_err();
+        assert_eq!(error.kind, FileErrorKind::Unsupported, "{time:?}: {error}");
+        assert!(error.message.contains("column \"at\": a time is not between"), "{error}");
+    }
+}

@@ -12,12 +12,15 @@ use crate::relation::input::{Surroundings, limited_text};
 use crate::relation::second_digits::rounded;
 use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
+use arrow_array::types::Date64Type;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use chrono_tz::Tz;
 use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
 use nyala_db::relations::DeclaredType;
 use std::sync::Arc;
+
+const MILLISECONDS_IN_DAY: i64 = 86_400_000;
 
 /// The values of a column, as one of a declared type has them.
 pub(crate) fn as_declared(
@@ -78,7 +81,18 @@ pub(crate) fn as_declared(
             }
         }
         DeclaredType::Bytea if is_bytes(own) => exactly(values),
-        DeclaredType::Date if matches!(own, DataType::Date32 | DataType::Date64) => exactly(values),
+        DeclaredType::Date if *own == DataType::Date32 => exactly(values),
+        DeclaredType::Date if *own == DataType::Date64 => {
+            let milliseconds = values.as_primitive::<Date64Type>();
+            match milliseconds.iter().flatten().all(|time| time % MILLISECONDS_IN_DAY == 0) {
+                true => exactly(values),
+                false => {
+                    let message =
+                        format!("column \"{name}\": a value has a time of day, and type {declared} has none");
+                    Err(SqlError::new(SqlState::OUT_OF_RANGE, message))
+                }
+            }
+        }
         DeclaredType::Timestamp | DeclaredType::Timestamptz => match own {
             DataType::Timestamp(_, zone) => {
                 let has_zone = zone.is_some();
@@ -95,7 +109,12 @@ pub(crate) fn as_declared(
                 let times = instants.as_primitive::<arrow_array::types::TimestampNanosecondType>();
                 Ok(Arc::new(times.clone().with_timezone_opt(None::<Arc<str>>)))
             }
-            DataType::Date32 | DataType::Date64 => exactly(values),
+            DataType::Date32 => exactly(values),
+            // Straight to nanoseconds, arrow multiplies without looking whether they fit.
+            DataType::Date64 => {
+                let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, None);
+                exactly(&cast(values, &milliseconds).map_err(failed)?)
+            }
             _ => mismatch(),
         },
         _ => mismatch(),
@@ -200,8 +219,8 @@ mod tests {
     use super::*;
     use arrow_array::types::Float64Type;
     use arrow_array::{
-        BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray,
-        TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
+        BooleanArray, Date32Array, Date64Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
+        StringArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
     };
 
     fn around() -> Surroundings {
@@ -253,6 +272,27 @@ mod tests {
         let elsewhere = Surroundings { zone: Tz::Europe__Berlin, now_ns: 0 };
         let error = as_declared(&naive, "a", DeclaredType::Timestamptz, &elsewhere).unwrap_err();
         assert_eq!((error.code, error.message.contains("without a zone")), (SqlState::UNSUPPORTED, true));
+    }
+
+    #[test]
+    fn dates_in_milliseconds_are_exact_or_refused() {
+        let dates = |milliseconds: i64| Date64Array::from(vec![Some(milliseconds), None]);
+        let found = converted(dates(-MILLISECONDS_IN_DAY), DeclaredType::Date).unwrap();
+        assert_eq!(&*found as &dyn Array, &Date32Array::from(vec![Some(-1), None]) as &dyn Array);
+        for milliseconds in [-1, 1, MILLISECONDS_IN_DAY + 1] {
+            assert_eq!(converted(dates(milliseconds), DeclaredType::Date).unwrap_err(), "22003");
+        }
+        // Beyond 32 bits of days, and beyond 64 bits of nanoseconds: the last one is 1816 if it wraps.
+        let far = MILLISECONDS_IN_DAY * (1 << 32);
+        assert_eq!(converted(dates(far), DeclaredType::Date).unwrap_err(), "22003");
+        for declared in [DeclaredType::Timestamp, DeclaredType::Timestamptz] {
+            let found = converted(dates(-1), declared).unwrap();
+            let expected = TimestampNanosecondArray::from(vec![Some(-1_000_000), None]);
+            assert_eq!(&*found as &dyn Array, &expected as &dyn Array);
+            for milliseconds in [far, 253_402_214_400_000, i64::MIN] {
+                assert_eq!(converted(dates(milliseconds), declared).unwrap_err(), "22003");
+            }
+        }
     }
 
     #[test]
