@@ -115,6 +115,7 @@ pub use error::{BrokenRule, SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};
 pub use influxql::{InfluxqlColumns, InfluxqlFrames, InfluxqlQueries, InfluxqlQuery};
 pub use interval_text::read_interval;
+pub use measurement::COMPUTED_KEY;
 pub use parameter::Parameter;
 pub use pg_type::{LENGTH_KEY, TYPE_KEY};
 pub use plans::PlanCache;

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(crate) const TIME: &str = "time";
 /// The name of the column of times as integers.
 pub(crate) const TIME_NS: &str = "time_ns";
+/// The key of a field's metadata by which clients know that column: there may be a field or a tag of its name.
+pub const COMPUTED_KEY: &str = "nyala_computed";
 /// The hidden column of the numbers of series, for statements that change points.
 pub(crate) const SERIES: &str = "\u{0}series";
 /// The zone of times.
@@ -77,6 +79,7 @@ impl Columns {
         }
         let name = all.free_name(TIME_NS, "integer");
         all.add(name, DataType::Int64, false, Source::TimeNs);
+        all.mark_last(COMPUTED_KEY, TIME);
         if with_hidden {
             all.add(SERIES.to_owned(), DataType::UInt32, false, Source::Series);
         }
@@ -122,5 +125,12 @@ impl Named {
         self.names.insert(name.clone());
         self.fields.push(Field::new(name, data_type, nullable));
         self.sources.push(source);
+    }
+
+    /// Says something about the last column.
+    fn mark_last(&mut self, key: &str, value: &str) {
+        if let Some(field) = self.fields.last_mut() {
+            field.set_metadata([(key.to_owned(), value.to_owned())].into());
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::awaited::{Awaited, at_once};
 use crate::error::outside;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
+pub use columns::COMPUTED_KEY;
 use columns::Columns;
 pub(crate) use columns::{SERIES, Source, TIME, TIME_NS, ZONE, time_type};
 use conditions::ScanConditions;

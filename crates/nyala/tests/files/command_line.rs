@@ -169,6 +169,39 @@ fn what_is_in_the_names_of_folders_is_columns_again() {
 }
 
 #[test]
+fn a_column_of_the_name_of_a_computed_one_is_exported() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    let columns = "(time timestamptz PRIMARY KEY, id int, time_ns bigint NOT NULL)";
+    done(server, &format!("CREATE TABLE t {columns}"));
+    assert_eq!(changed(server, "INSERT INTO t VALUES ('2026-01-31', 1, 7), ('2026-02-01', 2, 8)"), 2);
+    let tags = "tagged,time_ns=a v=1i 7\ntagged,time_ns=b v=2i 8\n";
+    assert_eq!(server.write(&format!("m,host=a time_ns=3i,v=1.5 7\nm v=2.5 8\n{tags}")).status, 204);
+    for form in ["csv", "parquet"] {
+        for (from, tags) in [("t", ""), ("m", "host"), ("tagged", "time_ns")] {
+            let (file, to) = (format!("{from}.{form}"), format!("{from}_{form}"));
+            fixture.run(&["export"], &["--table", from, &file]).printed();
+            if tags.is_empty() {
+                done(server, &format!("CREATE TABLE {to} {columns}"));
+                fixture.run(&["import", form], &["--table", &to, &file]).printed();
+            } else {
+                // CSV goes into a measurement that is there.
+                let with_types = if from == "m" { "host=a time_ns=0i,v=0 7" } else { "time_ns=a v=0i 7" };
+                assert_eq!(server.write(&format!("{to},{with_types}")).status, 204);
+                let of_parquet = if form == "parquet" { &["--tags", tags][..] } else { &[] };
+                let arguments = [of_parquet, &["--measurement", &to, &file]].concat();
+                fixture.run(&["import", form], &arguments).printed();
+            }
+            let of = |name: &str| lines(server, &format!("SELECT * FROM {name} ORDER BY time"));
+            assert_eq!(of(&to), of(from), "{file}");
+        }
+    }
+    let header = |file: &str| std::fs::read_to_string(fixture.path(file)).expect("a file");
+    assert!(header("t.csv").starts_with("time,id,time_ns\n"), "{}", header("t.csv"));
+    assert!(!header("m.csv").contains("::integer"), "{}", header("m.csv"));
+}
+
+#[test]
 fn a_data_directory_is_read_and_written_without_a_server() {
     let fixture = Fixture::start();
     let server = &fixture.server;

@@ -6,12 +6,11 @@ use super::source::SourceArgs;
 use super::written::{Written, write_file};
 use super::{folder_and_name, note, shown};
 use crate::cli::log;
-use arrow_schema::DataType;
 use clap::{Args, ValueEnum};
 use nyala_bench::report::progress::Progress;
 use nyala_files::parquet::{Compression, ParquetOptions, ROW_GROUP_ROWS_MAX, TimeUnit};
 use nyala_shell::Client;
-use nyala_sql::{CopyForm, CopyHeader, CopyKind};
+use nyala_sql::{COMPUTED_KEY, CopyForm, CopyHeader, CopyKind};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -176,16 +175,12 @@ impl ExportArgs {
         let table = table_name(self.table.as_deref().unwrap_or_default());
         let all = format!("SELECT * FROM {table}");
         let schema = columns_of(client, &all, &self.source.database)?;
-        let is_time = |name: &str| {
-            schema
-                .field_with_name(name)
-                .is_ok_and(|field| matches!(field.data_type(), DataType::Timestamp(..)))
-        };
-        if !is_time("time") || schema.field_with_name("time_ns").is_err() {
+        let fields = schema.fields().iter();
+        let shown = fields.filter(|field| !field.metadata().contains_key(COMPUTED_KEY));
+        let names: Vec<String> = shown.map(|field| quoted(field.name())).collect();
+        if names.len() == schema.fields().len() {
             return Ok(all);
         }
-        let names = schema.fields().iter().map(|field| field.name()).filter(|name| *name != "time_ns");
-        let names: Vec<String> = names.map(|name| quoted(name)).collect();
         Ok(format!("SELECT {} FROM {table}", names.join(", ")))
     }
 }

@@ -113,9 +113,6 @@ impl Columns {
         let tags = tags.collect::<Result<Vec<_>, String>>()?;
         let is_field = |place: &usize| *place != time && !tags.iter().any(|(_, tag)| tag == place);
         let fields = (0..schema.fields().len()).filter(is_field);
-        // The number that is the time as well, as nyala shows it.
-        let fields =
-            fields.filter(|place| schema.field(*place).name() != "time_ns" || target.time == "time_ns");
         let fields = fields.map(|place| {
             let name = schema.field(place).name();
             let known = file.is_of_folders(place).then(|| known_type(name, target, known)).transpose()?;
