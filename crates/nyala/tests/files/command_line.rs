@@ -202,6 +202,22 @@ fn a_column_of_the_name_of_a_computed_one_is_exported() {
 }
 
 #[test]
+fn numbers_of_32_bits_become_the_same_number_by_import_and_by_copy() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    let query = "SELECT TIMESTAMPTZ '2026-01-31' AS time, CAST(0.1 AS real) AS v";
+    let file = fixture.file("real.parquet");
+    let file = file.to_str().expect("UTF-8");
+    fixture.run(&["export"], &["--sql", query, file]).printed();
+    fixture.run(&["import", "parquet"], &["--measurement", "imported", file]).printed();
+    assert_eq!(server.write("copied v=0 1").status, 204);
+    assert_eq!(changed(server, "COPY copied FROM 'real.parquet' (FORMAT parquet)"), 1);
+    let of = |measurement: &str| lines(server, &format!("SELECT v FROM {measurement} WHERE v > 0"));
+    assert_eq!(of("imported"), of("copied"));
+    assert_eq!(number(server, "SELECT count(*) FROM imported WHERE v = 0.10000000149011612"), 1);
+}
+
+#[test]
 fn a_data_directory_is_read_and_written_without_a_server() {
     let fixture = Fixture::start();
     let server = &fixture.server;

@@ -6,7 +6,7 @@ use super::pieces::ImportedPieces;
 use super::query::columns_of;
 use super::table::ParquetRows;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt64Type};
+use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
 use nyala_db::ingest::{STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_measurement_name, push_name};
@@ -231,8 +231,8 @@ fn field_type(own: &DataType) -> Option<DataType> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(DataType::Utf8),
         DataType::Boolean => Some(DataType::Boolean),
         DataType::UInt64 => Some(DataType::UInt64),
-        DataType::Float16 | DataType::Float32 => Some(DataType::Float32),
-        DataType::Float64 => Some(DataType::Float64),
+        // The number that it is, as COPY takes it: the shortest text of 32 bits is another one of 64.
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => Some(DataType::Float64),
         other if other.is_integer() => Some(DataType::Int64),
         _ => None,
     }
@@ -251,11 +251,6 @@ fn push_field(values: &ArrayRef, row: usize, out: &mut String) -> Result<(), Str
         }
         DataType::UInt64 => {
             write!(out, "{}u", values.as_primitive::<UInt64Type>().value(row)).map_err(failed)?
-        }
-        DataType::Float32 => {
-            let number = values.as_primitive::<Float32Type>().value(row);
-            finite(number.into())?;
-            write!(out, "{number:?}").map_err(failed)?;
         }
         DataType::Float64 => {
             let number = values.as_primitive::<Float64Type>().value(row);
