@@ -218,6 +218,32 @@ fn numbers_of_32_bits_become_the_same_number_by_import_and_by_copy() {
 }
 
 #[test]
+fn names_with_dots_stand_in_quotes() {
+    let fixture = Fixture::start();
+    let server = &fixture.server;
+    server.query("CREATE RETENTION POLICY \"p.q\" ON d DURATION INF REPLICATION 1");
+    assert_eq!(server.write("cpu.load,host=a v=1 7\ncpu.load,host=b v=2 7\n").status, 204);
+    fixture.run(&["export"], &["--table", "\"cpu.load\"", "dots.parquet"]).printed();
+    for (to, query) in [
+        ("\"mem.load\"", "SELECT count(v) FROM \"mem.load\""),
+        ("\"p.q\".\"mem.load\"", "SELECT count(v) FROM \"p.q\".\"mem.load\""),
+        ("\"p.q\".mem", "SELECT count(v) FROM \"p.q\".mem"),
+    ] {
+        let arguments = ["--measurement", to, "--tags", "host", "dots.parquet"];
+        let printed = fixture.run(&["import", "parquet"], &arguments).printed();
+        assert!(printed.contains("has 2 rows"), "{printed}");
+        assert_eq!(server.number(query), 2, "{to}");
+    }
+    for (name, wanted) in
+        [("a.b.c", "names with dots need quotes"), ("\"a", "has no end"), ("a.", "is empty")]
+    {
+        let arguments = ["--measurement", name, "--tags", "host", "dots.parquet"];
+        let refused = fixture.run(&["import", "parquet"], &arguments);
+        assert!(refused.code != 0 && refused.errors.contains(wanted), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_data_directory_is_read_and_written_without_a_server() {
     let fixture = Fixture::start();
     let server = &fixture.server;

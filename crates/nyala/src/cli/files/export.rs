@@ -1,7 +1,8 @@
 //! `nyala export`: a table, a measurement or the rows of a query, as Parquet or CSV.
 
+use super::name::Name;
 use super::parts;
-use super::query::{columns_of, count_of, quoted, table_name};
+use super::query::{columns_of, count_of, quoted};
 use super::source::SourceArgs;
 use super::written::{Written, write_file};
 use super::{folder_and_name, note, shown};
@@ -36,7 +37,7 @@ pub(in crate::cli) struct ExportArgs {
     source: SourceArgs,
     /// The table or measurement, or POLICY.MEASUREMENT
     #[arg(long, value_name = "NAME", required_unless_present = "sql", conflicts_with = "sql")]
-    table: Option<String>,
+    table: Option<Name>,
     /// The query, in SQL
     #[arg(long, value_name = "QUERY")]
     sql: Option<String>,
@@ -169,10 +170,11 @@ impl ExportArgs {
 
     /// The query of the rows. Of a measurement, the number that is its time as well is left out.
     fn query(&self, client: &Client) -> Result<String, String> {
-        if let Some(query) = &self.sql {
-            return Ok(query.trim().trim_end_matches(';').to_owned());
-        }
-        let table = table_name(self.table.as_deref().unwrap_or_default());
+        let table = match (&self.sql, &self.table) {
+            (Some(query), _) => return Ok(query.trim().trim_end_matches(';').to_owned()),
+            (None, Some(table)) => table.sql(),
+            (None, None) => return Err("say --table or --sql".to_owned()),
+        };
         let all = format!("SELECT * FROM {table}");
         let schema = columns_of(client, &all, &self.source.database)?;
         let fields = schema.fields().iter();

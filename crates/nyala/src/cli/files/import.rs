@@ -2,8 +2,9 @@
 
 use super::inputs::{Input, inputs_of};
 use super::journal::Journal;
+use super::name::Name;
 use super::pieces::{ImportedPieces, next_attempt};
-use super::query::{count_of, table_name};
+use super::query::count_of;
 use super::source::SourceArgs;
 use super::table::{self, Destination};
 use super::{points, shown};
@@ -54,10 +55,10 @@ pub(in crate::cli) struct ImportArgs {
         required_unless_present = "measurement",
         conflicts_with = "measurement"
     )]
-    table: Option<String>,
+    table: Option<Name>,
     /// The measurement, or POLICY.MEASUREMENT
     #[arg(long, value_name = "NAME")]
-    measurement: Option<String>,
+    measurement: Option<Name>,
     /// Where it is noted how far the import has come
     #[arg(long, value_name = "FILE", default_value = "nyala-import.journal")]
     journal: PathBuf,
@@ -101,9 +102,15 @@ struct Header {
 
 pub(in crate::cli) fn run_parquet(args: &ParquetArgs) -> ExitCode {
     let form = format!("parquet tags {:?} time {:?}", args.tags, args.time);
-    reported(import(&args.import, "parquet", form, |client, input, pieces| match &args.import.measurement {
-        Some(measurement) => {
+    // Before anything is begun.
+    let place = match args.import.measurement.as_ref().map(Name::policy_and_measurement).transpose() {
+        Ok(place) => place,
+        Err(message) => return reported(Err(message)),
+    };
+    reported(import(&args.import, "parquet", form, |client, input, pieces| match place {
+        Some((policy, measurement)) => {
             let target = points::Target {
+                policy,
                 measurement,
                 table: args.import.destination().table,
                 database: &args.import.source.database,
@@ -195,7 +202,7 @@ fn import(
 
 impl ImportArgs {
     fn destination(&self) -> Destination<'_> {
-        let name = self.table.as_deref().or(self.measurement.as_deref()).unwrap_or_default();
-        Destination { database: &self.source.database, table: table_name(name) }
+        let name = self.table.as_ref().or(self.measurement.as_ref());
+        Destination { database: &self.source.database, table: name.map(Name::sql).unwrap_or_default() }
     }
 }

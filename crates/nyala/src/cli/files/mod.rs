@@ -11,6 +11,7 @@ mod inputs;
 mod journal;
 mod line_file;
 pub(super) mod lines;
+mod name;
 mod parts;
 mod pieces;
 mod points;

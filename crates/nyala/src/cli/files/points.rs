@@ -18,6 +18,8 @@ const PIECE_BYTES: usize = 6 << 20;
 
 /// Where points go.
 pub(super) struct Target<'a> {
+    /// Empty for the default one.
+    pub(super) policy: &'a str,
     pub(super) measurement: &'a str,
     /// Its name, as it stands in SQL.
     pub(super) table: String,
@@ -47,7 +49,6 @@ pub(super) fn import(
     target: &Target<'_>,
     pieces: &mut ImportedPieces<'_>,
 ) -> Result<u64, String> {
-    let (policy, measurement) = target.measurement.split_once('.').unwrap_or(("", target.measurement));
     // It may be that the first points create it.
     let known = columns_of(client, &format!("SELECT * FROM {}", target.table), target.database).ok();
     let is_known = |name: &str| {
@@ -59,14 +60,14 @@ pub(super) fn import(
         Columns::of(&file, target, known.as_deref()).map_err(|words| format!("{}: {words}", input.shown))?;
     let total = file.rows();
     let (done, bytes) = (pieces.done_rows(input), input.bytes);
-    let write = |lines: &str| match client.write(lines.as_bytes(), target.database, policy, "ns")? {
+    let write = |lines: &str| match client.write(lines.as_bytes(), target.database, target.policy, "ns")? {
         None => Ok(0),
         Some(refused) => Err(refused.message),
     };
     let mut lines = String::new();
     let (mut at, mut first) = (0, 0);
     let mut head = String::new();
-    push_measurement_name(&mut head, measurement).map_err(|error| error.to_string())?;
+    push_measurement_name(&mut head, target.measurement).map_err(|error| error.to_string())?;
     while let Some(rows) = file.next()? {
         let begin = at;
         at += rows.num_rows() as u64;

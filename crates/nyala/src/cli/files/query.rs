@@ -90,11 +90,3 @@ pub(super) fn quoted(name: &str) -> String {
 pub(super) fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
-
-/// The name of a table as the user writes it, `cpu` or `policy.cpu`, in quotes. A name with quotes is as it stands.
-pub(super) fn table_name(written: &str) -> String {
-    match written.contains('"') {
-        true => written.to_owned(),
-        false => written.split('.').map(quoted).collect::<Vec<_>>().join("."),
-    }
-}
