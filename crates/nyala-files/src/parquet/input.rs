@@ -4,7 +4,7 @@
 //! then, that is an error of the file, too.
 
 use super::int96::Int96Columns;
-use super::layout::Checked;
+use super::layout::{Checked, HELD_BYTES_MAX};
 use crate::error::{FileError, FileErrorKind, FileResult};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -21,6 +21,7 @@ pub struct ParquetInput {
     path: String,
     file: File,
     bytes: u64,
+    held_bytes_max: u64,
     metadata: ArrowReaderMetadata,
     /// The row group that is read next.
     next_group: usize,
@@ -38,8 +39,13 @@ impl ParquetInput {
     /// # Errors
     /// Corrupt, too large or unsupported; the message says what and where.
     pub fn open(file: File, path: &str) -> FileResult<Self> {
+        Self::open_within(file, path, HELD_BYTES_MAX)
+    }
+
+    /// The same; a row group takes no more than that while it is read.
+    pub(super) fn open_within(file: File, path: &str, held_bytes_max: u64) -> FileResult<Self> {
         let bytes = file.metadata().map_err(FileError::io(path))?.len();
-        Checked { file: &file, path, bytes }.footer()?;
+        Checked { file: &file, path, bytes, held_bytes_max }.footer()?;
         // The types of Parquet are enough: what a file says about Arrow's need not fit them.
         let options = ArrowReaderOptions::new()
             .with_skip_arrow_metadata(true)
@@ -51,6 +57,7 @@ impl ParquetInput {
             path: path.to_owned(),
             file,
             bytes,
+            held_bytes_max,
             metadata,
             next_group: 0,
             reader: None,
@@ -96,7 +103,12 @@ impl ParquetInput {
             }
             let group = self.next_group;
             self.next_group += 1;
-            let checked = Checked { file: &self.file, path: &self.path, bytes: self.bytes };
+            let checked = Checked {
+                file: &self.file,
+                path: &self.path,
+                bytes: self.bytes,
+                held_bytes_max: self.held_bytes_max,
+            };
             let batch_rows = checked.row_group(all, group)?;
             let file = self.file.try_clone().map_err(FileError::io(&self.path))?;
             let metadata = self.metadata.clone();

@@ -24,11 +24,14 @@ const PAGE_HEADER_BYTES: usize = 4 << 10;
 /// The longest value of a column of values of one length.
 const FIXED_MAX_BYTES: i32 = 64 << 10;
 /// Rows of a batch, unless values may be long.
-const BATCH_ROWS: usize = 8192;
+const BATCH_ROWS: u64 = 8192;
 /// What the values of a batch may take, if they are as long as the file allows …
 const BATCH_BYTES: u64 = 128 << 20;
-/// … with at least so many rows.
-const BATCH_ROWS_MIN: usize = 16;
+/// … with at least so many rows, as long as there is room.
+const BATCH_ROWS_MIN: u64 = 16;
+/// What the dictionaries, a page of each column and the values of a batch may take. Writers end a dictionary and a page after 1 MiB, so
+/// that is room for hundreds of columns of texts.
+pub(super) const HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// Numbers of encodings whose values can be longer than what is stored of each.
 const DICTIONARY: [i64; 2] = [2, 8];
@@ -39,6 +42,17 @@ pub(super) struct Checked<'a> {
     pub(super) file: &'a File,
     pub(super) path: &'a str,
     pub(super) bytes: u64,
+    /// [`HELD_BYTES_MAX`], in tests less.
+    pub(super) held_bytes_max: u64,
+}
+
+/// What reading a column takes.
+#[derive(Default)]
+struct ColumnBytes {
+    /// Its dictionary and its longest page.
+    held: u64,
+    /// How long a value can be beyond what is stored of it.
+    longest: u64,
 }
 
 /// What the header of a page says.
@@ -133,21 +147,33 @@ impl Checked<'_> {
     /// Checks all pages of a row group. Returns how many rows fit into a batch.
     pub(super) fn row_group(&self, metadata: &ParquetMetaData, number: usize) -> FileResult<usize> {
         let group = metadata.row_group(number);
-        let mut longest_bytes = 0;
+        let mut sum = ColumnBytes::default();
         for (column, chunk) in group.columns().iter().enumerate() {
             let place = format!("row group {number}, column \"{}\"", chunk.column_path().string());
             if chunk.column_descr().max_rep_level() > 0 {
                 let message = format!("\"{}\", {place}: lists and maps are not supported", self.path);
                 return Err(FileError::new(FileErrorKind::Unsupported, message));
             }
-            longest_bytes += self.column(group, column, &place)?;
+            let own = self.column(group, column, &place)?;
+            sum.held += own.held;
+            sum.longest += own.longest;
         }
-        let rows = BATCH_BYTES.checked_div(longest_bytes).map_or(BATCH_ROWS, |rows| rows as usize);
-        Ok(rows.clamp(BATCH_ROWS_MIN, BATCH_ROWS))
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
+        match batch_rows(&sum, rows, self.held_bytes_max) {
+            0 => {
+                let words = format!(
+                    "its dictionaries, pages and longest values take {} bytes, more than {}",
+                    sum.held + sum.longest,
+                    self.held_bytes_max
+                );
+                Err(self.too_large(&format!("row group {number}"), &words))
+            }
+            rows => Ok(rows as usize),
+        }
     }
 
-    /// Checks the pages of a column. Returns how long a value can be beyond what is stored of it, bytes.
-    fn column(&self, group: &RowGroupMetaData, column: usize, place: &str) -> FileResult<u64> {
+    /// Checks the pages of a column.
+    fn column(&self, group: &RowGroupMetaData, column: usize, place: &str) -> FileResult<ColumnBytes> {
         let chunk = group.column(column);
         let (mut at, end) = self.range(chunk, place)?;
         let is_fixed = chunk.column_type() == PhysicalType::FIXED_LEN_BYTE_ARRAY;
@@ -159,7 +185,7 @@ impl Checked<'_> {
         if rows < 0 {
             return Err(self.corrupt(place, "its row group has a negative number of rows"));
         }
-        let (mut values, mut dictionary_bytes, mut longest_bytes) = (0, 0, 0);
+        let (mut values, mut dictionary_bytes, mut page_bytes, mut longest_bytes) = (0, 0, 0, 0);
         while at < end && values < rows {
             let header = self.page(at, end, place)?;
             let place = || format!("{place}, page at byte {at}");
@@ -189,6 +215,7 @@ impl Checked<'_> {
                         return Err(self.corrupt(&place(), "it has more values than its row group has rows"));
                     }
                     values += header.values;
+                    page_bytes = page_bytes.max(header.uncompressed_bytes as u64);
                     if DICTIONARY.contains(&encoding) {
                         longest_bytes = longest_bytes.max(dictionary_bytes);
                     } else if encoding == DELTA_BYTE_ARRAY {
@@ -205,11 +232,12 @@ impl Checked<'_> {
         if values != rows {
             return Err(self.corrupt(place, &format!("it has {values} values for {rows} rows")));
         }
-        Ok(match (is_text, is_fixed) {
+        let longest = match (is_text, is_fixed) {
             (true, _) => longest_bytes,
             (false, true) => chunk.column_descr().type_length().unsigned_abs().into(),
             (false, false) => 16,
-        })
+        };
+        Ok(ColumnBytes { held: dictionary_bytes + page_bytes, longest })
     }
 
     fn range(&self, chunk: &ColumnChunkMetaData, place: &str) -> FileResult<(u64, u64)> {
@@ -241,5 +269,15 @@ impl Checked<'_> {
             }
             length = PAGE_HEADER_MAX_BYTES;
         }
+    }
+}
+
+/// How many rows fit into a batch; 0 if not even one does.
+fn batch_rows(sum: &ColumnBytes, rows: u64, held_bytes_max: u64) -> u64 {
+    let fitting = BATCH_BYTES.checked_div(sum.longest).unwrap_or(BATCH_ROWS);
+    let fitting = fitting.clamp(BATCH_ROWS_MIN, BATCH_ROWS).min(rows);
+    match held_bytes_max.checked_sub(sum.held) {
+        Some(room) => fitting.min(room.checked_div(sum.longest).unwrap_or(fitting)),
+        None => 0,
     }
 }

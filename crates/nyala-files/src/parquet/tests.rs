@@ -86,10 +86,14 @@ fn written(batches: &[RecordBatch], options: &ParquetOptions) -> Vec<u8> {
 }
 
 fn opened(bytes: &[u8]) -> FileResult<ParquetInput> {
+    ParquetInput::open(file_of(bytes), "x.parquet")
+}
+
+fn file_of(bytes: &[u8]) -> std::fs::File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
     file.rewind().unwrap();
-    ParquetInput::open(file, "x.parquet")
+    file
 }
 
 fn read(bytes: &[u8]) -> FileResult<Vec<RecordBatch>> {
@@ -349,5 +353,32 @@ fn times_of_96_bits_are_exact_or_refused() {
         let error = read(&with_int96(&[good[0], time])).unwrap_err();
         assert_eq!(error.kind, FileErrorKind::Unsupported, "{time:?}: {error}");
         assert!(error.message.contains("column \"at\": a time is not between"), "{error}");
+    }
+}
+
+#[test]
+fn long_values_of_many_columns_are_refused_together() {
+    let long = "x".repeat(3 << 19);
+    // In dictionaries, in pages, and short ones behind a long one: there is room for a few rows at once then.
+    for rows in [vec![&*long], vec![&*long, "y"], [vec![&*long], vec!["y"; 5000]].concat()] {
+        let column: ArrayRef = Arc::new(StringArray::from(rows.clone()));
+        let file = |columns: usize| {
+            let named = (0..columns).map(|number| (format!("c{number}"), column.clone()));
+            written(&[RecordBatch::try_from_iter(named).unwrap()], &ParquetOptions::default())
+        };
+        let read_within = |bytes: &[u8]| {
+            let mut input = ParquetInput::open_within(file_of(bytes), "x.parquet", 4 << 20).unwrap();
+            let mut count = 0;
+            while let Some(rows) = input.next_rows()? {
+                count += rows.num_rows();
+            }
+            FileResult::Ok(count)
+        };
+        assert!(file(1).len() < 1 << 16, "a small file says it");
+        assert_eq!(read_within(&file(1)), Ok(rows.len()));
+        let error = read_within(&file(2)).unwrap_err();
+        assert_eq!(error.kind, FileErrorKind::TooLarge, "{error}");
+        assert!(error.message.contains("its dictionaries, pages and longest values take"), "{error}");
+        assert_eq!(survives(&file(2)), Ok(rows.len() as u64));
     }
 }
