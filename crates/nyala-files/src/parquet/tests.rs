@@ -261,13 +261,13 @@ fn varint(mut number: u64) -> Vec<u8> {
 
 /// A group of columns: its name and how many it declares.
 fn group(name: &str, children: u64) -> Vec<u8> {
-    let name = [&varint(name.len() as u64), name.as_bytes()].concat();
-    [&[0x35, 2, 0x18], &name[..], &[0x15], &varint(children << 1), &[0]].concat()
+    let length = varint(name.len() as u64);
+    [&[0x35, 2, 0x18][..], &length, name.as_bytes(), &[0x15], &varint(children << 1), &[0]].concat()
 }
 
 /// A column of 32-bit integers.
 fn column(name: &str) -> Vec<u8> {
-    [&[0x15, 2, 0x25, 2, 0x18, name.len() as u8], name.as_bytes(), &[0]].concat()
+    [&[0x15, 2, 0x25, 2, 0x18, name.len() as u8][..], name.as_bytes(), &[0]].concat()
 }
 
 #[test]

@@ -102,7 +102,7 @@ mod tests {
         let own: ArrayRef = Arc::new(StringArray::from(vec![&*long; 3]));
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7; 3]));
         let nothing: ArrayRef = Arc::new(NullArray::new(1_000_000));
-        assert_eq!(piece_rows(&[shared.clone()]), 8);
+        assert_eq!(piece_rows(std::slice::from_ref(&shared)), 8);
         assert_eq!(piece_rows(&[shared.clone(), views.clone()]), 4);
         assert_eq!(piece_rows(&[own.clone(), numbers.clone()]), PIECE_ROWS);
         assert_eq!(piece_rows(&vec![nothing; 1000]), 524);

@@ -1,6 +1,6 @@
 //! Bodies that are too large, broken, or never end.
 
-use crate::client::{gzip, percent_encode};
+use crate::client::gzip;
 use crate::server::{MAX_BODY_BYTES, START_LIMIT, Server, expect, request, statuses, text};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -150,6 +150,7 @@ fn forms_with_very_many_parameters() {
 #[cfg(feature = "sql")]
 #[test]
 fn rows_of_arrow_that_all_name_one_long_text() {
+    use crate::client::percent_encode;
     use arrow_array::types::Int8Type;
     use arrow_array::{ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray};
     use std::sync::Arc;
