@@ -1,7 +1,7 @@
 //! `nyala export`, and `nyala import` of Parquet, CSV and line protocol: rows between a server and files of this machine, or objects of S3.
 //!
 //! Both ask a server over HTTP ([`source`]: one that runs, or one that this process is for a data directory), and rows come
-//! and go as Arrow IPC. [`export`] writes one file ([`written`]), or with [`parts`] a folder of them. [`import`] reads files ([`inputs`]), for a
+//! and go as Arrow IPC. A [`name`] says which. [`export`] writes one file ([`written`]), or with [`parts`] a folder of them. [`import`] reads files ([`inputs`]), for a
 //! table ([`table`]) or a measurement ([`points`]), which are sent in [`pieces`]; [`lines`] sends line protocol as it is ([`line_file`]). A [`journal`] says how far an interrupted command came.
 
 mod csv;
