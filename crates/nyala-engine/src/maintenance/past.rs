@@ -30,9 +30,8 @@ impl Maintenance {
 
     /// Lets the past begin now.
     fn begin_past_now(&self, history: &History) -> Result<()> {
-        // Records that get their numbers meanwhile belong to later moments, or to this one.
-        let sequence = self.writer.log.wal().next_sequence() - 1;
-        let first = history.begin(sequence);
+        let first = history.begin(self.writer.log.wal().next_sequence() - 1);
+        let sequence = first.sequence;
         self.versions.change_tables(|_, version| {
             // What is known of times is given up first.
             let edits = vec![Edit::ForgetPast(0), Edit::ForgetPast(sequence), Edit::AddTimes(vec![first])];

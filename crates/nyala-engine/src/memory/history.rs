@@ -37,10 +37,14 @@ impl History {
         self.clock.now_ns()
     }
 
-    /// Begins with the present, after a sequence.
+    /// Begins with the present, after a sequence, or after the last one whose record was noted since that was read.
+    /// Returns where it begins.
     pub(crate) fn begin(&self, sequence: u64) -> TimeStep {
-        let first = TimeStep { time_ns: self.step_of(self.now_ns()), sequence };
-        *self.steps.lock() = VecDeque::from([first]);
+        let time_ns = self.step_of(self.now_ns());
+        let mut steps = self.steps.lock();
+        let noted = steps.back().map_or(0, |last| last.sequence);
+        let first = TimeStep { time_ns, sequence: sequence.max(noted) };
+        *steps = VecDeque::from([first]);
         first
     }
 
@@ -148,5 +152,17 @@ mod tests {
         copy.note(30_000 * MS, 13);
         assert!(copy.is_ahead(), "of a clock that was set back");
         assert_eq!((copy.sequence_at(8 * MS).ok(), copy.sequence_at(9 * MS).ok()), (None, Some(10)));
+    }
+
+    #[test]
+    fn a_history_that_begins_anew_has_records_that_were_noted_meanwhile() {
+        let history = History::new(Arc::new(ManualClock::new(5 * MS)), Duration::from_secs(10), &[]);
+        history.note(30_000 * MS, 100);
+        // The sequence to begin with is read, then another record gets the next one.
+        history.note(30_000 * MS, 101);
+        assert_eq!(history.begin(100), TimeStep { time_ns: 5 * MS, sequence: 101 });
+        assert_eq!(history.sequence_at(5 * MS).ok(), Some(101));
+        history.note(6 * MS, 102);
+        assert_eq!([5, 6].map(|ms| history.sequence_at(ms * MS).ok()), [Some(101), Some(102)]);
     }
 }
