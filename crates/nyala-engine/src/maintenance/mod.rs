@@ -262,7 +262,7 @@ impl Maintenance {
         let mut candidates = self.merges(fan_in);
         // Before the version: every deleted range up to it is there.
         let durable = self.durable_sequence();
-        candidates.extend(compaction::pick_hidden(&self.versions.current(), durable, is_quiet));
+        candidates.extend(compaction::pick_hidden(&self.versions, durable, is_quiet));
         self.queue.set_waiting(&candidates);
         if candidates.is_empty() {
             // Those that failed are gone or set aside.

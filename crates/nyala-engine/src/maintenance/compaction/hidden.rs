@@ -3,14 +3,16 @@
 //! The count comes from the index, without reading rows. It is exact when a deleted range hides nothing: readers skip
 //! that range from then on, and the next flush drops it.
 
+use super::find;
 use super::pick::Candidate;
 use crate::files::rowset::Rowset;
 use crate::files::rowset::format::GroupEntry;
 use crate::files::rowset::reader::{HiddenRows, Use};
-use crate::memory::version::{TableVersion, Version};
+use crate::memory::publisher::VersionPublisher;
+use crate::memory::version::{PartitionVersion, Version};
 use crate::rows::key::KeyRange;
 use crate::rows::tombstone::{DeletedRange, Tombstone};
-use nyala_core::{Result, SeriesId, TimeRange};
+use nyala_core::{Result, SeriesId, TableId, TimeRange};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,36 +24,47 @@ const RANGES_MAX: usize = 128;
 /// While clients write, hidden rows of a rowset are counted at most so often.
 const COUNT_PAUSE: Duration = Duration::from_secs(10);
 
+/// A table with deleted ranges, and the rowsets in which these may hide rows. It is not its version, because
+/// counting reads index pages, and a version held meanwhile would hold memtables that are flushed.
+struct DeletedFrom {
+    table: TableId,
+    is_series_keyed: bool,
+    /// By sequence.
+    ranges: Vec<Arc<Tombstone>>,
+    /// With the numbers of their partitions.
+    rowsets: Vec<(u64, Arc<Rowset>)>,
+}
+
 /// Rowsets worth rewriting without the rows that are hidden, most of them first. Only deleted ranges up to a sequence
 /// are looked at: all of them are in the version, and none is lost in a power cut.
-pub(crate) fn pick_hidden(version: &Version, durable: u64, is_quiet: bool) -> Vec<Candidate> {
+pub(crate) fn pick_hidden(versions: &VersionPublisher, durable: u64, is_quiet: bool) -> Vec<Candidate> {
     let mut candidates = Vec::new();
-    for table in version.tables.values().filter(|table| !table.tombstones.is_empty()) {
-        for partition in &table.partitions {
-            for rowset in partition.rowsets.iter().filter(|rowset| !rowset.is_unreadable()) {
-                let ranges: Vec<&Tombstone> = (table.tombstones.iter())
-                    .map(|tombstone| &**tombstone)
-                    .filter(|tombstone| tombstone.sequence <= durable && rowset.may_be_hidden_by(tombstone))
-                    .collect();
-                let rows = match count_hidden(rowset, table, &ranges, is_quiet) {
-                    Ok(rows) => rows,
-                    Err(error) => {
-                        tracing::error!(%error, "the deleted rows of a rowset cannot be counted");
+    let tables = with_deleted_ranges(&versions.current(), durable);
+    for DeletedFrom { table, is_series_keyed, ranges, rowsets } in tables {
+        for (partition, rowset) in rowsets {
+            let ranges = ranges.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
+            let ranges: Vec<&Tombstone> = ranges.map(|tombstone| &**tombstone).collect();
+            let rows = match count_hidden(&rowset, is_series_keyed, &ranges, is_quiet) {
+                Ok(rows) => rows,
+                Err(error) => {
+                    tracing::error!(%error, "the deleted rows of a rowset cannot be counted");
+                    let version = versions.current();
+                    if let Some((_, partition)) = find(version.tables.get(&table), partition) {
                         partition.set_unreadable(&[rowset.meta.id], &error);
-                        continue;
                     }
-                };
-                let is_worth = rows >= rowset.meta.rows.div_ceil(HIDDEN_SHARE) || ranges.len() > RANGES_MAX;
-                if rows > 0 && is_worth {
-                    candidates.push(Candidate {
-                        table: table.id,
-                        partition: partition.id,
-                        rowsets: vec![rowset.meta.id],
-                        cuts: Vec::new(),
-                        score: rows as f64 / rowset.meta.rows as f64,
-                        runs: 0,
-                    });
+                    continue;
                 }
+            };
+            let is_worth = rows >= rowset.meta.rows.div_ceil(HIDDEN_SHARE) || ranges.len() > RANGES_MAX;
+            if rows > 0 && is_worth {
+                candidates.push(Candidate {
+                    table,
+                    partition,
+                    rowsets: vec![rowset.meta.id],
+                    cuts: Vec::new(),
+                    score: rows as f64 / rowset.meta.rows as f64,
+                    runs: 0,
+                });
             }
         }
     }
@@ -59,10 +72,30 @@ pub(crate) fn pick_hidden(version: &Version, durable: u64, is_quiet: bool) -> Ve
     candidates
 }
 
+/// The tables with deleted ranges up to a sequence, and their rowsets that can be read.
+fn with_deleted_ranges(version: &Version, durable: u64) -> Vec<DeletedFrom> {
+    let mut tables = Vec::new();
+    for table in version.tables.values() {
+        let ranges = table.tombstones.iter().filter(|tombstone| tombstone.sequence <= durable);
+        let ranges: Vec<Arc<Tombstone>> = ranges.cloned().collect();
+        if ranges.is_empty() {
+            continue;
+        }
+        let of_partition = |partition: &Arc<PartitionVersion>| {
+            let readable = partition.rowsets.iter().filter(|rowset| !rowset.is_unreadable());
+            readable.map(|rowset| (partition.id, rowset.clone())).collect::<Vec<_>>()
+        };
+        let rowsets = table.partitions.iter().flat_map(of_partition).collect();
+        let is_series_keyed = table.schema.is_series_keyed();
+        tables.push(DeletedFrom { table: table.id, is_series_keyed, ranges, rowsets });
+    }
+    tables
+}
+
 /// How many rows of a rowset these ranges hide, as far as it is known; it is found out if that is due.
 fn count_hidden(
     rowset: &Arc<Rowset>,
-    table: &TableVersion,
+    is_series_keyed: bool,
     ranges: &[&Tombstone],
     is_quiet: bool,
 ) -> Result<u64> {
@@ -73,7 +106,7 @@ fn count_hidden(
     {
         return Ok(counted.rows);
     }
-    let rows = match table.schema.is_series_keyed() {
+    let rows = match is_series_keyed {
         true => hidden_rows(rowset, ranges)?,
         false => hidden_keyed_rows(rowset, ranges)?,
     };
@@ -172,6 +205,56 @@ fn hidden_keyed_rows(rowset: &Arc<Rowset>, ranges: &[&Tombstone]) -> Result<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::fs::SimulatedFs;
+    use crate::{Engine, EngineOptions, block_on};
+    use arrow_array::{TimestampNanosecondArray, UInt32Array};
+    use nyala_core::store::{
+        CellColumn, Delete, Operation, RowSelection, SeriesSet, Store, Upsert, WriteBatch, WriteMode,
+    };
+    use nyala_core::{ColumnId, TableSchema};
+
+    fn write(engine: &Engine, table: TableId, time_ns: i64) -> Result<()> {
+        let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
+        let columns = vec![
+            cells(0, Arc::new(UInt32Array::from(vec![1])) as _),
+            cells(1, Arc::new(TimestampNanosecondArray::from(vec![time_ns])) as _),
+        ];
+        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+        block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
+    }
+
+    #[test]
+    fn a_flush_gives_memory_back_while_hidden_rows_are_counted() -> Result<()> {
+        let fs = Arc::new(SimulatedFs::new());
+        let engine =
+            Engine::open(EngineOptions { fs, maintenance_threads: 0, ..EngineOptions::new("/data") })?;
+        let table = block_on(engine.create_table(TableSchema::measurement("m", 1000)))?;
+        for time_ns in [10, 20] {
+            write(&engine, table, time_ns)?;
+            assert!(engine.flush()?);
+        }
+        let rows = RowSelection::Series { series: SeriesSet::All, time: TimeRange::new(0, 100) };
+        block_on(engine.delete(Delete { table, rows, predicates: Vec::new() }))?;
+        write(&engine, table, 30)?;
+        let partition = engine.versions.current().table(table)?.partitions[0].clone();
+        let memtable = Arc::downgrade(partition.active_if_made().expect("has a row"));
+        let rowsets = partition.rowsets.clone();
+        drop(partition);
+        let [first, second] = &rowsets[..] else { panic!("two flushes") };
+        // The second rowset is on a slow disk.
+        let counted = second.hidden_rows.lock();
+        std::thread::scope(|scope| {
+            let counting = scope.spawn(|| pick_hidden(&engine.versions, u64::MAX, true));
+            while first.hidden_rows.lock().is_none() {
+                std::thread::yield_now();
+            }
+            assert!(engine.flush()?);
+            assert!(memtable.upgrade().is_none(), "the memtable is held by who counts");
+            drop(counted);
+            assert_eq!(counting.join().expect("does not panic").len(), 2);
+            Ok(())
+        })
+    }
 
     #[test]
     fn ranges_that_overlap_count_once() {
