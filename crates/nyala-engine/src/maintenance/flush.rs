@@ -38,6 +38,16 @@ impl Maintenance {
     /// The same, and gives out some sequences behind the last one that is flushed. No batch has them, and rowsets that
     /// get them are older than everything that is in memory then. Returns the last of them; nothing if nothing was done.
     pub(crate) fn flush_before(&self, reserved: u64) -> Result<Option<u64>> {
+        let flushed = self.flush_alone(reserved)?;
+        self.writer.admission.flush_ended();
+        // Who was told of the next one meanwhile could not begin it.
+        if flushed.is_some() && self.flush_score() >= 1.0 {
+            self.signal.wake();
+        }
+        Ok(flushed)
+    }
+
+    fn flush_alone(&self, reserved: u64) -> Result<Option<u64>> {
         let _one = self.flushing.lock();
         self.refill_reserve();
         let log = &self.writer.log;

@@ -29,6 +29,11 @@ impl WorkSignal {
         self.changed.notify_all();
     }
 
+    #[cfg(test)]
+    pub(crate) fn announced(&self) -> u64 {
+        self.state.lock().announced
+    }
+
     /// An error when the store is about to close: for work that the next start can do as well.
     pub(crate) fn check_running(&self) -> Result<()> {
         match self.stopping.load(Ordering::Relaxed) {

@@ -19,6 +19,9 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long a stage waits. Whoever writes to it holds more memory than that, gives all of it back then, and begins anew.
 const STAGE_WAIT_MAX: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(5);
+/// While a flush is due it is announced this often, however many batches come: each time the threads look for all kinds of work,
+/// and mostly a flush is under way. Where none could begin, writers wait no longer than that for the next look.
+const ANNOUNCED_EVERY_MS: u64 = 100;
 
 /// Decides when a batch may be written.
 pub(crate) struct Admission {
@@ -26,6 +29,9 @@ pub(crate) struct Admission {
     counters: Arc<Counters>,
     signal: Arc<WorkSignal>,
     timer: Timer,
+    opened: Instant,
+    /// When a flush was announced that has not ended yet, in ms since then, from 1 on; 0: none was.
+    announced_ms: AtomicU64,
     /// Bytes of batches that wait for memory.
     waiting_bytes: AtomicU64,
     /// How many stages wait for memory.
@@ -43,6 +49,8 @@ impl Admission {
             counters,
             signal,
             timer: Timer::start()?,
+            opened: Instant::now(),
+            announced_ms: AtomicU64::new(0),
             waiting_bytes: AtomicU64::new(0),
             starving: AtomicU64::new(0),
         })
@@ -53,9 +61,10 @@ impl Admission {
         let used = || self.budget.used_bytes(Component::Memtable);
         let is_full = || used() >= self.budget.memtable_bytes_max() || self.budget.is_full() || log.is_full();
         if used() < self.budget.flush_bytes() && !is_full() {
+            self.flush_ended();
             return Ok(());
         }
-        self.signal.wake();
+        self.announce_flush();
         let started = Instant::now();
         if is_full() {
             let _waiting = self.start_waiting(log, batch_bytes())?;
@@ -64,7 +73,7 @@ impl Admission {
                     return Err(self.refusal(log));
                 }
                 self.timer.sleep(PAUSE).await;
-                self.signal.wake();
+                self.announce_flush();
             }
         }
         let soft = self.budget.memtable_bytes_soft();
@@ -104,8 +113,29 @@ impl Admission {
         Ok(())
     }
 
-    /// Tells the threads that a flush is due.
-    pub(super) fn announce_flush(&self) {
+    /// Tells the threads that a flush is due, unless they were told lately.
+    fn announce_flush(&self) {
+        let now_ms = self.opened.elapsed().as_millis() as u64 + 1;
+        let announced_ms = self.announced_ms.load(Ordering::Relaxed);
+        if announced_ms > 0 && now_ms.saturating_sub(announced_ms) < ANNOUNCED_EVERY_MS {
+            return;
+        }
+        let told =
+            self.announced_ms.compare_exchange(announced_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed);
+        if told.is_ok() {
+            self.signal.wake();
+        }
+    }
+
+    /// A flush that is due from now on is announced at once.
+    pub(crate) fn flush_ended(&self) {
+        if self.announced_ms.load(Ordering::Relaxed) > 0 {
+            self.announced_ms.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the threads that a flush is due for another reason.
+    pub(super) fn wake(&self) {
         self.signal.wake();
     }
 
@@ -159,5 +189,85 @@ impl<'a> Starving<'a> {
 impl Drop for Starving<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::fs::{OperationKind, SimulatedFs};
+    use crate::{Engine, EngineOptions, block_on};
+    use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
+    use nyala_core::store::{Alteration, CellColumn, Operation, Store, Upsert, WriteBatch, WriteMode};
+    use nyala_core::{ColumnId, ColumnType, TableSchema};
+    use std::ops::Range;
+    use std::sync::atomic::AtomicBool;
+
+    fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn writes_during_a_flush_leave_the_threads_alone_and_the_next_flush_begins_by_itself() -> Result<()> {
+        const SMALL: i64 = 3000;
+        const LARGE: i64 = 20_000;
+        let (fs, is_stuck, is_free) =
+            (SimulatedFs::default(), Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (stuck, free) = (is_stuck.clone(), is_free.clone());
+        fs.on_operation(move |_, operation| {
+            let is_rowset = operation.path.extension().is_some_and(|extension| extension == "rowset");
+            if is_rowset && operation.kind == OperationKind::Create {
+                stuck.store(true, Ordering::SeqCst);
+                wait_until("the writes are done", || free.load(Ordering::SeqCst));
+            }
+        });
+        let budget = MemoryBudget::new(128 << 20);
+        let options = EngineOptions {
+            fs: Arc::new(fs),
+            maintenance_threads: 2,
+            memory: budget.clone(),
+            ..EngineOptions::new("/data")
+        };
+        let engine = Engine::open(options)?;
+        let table = block_on(engine.create_table(TableSchema::measurement("cpu", 1 << 40)))?;
+        block_on(engine.alter_table(table, vec![Alteration::add_column("v", ColumnType::Int64)]))?;
+        let write = |rows: Range<i64>| {
+            let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
+            let columns = vec![
+                cells(0, Arc::new(UInt32Array::from_iter_values(rows.clone().map(|_| 1))) as _),
+                cells(1, Arc::new(TimestampNanosecondArray::from_iter_values(rows.clone())) as _),
+                cells(2, Arc::new(Int64Array::from_iter_values(rows)) as _),
+            ];
+            let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+            block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
+        };
+        let (mut next, used) = (0, || budget.used_bytes(Component::Memtable));
+        let mut fill = |bytes: u64| -> Result<i64> {
+            while used() < bytes {
+                write(next..next + LARGE)?;
+                next += LARGE;
+            }
+            Ok(next)
+        };
+        fill(budget.flush_bytes())?;
+        // The batch after it announces the flush.
+        let end = fill(used() + 1)?;
+        wait_until("a flush is under way", || is_stuck.load(Ordering::SeqCst));
+        let before = engine.writer.admission.signal.announced();
+        for row in 0..SMALL {
+            write(end + (1 << 30) + row..end + (1 << 30) + row + 1)?;
+        }
+        let announced = engine.writer.admission.signal.announced() - before;
+        assert!(announced < SMALL as u64 / 10, "{announced} times for {SMALL} small batches");
+        // Enough for another flush, and nobody writes from then on.
+        fill(used() + budget.flush_bytes())?;
+        is_free.store(true, Ordering::SeqCst);
+        wait_until("all is flushed", || engine.stats().memtable_rows == 0);
+        assert!(engine.stats().flushes >= 2);
+        Ok(())
     }
 }

@@ -261,7 +261,7 @@ impl Writer {
             Work::DeleteRange { table, range } => {
                 let unflushed = self.versions.add_tombstone(*table, range.clone(), sequence);
                 if unflushed > 0 && unflushed.is_multiple_of(UNFLUSHED_TOMBSTONES_MAX) {
-                    self.admission.announce_flush();
+                    self.admission.wake();
                 }
             }
         }
