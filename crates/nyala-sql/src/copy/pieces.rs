@@ -18,7 +18,7 @@ const OFFSET_BYTES: usize = size_of::<i32>();
 
 /// How many rows are taken over at once.
 pub(crate) fn piece_rows(columns: &[ArrayRef]) -> usize {
-    let row_bytes: usize = columns.iter().map(|values| expanded(values)).sum();
+    let row_bytes: usize = columns.iter().map(expanded).sum();
     (PIECE_BYTES / row_bytes.max(1)).clamp(1, PIECE_ROWS)
 }
 

@@ -129,7 +129,7 @@ fn what_is_in_the_names_of_folders_is_columns_again() {
             assert_eq!(server.write(&points(&measurement).replace("=1.5", "=0")).status, 204);
         }
         let to = ["--measurement", &measurement, &folder];
-        let tags = if form == "csv" { &[][..] } else { &["--tags", "host,region"] };
+        let tags: &[&str] = if form == "csv" { &[] } else { &["--tags", "host,region"] };
         let printed = fixture.run(&["import", form], &[tags, &to].concat()).printed();
         assert!(printed.starts_with("4 rows of 4 files in "), "{printed}");
         assert_eq!((of(&measurement), series(&measurement)), (of("cpu"), series("cpu")), "{form}");

@@ -16,8 +16,8 @@ impl Name {
     /// The policy, which is empty for the default one, and the measurement in it.
     pub(super) fn policy_and_measurement(&self) -> Result<(&str, &str), String> {
         match &self.0[..] {
-            [measurement] => Ok(("", measurement)),
-            [policy, measurement] => Ok((policy, measurement)),
+            [measurement] => Ok(("", measurement.as_str())),
+            [policy, measurement] => Ok((policy.as_str(), measurement.as_str())),
             _ => Err(format!(
                 "{} has more parts than a policy and a measurement: names with dots need quotes",
                 self.sql()
