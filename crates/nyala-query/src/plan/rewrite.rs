@@ -143,11 +143,12 @@ pub async fn find_measurements(
     }
 }
 
-/// Removes `time` from the fields: it only names the time column, which always exists.
+/// Removes `time` from the fields: it only names the time column, which always exists. Here, unlike in
+/// conditions, the case of the name matters: a field may be called `Time`.
 fn take_time_fields(select: &mut Select) -> String {
     let mut name = "time".to_owned();
     select.fields.retain(|field| match &field.expr {
-        Expr::VarRef(reference) if reference.is_time() => {
+        Expr::VarRef(reference) if reference.name == "time" => {
             if let Some(alias) = &field.alias {
                 name.clone_from(alias);
             }
