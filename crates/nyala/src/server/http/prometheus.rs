@@ -8,20 +8,42 @@ pub(super) mod read;
 
 use super::body::BodyCharge;
 use super::response::{Failure, failure, status_of};
-use hyper::StatusCode;
+use hyper::header::CONTENT_TYPE;
+use hyper::{HeaderMap, StatusCode};
 use nyala_core::{Error, ErrorKind, Result};
 use nyala_db::ingest::{MAX_BODY_BYTES, TAG_SPECIALS, measurement_of, push_measurement, push_text};
+use nyala_db::quoted;
 use nyala_inputs::protobuf::{FieldValue, Fields, text, wrong_type};
 use std::fmt::Write;
 
 /// The measurement of a metric without a name.
 const NAMELESS: &str = "prom_metric_not_specified";
 const NAME_LABEL: &str = "__name__";
+/// The message of remote write 1.0, which bodies are that do not say what they are.
+const MESSAGE: &str = "prometheus.WriteRequest";
 /// How many times longer than the request its lines may be: labels are sent once per series, but written into every
 /// line.
 const GROWTH_MAX: usize = 4;
 /// The most that follows the tags in a line: the name of the field, a float, a time, spaces.
 const VALUE_MAX_BYTES: usize = 64;
+
+/// Refuses bodies of another version of remote write: fields of its message have other numbers, so none of
+/// its samples would be found. A sender that gets 415 may go on with the version that the answer names.
+pub(super) fn check_message(headers: &HeaderMap) -> std::result::Result<(), Failure> {
+    let kinds = headers.get_all(CONTENT_TYPE).iter().filter_map(|kind| kind.to_str().ok());
+    let parameters = kinds.flat_map(|kind| kind.split(';').skip(1)).filter_map(|one| one.split_once('='));
+    let messages = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("proto"));
+    match messages.map(|(_, message)| message.trim().trim_matches('"')).find(|message| *message != MESSAGE) {
+        None => Ok(()),
+        Some(message) => {
+            let words = format!(
+                "remote write of {} is not supported: send version 1.0 (Content-Type: application/x-protobuf;proto={MESSAGE})",
+                quoted(message)
+            );
+            Err(failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, words))
+        }
+    }
+}
 
 /// The lines of a request.
 #[derive(Default)]

@@ -163,6 +163,9 @@ async fn check(
     if !matches!(&*consistency, "" | "any" | "one" | "quorum" | "all") {
         return Err(failure(StatusCode::BAD_REQUEST, "invalid consistency level"));
     }
+    if protocol == Protocol::Prometheus {
+        prometheus::check_message(&head.headers)?;
+    }
     principal.admit_write().map_err(|error| failed(&error))?;
     Ok((principal, target))
 }
