@@ -74,7 +74,8 @@ impl Job {
         let count = statements.len();
         for (number, statement) in statements.into_iter().enumerate() {
             let zone = match &statement {
-                Statement::Select(select) => select.zone,
+                // What INTO answers is no row of the query: its time is 1970 everywhere.
+                Statement::Select(select) if select.target.is_none() => select.zone,
                 _ => None,
             };
             self.output.answer.begin_statement(number, zone);
