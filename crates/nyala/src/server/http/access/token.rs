@@ -1,7 +1,9 @@
 //! Bearer tokens: JSON Web Tokens (RFC 7519) signed with a secret that server and issuer share.
 //!
-//! Only the HMAC algorithms are known, so that a token can neither do without a signature nor be signed with what is
-//! public; the algorithm that a token names decides how its signature is checked. A token must expire.
+//! Only the HMAC algorithms are known, so that a token can neither do without a signature nor be signed with
+//! what is public; the algorithm that a token names decides how its signature is checked. A token must
+//! expire, and may not name whom it is for: the server has no name that it could be compared with. When it
+//! was issued does not matter (RFC 7519, 4.1.6), because the issuer's clock may be ahead.
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::hmac;
@@ -56,6 +58,7 @@ impl SharedSecret {
         // The body is not trusted before this line.
         let claims = object(body).ok_or("token is malformed")?;
         check_times(&claims, now_ns as f64 / 1e9)?;
+        check_audience(&claims)?;
         match claims.get("username") {
             Some(Value::String(name)) if name.is_empty() => Err("token must contain a username".into()),
             Some(Value::String(name)) => Ok(name.clone()),
@@ -64,21 +67,34 @@ impl SharedSecret {
     }
 }
 
-/// Checks `exp`, `nbf` and `iat`, which are seconds since 1970.
+/// Checks `exp` and `nbf`, which are seconds since 1970.
 fn check_times(claims: &Map<String, Value>, now: f64) -> Result<(), String> {
     let expires = claims.get("exp").and_then(Value::as_f64).filter(|expires| *expires > 0.0);
     let expires = expires.ok_or("token expiration required")?;
     if now >= expires {
         return Err("token is expired".into());
     }
-    for (claim, words) in [("nbf", "token is not valid yet"), ("iat", "token used before issued")] {
-        match claims.get(claim) {
-            None => {}
-            Some(value) if value.as_f64().is_some_and(|from| from <= now) => {}
-            Some(_) => return Err(words.into()),
-        }
+    match claims.get("nbf") {
+        None => Ok(()),
+        Some(value) if value.as_f64().is_some_and(|from| from <= now) => Ok(()),
+        Some(_) => Err("token is not valid yet".into()),
     }
-    Ok(())
+}
+
+/// Refuses tokens that name in `aud` whom they are for (RFC 7519, 4.1.3): that is somebody else.
+fn check_audience(claims: &Map<String, Value>) -> Result<(), String> {
+    let names = match claims.get("aud") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Array(names)) => names.as_slice(),
+        Some(name) => std::slice::from_ref(name),
+    };
+    match names {
+        [] => Ok(()),
+        _ if names.iter().all(Value::is_string) => {
+            Err("token audience is invalid: audience value was expected but not provided".into())
+        }
+        _ => Err("token is malformed: couldn't parse 'aud' value".into()),
+    }
 }
 
 fn object(part: &str) -> Option<Map<String, Value>> {
@@ -137,6 +153,10 @@ mod tests {
         const BODY: &str = r#"{"username":"ann","exp":1700000001}"#;
         let own = |body: &str| token(HEAD, body, SECRET.as_bytes(), hmac::HMAC_SHA256);
         assert_eq!(user_of_token(&own(BODY)), Ok("ann".into()));
+        for claims in [r#""iat":1700000005"#, r#""iat":"x""#, r#""aud":[]"#, r#""aud":null"#] {
+            let body = BODY.replace('}', &format!(",{claims}}}"));
+            assert_eq!(user_of_token(&own(&body)), Ok("ann".into()), "{body}");
+        }
         for (name, algorithm) in [("HS384", hmac::HMAC_SHA384), ("HS512", hmac::HMAC_SHA512)] {
             let head = HEAD.replace("HS256", name);
             assert_eq!(user_of_token(&token(&head, BODY, SECRET.as_bytes(), algorithm)), Ok("ann".into()));
@@ -151,7 +171,10 @@ mod tests {
             r#"{"username":"ann","exp":null}"#,
             r#"{"username":"ann","exp":1700000000}"#,
             r#"{"username":"ann","exp":1700000009,"nbf":1700000005}"#,
-            r#"{"username":"ann","exp":1700000009,"iat":1700000005}"#,
+            r#"{"username":"ann","exp":1700000001,"aud":"grafana"}"#,
+            r#"{"username":"ann","exp":1700000001,"aud":["nyala","grafana"]}"#,
+            r#"{"username":"ann","exp":1700000001,"aud":""}"#,
+            r#"{"username":"ann","exp":1700000001,"aud":7}"#,
             r#"{"username":"ann","exp":1700000009,"nbf":"x"}"#,
             r#"{"username":"","exp":1700000001}"#,
             r#"{"username":["ann"],"exp":1700000001}"#,
