@@ -180,13 +180,13 @@ pub fn give_types(expr: &mut Expr, sources: &[RewrittenSource]) {
     }
 }
 
-/// All fields with their types, and all tag keys.
-fn names_of(sources: &[RewrittenSource]) -> (BTreeMap<String, DataType>, BTreeSet<String>) {
+/// All fields with their types, and all tag keys. Columns of inner queries that refer to nothing have no
+/// type.
+fn names_of(sources: &[RewrittenSource]) -> (BTreeMap<String, Option<DataType>>, BTreeSet<String>) {
     let (mut fields, mut tags) = (BTreeMap::new(), BTreeSet::new());
     let mut add = |name: &str, found: Option<DataType>| {
-        if let Some(found) = stronger(found, fields.get(name).copied()) {
-            fields.insert(name.to_owned(), found);
-        }
+        let known = fields.entry(name.to_owned()).or_default();
+        *known = stronger(found, *known);
     };
     for source in sources {
         match source {
@@ -210,7 +210,7 @@ fn names_of(sources: &[RewrittenSource]) -> (BTreeMap<String, DataType>, BTreeSe
 fn expand_wildcards(select: &mut Select, sources: &[RewrittenSource]) -> Result<()> {
     let (fields, mut tags) = names_of(sources);
     let mut references: Vec<VarRef> =
-        fields.into_iter().map(|(name, found)| VarRef { name, data_type: Some(found) }).collect();
+        fields.into_iter().map(|(name, data_type)| VarRef { name, data_type }).collect();
     if !select.has_dimension_wildcard() {
         for dimension in &select.dimensions {
             if let Expr::VarRef(reference) = dimension {

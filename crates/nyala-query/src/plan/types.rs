@@ -126,12 +126,12 @@ fn type_of_binary(sources: &[RewrittenSource], binary: &Binary) -> Option<DataTy
     if binary.op.is_logical() {
         return Some(DataType::Boolean);
     }
-    match (type_of(sources, &binary.lhs)?, type_of(sources, &binary.rhs)?) {
+    match (type_of(sources, &binary.lhs), type_of(sources, &binary.rhs)) {
         // An integer next to an unsigned integer is a literal.
-        (DataType::Unsigned, DataType::Integer) | (DataType::Integer, DataType::Unsigned) => {
-            Some(DataType::Unsigned)
-        }
-        (left, right) => stronger(Some(left), Some(right)),
+        (Some(DataType::Unsigned), Some(DataType::Integer))
+        | (Some(DataType::Integer), Some(DataType::Unsigned)) => Some(DataType::Unsigned),
+        // Next to a name that is no field the other one decides.
+        (left, right) => stronger(left, right),
     }
 }
 
