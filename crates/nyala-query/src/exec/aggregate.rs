@@ -106,7 +106,11 @@ impl<'a> GroupRows<'a> {
         for (call, argument) in &self.calls {
             self.read_again_from(counted);
             let of_call = TimeRange::new(call.times.first_ns, call.times.last_ns.saturating_add(1));
-            let range = window.span().intersect(of_call);
+            let range = match call.times == self.plan.times {
+                // Rows of an inner query's windows may lie before the range.
+                true => window.span(),
+                false => window.span().intersect(of_call),
+            };
             reduced.push(match call.function {
                 Some(function @ (Function::Median | Function::Percentile(_))) => {
                     self.search(function, *argument, range).await?

@@ -129,50 +129,13 @@ fn filled(
     references: &[Column],
     mut held: MemoryCharge,
 ) -> Result<Points> {
-    let (Some(first), count) = (reduction.windows.first(), windows.count()) else {
+    let Some(Shown { windows: shown, mut positions }) = Shown::of(plan, call, windows, reduction, |rows| {
+        held.charge(rows.saturating_mul(FILLED_BYTES + (1 + references.len()) * FILLED_VALUE_BYTES))
+    })?
+    else {
         let values = reduction.values.slice(0, 0);
         return Ok(Points { times_ns: Vec::new(), values, references: Vec::new(), held });
     };
-    // The windows may begin earlier, for another call with a wider time range.
-    let low = match call.times.first_ns > plan.times.first_ns {
-        true => windows.index_of(call.times.first_ns).map_or(0, |index| index as u32),
-        false => 0,
-    };
-    let high = match call.times.last_ns < plan.times.last_ns {
-        true => windows.index_of(call.times.last_ns).map_or(count as u32, |index| index as u32 + 1),
-        false => count as u32,
-    };
-    // Without a lower bound of time the first shown window is the first with a point.
-    let bounded = call.times.first_ns > MINIMUM_TIME_NS;
-    let last = reduction.windows[reduction.windows.len() - 1];
-    let mut most = plan.windows_needed().unwrap_or(usize::MAX);
-    if plan.fill == Fill::Linear {
-        // A line is drawn to the next point, even beyond the limit.
-        let start = if bounded || !plan.ascending { low } else { *first };
-        let positions = reduction.windows.iter().map(|window| match plan.ascending {
-            true => (window - start) as usize + 1,
-            false => (high - *window) as usize,
-        });
-        most = positions.filter(|position| *position >= most).min().unwrap_or(most);
-    }
-    let range = match (bounded, plan.ascending) {
-        (true, _) => low..high,
-        (false, true) => *first..high,
-        (false, false) => last..high,
-    };
-    let columns = 1 + references.len();
-    held.charge(range.len().min(most).saturating_mul(FILLED_BYTES + columns * FILLED_VALUE_BYTES))?;
-    let shown: Vec<u32> = match plan.ascending {
-        true => range.take(most).collect(),
-        false => range.rev().take(most).collect(),
-    };
-    let mut positions: Vec<Option<u32>> = Vec::with_capacity(shown.len());
-    let mut next = 0;
-    for window in &shown {
-        let here = reduction.windows.get(next) == Some(window);
-        positions.push(here.then_some(next as u32));
-        next += usize::from(here);
-    }
     let references = references.iter().map(|column| column.take(&positions)).collect();
     let times_ns = shown.iter().map(|index| start_of(windows, *index as usize)).collect();
     let values = match (plan.fill, function) {
@@ -189,9 +152,67 @@ fn filled(
             }
             reduction.values.take(&positions)
         }
-        (Fill::Linear, _) => linear(&reduction.values, &positions),
+        (Fill::Linear, _) => linear(&reduction.values, &positions, &shown),
     };
     Ok(Points { times_ns, values, references, held })
+}
+
+/// The windows that are shown, in the order of the answer, each with the position of its point if it has one.
+struct Shown {
+    windows: Vec<u32>,
+    positions: Vec<Option<u32>>,
+}
+
+impl Shown {
+    /// One row is shown for each window of the range. As in InfluxDB, a point before the range, which is that
+    /// of an inner query's window, takes the place of the next row; without a point, windows before the range
+    /// are not shown. `None` if there is no point at all. `charge` is told the number of rows first.
+    fn of(
+        plan: &Plan,
+        call: &CallPlan,
+        windows: &Windows,
+        reduction: &Reduction,
+        charge: impl FnOnce(usize) -> Result<()>,
+    ) -> Result<Option<Self>> {
+        let (Some(first), Some(last)) = (reduction.windows.first(), reduction.windows.last()) else {
+            return Ok(None);
+        };
+        let index_of = |time_ns: i64| windows.index_of(time_ns).map(|index| index as i64);
+        let high = match call.times.last_ns < plan.times.last_ns {
+            true => index_of(call.times.last_ns).map_or(windows.count() as i64, |index| index + 1),
+            false => windows.count() as i64,
+        };
+        // Without a lower bound of time the first shown window is the first with a point.
+        let low = match (call.times.first_ns > MINIMUM_TIME_NS, plan.ascending) {
+            (true, _) => index_of(call.times.first_ns).unwrap_or(0),
+            (false, true) => (*first).into(),
+            (false, false) => (*last).into(),
+        };
+        let row_of = |window: i64| if plan.ascending { window - low } else { high - 1 - window };
+        let window_of = |row: usize| if plan.ascending { low + row as i64 } else { high - 1 - row as i64 };
+        let mut next = 0;
+        let rows_of_points = reduction.windows.iter().map(|window| {
+            let row = usize::try_from(row_of((*window).into())).unwrap_or(0).max(next);
+            next = row + 1;
+            row
+        });
+        let rows_of_points: Vec<usize> = rows_of_points.collect();
+        let mut most = plan.windows_needed().unwrap_or(usize::MAX);
+        if plan.fill == Fill::Linear {
+            // A line is drawn to the next point, even beyond the limit.
+            most = rows_of_points.iter().map(|row| row + 1).find(|rows| *rows >= most).unwrap_or(most);
+        }
+        let rows = usize::try_from(high - low).unwrap_or(0).max(next).min(most);
+        charge(rows)?;
+        let mut windows: Vec<u32> = (0..rows).map(|row| window_of(row) as u32).collect();
+        let mut positions: Vec<Option<u32>> = vec![None; rows];
+        let points = rows_of_points.iter().zip(&reduction.windows).zip(0..);
+        for ((row, window), position) in points.take_while(|((row, _), _)| **row < rows) {
+            windows[*row] = *window;
+            positions[*row] = Some(position);
+        }
+        Ok(Some(Self { windows, positions }))
+    }
 }
 
 /// Fills every gap with a number, in the type of the column; texts become empty and booleans false.
@@ -211,8 +232,9 @@ fn constant(values: &Column, positions: &[Option<u32>], fill: Fill) -> Column {
     Column::from_scalars(&filled_values)
 }
 
-/// Fills gaps with numbers on the straight line between the points around them.
-fn linear(values: &Column, positions: &[Option<u32>]) -> Column {
+/// Fills gaps with numbers on the straight line between the points around them. `windows`: those that are
+/// shown.
+fn linear(values: &Column, positions: &[Option<u32>], windows: &[u32]) -> Column {
     if !values.is_number() {
         return values.take(positions);
     }
@@ -223,8 +245,11 @@ fn linear(values: &Column, positions: &[Option<u32>]) -> Column {
         let (Some(from), Some(to)) = (filled_values[pair[0]].clone(), filled_values[pair[1]].clone()) else {
             continue;
         };
-        let span = (pair[1] - pair[0]) as f64;
-        for (part, value) in (1_u32..).map(f64::from).zip(&mut filled_values[pair[0] + 1..pair[1]]) {
+        let from_window = windows[pair[0]];
+        let span = f64::from(windows[pair[1]].abs_diff(from_window));
+        let gap = pair[0] + 1..pair[1];
+        for (window, value) in windows[gap.clone()].iter().zip(&mut filled_values[gap]) {
+            let part = f64::from(window.abs_diff(from_window));
             *value = Some(match (&from, &to) {
                 (Scalar::Integer(from), Scalar::Integer(to)) => {
                     Scalar::Integer((to.wrapping_sub(*from) as f64 / span * part + *from as f64) as i64)

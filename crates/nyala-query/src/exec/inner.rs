@@ -5,7 +5,7 @@ use super::aggregate::projection_of;
 use super::calls::{Calls, ReducedCall};
 use super::group::{Group, Inputs, ReducedGroups, group_values};
 use super::row_batch::{Projection, rows_of_frame};
-use super::windows::windows_between;
+use super::windows::{first_row_ns, windows_between};
 use crate::plan::{CallPlan, Fill, Function, MINIMUM_TIME_NS, Plan, PlanSource};
 use nyala_core::Result;
 use nyala_core::store::Windows;
@@ -40,7 +40,10 @@ pub async fn reduce(
     let Some(first) = frames.next().await? else { return Ok(VecDeque::new()) };
     let windows = match plan.groups.windows {
         None => Some(Windows::single(plan.time_range())),
-        Some(rule) => windows_between(plan, rule, plan.times.first_ns, plan.times.last_ns)?,
+        Some(rule) => {
+            let first_ns = plan.times.first_ns.min(first_row_ns(inner));
+            windows_between(plan, rule, first_ns, plan.times.last_ns)?
+        }
     };
     let Some(windows) = windows else { return Ok(VecDeque::new()) };
     let (calls, projection) = projection_of(plan);

@@ -1,7 +1,7 @@
 //! The windows of a plan.
 
 use super::group::Inputs;
-use crate::plan::{Fill, MINIMUM_TIME_NS, Plan};
+use crate::plan::{Fill, MINIMUM_TIME_NS, Plan, PlanSource};
 use nyala_core::store::Windows;
 use nyala_core::{Result, TimeRange};
 use nyala_exec::WindowRule;
@@ -24,7 +24,7 @@ pub async fn windows_of(plan: &Plan, inputs: &Inputs) -> Result<Option<Windows>>
     let first_ns = match plan.times.first_ns {
         MINIMUM_TIME_NS => bounds.start_ns,
         // Windows of an inner query that begin before the range have their times there.
-        first_ns if of_inner_rows && plan.fill == Fill::None => first_ns.min(bounds.start_ns),
+        first_ns if of_inner_rows => first_ns.min(bounds.start_ns),
         first_ns => first_ns,
     };
     // Without fill the windows after the last point need not be looked at.
@@ -50,4 +50,18 @@ pub fn windows_between(
         return Err(WindowRule::too_many());
     }
     Ok(Some(windows))
+}
+
+/// The time before which an inner query gives no rows, ns: rows of windows have the times at which these
+/// begin.
+pub fn first_row_ns(plan: &Plan) -> i64 {
+    let of_inner = plan.sources.iter().filter_map(|source| match source {
+        PlanSource::Subquery(inner) => Some(first_row_ns(inner)),
+        PlanSource::Measurement(_) => None,
+    });
+    let first_ns = of_inner.fold(plan.times.first_ns, i64::min);
+    match plan.groups.windows {
+        Some(rule) if !plan.calls.is_empty() => rule.window_of(first_ns).0,
+        _ => first_ns,
+    }
 }
