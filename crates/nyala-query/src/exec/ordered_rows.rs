@@ -74,28 +74,55 @@ async fn merged(
     held: &mut MemoryCharge,
 ) -> Result<Option<RowBatch>> {
     let mut parts: Vec<RowBatch> = Vec::new();
+    // What merging will take besides them. A single part is not copied.
+    let mut merging_bytes = 0;
     for (input, member) in group.members.iter() {
         match &inputs.inputs[*input] {
             Input::Measurement(rows) => {
                 let mut reader = ordered(plan, rows, *member, projection, needed, memory).await?;
                 while let Some(rows) = reader.next().await? {
                     held.charge(rows.memory_bytes())?;
+                    merging_bytes += rows.copied_bytes() + order_bytes(&rows);
                     parts.push(rows);
                 }
             }
             Input::Frame(frame) => {
-                parts.extend(rows_of_frame(frame, projection, plan.inner_rows.as_ref())?);
+                if let Some(rows) = rows_of_frame(frame, projection, plan.inner_rows.as_ref())? {
+                    // The frame is charged, but the part may be a copy of it.
+                    merging_bytes += 2 * rows.copied_bytes() + order_bytes(&rows);
+                    parts.push(rows);
+                }
             }
         }
+        if parts.len() > 1 {
+            held.charge(std::mem::take(&mut merging_bytes))?;
+        }
     }
-    if parts.len() < 2 {
-        return Ok(parts.pop());
-    }
+    let rows = match parts.len() {
+        0 | 1 => parts.pop(),
+        _ => Some(by_time(parts, plan.ascending)?),
+    };
+    held.shrink_to(rows.as_ref().map_or(0, RowBatch::copied_bytes));
+    Ok(rows)
+}
+
+/// The rows of all parts in the order of the answer; rows of equal times stay in the order of the parts.
+/// There are never more than two copies of them: the parts and all rows, or all rows before and after they
+/// are ordered.
+fn by_time(parts: Vec<RowBatch>, ascending: bool) -> Result<RowBatch> {
+    RowBatch::check_sizes(&parts)?;
     let rows = RowBatch::concatenate(&parts);
+    drop(parts);
     let mut order: Vec<u32> = (0..rows.times_ns.len() as u32).collect();
-    match plan.ascending {
+    match ascending {
         true => order.sort_by_key(|row| rows.times_ns[*row as usize]),
         false => order.sort_by_key(|row| std::cmp::Reverse(rows.times_ns[*row as usize])),
     }
-    Ok(Some(rows.take(&order)))
+    Ok(rows.take(&order))
+}
+
+/// About how many bytes it takes to order rows: their numbers, half of them once more while they are sorted,
+/// and the positions by which columns are copied.
+fn order_bytes(rows: &RowBatch) -> usize {
+    16 * rows.times_ns.len()
 }

@@ -3,9 +3,12 @@
 use crate::influxql::to_integer;
 use crate::plan::{Reference, ReferenceKind, RowCondition};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
-use nyala_core::Result;
+use nyala_core::{Error, Result};
 use nyala_exec::{Column, Frame, Scalar, ValueType};
 use std::collections::HashMap;
+
+/// The most bytes of text in a column: Arrow counts them by signed numbers of 32 bits.
+const TEXTS_MAX_BYTES: usize = i32::MAX as usize;
 
 /// Some rows of a group.
 pub struct RowBatch {
@@ -115,9 +118,53 @@ impl RowBatch {
         Self { times_ns, columns }
     }
 
+    /// An error if the rows of all parts do not fit into one batch: rows are numbered by 32 bits, and so are
+    /// the bytes of a column of texts.
+    pub fn check_sizes(parts: &[Self]) -> Result<()> {
+        let rows: usize = parts.iter().map(|part| part.times_ns.len()).sum();
+        let columns = parts.first().map_or(0, |part| part.columns.len());
+        let texts = |index: usize| parts.iter().map(|part| text_bytes(&part.columns[index])).sum::<usize>();
+        if rows <= u32::MAX as usize && (0..columns).all(|index| texts(index) <= TEXTS_MAX_BYTES) {
+            return Ok(());
+        }
+        Err(too_much_text())
+    }
+
+    /// About how many bytes of memory a copy of its rows takes, of which nothing is shared.
+    pub fn copied_bytes(&self) -> usize {
+        let rows = self.times_ns.len();
+        let of_column = |column: &Column| match column {
+            Column::Float(_) | Column::Integer(_) | Column::Unsigned(_) => 8 * rows + rows / 8,
+            Column::Boolean(_) => rows / 4,
+            Column::String(_) | Column::Tag(_) => text_bytes(column) + 4 * rows + rows / 8,
+            Column::Texts(_) => column.memory_bytes(),
+            Column::Null(_) => 0,
+        };
+        8 * rows + self.columns.iter().map(of_column).sum::<usize>()
+    }
+
     /// About how many bytes of memory it takes.
     pub fn memory_bytes(&self) -> usize {
         8 * self.times_ns.len() + self.columns.iter().map(Column::memory_bytes).sum::<usize>()
+    }
+}
+
+fn too_much_text() -> Error {
+    Error::limit(format!(
+        "the rows of an inner query have more than {} GiB of text in a column of one group: narrow the time range, or group by more tags",
+        (TEXTS_MAX_BYTES + 1) >> 30
+    ))
+}
+
+/// The bytes of a column's texts.
+fn text_bytes(column: &Column) -> usize {
+    match column {
+        Column::String(array) => {
+            let offsets = array.value_offsets();
+            (offsets[offsets.len() - 1] - offsets[0]) as usize
+        }
+        Column::Tag(tags) => (0..tags.len()).filter_map(|row| tags.text(row)).map(str::len).sum(),
+        _ => 0,
     }
 }
 
@@ -149,6 +196,15 @@ pub fn rows_of_frame(
             (None, _) => Column::Null(rows),
         }
     };
+    // A tag is repeated in every row.
+    let is_too_long = |reference: &Reference| {
+        let value = frame.tags.get(&reference.name).filter(|_| !positions.contains_key(&*reference.name));
+        value.is_some_and(|value| value.len().saturating_mul(rows) > TEXTS_MAX_BYTES)
+    };
+    let of_condition = condition.map_or(&[][..], |condition| &condition.references);
+    if projection.references.iter().chain(of_condition).any(is_too_long) {
+        return Err(too_much_text());
+    }
     let columns = projection.references.iter().map(column).collect();
     let all = RowBatch { times_ns: frame.times_ns.clone(), columns };
     let rows = match condition {
@@ -159,4 +215,21 @@ pub fn rows_of_frame(
         None => all,
     };
     Ok((!rows.times_ns.is_empty()).then_some(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_do_not_fit_into_a_column_are_refused() {
+        let text = "x".repeat(64 << 20);
+        let part = || RowBatch { times_ns: vec![1].into(), columns: vec![Column::repeat_text(&text, 1)] };
+        let one = part();
+        // They share the text.
+        let copies = |count: usize| (0..count).map(|_| one.slice(0, 1)).collect::<Vec<_>>();
+        assert!(RowBatch::check_sizes(&copies(31)).is_ok());
+        let refused = RowBatch::check_sizes(&copies(32)).expect_err("2 GiB");
+        assert!(refused.to_string().contains("more than 2 GiB of text"), "{refused}");
+    }
 }

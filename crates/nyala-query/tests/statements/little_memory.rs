@@ -111,6 +111,25 @@ fn inner_queries_are_not_held() -> Result<()> {
 }
 
 #[test]
+fn rows_of_inner_queries_that_are_merged_are_charged() -> Result<()> {
+    let context = context()?;
+    let inner = "SELECT max(value) AS top FROM m WHERE time >= 0 AND time < 7ms GROUP BY time(1u), host";
+    let apart = format!("SELECT top FROM ({inner}) GROUP BY host");
+    // Enough for the rows of the inner query, not for the two copies that merging makes.
+    let mut enough_bytes = LITTLE_BYTES;
+    while ask(&context, &apart, enough_bytes).is_err() {
+        enough_bytes += enough_bytes / 5;
+    }
+    for order in ["", "ORDER BY time DESC"] {
+        let merged = format!("SELECT top FROM ({inner}) {order}");
+        assert!(!ask(&context, &merged, MUCH_BYTES)?.is_empty(), "{merged}");
+        let refused = ask(&context, &merged, enough_bytes).expect_err("does not fit");
+        assert_eq!(refused.kind(), ErrorKind::Limit, "{merged}: {refused}");
+    }
+    Ok(())
+}
+
+#[test]
 fn windows_without_rows_take_no_memory() -> Result<()> {
     let context = context()?;
     let options = ParseOptions { now_ns: 1 << 60, ..ParseOptions::default() };
