@@ -202,7 +202,9 @@ impl Plan {
         if let Some(outer) = outer {
             first_ns = first_ns.max(outer.times.first_ns);
             last_ns = last_ns.min(outer.times.last_ns);
-            windows = own_windows.or(outer.windows);
+            // Windows that are inherited follow the clock of a zone that the inner query itself names.
+            let inherited = outer.windows.map(|rule| WindowRule { zone: select.zone.or(rule.zone), ..rule });
+            windows = own_windows.or(inherited);
             // Outer queries see no rows for empty windows, unless another value than NULL fills them.
             if fill == Fill::Null {
                 fill = Fill::None;
