@@ -243,7 +243,7 @@ impl Plan {
         };
         let mut columns = Vec::with_capacity(fields.len());
         let reference_names: Vec<String> = fields.iter().map(Field::name).collect();
-        let names = column_names(&fields, &reference_names, &time_column);
+        let names = column_names(&fields, &reference_names);
         for ((field, reference_name), name) in fields.iter().zip(reference_names).zip(names) {
             let expression = symbols.map(&field.expr)?;
             columns.push(OutputColumn { name, reference_name, expression });
@@ -454,13 +454,14 @@ fn with_written_arguments(mut fields: Vec<Field>) -> (Vec<Field>, Vec<usize>) {
     (fields, tag_columns)
 }
 
-/// The names of the selected columns: aliases first, then names made distinct by a number.
-fn column_names(fields: &[Field], names: &[String], time_column: &str) -> Vec<String> {
-    let is_new = |number: usize| !names[..number].contains(&names[number]) && names[number] != time_column;
+/// The names of the selected columns: aliases first, then names made distinct by a number. The name of the
+/// time column is not in their way.
+fn column_names(fields: &[Field], names: &[String]) -> Vec<String> {
+    let is_new = |number: usize| !names[..number].contains(&names[number]);
     if names.len() <= FEW && (0..names.len()).all(is_new) {
         return names.to_vec();
     }
-    let mut uses: HashMap<String, usize> = HashMap::from([(time_column.to_owned(), 1)]);
+    let mut uses: HashMap<String, usize> = HashMap::new();
     for alias in fields.iter().filter_map(|field| field.alias.as_ref()) {
         uses.insert(alias.clone(), 1);
     }
