@@ -474,7 +474,8 @@ impl Catalog {
         self.forget_records(dropped).await.map(|()| found)
     }
 
-    /// Adds a retention policy. If it exists with the same settings, nothing happens.
+    /// Adds a retention policy. If it exists with the same settings, nothing happens. One that exists does
+    /// not become the default: a statement that is sent again must not undo what was decided since.
     pub async fn create_policy(
         &self,
         database: &str,
@@ -490,7 +491,10 @@ impl Catalog {
                 Some(existing) if *existing != policy => {
                     return Err(Error::conflict("retention policy already exists"));
                 }
-                Some(_) => {}
+                Some(_) if make_default && changed.default_policy != policy.name => {
+                    return Err(Error::conflict("retention policy conflicts with an existing policy"));
+                }
+                Some(_) => return Ok(()),
                 None => changed.policies.push(policy.clone()),
             }
             if make_default {
