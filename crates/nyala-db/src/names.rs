@@ -1,11 +1,23 @@
 //! Names of databases and retention policies, and names in messages.
 
+use nyala_core::{Error, Result};
 use regex::Regex;
 use std::sync::OnceLock;
+
+/// The longest name of a database or retention policy in InfluxDB, bytes.
+const NAME_MAX_BYTES: usize = 255;
 
 /// Whether a database or retention policy may have this name, by InfluxDB's rule.
 pub fn is_valid_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\\']) && name.chars().all(is_printable)
+}
+
+/// Refuses a name that is too long for a new database or retention policy, in InfluxDB's words.
+pub(crate) fn check_length(name: &str) -> Result<()> {
+    match name.len() {
+        ..=NAME_MAX_BYTES => Ok(()),
+        _ => Err(Error::invalid("name too long")),
+    }
 }
 
 /// A text in quotes as Go writes it. Clients match on it.
@@ -56,6 +68,10 @@ mod tests {
         }
         for name in ["", ".", "..", "a/b", "a\\b", "new\nline", "a\0", "a\u{200b}", "a\u{a0}b", "\u{7f}"] {
             assert!(!is_valid_name(name), "{name:?}");
+        }
+        for (letters, fits) in [("a".repeat(255), true), ("a".repeat(256), false), ("é".repeat(128), false)]
+        {
+            assert_eq!(check_length(&letters).is_ok(), fits);
         }
         assert_eq!(quoted("a\"\\é\n\0\u{200b}\u{1f600}"), "\"a\\\"\\\\é\\n\\x00\\u200b\u{1f600}\"");
     }

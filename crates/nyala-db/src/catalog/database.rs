@@ -12,6 +12,7 @@
 //! Records of a database that itself has no record are left over from a drop, and are ignored.
 
 use super::{PolicyChange, RetentionPolicy, Subscription};
+use crate::names::check_length;
 use crate::records::{Change, VersionedRecords};
 use nyala_core::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -115,7 +116,10 @@ impl Database {
                 };
             }
             (Some(existing), Some(_)) => existing.clone(),
-            (None, _) => Self::new(name, "", created),
+            (None, _) => {
+                check_length(name)?;
+                Self::new(name, "", created)
+            }
         };
         let by_default = (super::DEFAULT_POLICY_NAME, PolicyChange::default());
         let (policy_name, settings) = policy.unwrap_or(&by_default);

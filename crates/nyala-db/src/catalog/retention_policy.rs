@@ -1,6 +1,7 @@
 //! Retention policies and their rules, as InfluxDB 1.8 has them.
 
 use super::PolicyChange;
+use crate::names::check_length;
 use nyala_core::time::window_of_width;
 use nyala_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,11 @@ pub struct RetentionPolicy {
 impl RetentionPolicy {
     /// A policy from the settings of a statement. Missing settings get InfluxDB's defaults.
     pub fn new(name: &str, settings: &PolicyChange) -> Result<Self> {
+        check_length(name)?;
+        Self::of(name, settings)
+    }
+
+    fn of(name: &str, settings: &PolicyChange) -> Result<Self> {
         Self::check_duration(settings.duration_ns)?;
         let duration_ns = settings.duration_ns.unwrap_or(0);
         let shard_duration_ns =
@@ -54,7 +60,8 @@ impl RetentionPolicy {
 
     /// The policy after a change.
     pub(super) fn changed(&self, change: &PolicyChange) -> Result<Self> {
-        Self::new(
+        // Its name may be longer than new ones may be.
+        Self::of(
             &self.name,
             &PolicyChange {
                 duration_ns: change.duration_ns.or(Some(self.duration_ns)),
