@@ -9,12 +9,13 @@ use super::database::{ContinuousQuery, Database, run_key};
 use nyala_core::{Error, Result};
 
 impl Catalog {
-    /// Adds a continuous query to a database. If it exists with the same text, nothing happens.
+    /// Adds a continuous query to a database. If it exists with the same text, nothing happens. As in
+    /// InfluxDB, texts are the same whose letters differ in case only: the one that is there stays.
     pub async fn create_continuous_query(&self, database: &str, query: ContinuousQuery) -> Result<()> {
         let _changing = self.changing.lock().await;
         self.change_existing(database, |changed| {
             match changed.continuous_queries.iter().find(|own| own.name == query.name) {
-                Some(own) if own.text == query.text => Ok(()),
+                Some(own) if own.text.to_lowercase() == query.text.to_lowercase() => Ok(()),
                 Some(_) => Err(Error::conflict("continuous query already exists")),
                 None => {
                     changed.continuous_queries.push(query.clone());
