@@ -66,5 +66,5 @@ SELECT id AS other, v FROM declared WHERE k = 1 \gdesc
 INSERT INTO declared VALUES (2) RETURNING * \gdesc
 UPDATE declared SET v = 'w' WHERE k = 1 RETURNING id, j, b, v, c AS d, n \gdesc
 DELETE FROM declared WHERE k = 2 RETURNING id, v || 'x' AS longer \gdesc
-SELECT * FROM declared WHERE k = 1;
+SELECT id, j, b, v, n FROM declared WHERE k = 1;
 DROP TABLE declared;

@@ -5,7 +5,7 @@ use crate::changes::ChangedPart;
 use crate::records::{ChangeLog, Entry};
 use crate::selection::PointSelection;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{Delete, Operation, PartitionInfo, RowSelection, ScanRequest, SeriesSet};
+use nyala_core::store::{Delete, PartitionInfo, RowSelection, ScanRequest, SeriesSet};
 use nyala_core::{ErrorKind, Result, SeriesId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeSet;
@@ -97,18 +97,15 @@ impl Catalog {
         empty: &RoaringBitmap,
     ) -> Result<()> {
         let table = measurement.stored();
-        let types = match measurement.is_member() {
+        match measurement.is_member() {
             // Types of shared fields are kept: finding empty shards would mean looking at all members.
-            true => {
-                self.free_types_of_member(measurement, time, empty).await?;
-                None
-            }
+            true => self.free_types_of_member(measurement, time, empty).await?,
             false => {
                 let free = self.empty_shards(table, time, empty).await?;
-                table.forget_shard_types(|start_ns| free.contains(&start_ns))
+                table.forget_shard_types(|start_ns| free.contains(&start_ns));
             }
-        };
-        self.remove_series(table, empty, types).await
+        }
+        self.remove_series(table, empty).await
     }
 
     /// Deletes points of series that other servers may be writing to. Series without points are hidden. The types of
@@ -285,8 +282,10 @@ impl Catalog {
         // A shard that begins in the range and ends behind it stays.
         let is_gone = |start_ns| range.contains(start_ns) && !left.iter().any(|left| left.contains(start_ns));
         if let Some(log) = table.change_log() {
-            if let Some(types) = table.forget_shard_types(is_gone) {
-                table.records().write(vec![types]).await?;
+            let types = table.take_shard_types(is_gone);
+            if !types.is_empty() {
+                let remove = table.records().remove(types.iter().map(Vec::as_slice));
+                table.records().write(vec![remove]).await?;
                 log.append(&Entry::names(table.table()), |_| ()).await?;
             }
             if !gone.is_empty() {
@@ -303,8 +302,8 @@ impl Catalog {
             present = self.with_rows(table, present, TimeRange::ALL).await?;
         }
         empty -= present;
-        let types = table.forget_shard_types(is_gone);
-        self.remove_series(table, &empty, types).await?;
+        table.forget_shard_types(is_gone);
+        self.remove_series(table, &empty).await?;
         Ok(gone.len() as u64)
     }
 
@@ -347,16 +346,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes series that have no points, and in the same batch other records. The caller holds the table lock
-    /// exclusively.
-    pub(crate) async fn remove_series(
-        &self,
-        table: &SeriesTable,
-        gone: &RoaringBitmap,
-        others: Option<Operation>,
-    ) -> Result<()> {
+    /// Removes series that have no points. The caller holds the table lock exclusively.
+    pub(crate) async fn remove_series(&self, table: &SeriesTable, gone: &RoaringBitmap) -> Result<()> {
         let before = table.memory_bytes();
-        let removed = table.remove_series(gone, others).await;
+        let removed = table.remove_series(gone).await;
         self.give_back_series_memory(before.saturating_sub(table.memory_bytes()));
         removed
     }

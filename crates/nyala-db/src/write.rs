@@ -439,7 +439,7 @@ impl BatchWrite<'_> {
         for (group, measurement) in batch.groups().zip(measurements) {
             match measurement {
                 Some(measurement) => {
-                    let starts = measurement.stored().shard_starts(self.policy.shard_duration_ns).await?;
+                    let starts = measurement.stored().current_shard_starts().await?;
                     rejected.check(group, measurement, &starts, names);
                 }
                 None => rejected.reject_all(group, names),

@@ -3,19 +3,22 @@
 
 #[path = "support/seeds.rs"]
 mod seeds;
+#[allow(dead_code, reason = "other tests use more of it")]
+mod support;
 
 use nyala_core::env::ManualClock;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::battery::{Generator, Step, compare_snapshots};
 use nyala_core::store::memory::MemoryStore;
-use nyala_core::store::{Freshness, Store};
-use nyala_core::{ErrorKind, Result, Sequence, TableId};
+use nyala_core::store::{Delete, Freshness, RowSelection, SeriesSet, Store};
+use nyala_core::{ErrorKind, Result, Sequence, TableId, TimeRange};
 use nyala_engine::fs::{FsRef, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, SyncPolicy, accept, block_on, check};
 use seeds::{POLICIES, seeds};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::{create, points, rows_of};
 
 const MS: i64 = 1_000_000;
 const STEPS: usize = 120;
@@ -174,7 +177,7 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
             let disk: FsRef = Arc::new(fs.clone());
             disk.list(Path::new("/data/rowsets")).expect("is there").len()
         };
-        let mut most_files = 0;
+        let (mut most_files, mut created) = (0, Vec::new());
         for number in 0..STEPS {
             let place = format!("NYALA_BATTERY_SEED={seed} step {number}");
             subject.wait(20 + generator.below(60) as i64);
@@ -190,10 +193,12 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
             }
             most_files = most_files.max(files(&subject.fs));
             engine.forget_past().expect("nothing fails");
-            let moment = |ms: i64| Moment {
-                time_ns: Some((subject.now_ns - ms * MS).max(0)),
-                sequences: None,
-                tables: Vec::new(),
+            created.push((subject.now_ns, generator.table_ids()));
+            let moment = |ms: i64| {
+                let time_ns = (subject.now_ns - ms * MS).max(0);
+                let then = created.iter().rfind(|(at_ns, _)| *at_ns <= time_ns);
+                let tables = then.map_or_else(Vec::new, |(_, tables)| tables.clone());
+                Moment { time_ns: Some(time_ns), sequences: None, tables }
             };
             for ms in [0, 300, 990] {
                 compare(&engine, &model, &moment(ms), &place);
@@ -222,6 +227,77 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
         block_on(compare_snapshots(&*engine.latest(), &*model.latest(), &tables)).expect("the present");
         drop(engine);
         undamaged(&subject.fs, "without a past");
+    }
+}
+
+#[test]
+fn what_was_deleted_stays_deleted_in_the_past_while_a_file_still_has_it() {
+    // Rows are deleted while they are in memory, or when they are in a rowset that is merged later.
+    for is_flushed in [false, true] {
+        let second = Duration::from_secs(1);
+        let mut subject =
+            Subject { fs: SimulatedFs::new(), clock: Arc::default(), policy: SyncPolicy::Always, now_ns: 0 };
+        subject.wait(1000);
+        let mut engine = subject.open(&subject.fs, second).expect("an empty disk");
+        let table = create(&engine).expect("there is none");
+        let write = |engine: &Engine, time_ns| {
+            block_on(engine.write(points(table, &[(1, time_ns, Some(0))]))).expect("writes")
+        };
+        write(&engine, 10);
+        write(&engine, 20);
+        if is_flushed {
+            engine.flush().expect("nothing fails");
+        }
+        subject.wait(100);
+        let rows = RowSelection::Series { series: SeriesSet::All, time: TimeRange::new(0, 15) };
+        block_on(engine.delete(Delete { table, rows, predicates: Vec::new() })).expect("deletes");
+        subject.wait(200);
+        write(&engine, 30);
+        subject.wait(200);
+        write(&engine, 40);
+        engine.flush().expect("nothing fails");
+        if is_flushed {
+            engine.compact().expect("nothing fails");
+        }
+        let check = |engine: &Engine, first_ms: i64, place: &str| {
+            let moments = [(1260, &[20][..]), (1310, &[20, 30]), (1500, &[20, 30, 40])];
+            for (ms, expected) in moments.into_iter().filter(|(ms, _)| *ms >= first_ms) {
+                let then = block_on(engine.snapshot(Freshness::Past(ms * MS))).expect("is known");
+                let found = rows_of(&then, table).expect("can be read");
+                let times: Vec<i64> = found.iter().map(|row| row.1).collect();
+                assert_eq!(times, expected, "{place}, at {ms} ms, flushed before: {is_flushed}");
+            }
+        };
+        check(&engine, 1260, "before anything is forgotten");
+        // The deletion is older than what is kept, its files are not.
+        subject.wait(750);
+        engine.forget_past().expect("nothing fails");
+        check(&engine, 1260, "after the time before the deletion is not kept any more");
+        drop(engine);
+        engine = subject.open(&subject.fs, second).expect("it was closed");
+        check(&engine, 1260, "after a restart");
+        write(&engine, 50);
+        engine.flush().expect("nothing fails");
+        engine.compact().expect("nothing fails");
+        engine.forget_past().expect("nothing fails");
+        check(&engine, 1260, "after a merge");
+        // Nothing can be forgotten, so the manifest is left alone.
+        subject.wait(100);
+        let forget = |engine: &Engine| {
+            let before = subject.fs.operations();
+            engine.forget_past().expect("nothing fails");
+            subject.fs.operations() - before
+        };
+        assert_eq!(forget(&engine), 0, "flushed before: {is_flushed}");
+        check(&engine, 1310, "after more time");
+        // With the last file goes the deleted range, and with it the last reason to change the manifest.
+        subject.clock.set(8000 * MS);
+        assert!(forget(&engine) > 0, "flushed before: {is_flushed}");
+        write(&engine, 60);
+        subject.clock.set(13_000 * MS);
+        assert_eq!(forget(&engine), 0, "flushed before: {is_flushed}");
+        let disk: FsRef = Arc::new(subject.fs.clone());
+        assert_eq!(disk.list(Path::new("/data/rowsets")).expect("is there").len(), 1);
     }
 }
 

@@ -146,7 +146,7 @@ impl Catalog {
         }
         self.give_back_series_memory(Measurement::MEMBER_BYTES + member.name().len());
         member.stored().forget_member(member.name());
-        member.stored().save_removals(None).await
+        member.stored().save_removals().await
     }
 }
 

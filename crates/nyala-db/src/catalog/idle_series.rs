@@ -391,7 +391,7 @@ impl SeriesTable {
         keys.extend(tag_sets.into_iter().filter(|(id, _)| known.contains(*id)).map(|(_, key)| key));
         keys.extend([idle_set_key(table, set.number), idle_tags_key(table, set.number)]);
         self.unsaved().lock().remove_keys(&not_idle, keys);
-        self.save_removals(None).await
+        self.save_removals().await
     }
 
     /// The series of a set, each with the key of the record that finds it by its tags.

@@ -53,6 +53,7 @@ pub(crate) use series_table::{LAST_SERIES, NO_MORE_IDS, SeriesTable};
 pub use series_view::SeriesView;
 pub use shard::Shard;
 pub(crate) use shard_starts::ShardStarts;
+use shard_times::shard_width_ns;
 pub(crate) use shard_times::{add_shards, shard_starts, times_of};
 pub use storage_report::{ReportedPart, StorageReport, TableName, TableSizes};
 pub use subscription::{Destination, Scheme, Subscription};
@@ -125,7 +126,7 @@ struct State {
     measurements: BTreeMap<PolicyKey, PolicyMeasurements>,
 }
 
-/// The locks held to drop measurements.
+/// The locks held to drop or alter measurements.
 struct DropLocks<'a> {
     _tables: BTreeMap<TableId, OwnedRwLockWriteGuard<()>>,
     _changing: MutexGuard<'a, ()>,
@@ -507,7 +508,6 @@ impl Catalog {
 
     /// Changes a retention policy. Once this returns, nobody drops points by the old policy.
     pub async fn alter_policy(&self, database: &str, name: &str, change: PolicyChange) -> Result<()> {
-        let changing = self.changing.lock().await;
         let alter = |database: &mut Database| -> Result<i64> {
             let policy = database.named_policy(name)?;
             *policy = policy.changed(&change)?;
@@ -517,12 +517,26 @@ impl Catalog {
             }
             Ok(width_ns)
         };
-        let width_ns = alter(&mut Database::clone(&*self.existing_database(database)?))?;
+        let new_width = || alter(&mut Database::clone(&*self.existing_database(database)?));
+        let with_other_width = || {
+            // If the change is refused, that is found out below.
+            let Ok(width_ns) = new_width() else { return Vec::new() };
+            let schema_of = |table: &Arc<SeriesTable>| self.store.schema(table.table());
+            let is_other = |table: &Arc<SeriesTable>| {
+                schema_of(table).is_ok_and(|schema| shard_width_ns(&schema) != width_ns)
+            };
+            self.known_tables(database, name).into_iter().filter(is_other).collect()
+        };
+        // A writer notes types of fields by the start of a shard before the store makes it, so the width must not
+        // change in between.
+        let locks = self.lock_for_drop(with_other_width).await;
+        let width_ns = new_width()?;
         let tables = self.known_tables(database, name);
         let width = |table: &Arc<SeriesTable>| (table.table(), vec![Alteration::SetPartitionWidth(width_ns)]);
         self.store.alter_tables(tables.iter().map(width).collect()).await?;
+        tables.iter().for_each(|table| table.forget_shard_starts());
         self.change_existing(database, |database| alter(database).map(drop)).await?;
-        drop(changing);
+        drop(locks);
         // Whoever drops points by the old policy has read it under the exclusive table lock. Wait until they are done.
         for table in &tables {
             drop(table.table_lock().lock_shared().await);

@@ -9,7 +9,7 @@ use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
 use crate::records::{ChangeLog, Doubts, Recent, Records};
 use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
-use nyala_core::store::{Operation, PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
+use nyala_core::store::{PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
 use nyala_core::{ColumnId, Error, ErrorKind, Result, SeriesId, TableId, TableSchema, TimeRange};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
@@ -369,7 +369,7 @@ impl SeriesTable {
 
     /// Notes a new member of its group. The member's record is written with the next batch.
     pub(super) fn add_member(&self, name: &str) {
-        self.unsaved.lock().names.insert(member_key(self.table, name), 0);
+        self.unsaved.lock().add_name(member_key(self.table, name), 0);
     }
 
     /// Forgets a member and the types of its own fields. Their records are removed with the next batch of any writer.
@@ -401,30 +401,24 @@ impl SeriesTable {
         }
     }
 
-    /// Removes series; their ids are not used again. `others` is written in the batch with the last of their records.
+    /// Removes series; their ids are not used again. Other removals that were not written yet are written with them.
     /// The caller holds the table lock exclusively.
-    pub(crate) async fn remove_series(
-        &self,
-        ids: &RoaringBitmap,
-        mut others: Option<Operation>,
-    ) -> Result<()> {
+    pub(crate) async fn remove_series(&self, ids: &RoaringBitmap) -> Result<()> {
         let mut left = ids.iter().peekable();
         loop {
             self.forget_series(&left.by_ref().take(REMOVED_AT_ONCE).collect());
-            let is_last = left.peek().is_none();
-            self.save_removals(others.take_if(|_| is_last)).await?;
-            if is_last {
+            self.save_removals().await?;
+            if left.peek().is_none() {
                 return Ok(());
             }
         }
     }
 
-    /// Writes that series were removed, and `others`. If this fails, or the client disconnects, the next writer writes
-    /// the removals.
-    pub(super) async fn save_removals(&self, others: Option<Operation>) -> Result<()> {
+    /// Writes that series, types of fields and other records were removed. If this fails, or the client disconnects,
+    /// the next writer writes the removals.
+    pub(super) async fn save_removals(&self) -> Result<()> {
         let records = self.unsaved_records(std::iter::empty());
-        let mut operations = records.operations(&self.records);
-        operations.extend(others);
+        let operations = records.operations(&self.records);
         if !operations.is_empty() {
             self.records.write(operations).await?;
         }

@@ -5,7 +5,7 @@ use super::shard_starts::ShardStarts;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use nyala_core::store::{Batch, SnapshotRef};
-use nyala_core::{Result, TimeRange};
+use nyala_core::{Result, TableSchema, TimeRange};
 use std::collections::BTreeSet;
 
 impl SeriesTable {
@@ -21,7 +21,13 @@ impl SeriesTable {
         Ok(starts)
     }
 
-    /// Shards were dropped, by whomever.
+    /// Where its shards begin, as the store makes new ones now. For a writer, whose lock keeps it so.
+    pub(crate) async fn current_shard_starts(&self) -> Result<ShardStarts> {
+        let width_ns = shard_width_ns(&*self.store().schema(self.table())?);
+        self.shard_starts(width_ns).await
+    }
+
+    /// Shards were dropped, by whomever, or new ones get another width.
     pub(crate) fn forget_shard_starts(&self) {
         *self.known_shard_starts().write() = None;
     }
@@ -29,8 +35,13 @@ impl SeriesTable {
 
 /// Where the shards of a table begin.
 pub(crate) async fn shard_starts(table: &SeriesTable, snapshot: &SnapshotRef) -> Result<ShardStarts> {
-    let schema = snapshot.schema(table.table())?;
-    table.shard_starts(schema.partitioning.time_width_ns().unwrap_or(i64::MAX)).await
+    let width_ns = shard_width_ns(&*snapshot.schema(table.table())?);
+    table.shard_starts(width_ns).await
+}
+
+/// The width of new shards of a table, ns.
+pub(super) fn shard_width_ns(schema: &TableSchema) -> i64 {
+    schema.partitioning.time_width_ns().unwrap_or(i64::MAX)
 }
 
 /// The times of the rows of a batch whose first column they are.

@@ -8,7 +8,6 @@
 use super::field::{Field, FieldType, ShardTypes, fields_of, find, present_fields, sort};
 use super::record::{ReadRecords, is_type_key, own_type_key, shard_type_key};
 use super::series_table::SeriesTable;
-use nyala_core::store::Operation;
 use nyala_core::{ColumnId, Result, TableSchema};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
@@ -225,7 +224,7 @@ impl SeriesTable {
         }
         let claim = |types: &mut ShardTypes, key: &dyn Fn() -> Vec<u8>| {
             *types.entry(shard_start_ns).or_default().entry(field.to_owned()).or_insert_with(|| {
-                self.unsaved().lock().names.insert(key(), field_type.code());
+                self.unsaved().lock().add_name(key(), field_type.code());
                 field_type
             })
         };
@@ -282,9 +281,15 @@ impl SeriesTable {
         self.loaded().shard_types.read().keys().copied().collect()
     }
 
-    /// Forgets the types of dropped shards, which are named by their starts. Returns the operation that removes their
-    /// records.
-    pub(crate) fn forget_shard_types(&self, is_gone: impl Fn(i64) -> bool) -> Option<Operation> {
+    /// Forgets the types of dropped shards, which are named by their starts. Their records are removed with the
+    /// next batch, of whomever.
+    pub(crate) fn forget_shard_types(&self, is_gone: impl Fn(i64) -> bool) {
+        let keys = self.take_shard_types(is_gone);
+        self.unsaved().lock().remove_keys(&RoaringBitmap::new(), keys);
+    }
+
+    /// The same, but returns the keys of the records, which the caller removes.
+    pub(crate) fn take_shard_types(&self, is_gone: impl Fn(i64) -> bool) -> Vec<Vec<u8>> {
         let mut forgotten = self.take_own_types(|_, start_ns| is_gone(start_ns));
         self.loaded().witnesses.lock().retain(|start_ns, _| !is_gone(*start_ns));
         self.loaded().shard_types.write().retain(|start_ns, fields| {
@@ -299,6 +304,6 @@ impl SeriesTable {
         for key in &forgotten {
             unsaved.names.remove(key);
         }
-        (!forgotten.is_empty()).then(|| self.records().remove(forgotten.iter().map(Vec::as_slice)))
+        forgotten
     }
 }

@@ -1,7 +1,8 @@
 //! The lock on a table of points. Writers hold it shared. Whoever removes series, or the table itself, holds it
-//! exclusively, so that nothing is removed under a writer. Each table has its own lock: a removal only blocks writers
-//! to this table. Other servers of a shared store are not locked out: what they remove is applied at any time, and writers
-//! compare these counts again before they acknowledge (`write.rs`).
+//! exclusively, so that nothing is removed under a writer; so does who gives its new shards another width. Each
+//! table has its own lock: a removal only blocks writers to this table. Other servers of a shared store are not
+//! locked out: what they remove is applied at any time, and writers compare these counts again before they
+//! acknowledge (`write.rs`).
 //!
 //! Order of locks: several tables are locked in order of their ids, then `changing` of the catalog. A writer does not
 //! know its tables before it has parsed its lines with the ids that it has cached. So it first tries all locks without

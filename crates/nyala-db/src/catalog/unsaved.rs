@@ -47,6 +47,13 @@ pub(crate) struct TakenRecords {
 }
 
 impl Unsaved {
+    /// Adds the type of a field in a shard, or a member. If it was there before, its record is overwritten instead
+    /// of removed.
+    pub(super) fn add_name(&mut self, key: Vec<u8>, code: u8) {
+        self.removed_keys.remove(&key);
+        self.names.insert(key, code);
+    }
+
     /// Adds a new series.
     pub(super) fn add_series(&mut self, id: SeriesId, record: Arc<[u8]>) {
         self.series.insert(id.0, UnsavedSeries { record, taken: false });

@@ -150,7 +150,7 @@ impl Catalog {
             Err(error) => {
                 if error.kind() != ErrorKind::Unknown {
                     for (table, created) in &created {
-                        self.remove_series(table, created, None).await?;
+                        self.remove_series(table, created).await?;
                     }
                 }
                 Err(match error.kind() {

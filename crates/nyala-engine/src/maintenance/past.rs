@@ -4,9 +4,9 @@ use super::Maintenance;
 use crate::files::catalog::Edit;
 use crate::files::rowset::Rowset;
 use crate::memory::history::History;
-use crate::memory::version::{PartitionPast, TableVersion, Version};
-use crate::rows::tombstone::durable_tombstones;
-use nyala_core::Result;
+use crate::memory::version::{PartitionPast, PartitionVersion, TableVersion, Version};
+use crate::rows::tombstone::{Tombstone, durable_tombstones};
+use nyala_core::{Result, TimeRange};
 use std::sync::Arc;
 
 /// Steps of time that are forgotten together, when there is nothing else to forget.
@@ -53,9 +53,9 @@ impl Maintenance {
         }
         let steps = history.between(version.past_from, horizon).len();
         let has_files = past_files(&version).any(|(_, until)| until <= horizon);
-        let mut tombstones = version.tables.values().flat_map(|table| &table.past_tombstones);
-        if has_files || steps >= STEPS_FORGOTTEN || tombstones.any(|tombstone| tombstone.sequence <= horizon)
-        {
+        let has_tombstones =
+            || version.tables.values().any(|table| table.has_forgettable_tombstones(horizon));
+        if has_files || steps >= STEPS_FORGOTTEN || has_tombstones() {
             self.forget_before(horizon)?;
             history.forget_before(horizon);
         }
@@ -96,7 +96,7 @@ impl Maintenance {
                 .flat_map(|partition| partition.past.files())
                 .filter(|file| is_past(&file))
                 .collect();
-            let has_tombstones = table.past_tombstones.iter().any(|tombstone| tombstone.sequence <= sequence);
+            let has_tombstones = table.has_forgettable_tombstones(sequence);
             if of_table.is_empty() && !has_tombstones {
                 continue;
             }
@@ -108,7 +108,8 @@ impl Maintenance {
                         Arc::new(partition.with_rowsets(partition.rowsets.clone(), &[]).with_past(past));
                 }
             }
-            kept.past_tombstones.retain(|tombstone| tombstone.sequence > sequence);
+            let is_needed = table.needs_of_past(sequence);
+            kept.past_tombstones.retain(|tombstone| is_needed(tombstone));
             let durable = durable_tombstones(&kept.all_tombstones(), catalog.state.flushed_sequence);
             if has_tombstones {
                 edits.push(Edit::SetTombstones { table: table.id, tombstones: durable });
@@ -139,6 +140,46 @@ fn past_files(version: &Version) -> impl Iterator<Item = (Arc<Rowset>, u64)> {
 /// The bytes of these files.
 pub(crate) fn past_bytes(version: &Version) -> u64 {
     past_files(version).map(|(rowset, _)| rowset.meta.length_bytes).sum()
+}
+
+impl TableVersion {
+    /// Whether there are tombstones of the past that are not needed to read what was at a sequence and later.
+    fn has_forgettable_tombstones(&self, sequence: u64) -> bool {
+        let is_old = |oldest: &Arc<Tombstone>| oldest.sequence <= sequence;
+        if !self.past_tombstones.first().is_some_and(is_old) {
+            return false;
+        }
+        let is_needed = self.needs_of_past(sequence);
+        self.past_tombstones.iter().any(|tombstone| !is_needed(tombstone))
+    }
+
+    /// Says whether a tombstone is needed to read what was at a sequence and later. An old one is as long as these
+    /// moments are read from a file that may have rows from before it: a flush keeps the hidden ones beside its rows,
+    /// and what a compaction replaces still has them.
+    fn needs_of_past(&self, sequence: u64) -> impl Fn(&Tombstone) -> bool + use<> {
+        let read_later = |partition: &Arc<PartitionVersion>| {
+            let files = partition.files_of_past().filter(|(_, until)| *until > sequence);
+            let oldest = files.map(|(rowset, _)| rowset.meta.min_sequence).min();
+            oldest.map(|oldest| (partition.range, oldest))
+        };
+        let partitions: Vec<(TimeRange, u64)> = self.partitions.iter().filter_map(read_later).collect();
+        move |tombstone| {
+            let may_hide = |(range, oldest): &(TimeRange, u64)| {
+                *oldest <= tombstone.sequence && tombstone.times().is_none_or(|time| time.overlaps(*range))
+            };
+            tombstone.sequence > sequence || partitions.iter().any(may_hide)
+        }
+    }
+}
+
+impl PartitionVersion {
+    /// The files that moments of the past are read from in another way than the present, each with the sequence from
+    /// which on it is not.
+    fn files_of_past(&self) -> impl Iterator<Item = (Arc<Rowset>, u64)> {
+        let flushed = self.rowsets.iter().filter(|rowset| rowset.meta.since_sequence == 0);
+        let read_back = flushed.map(|rowset| (rowset.clone(), rowset.meta.max_sequence));
+        self.past.files().chain(read_back)
+    }
 }
 
 impl PartitionPast {

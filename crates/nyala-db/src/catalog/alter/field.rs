@@ -21,7 +21,7 @@ impl Catalog {
         with_field.iter().try_for_each(|own| check_part(own, "field", from, to))?;
         let (mut operations, mut renamed) = (Vec::new(), Vec::new());
         for own in with_field {
-            own.stored().save_removals(None).await?;
+            own.stored().save_removals().await?;
             let columns = columns_of(own, from, to);
             operations.extend(operations_of(own, &columns, from, to));
             renamed.push((own, columns));

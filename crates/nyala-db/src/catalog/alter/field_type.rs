@@ -36,7 +36,7 @@ impl Catalog {
         self.check_convertible(places, name, to, check).await?;
         let mut columns = Vec::new();
         for (_, own) in places.iter().filter(|(_, own)| has_field(own, name)) {
-            own.stored().save_removals(None).await?;
+            own.stored().save_removals().await?;
             columns.push((own, self.column_for(own, name, to).await?));
         }
         let mut stage = self.store.stage().await?;
