@@ -94,7 +94,7 @@ fn the_settings_of_the_service_are_valid() {
     std::fs::write(&path, &all).expect("written");
     let printed = succeed(Command::new(env!("CARGO_BIN_EXE_nyala")).arg("config").arg("--config").arg(&path));
     assert!(
-        printed.contains("auth-enabled = true") && printed.contains("slow-query-threshold = \"5000ms\""),
+        printed.contains("auth-enabled = true") && printed.contains("slow-query-threshold = \"5s\""),
         "{printed}"
     );
 }
