@@ -31,6 +31,8 @@ mod options;
 mod reading;
 mod rows;
 mod runtime;
+#[cfg(test)]
+mod single_series;
 mod staging;
 mod stats;
 mod write_hook;

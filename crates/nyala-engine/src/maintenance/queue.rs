@@ -153,10 +153,9 @@ mod tests {
     use super::*;
     use crate::files::fs::SimulatedFs;
     use crate::maintenance::pace::MergePace;
-    use crate::{Engine, EngineOptions, block_on};
-    use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
-    use nyala_core::store::{Alteration, CellColumn, Operation, Store, Upsert, WriteBatch, WriteMode};
-    use nyala_core::{ColumnId, ColumnType, Result, TableSchema};
+    use crate::{Engine, EngineOptions, single_series};
+    use nyala_core::Result;
+    use nyala_core::store::Store;
 
     #[test]
     fn what_waits_and_runs_is_shown_until_it_is_done() -> Result<()> {
@@ -165,22 +164,11 @@ mod tests {
             maintenance_threads: 0,
             ..EngineOptions::new("/data")
         })?;
-        let table = block_on(engine.create_table(TableSchema::measurement("cpu", 1 << 40)))?;
-        block_on(engine.alter_table(table, vec![Alteration::add_column("v", ColumnType::Int64)]))?;
-        let write = |rows: std::ops::Range<i64>| {
-            let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
-            let columns = vec![
-                cells(0, Arc::new(UInt32Array::from_iter_values(rows.clone().map(|_| 1))) as _),
-                cells(1, Arc::new(TimestampNanosecondArray::from_iter_values(rows.clone())) as _),
-                cells(2, Arc::new(Int64Array::from_iter_values(rows)) as _),
-            ];
-            let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
-            block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] }))
-        };
+        let table = single_series::create(&engine, 1 << 40)?;
         let tasks = || engine.maintenance();
         assert_eq!(tasks()?, []);
         for round in 0..3 {
-            write(round * 100..round * 100 + 50)?;
+            single_series::write(&engine, table, round * 100..round * 100 + 50)?;
             let waiting = tasks()?;
             assert_eq!((waiting.len(), waiting[0].work, waiting[0].rows), (1, MaintenanceWork::Flush, 50));
             assert_eq!((waiting[0].table, waiting[0].rows_done), (None, None));

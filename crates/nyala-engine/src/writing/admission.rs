@@ -196,11 +196,7 @@ impl Drop for Starving<'_> {
 mod tests {
     use super::*;
     use crate::files::fs::{OperationKind, SimulatedFs};
-    use crate::{Engine, EngineOptions, block_on};
-    use arrow_array::{Int64Array, TimestampNanosecondArray, UInt32Array};
-    use nyala_core::store::{Alteration, CellColumn, Operation, Store, Upsert, WriteBatch, WriteMode};
-    use nyala_core::{ColumnId, ColumnType, TableSchema};
-    use std::ops::Range;
+    use crate::{Engine, EngineOptions, single_series};
     use std::sync::atomic::AtomicBool;
 
     fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -233,18 +229,8 @@ mod tests {
             ..EngineOptions::new("/data")
         };
         let engine = Engine::open(options)?;
-        let table = block_on(engine.create_table(TableSchema::measurement("cpu", 1 << 40)))?;
-        block_on(engine.alter_table(table, vec![Alteration::add_column("v", ColumnType::Int64)]))?;
-        let write = |rows: Range<i64>| {
-            let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
-            let columns = vec![
-                cells(0, Arc::new(UInt32Array::from_iter_values(rows.clone().map(|_| 1))) as _),
-                cells(1, Arc::new(TimestampNanosecondArray::from_iter_values(rows.clone())) as _),
-                cells(2, Arc::new(Int64Array::from_iter_values(rows)) as _),
-            ];
-            let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
-            block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
-        };
+        let table = single_series::create(&engine, 1 << 40)?;
+        let write = |times_ns| single_series::write(&engine, table, times_ns);
         let (mut next, used) = (0, || budget.used_bytes(Component::Memtable));
         let mut fill = |bytes: u64| -> Result<i64> {
             while used() < bytes {

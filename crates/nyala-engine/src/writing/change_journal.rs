@@ -14,6 +14,7 @@ use crate::files::rowset::Rowset;
 use crate::memory::version::Version;
 use crate::rows::tombstone::DeletedRange;
 use arrow_array::{Array, ArrayRef};
+use nyala_core::arrays::value_bytes;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::Operation;
 use nyala_core::{Error, Result, TableId, TableSchema};
@@ -264,7 +265,7 @@ impl Drop for JournalPlace {
 impl Change {
     fn bytes(&self) -> u64 {
         let arrays: u64 = match &self.rows {
-            ChangedRows::Keys(keys) => keys.iter().map(own_bytes).sum(),
+            ChangedRows::Keys(keys) => keys.iter().map(|values| value_bytes(values) as u64).sum(),
             ChangedRows::Points(points) => points.bytes(),
             ChangedRows::Range(range) => range.memory_bytes(),
             ChangedRows::Rowsets(_) => 0,
@@ -280,11 +281,6 @@ impl Change {
             self.rows = ChangedRows::Points(EncodedPoints::of(keys));
         }
     }
-}
-
-/// What the values of an array take, which may be a part of others that are shared.
-fn own_bytes(array: &ArrayRef) -> u64 {
-    array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_buffer_memory_size()) as u64
 }
 
 fn changes_of(work: &Work, sequence: u64, version: &Version) -> Vec<Change> {

@@ -27,13 +27,13 @@ pub(crate) struct ReturnedTable {
 }
 
 /// The rows of a table, which it has until this is dropped: the table stays with the plans of its statement.
-pub(crate) struct ReturnedRows {
+pub(crate) struct FilledTable {
     table: Arc<ReturnedTable>,
     /// Their memory.
     _held: MemoryCharge,
 }
 
-impl Drop for ReturnedRows {
+impl Drop for FilledTable {
     fn drop(&mut self) {
         self.table.set(Vec::new());
     }
@@ -58,9 +58,9 @@ impl ReturnedTable {
     }
 
     /// Gives it rows, whose memory is charged.
-    pub(crate) fn fill(self: &Arc<Self>, rows: Vec<RecordBatch>, held: MemoryCharge) -> ReturnedRows {
+    pub(crate) fn fill(self: &Arc<Self>, rows: Vec<RecordBatch>, held: MemoryCharge) -> FilledTable {
         self.set(rows);
-        ReturnedRows { table: self.clone(), _held: held }
+        FilledTable { table: self.clone(), _held: held }
     }
 
     fn set(&self, rows: Vec<RecordBatch>) {

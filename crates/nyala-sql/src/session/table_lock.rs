@@ -2,7 +2,8 @@
 //! end it.
 
 use super::Session;
-use crate::error::{SqlError, SqlResult, SqlState};
+use crate::error::SqlResult;
+use crate::waits::lock_timed_out;
 use nyala_db::users::Principal;
 use std::sync::Arc;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
@@ -54,10 +55,7 @@ impl Session {
             biased;
             error = query.stopped() => Err(error.into()),
             taken = taking => Ok(taken),
-            () = sleep(lock_timeout), if !lock_timeout.is_zero() => {
-                let words = "canceling statement due to lock timeout";
-                Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, words))
-            }
+            () = sleep(lock_timeout), if !lock_timeout.is_zero() => Err(lock_timed_out()),
         }
     }
 }

@@ -178,9 +178,7 @@ impl Waits {
                 if lock_timeout.is_zero() {
                     taking.await?;
                 } else {
-                    let words = "canceling statement due to lock timeout";
-                    let too_late = |_| SqlError::new(SqlState::LOCK_NOT_AVAILABLE, words);
-                    tokio::time::timeout(lock_timeout, taking).await.map_err(too_late)??;
+                    tokio::time::timeout(lock_timeout, taking).await.map_err(|_| lock_timed_out())??;
                 }
             }
             Call::Unlock { .. } | Call::UnlockAll => unreachable!("giving back never waits"),
@@ -201,6 +199,11 @@ impl Waits {
     fn calls(&self) -> MutexGuard<'_, StatementCalls> {
         self.statement.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The error of a statement that has waited for a lock for as long as `lock_timeout` says.
+pub(crate) fn lock_timed_out() -> SqlError {
+    SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
 }
 
 impl Drop for Waits {

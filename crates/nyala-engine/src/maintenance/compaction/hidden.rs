@@ -206,36 +206,22 @@ fn hidden_keyed_rows(rowset: &Arc<Rowset>, ranges: &[&Tombstone]) -> Result<u64>
 mod tests {
     use super::*;
     use crate::files::fs::SimulatedFs;
-    use crate::{Engine, EngineOptions, block_on};
-    use arrow_array::{TimestampNanosecondArray, UInt32Array};
-    use nyala_core::store::{
-        CellColumn, Delete, Operation, RowSelection, SeriesSet, Store, Upsert, WriteBatch, WriteMode,
-    };
-    use nyala_core::{ColumnId, TableSchema};
-
-    fn write(engine: &Engine, table: TableId, time_ns: i64) -> Result<()> {
-        let cells = |id, values| CellColumn { column: ColumnId(id), values, null_cells: None };
-        let columns = vec![
-            cells(0, Arc::new(UInt32Array::from(vec![1])) as _),
-            cells(1, Arc::new(TimestampNanosecondArray::from(vec![time_ns])) as _),
-        ];
-        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
-        block_on(engine.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] })).map(drop)
-    }
+    use crate::{Engine, EngineOptions, block_on, single_series};
+    use nyala_core::store::{Delete, RowSelection, SeriesSet, Store};
 
     #[test]
     fn a_flush_gives_memory_back_while_hidden_rows_are_counted() -> Result<()> {
         let fs = Arc::new(SimulatedFs::new());
         let engine =
             Engine::open(EngineOptions { fs, maintenance_threads: 0, ..EngineOptions::new("/data") })?;
-        let table = block_on(engine.create_table(TableSchema::measurement("m", 1000)))?;
+        let table = single_series::create(&engine, 1000)?;
         for time_ns in [10, 20] {
-            write(&engine, table, time_ns)?;
+            single_series::write(&engine, table, time_ns..time_ns + 1)?;
             assert!(engine.flush()?);
         }
         let rows = RowSelection::Series { series: SeriesSet::All, time: TimeRange::new(0, 100) };
         block_on(engine.delete(Delete { table, rows, predicates: Vec::new() }))?;
-        write(&engine, table, 30)?;
+        single_series::write(&engine, table, 30..31)?;
         let partition = engine.versions.current().table(table)?.partitions[0].clone();
         let memtable = Arc::downgrade(partition.active_if_made().expect("has a row"));
         let rowsets = partition.rowsets.clone();

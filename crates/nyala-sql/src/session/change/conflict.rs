@@ -20,18 +20,15 @@ use nyala_core::store::WriteMode;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Inserts rows that are new by an arbiter, and changes those that are there: as `update` says, or to the values of the new
+/// Inserts rows that are new by a key or an index, and changes those that are there: as `update` says, or to the values of the new
 /// rows in the columns `named`.
 pub(super) async fn update_existing(
     work: &mut Work<'_>,
     rows: Vec<ArrayRef>,
     update: Option<&CompiledUpdate>,
     named: &[usize],
-    of: &Arbiter,
+    by: &RowIndex<'_>,
 ) -> SqlResult<()> {
-    let primary = work.primary();
-    let indexes = work.indexes.clone();
-    let by = arbiter(of, &primary, &indexes)?;
     let count = rows.first().map_or(0, |values| values.len());
     let mut from = 0;
     while from < count {

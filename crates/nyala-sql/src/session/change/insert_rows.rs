@@ -125,17 +125,18 @@ impl Work<'_> {
                 return self.replace(insert, rows).await;
             }
             Conflict::Replace { is_blind: false, may_repeat } => {
+                let primary = self.primary();
                 match may_repeat {
-                    true => rows = last_ones(&self.primary(), &rows),
-                    false => self.check_once(&self.primary(), &rows, false)?,
+                    true => rows = last_ones(&primary, &rows),
+                    false => self.check_once(&primary, &rows, false)?,
                 }
-                return update_existing(self, rows, None, &insert.named, &Arbiter::Key).await;
+                return update_existing(self, rows, None, &insert.named, &primary).await;
             }
             Conflict::Update(_) => {
                 let (update, primary, indexes) = (self.conflict.take(), self.primary(), self.indexes.clone());
                 let by = arbiter(&insert.arbiter, &primary, &indexes)?;
                 self.check_once(by, &rows, true)?;
-                let done = update_existing(self, rows, update.as_ref(), &[], &insert.arbiter).await;
+                let done = update_existing(self, rows, update.as_ref(), &[], by).await;
                 self.conflict = update;
                 return done;
             }

@@ -73,18 +73,16 @@ impl<'a> Work<'a> {
 
     /// Notes whole rows that were changed.
     pub(super) fn note(&mut self, rows: &[ArrayRef]) -> SqlResult<()> {
-        let count = rows.first().map_or(0, |values| values.len());
-        self.changed += count as u64;
-        if let Some(returning) = self.returning.as_mut().filter(|_| count > 0) {
-            returning.add(&batch_of(self.rules.columns(), rows)?)?;
-        }
+        let returned = self.returned_of(rows)?;
+        self.note_returned(rows.first().map_or(0, |values| values.len()), returned);
         Ok(())
     }
 
     /// What is returned of whole rows that are about to be written. A statement whose rows are visible as soon as they are
     /// written must not fail behind that: it would begin anew, or be begun anew by its client.
     pub(super) fn returned_of(&mut self, rows: &[ArrayRef]) -> SqlResult<Option<RecordBatch>> {
-        match self.returning.as_mut() {
+        let has_rows = rows.first().is_some_and(|values| !values.is_empty());
+        match self.returning.as_mut().filter(|_| has_rows) {
             Some(returning) => returning.computed(&batch_of(self.rules.columns(), rows)?).map(Some),
             None => Ok(None),
         }
