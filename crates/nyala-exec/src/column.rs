@@ -11,6 +11,9 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
+/// The most bytes of text in a column: Arrow counts them by signed numbers of 32 bits.
+pub const TEXTS_MAX_BYTES: usize = i32::MAX as usize;
+
 /// A column. Invalid rows are NULL.
 #[derive(Debug, Clone)]
 pub enum Column {
@@ -326,6 +329,18 @@ impl Column {
             Column::Integer(array) => array.unary(|value| value as f64),
             Column::Unsigned(array) => array.unary(|value| value as f64),
             other => Float64Array::new_null(other.len()),
+        }
+    }
+
+    /// The bytes of its texts.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Column::String(array) => {
+                let offsets = array.value_offsets();
+                (offsets[offsets.len() - 1] - offsets[0]) as usize
+            }
+            Column::Tag(tags) => (0..tags.len()).filter_map(|row| tags.text(row)).map(str::len).sum(),
+            _ => 0,
         }
     }
 

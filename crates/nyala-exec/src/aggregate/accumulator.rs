@@ -26,6 +26,8 @@ pub struct Accumulator {
     measures: Vec<PartialAggregate>,
     /// The selected row of each slot, if the aggregate selects one.
     rows: Vec<RowId>,
+    /// The bytes of the selected texts.
+    text_bytes: usize,
 }
 
 impl Accumulator {
@@ -34,7 +36,7 @@ impl Accumulator {
         let column_type = type_of(column)?;
         let empty = |function: &AggregateFunction| PartialAggregate::empty(*function, column_type, 0).ok();
         let measures = aggregate.measures().iter().map(empty).collect::<Option<_>>()?;
-        Some(Self { aggregate, column_type, measures, rows: Vec::new() })
+        Some(Self { aggregate, column_type, measures, rows: Vec::new(), text_bytes: 0 })
     }
 
     /// Adds the rows of a feed. `slots` gives the slot of each row's window. Columns of another type than the first are
@@ -52,11 +54,16 @@ impl Accumulator {
                         self.rows.resize(selected.series.len(), (0, 0));
                     }
                     let rows = FedRows { feed, times_ns, slots };
-                    rows.select(*function, column, selected, &mut self.rows);
+                    rows.select(*function, column, selected, &mut self.rows, &mut self.text_bytes);
                 }
                 state => add(state, slots, column),
             }
         }
+    }
+
+    /// The bytes of the texts that are selected so far: unlike other values they have no bound.
+    pub fn text_bytes(&self) -> usize {
+        self.text_bytes
     }
 
     /// Visits the rows that are selected so far.
@@ -204,10 +211,11 @@ impl FedRows<'_> {
         column: &Column,
         selected: &mut Selected,
         rows: &mut [RowId],
+        text_bytes: &mut usize,
     ) {
         let Selected { values, times_ns, series } = selected;
         macro_rules! select {
-            ($values:expr, $is_valid:expr, $value:expr, $view:expr, $own:expr) => {
+            ($values:expr, $is_valid:expr, $value:expr, $view:expr, $keep:expr) => {
                 for (row, slot) in self.slots.iter().enumerate() {
                     let slot = *slot as usize;
                     if slot == NO_SLOT as usize || !$is_valid(row) {
@@ -216,7 +224,7 @@ impl FedRows<'_> {
                     let (value, time_ns) = ($value(row), self.times_ns[row]);
                     let old = ($view(&$values[slot]), times_ns[slot], ANY_SERIES);
                     if series[slot].is_none() || function.prefers((value, time_ns, ANY_SERIES), old) {
-                        $values[slot] = $own(value);
+                        $keep(&mut $values[slot], value);
                         (times_ns[slot], series[slot]) = (time_ns, Some(ANY_SERIES));
                         rows[slot] = (self.feed, row as u32);
                     }
@@ -225,24 +233,26 @@ impl FedRows<'_> {
         }
         macro_rules! plain {
             ($values:expr, $array:expr) => {
-                select!($values, |row| $array.is_valid(row), |row| $array.value(row), |old: &_| *old, |new| {
-                    new
-                })
+                select!(
+                    $values,
+                    |row| $array.is_valid(row),
+                    |row| $array.value(row),
+                    |old: &_| *old,
+                    |old: &mut _, new| *old = new
+                )
             };
         }
+        let mut keep_text = |old: &mut String, new: &str| {
+            *text_bytes = *text_bytes - old.len() + new.len();
+            *old = new.to_owned();
+        };
         match (values, column) {
             (SelectedValues::Int(values), Column::Integer(array)) => plain!(values, array),
             (SelectedValues::UInt(values), Column::Unsigned(array)) => plain!(values, array),
             (SelectedValues::Float(values), Column::Float(array)) => plain!(values, array),
             (SelectedValues::Bool(values), Column::Boolean(array)) => plain!(values, array),
             (SelectedValues::String(values), Column::String(array)) => {
-                select!(
-                    values,
-                    |row| array.is_valid(row),
-                    |row| array.value(row),
-                    String::as_str,
-                    str::to_owned
-                );
+                select!(values, |row| array.is_valid(row), |row| array.value(row), String::as_str, keep_text);
             }
             (SelectedValues::String(values), Column::Tag(tags)) => {
                 select!(
@@ -250,7 +260,7 @@ impl FedRows<'_> {
                     |row| tags.is_valid(row),
                     |row| tags.text(row).unwrap_or_default(),
                     String::as_str,
-                    str::to_owned
+                    keep_text
                 );
             }
             _ => {}

@@ -11,8 +11,9 @@ pub use accumulator::{Accumulator, RowId};
 pub use push_down::{ComputedGroups, PushDown, StoredGroups};
 pub use slots::{NO_SLOT, WindowSlots};
 
-use crate::column::Column;
+use crate::column::{Column, TEXTS_MAX_BYTES};
 use nyala_core::store::AggregateFunction;
+use nyala_core::{Error, Result};
 
 /// A function that both the store and [`Accumulator`] compute: it keeps no more than two values of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,17 @@ impl Aggregate {
             Aggregate::Last => &[AggregateFunction::Last],
             Aggregate::Spread => &[AggregateFunction::Min, AggregateFunction::Max],
         }
+    }
+}
+
+/// Fails if a column cannot hold so many bytes of text, one text per window.
+pub fn check_text_bytes(text_bytes: usize) -> Result<()> {
+    match text_bytes <= TEXTS_MAX_BYTES {
+        true => Ok(()),
+        false => Err(Error::limit(format!(
+            "the windows of a group have more than {} GiB of text: narrow the time range, or take wider windows",
+            (TEXTS_MAX_BYTES + 1) >> 30
+        ))),
     }
 }
 

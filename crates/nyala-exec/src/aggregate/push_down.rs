@@ -1,9 +1,10 @@
 //! Aggregates that the store computes on its own blocks.
 
-use super::{Aggregate, Reduction, finished};
+use super::{Aggregate, Reduction, check_text_bytes, finished};
 use crate::column::Column;
 use crate::group_series::GroupSeries;
-use crate::memory::QueryMemory;
+use crate::memory::{MemoryCharge, QueryMemory};
+use nyala_core::store::aggregate::SelectedValues;
 use nyala_core::store::{
     AggregateRequest, Measure, PartialAggregate, PartialAggregates, Predicate, SnapshotRef, Windows,
 };
@@ -51,6 +52,7 @@ pub struct ComputedGroups<'a> {
     states: PartialAggregates,
     groups: usize,
     windows: usize,
+    _held: MemoryCharge,
 }
 
 impl PushDown {
@@ -95,8 +97,9 @@ impl PushDown {
         memory: &QueryMemory,
     ) -> Result<ComputedGroups<'_>> {
         let count = groups.len();
-        let states = self.aggregate(stored, self.request(stored, groups, windows, times), memory).await?;
-        Ok(ComputedGroups { of: self, states, groups: count, windows: windows.count() })
+        let request = self.request(stored, groups, windows, times);
+        let (states, held) = self.aggregate(stored, request, memory).await?;
+        Ok(ComputedGroups { of: self, states, groups: count, windows: windows.count(), _held: held })
     }
 
     /// Computes the aggregates of some groups slice by slice, from the first window or from the last. The first slice has
@@ -114,20 +117,23 @@ impl PushDown {
         let (all, count) = (windows.count(), groups.len());
         let mut request = self.request(stored, groups, windows, false);
         let mut found: Vec<Vec<Reduction>> = Vec::new();
+        let mut texts_held = memory.hold();
         let (mut done, mut slice) = (0, needed);
         while done < all {
             let length = slice.min(all - done);
             let first = if ascending { done } else { all - done - length };
             request.windows = windows.part(first, length);
-            let states = self.aggregate(stored, request.clone(), memory).await?;
+            let (states, _held) = self.aggregate(stored, request.clone(), memory).await?;
             for group in 0..count {
                 let reductions = self.reductions(&states, group * length..(group + 1) * length, first);
-                match found.get_mut(group) {
-                    None => found.push(reductions),
-                    Some(known) => {
-                        let pairs = known.iter_mut().zip(reductions);
-                        pairs.for_each(|(known, more)| known.append(more, ascending));
-                    }
+                texts_held.charge(reductions.iter().map(|more| more.values.text_bytes()).sum())?;
+                let Some(known) = found.get_mut(group) else {
+                    found.push(reductions);
+                    continue;
+                };
+                for (known, more) in known.iter_mut().zip(reductions) {
+                    check_text_bytes(known.values.text_bytes() + more.values.text_bytes())?;
+                    known.append(more, ascending);
                 }
             }
             done += length;
@@ -163,17 +169,27 @@ impl PushDown {
         }
     }
 
-    /// Asks the store, and charges the query's memory with the answer meanwhile.
+    /// Asks the store, and charges the query's memory with the answer: before it is there, but for its texts, whose lengths
+    /// nobody knows before.
     async fn aggregate(
         &self,
         stored: &StoredGroups<'_>,
         request: AggregateRequest,
         memory: &QueryMemory,
-    ) -> Result<PartialAggregates> {
+    ) -> Result<(PartialAggregates, MemoryCharge)> {
         let bytes = request.slots().saturating_mul(self.measures.len()).saturating_mul(SLOT_BYTES);
         let mut held = memory.hold();
         held.charge(bytes)?;
-        stored.snapshot.aggregate(request).await
+        let states = stored.snapshot.aggregate(request).await?;
+        for state in &states.measures {
+            let PartialAggregate::Selected(selected) = state else { continue };
+            let SelectedValues::String(texts) = &selected.values else { continue };
+            let text_bytes = texts.iter().map(String::len).sum();
+            check_text_bytes(text_bytes)?;
+            // As they are, and in a column.
+            held.charge(2 * text_bytes)?;
+        }
+        Ok((states, held))
     }
 
     /// The reductions of some slots; the first slot is that of `first_window`.
@@ -210,5 +226,54 @@ impl ComputedGroups<'_> {
     pub fn groups(&self) -> Vec<Vec<Reduction>> {
         let slots = |group: usize| group * self.windows..(group + 1) * self.windows;
         (0..self.groups).map(|group| self.of.reductions(&self.states, slots(group), 0)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, StringArray, TimestampNanosecondArray, UInt32Array};
+    use nyala_core::memory::MemoryBudget;
+    use nyala_core::store::memory::MemoryStore;
+    use nyala_core::store::{Alteration, CellColumn, Operation, Store, Upsert, WriteBatch, WriteMode};
+    use nyala_core::{Error, ErrorKind, TableSchema};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn selected_texts_take_the_memory_of_the_query() {
+        let store = MemoryStore::default();
+        let table = store.create_table(TableSchema::measurement("m", 1_000_000)).await.expect("is new");
+        let texts = Alteration::add_column("s", ColumnType::String);
+        store.alter_table(table, vec![texts]).await.expect("is new");
+        let cells = |id, values: ArrayRef| CellColumn { column: ColumnId(id), values, null_cells: None };
+        let text = "x".repeat(10_000);
+        let columns = vec![
+            cells(0, Arc::new(UInt32Array::from(vec![1_u32; 100]))),
+            cells(1, Arc::new(TimestampNanosecondArray::from_iter_values(0..100))),
+            cells(2, Arc::new(StringArray::from(vec![text.as_str(); 100]))),
+        ];
+        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+        store.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] }).await.expect("is written");
+        let snapshot = store.latest();
+        let push_down = PushDown::of([(Aggregate::Last, ColumnId(2), ColumnType::String)]).expect("exists");
+        let series = GroupSeries::of(1, &[(SeriesId(1), 0)]);
+        let stored = StoredGroups {
+            snapshot: &snapshot,
+            table,
+            time: TimeRange::ALL,
+            predicates: &[],
+            series: &series,
+        };
+        for (windows, refused) in [(10, None), (100, Some(ErrorKind::Limit))] {
+            let windows = Windows::Regular { start_ns: 0, width_ns: 100 / windows, count: windows as usize };
+            let memory = QueryMemory::new(1 << 20, &MemoryBudget::new(1 << 30));
+            let computed = push_down.compute(&stored, 0..1, &windows, false, &memory).await;
+            assert_eq!(computed.as_ref().err().map(Error::kind), refused);
+            let never = |_: &Reduction, _: usize| false;
+            let sliced = push_down.compute_until(&stored, 0..1, (&windows, true), 2, &memory, never).await;
+            assert_eq!(sliced.err().map(|error| error.kind()), refused);
+            drop(computed);
+            assert_eq!(memory.used_bytes(), 0);
+        }
     }
 }

@@ -11,6 +11,8 @@ use super::row_batch::{Projection, RowBatch, rows_of_frame};
 use crate::plan::{CallPlan, Function, Plan, PointLimit};
 use nyala_core::store::{Direction, Order, Windows};
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
+use nyala_exec::aggregate::check_text_bytes;
+use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{Column, Distinct, QueryMemory};
 
 /// The rows of a group, and what is to be computed from them.
@@ -44,6 +46,7 @@ impl<'a> GroupRows<'a> {
             return self.follow(windows).await;
         }
         let mut reduced: Option<Vec<ReducedCall>> = None;
+        let mut texts_held = self.memory.hold();
         let (mut first, mut length) = (0, windows.count());
         while first < windows.count() {
             let counted = self.count_so_far();
@@ -63,6 +66,7 @@ impl<'a> GroupRows<'a> {
             more.iter_mut()
                 .flat_map(|(more, _)| &mut more.windows)
                 .for_each(|window| *window += first as u32);
+            hold_texts(reduced.as_deref().unwrap_or_default(), &more, &mut texts_held)?;
             reduced = Some(match reduced {
                 None => more,
                 Some(before) => before.into_iter().zip(more).map(append).collect(),
@@ -232,6 +236,19 @@ pub fn projection_of(plan: &Plan) -> (Vec<(&CallPlan, usize)>, Projection) {
     let shown = references.len();
     references.extend(plan.references.iter().cloned());
     (calls, Projection { references, shown, tags_by_series: false })
+}
+
+/// Charges the texts of a slice until all slices are computed. An error if a column cannot hold those of all slices.
+fn hold_texts(before: &[ReducedCall], more: &[ReducedCall], held: &mut MemoryCharge) -> Result<()> {
+    let columns = |calls: &[ReducedCall]| -> Vec<usize> {
+        let columns = calls
+            .iter()
+            .flat_map(|(reduction, references)| [&reduction.values].into_iter().chain(references));
+        columns.map(Column::text_bytes).collect()
+    };
+    let (before, more) = (columns(before), columns(more));
+    before.iter().zip(&more).try_for_each(|(before, more)| check_text_bytes(before + more))?;
+    held.charge(more.iter().sum())
 }
 
 /// Joins the windows of two slices of time.

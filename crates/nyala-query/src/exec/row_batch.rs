@@ -4,11 +4,9 @@ use crate::influxql::to_integer;
 use crate::plan::{Reference, ReferenceKind, RowCondition};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use nyala_core::{Error, Result};
+use nyala_exec::column::TEXTS_MAX_BYTES;
 use nyala_exec::{Column, Frame, Scalar, ValueType};
 use std::collections::HashMap;
-
-/// The most bytes of text in a column: Arrow counts them by signed numbers of 32 bits.
-const TEXTS_MAX_BYTES: usize = i32::MAX as usize;
 
 /// Some rows of a group.
 pub struct RowBatch {
@@ -123,7 +121,7 @@ impl RowBatch {
     pub fn check_sizes(parts: &[Self]) -> Result<()> {
         let rows: usize = parts.iter().map(|part| part.times_ns.len()).sum();
         let columns = parts.first().map_or(0, |part| part.columns.len());
-        let texts = |index: usize| parts.iter().map(|part| text_bytes(&part.columns[index])).sum::<usize>();
+        let texts = |index: usize| parts.iter().map(|part| part.columns[index].text_bytes()).sum::<usize>();
         if rows <= u32::MAX as usize && (0..columns).all(|index| texts(index) <= TEXTS_MAX_BYTES) {
             return Ok(());
         }
@@ -136,7 +134,7 @@ impl RowBatch {
         let of_column = |column: &Column| match column {
             Column::Float(_) | Column::Integer(_) | Column::Unsigned(_) => 8 * rows + rows / 8,
             Column::Boolean(_) => rows / 4,
-            Column::String(_) | Column::Tag(_) => text_bytes(column) + 4 * rows + rows / 8,
+            Column::String(_) | Column::Tag(_) => column.text_bytes() + 4 * rows + rows / 8,
             Column::Texts(_) => column.memory_bytes(),
             Column::Null(_) => 0,
         };
@@ -154,18 +152,6 @@ fn too_much_text() -> Error {
         "the rows of an inner query have more than {} GiB of text in a column of one group: narrow the time range, or group by more tags",
         (TEXTS_MAX_BYTES + 1) >> 30
     ))
-}
-
-/// The bytes of a column's texts.
-fn text_bytes(column: &Column) -> usize {
-    match column {
-        Column::String(array) => {
-            let offsets = array.value_offsets();
-            (offsets[offsets.len() - 1] - offsets[0]) as usize
-        }
-        Column::Tag(tags) => (0..tags.len()).filter_map(|row| tags.text(row)).map(str::len).sum(),
-        _ => 0,
-    }
 }
 
 /// The rows of a frame of an inner query, as the outer query reads them. The frame is alone in its sheet.

@@ -20,7 +20,7 @@ use accumulator::WindowAccumulator;
 use arrow_array::{Array, BooleanArray};
 use kept::Item;
 use nyala_core::Result;
-use nyala_exec::aggregate::{Accumulator, NO_SLOT, Reduction, RowId};
+use nyala_exec::aggregate::{Accumulator, NO_SLOT, Reduction, RowId, check_text_bytes};
 use nyala_exec::memory::MemoryCharge;
 use nyala_exec::{Column, QueryMemory};
 
@@ -92,6 +92,11 @@ impl Reducer {
             }
             if let Some(TypedAccumulator::Aggregate(accumulator)) = &mut self.accumulator {
                 accumulator.feed(feed, times_ns, slots, column);
+                let text_bytes = accumulator.text_bytes();
+                check_text_bytes(text_bytes)?;
+                // As they are, and in a column.
+                self.held.shrink_to(2 * text_bytes);
+                self.held.charge(2 * text_bytes - self.held.bytes())?;
             }
             return Ok(());
         }
@@ -210,6 +215,23 @@ mod tests {
         let rows = [integer(39_999_999_999, 5), integer(3, 1), integer(4, 2), integer(-1, 9)];
         let expected = [(0, Some(Scalar::Integer(3))), (3_999_999_999, Some(Scalar::Integer(5)))];
         assert_eq!(reduced(Function::Sum, &rows), expected);
+    }
+
+    #[test]
+    fn selected_texts_take_the_memory_of_the_query() {
+        let windows = Windows::Regular { start_ns: 0, width_ns: 10, count: 100 };
+        let memory = QueryMemory::new(1 << 20, &nyala_core::memory::MemoryBudget::new(1 << 30));
+        let mut slots = WindowSlots::new(&memory);
+        let mut reducer = Reducer::new(Function::Last, true, Shown::Values, &memory);
+        let text = "x".repeat(10_000);
+        let mut feed = |time_ns: i64| {
+            let slots = slots.of_times(&windows, &[time_ns])?;
+            reducer.feed(&[time_ns], &slots, None, &Column::String(vec![text.as_str()].into()))
+        };
+        // Of a window only the last text is kept.
+        (0..200).for_each(|_| feed(5).expect("fits"));
+        let refused = (1..100).find_map(|window| feed(10 * window).err());
+        assert_eq!(refused.expect("a megabyte of texts does not fit").kind(), nyala_core::ErrorKind::Limit);
     }
 
     #[test]
