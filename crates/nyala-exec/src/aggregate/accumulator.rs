@@ -171,9 +171,8 @@ fn add(state: &mut PartialAggregate, slots: &[u32], column: &Column) {
         }
         (PartialAggregate::SumFloat { sums, counts }, Column::Float(array)) => {
             for (row, slot) in counted(slots, array) {
-                let value = array.value(row);
-                // The first value starts the sum, so that a sum of negative zeros keeps its sign.
-                sums[slot] = if counts[slot] == 0 { value } else { sums[slot] + value };
+                // A sum starts with 0, as InfluxDB's and the store's do: that of negative zeros is positive.
+                sums[slot] += array.value(row);
                 counts[slot] += 1;
             }
         }
@@ -272,6 +271,7 @@ impl FedRows<'_> {
 mod tests {
     use super::*;
     use crate::column::Scalar;
+    use nyala_core::store::aggregate::FloatSum;
 
     /// The windows, values and rows of an aggregate of feeds of times, slots and values.
     fn accumulated(
@@ -321,6 +321,24 @@ mod tests {
         assert_eq!(of(Aggregate::Mean), [(7, Some(Scalar::Float(i64::MIN as f64 / 2.0)), None)]);
         assert_eq!(of(Aggregate::Count), [(7, Some(Scalar::Integer(2)), None)]);
         assert!(Accumulator::of(Aggregate::Sum, &feeds[1].2).is_none());
+    }
+
+    #[test]
+    fn a_sum_of_negative_zeros_is_what_the_store_gives() {
+        let values = [-0.0, -0.0];
+        let mut stored = FloatSum::default();
+        stored.add_slice(&values);
+        let feeds: [(&[i64], &[u32], Column); 1] =
+            [(&[1, 2], &[0, 0], Column::Float(values.to_vec().into()))];
+        for (aggregate, expected) in
+            [(Aggregate::Sum, stored.sum()), (Aggregate::Mean, stored.sum() / 2.0), (Aggregate::Min, -0.0)]
+        {
+            let [(_, Some(Scalar::Float(value)), _)] = accumulated(aggregate, &feeds)[..] else {
+                panic!("one window");
+            };
+            assert_eq!(value.to_bits(), expected.to_bits(), "{aggregate:?}: {value}, not {expected}");
+        }
+        assert_eq!(stored.sum().to_bits(), 0);
     }
 
     #[test]
