@@ -216,6 +216,21 @@ fn a_block_with_a_wrong_checksum_is_named_and_the_others_are_read() {
 }
 
 #[test]
+fn floats_of_the_log_that_are_no_numbers_are_left_out() {
+    let root = tempfile::tempdir().unwrap();
+    let wal = root.path().join("wal/db/rp/1");
+    fs::create_dir_all(&wal).unwrap();
+    let values = Values::Float(vec![f64::NAN, 1.5, f64::INFINITY]);
+    let points = Points { times_ns: vec![1, 2, 3], values };
+    let entries = [(1, support::written(KEYS[0], &points))];
+    fs::write(wal.join("_00001.wal"), support::segment(&entries)).unwrap();
+    let (collected, damage) = read(root.path(), i64::MIN..=i64::MAX);
+    assert_eq!(collected.cells, Model::from([((KEYS[0].to_vec(), 2), "1.5".to_owned())]));
+    assert_eq!(damage.count, 1);
+    assert!(damage.listed[0].message.contains("2 floats"), "{}", damage.listed[0]);
+}
+
+#[test]
 fn a_log_that_is_larger_than_memory_for_it_is_moved_to_a_file() {
     let root = tempfile::tempdir().unwrap();
     let wal = root.path().join("wal/db/rp/1");

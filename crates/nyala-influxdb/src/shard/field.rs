@@ -3,7 +3,7 @@
 //! Blocks are sorted by their first time. When a block was decoded, the points before the first time of the next block
 //! are final: nothing that comes later can precede or replace them. So only blocks that overlap are in memory together.
 
-use super::Reading;
+use super::{Reading, left_out};
 use crate::damage::Damage;
 use crate::tsm::block;
 use crate::tsm::file::BlockPlace;
@@ -211,8 +211,7 @@ fn read_block(
     decoded.map_err(|problem| damage(problem.into_owned()))?;
     let infinite = points.remove_not_finite();
     if infinite > 0 {
-        let message = format!("{infinite} floats that are infinite or no numbers were left out");
-        reading.damage.add(Damage::new(file.path(), place.offset, message));
+        reading.damage.add(Damage::new(file.path(), place.offset, left_out(infinite)));
     }
     points.sort();
     let is_within = |time_ns: Option<&i64>| {

@@ -149,7 +149,13 @@ impl OpenRun {
                 Ok(Some(next)) if key::split(&next.key).is_none() => {
                     damage.add(without_field(path, &next.key))
                 }
-                Ok(next) => break next,
+                Ok(mut next) => {
+                    let infinite = next.as_mut().map_or(0, |next| next.points.remove_not_finite());
+                    if infinite > 0 {
+                        damage.add(Damage::new(path, 0, left_out(infinite)));
+                    }
+                    break next;
+                }
                 Err(error) => {
                     let message = format!("reading what was moved to a temporary file: {error}");
                     damage.add(Damage::new(path, 0, message));
@@ -158,6 +164,11 @@ impl OpenRun {
             }
         };
     }
+}
+
+/// What is said of floats that InfluxDB refuses.
+fn left_out(infinite: usize) -> String {
+    format!("{infinite} floats that are infinite or no numbers were left out")
 }
 
 fn without_field(path: &Path, key: &[u8]) -> Damage {
