@@ -181,10 +181,12 @@ impl Points {
         self.values.extend(&other.values, range);
     }
 
-    /// Removes the points of some ranges of times, which include both ends.
+    /// Removes the points of some ranges of times, which include both ends, ascend and have nothing in common.
     pub fn remove_times(&mut self, ranges: &[(i64, i64)]) {
-        let is_removed =
-            |time_ns: i64| ranges.iter().any(|(first, last)| (*first..=*last).contains(&time_ns));
+        let is_removed = |time_ns: i64| {
+            let after = ranges.partition_point(|(first, _)| *first <= time_ns);
+            after > 0 && ranges[after - 1].1 >= time_ns
+        };
         if ranges.is_empty() || !self.times_ns.iter().any(|time_ns| is_removed(*time_ns)) {
             return;
         }

@@ -221,9 +221,7 @@ impl Reading<'_> {
                 let deleted = open.tombstones.of_key(&first);
                 let (first_ns, last_ns) = (*self.times_ns.start(), *self.times_ns.end());
                 let is_needed = |place: &BlockPlace| {
-                    place.last_ns >= first_ns
-                        && place.first_ns <= last_ns
-                        && !deleted.iter().any(|(from, to)| *from <= place.first_ns && *to >= place.last_ns)
+                    place.last_ns >= first_ns && place.first_ns <= last_ns && !is_within(&deleted, place)
                 };
                 let needed: Vec<BlockPlace> = next.blocks.iter().copied().filter(is_needed).collect();
                 let skipped = next.blocks.iter().filter(|place| !is_needed(place));
@@ -251,6 +249,12 @@ impl Reading<'_> {
         fields.iter_mut().for_each(FieldPoints::sort);
         fields
     }
+}
+
+/// Whether all times of a block are within one of some ranges, which ascend.
+fn is_within(ranges: &[(i64, i64)], place: &BlockPlace) -> bool {
+    let after = ranges.partition_point(|(first_ns, _)| *first_ns <= place.first_ns);
+    after > 0 && ranges[after - 1].1 >= place.last_ns
 }
 
 /// A field may have several types in damaged shards only. They are treated as fields of their own.

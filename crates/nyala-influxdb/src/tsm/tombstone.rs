@@ -149,11 +149,47 @@ impl Tombstones {
         self.ranges.is_empty()
     }
 
-    /// The first and last times between which points of a key are deleted.
+    /// The first and last times between which points of a key are deleted: ascending, and with times between them that are not.
     pub fn of_key(&self, key: &[u8]) -> Vec<(i64, i64)> {
         let key_of = |range: &Deleted| &self.keys[range.key_start..range.key_start + range.key_bytes];
         let start = self.ranges.partition_point(|range| key_of(range) < key);
         let same = self.ranges[start..].iter().take_while(|range| key_of(range) == key);
-        same.map(|range| (range.first_ns, range.last_ns)).collect()
+        let mut ranges: Vec<(i64, i64)> = same.map(|range| (range.first_ns, range.last_ns)).collect();
+        ranges.retain(|(first_ns, last_ns)| first_ns <= last_ns);
+        ranges.sort_unstable();
+        // A key may have very many, which are compared with each of its points.
+        ranges.dedup_by(|next, kept| {
+            let is_beside = next.0 <= kept.1.saturating_add(1);
+            kept.1 = if is_beside { kept.1.max(next.1) } else { kept.1 };
+            is_beside
+        });
+        ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletions_of_a_key_that_touch_are_one() {
+        let mut tombstones = Tombstones::default();
+        for (key, first_ns, last_ns) in [
+            ("a", 20, 30),
+            ("b", 0, 99),
+            ("a", 5, 9),
+            ("a", 10, 12),
+            ("a", 8, 7),
+            ("a", 6, 7),
+            ("a", i64::MAX, i64::MAX),
+            ("a", 31, i64::MAX - 1),
+            ("a", i64::MIN, 0),
+        ] {
+            tombstones.add(key.as_bytes(), first_ns, last_ns).unwrap();
+        }
+        tombstones.sort();
+        assert_eq!(tombstones.of_key(b"a"), [(i64::MIN, 0), (5, 12), (20, i64::MAX)]);
+        assert_eq!(tombstones.of_key(b"b"), [(0, 99)]);
+        assert_eq!(tombstones.of_key(b"c"), []);
     }
 }
