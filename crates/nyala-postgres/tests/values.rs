@@ -106,3 +106,24 @@ fn texts_of_parameters_are_read_as_by_postgresql() {
     }
     assert!(wrong.is_empty(), "{}\n{} wrong", wrong.join("\n"), wrong.len());
 }
+
+/// As psycopg sends a list of `Decimal`, for `price = ANY($1)`.
+#[test]
+fn numbers_of_an_array_keep_their_digits() {
+    let (column, wanted) = (type_of("numeric[]"), DataType::new_list(DataType::Decimal128(10, 3), true));
+    // {1.25,-3,NULL}
+    let header = bytes_of("0000000100000001000006a40000000300000001");
+    let (first, second) =
+        (bytes_of("0000000c0002000000000002000109c4"), bytes_of("0000000a00010000400000000003"));
+    let binary = [header, first, second, bytes_of("ffffffff")].concat();
+    for (sent, format) in [(&b"{1.25,-3,NULL}"[..], Format::Text), (&binary[..], Format::Binary)] {
+        let read = parameter::read(Some(sent), format, column, &wanted, Zone::UTC);
+        let printed = read.and_then(|value| written(&value, column, Format::Text));
+        assert_eq!(
+            printed.map(|text| String::from_utf8(text).unwrap()),
+            Ok("{1.250,-3.000,NULL}".to_owned())
+        );
+    }
+    let far = parameter::read(Some(b"{1e37,0.001}"), Format::Text, column, &wanted, Zone::UTC);
+    assert_eq!(far.unwrap_err().code, "22003", "no type has the digits of both");
+}

@@ -2,7 +2,7 @@
 
 use crate::error::Failure;
 use crate::value::types::{ColumnType, PgType};
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::ScalarValue;
 use nyala_exec::Zone;
 
@@ -12,10 +12,10 @@ pub(super) fn of_text(text: &str, of: PgType, zone: Zone) -> Result<ScalarValue,
         let shown: String = text.chars().take(128).collect();
         Failure::new("22P02", format!("malformed array literal: \"{shown}\""))
     };
-    let wanted = element_type(of);
+    let (wanted, read_as) = (element_type(of), read_as(of));
     let elements = split(text.trim()).ok_or_else(malformed)?;
     let values = elements.into_iter().map(|element| match element {
-        Some(element) => super::of_text(&element, of, &wanted, zone),
+        Some(element) => super::of_text(&element, of, &read_as, zone),
         None => null(&wanted),
     });
     list(values.collect::<Result<_, _>>()?, wanted)
@@ -24,7 +24,7 @@ pub(super) fn of_text(text: &str, of: PgType, zone: Zone) -> Result<ScalarValue,
 /// Reads an array from its binary form.
 pub(super) fn of_binary(bytes: &[u8], of: PgType) -> Result<ScalarValue, Failure> {
     let invalid = || Failure::invalid_binary("array");
-    let wanted = element_type(of);
+    let (wanted, read_as) = (element_type(of), read_as(of));
     let mut rest = bytes;
     let mut number = || {
         let (number, after) = rest.split_first_chunk::<4>()?;
@@ -53,7 +53,7 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType) -> Result<ScalarValue, Failure
         let length = usize::try_from(length).map_err(|_| invalid())?;
         let (element, after) = rest.split_at_checked(length).ok_or_else(invalid)?;
         rest = after;
-        values.push(super::of_binary(element, of, &wanted)?);
+        values.push(super::of_binary(element, of, &read_as)?);
     }
     match rest.is_empty() {
         true => list(values, wanted),
@@ -65,16 +65,35 @@ fn element_type(of: PgType) -> DataType {
     ColumnType { of, is_array: false, digits: None, length: None }.values()
 }
 
+/// What an element is read as. A decimal number keeps its own digits: how many the statement wants is known of the list only.
+fn read_as(of: PgType) -> DataType {
+    match of {
+        PgType::Numeric => DataType::Null,
+        _ => element_type(of),
+    }
+}
+
 fn null(wanted: &DataType) -> Result<ScalarValue, Failure> {
     ScalarValue::try_new_null(wanted).map_err(|error| Failure::unsupported(error.to_string()))
 }
 
 fn list(values: Vec<ScalarValue>, of: DataType) -> Result<ScalarValue, Failure> {
-    // Decimal numbers come with digits of their own, and a list has one type.
-    let of = values.iter().find(|value| !value.is_null()).map_or(of, ScalarValue::data_type);
+    // Decimal numbers come with digits of their own, and a list has one type: none of them is rounded.
+    let of = match values.iter().filter_map(scale).max() {
+        Some(scale) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale),
+        None => values.iter().find(|value| !value.is_null()).map_or(of, ScalarValue::data_type),
+    };
     let same: Result<Vec<_>, _> = values.iter().map(|value| value.cast_to(&of)).collect();
     let same = same.map_err(|error| Failure::new("22003", error.to_string()))?;
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&same, &of)))
+}
+
+/// The digits behind the point of a decimal number.
+fn scale(value: &ScalarValue) -> Option<i8> {
+    match value {
+        ScalarValue::Decimal128(Some(_), _, scale) => Some(*scale),
+        _ => None,
+    }
 }
 
 /// The elements of `{a,"b c",NULL}`; `None` if that is not what it is.
