@@ -172,7 +172,7 @@ impl Connection {
                         Err(Stop::Failed(failure) | Stop::Ended(failure)) => return self.end(&failure).await,
                     }
                 }
-                Err(Unread::Skipped(letter, failure)) => self.refuse(letter, failure),
+                Err(Unread::Skipped(letter, failure)) => self.refuse_unread(letter, failure).await,
                 Err(Unread::Fatal(failure)) => return self.end(&failure).await,
             }
         }
@@ -258,12 +258,26 @@ impl Connection {
             Err(stop @ (Stop::Closed | Stop::Ended(_))) => return Err(stop),
             Err(Stop::Failed(failure)) => self.refuse(letter, failure),
         }
+        self.end_message(letter).await;
+        Ok(())
+    }
+
+    /// Refuses a message that there was no memory for. One that is skipped in any case needs none.
+    async fn refuse_unread(&mut self, letter: u8, failure: Failure) {
+        let is_left_of_copy = matches!(letter, b'd' | b'c' | b'f');
+        if !self.is_skipping && !is_left_of_copy {
+            self.refuse(letter, failure);
+            self.end_message(letter).await;
+        }
+    }
+
+    /// Says that the next statement may come, after a message behind which clients send no Sync.
+    async fn end_message(&mut self, letter: u8) {
         if matches!(letter, b'Q' | b'F') {
             self.end_series().await;
             self.forget_portals_of_ended_transaction();
             self.ready();
         }
-        Ok(())
     }
 
     /// Commits a series of statements, and tells the client if that fails, and which settings end with it.

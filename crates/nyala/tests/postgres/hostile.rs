@@ -314,6 +314,40 @@ fn connections_beyond_the_most_are_refused_and_a_shutdown_says_so() {
     assert_eq!(server.process.stop().code(), Some(0));
 }
 
+/// The client of a text waits until it is told that the next may come, also if there was no memory for the text.
+#[test]
+fn a_text_that_finds_no_memory_is_answered_to_its_end() {
+    // The memory of a message is taken when its length is known. Those on their way get a quarter of all.
+    const LONG_BYTES: u32 = 24_000_000;
+    let server = Server::start(&["--memory-limit", "128MiB"]);
+    let (mut first, mut second) = (Raw::open(server.address), Raw::open(server.address));
+    first.send(&[&b"Q"[..], &LONG_BYTES.to_be_bytes()].concat());
+    let begun = Instant::now();
+    while server.process.metric("nyala_memory_bytes{component=\"in_flight\"} ") < u64::from(LONG_BYTES) - 4 {
+        assert!(begun.elapsed() < PATIENCE, "the length is not read");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let text = [&b"SELECT '"[..], &vec![b'x'; 12 << 20], b"'\0"].concat();
+    for _ in 0..2 {
+        second.send(&message(b'Q', &text));
+        let answer = second.until_ready();
+        assert!(contains(&answer, "53200"), "{}", String::from_utf8_lossy(&answer));
+    }
+    // What is skipped, and what is left of a COPY, is not spoken of.
+    second.send(&[message(b'E', b"nowhere\0\0\0\0\0"), message(b'P', &text), message(b'S', b"")].concat());
+    let answer = second.until_ready();
+    assert!(
+        contains(&answer, "34000") && !contains(&answer, "53200"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
+    second.send(&[message(b'd', &text), message(b'Q', b"SELECT 7 AS n\0")].concat());
+    let answer = second.until_ready();
+    assert!(contains(&answer, "SELECT 1") && !contains(&answer, "53200"), "{answer:?}");
+    drop(first);
+    check_alive(&server);
+}
+
 /// Rows that a part of a statement has returned go when the statement fails, although the statement is kept.
 #[test]
 fn prepared_statements_keep_no_rows_of_executions_that_failed() {
