@@ -11,13 +11,18 @@ use crate::message::backend::Severity;
 use crate::message::{Bind, Target, backend};
 use crate::value::types::ColumnType;
 use crate::value::{Format, parameter};
+use bytes::Bytes;
 use datafusion::common::ScalarValue;
+use nyala_core::memory::Component;
 use nyala_sql::{CommandTag, Forgotten, Outcome, Prepared, Statement, TransactionStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The most portals of a connection.
 const PORTALS_MAX: usize = 256;
+/// What an element of an array takes at most while the array is read, beside its bytes: it is split off, read, and made a value of
+/// the list's type.
+const ELEMENT_BYTES: usize = 2 * size_of::<ScalarValue>() + 4 * size_of::<String>();
 
 /// A statement with values.
 pub(super) struct Portal {
@@ -55,7 +60,9 @@ impl Connection {
             return Err(Failure::new("42601", message).into());
         }
         let declared = declared(types)?;
-        let charge = self.session.charge_for_statement(text.len())?;
+        // Its name and its types are kept as long as it is.
+        let kept_bytes = name.len() + text.len() + size_of_val(types);
+        let charge = self.session.charge_for_statement(kept_bytes)?;
         let prepared = match statement {
             Some(statement) => Some(self.prepare(statement, &declared).await?),
             None => None,
@@ -109,8 +116,9 @@ impl Connection {
                 "bind message has {formats} result formats but query has {columns} columns"
             ))
         })?;
-        let bytes: usize = bind.parameters.iter().flatten().map(|value| value.len()).sum();
-        let bytes = 2 * bytes as u64;
+        let reading_bytes = reading_bytes(&bind.parameters, &formats, &statement.parameters);
+        let memory = &self.server.surroundings.memory;
+        let _reading = memory.try_charge(Component::Query, reading_bytes).map_err(Failure::from)?;
         let zone = self.session.zone();
         let types = statement.prepared().map(|prepared| &*prepared.parameters).unwrap_or_default();
         let values = bind.parameters.iter().zip(formats).zip(statement.parameters.iter().zip(types));
@@ -120,7 +128,8 @@ impl Connection {
                 failure
             })
         });
-        let values = values.collect::<Result<_, _>>()?;
+        let values = values.collect::<Result<Vec<_>, Failure>>()?;
+        let bytes = (ScalarValue::size_of_vec(&values) + bind.portal.len()) as u64;
         self.charge.try_grow(bytes).map_err(Failure::from)?;
         let portal = Portal { statement, formats: column_formats, state: State::Bound(values), bytes };
         self.portals.insert(bind.portal, portal);
@@ -347,6 +356,24 @@ impl Connection {
 
 fn no_portal(name: &str) -> Failure {
     Failure::new("34000", format!("portal \"{name}\" does not exist"))
+}
+
+/// The most memory that parameters take while they are read.
+fn reading_bytes(values: &[Option<Bytes>], formats: &[Format], types: &[ColumnType]) -> u64 {
+    let bytes: usize = values.iter().flatten().map(Bytes::len).sum();
+    let arrays = values.iter().zip(formats).zip(types).filter(|(_, column)| column.is_array);
+    let elements = arrays.map(|((value, format), _)| match (value, format) {
+        (None, _) => 0,
+        // Commas stand between them.
+        (Some(text), Format::Text) => 1 + memchr::memchr_iter(b',', text).count(),
+        // Their count stands behind three other numbers, and each of them has a length.
+        (Some(bytes), Format::Binary) => {
+            let count: Option<[u8; 4]> = bytes.get(12..16).and_then(|count| count.try_into().ok());
+            count.map_or(0, |count| u32::from_be_bytes(count) as usize).min(bytes.len() / size_of::<i32>())
+        }
+    });
+    let elements: usize = elements.sum();
+    (2 * bytes + values.len() * size_of::<ScalarValue>() + elements * ELEMENT_BYTES) as u64
 }
 
 /// The format of each value: one each, one for all, or none, which is text.

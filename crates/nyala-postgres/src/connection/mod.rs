@@ -226,7 +226,13 @@ impl Connection {
             Ok(Frontend::Parse { name, text, types }) => {
                 self.parse(name, &text, &types).instrument(traced("Parse")).await
             }
-            Ok(Frontend::Bind(bind)) => self.bind(bind),
+            Ok(Frontend::Bind(bind)) => {
+                // Reading values takes as long as parsing a text does.
+                if message.body.len() > LONG_TEXT_BYTES {
+                    before_long_work().await;
+                }
+                self.bind(bind)
+            }
             Ok(Frontend::Describe(target)) => self.describe(&target),
             Ok(Frontend::Execute { portal, rows }) => {
                 self.execute(&portal, rows).instrument(traced("Execute")).await

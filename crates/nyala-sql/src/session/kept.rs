@@ -69,7 +69,7 @@ impl KeptByName {
 }
 
 impl Session {
-    /// Charges the memory of a prepared statement with a text of so many bytes.
+    /// Charges the memory of a prepared statement whose text, name and types have so many bytes.
     ///
     /// # Errors
     /// There is no memory for it.

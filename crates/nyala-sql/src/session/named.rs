@@ -78,7 +78,7 @@ impl Session {
         let name = &own.written.name;
         let types = own.written.types.iter().map(parameter_type).collect::<SqlResult<Vec<_>>>()?;
         self.check_name_is_free(name)?;
-        let charge = self.charge_for_statement(own.text.len())?;
+        let charge = self.charge_for_statement(name.len() + own.text.len())?;
         let prepared = Box::pin(self.try_prepare(own.statement.clone(), &types)).await?;
         let statement = self.statement_of(Some(prepared), true, charge);
         self.keep_statement(name.clone(), statement);

@@ -314,6 +314,35 @@ fn connections_beyond_the_most_are_refused_and_a_shutdown_says_so() {
     assert_eq!(server.process.stop().code(), Some(0));
 }
 
+/// What a client names and binds is kept, and is charged, however short its statements are.
+#[test]
+fn names_and_elements_of_arrays_find_no_more_memory_than_there_is() {
+    let server = Server::start(&["--memory-limit", "128MiB"]);
+    let sync = message(b'S', b"");
+    let refuses = |sent: &[u8]| {
+        let mut raw = Raw::open(server.address);
+        raw.send(sent);
+        let answer = raw.until_ready();
+        let shown = String::from_utf8_lossy(&answer[..answer.len().min(400)]).into_owned();
+        // The class of what there is too little of.
+        assert!(contains(&answer, "C53"), "{shown}");
+        server.process.assert_within_memory_limit(128);
+    };
+    let name = |number: u32| [number.to_string().as_bytes(), &vec![b'n'; 1 << 20], b"\0"].concat();
+    let statement = |number| message(b'P', &[&name(number)[..], b"SELECT 1\0\0\0"].concat());
+    refuses(&[(0..20).flat_map(statement).collect::<Vec<u8>>(), sync.clone()].concat());
+    let portal = |number| message(b'B', &[&name(number)[..], b"\0\0\0\0\0\0\0"].concat());
+    let unnamed = message(b'P', b"\0SELECT 1\0\0\0");
+    refuses(&[unnamed, (0..150).flat_map(portal).collect(), sync.clone()].concat());
+    // int4[], of two million numbers.
+    let array = [&b"{1"[..], &b",1".repeat(2 << 20), b"}"].concat();
+    let value = [&(array.len() as u32).to_be_bytes()[..], &array].concat();
+    let bind = [b"\0\0\0\0\0\x01", &value[..], b"\0\0"].concat();
+    let parse = message(b'P', b"\0SELECT 1 WHERE 1 = ANY($1)\0\0\x01\0\0\x03\xef");
+    refuses(&[parse, message(b'B', &bind), sync].concat());
+    check_alive(&server);
+}
+
 /// The client of a text waits until it is told that the next may come, also if there was no memory for the text.
 #[test]
 fn a_text_that_finds_no_memory_is_answered_to_its_end() {
