@@ -80,10 +80,11 @@ pub fn authentication(out: &mut Vec<u8>, request: &Authentication<'_>) {
     });
 }
 
-/// Says which version of the protocol is spoken, and which extensions are not known.
+/// Says which version of the protocol is spoken, and which extensions are not known. The version is whole, as PostgreSQL sends it:
+/// its clients take a minor version alone for one before 3.0, and leave.
 pub fn negotiate_version(out: &mut Vec<u8>, unknown: &[&str]) {
     message(out, b'v', |out| {
-        out.extend_from_slice(&0_i32.to_be_bytes());
+        out.extend_from_slice(&(3_i32 << 16).to_be_bytes());
         out.extend_from_slice(&(unknown.len() as i32).to_be_bytes());
         unknown.iter().for_each(|name| text(out, name));
     });

@@ -147,6 +147,11 @@ fn beginnings_that_are_none_are_refused() {
     for bytes in [&b"\0\0"[..], b"\0\0\0\x20\0\x03\0\0us", &packet(b"\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x01")] {
         Raw::connect(server.address).send(bytes);
     }
+    // A client of PostgreSQL 18 that asks for version 3.2 and an extension is told of 3.0, and goes on.
+    let mut raw = Raw::connect(server.address);
+    raw.send(&packet(b"\0\x03\0\x02user\0me\0database\0d\0_pq_.x\x001\0\0"));
+    assert!(raw.until_ready().starts_with(b"v\0\0\0\x13\0\x03\0\0\0\0\0\x01_pq_.x\0R"));
+    drop(raw);
     // Without a certificate, TLS is declined, however often it is asked for.
     let mut raw = Raw::connect(server.address);
     (0..100).for_each(|_| raw.send(&packet(b"\x04\xd2\x16\x2f")));
