@@ -251,7 +251,7 @@ impl Connection {
         };
         let sent = fetch.send(&mut self.wire, most).await?;
         match sent.is_end {
-            true => self.returned(&fetch, &sent),
+            true => self.returned(prepared, &fetch, &sent),
             false => {
                 backend::portal_suspended(&mut self.wire.output);
                 portal.state = State::Suspended(fetch);
@@ -310,7 +310,10 @@ impl Connection {
     }
 
     /// Ends a statement whose rows were sent.
-    pub(super) fn returned(&mut self, fetch: &Fetch, sent: &Sent) {
+    pub(super) fn returned(&mut self, prepared: &Prepared, fetch: &Fetch, sent: &Sent) {
+        if prepared.changes_settings() {
+            self.report_settings();
+        }
         self.note_change(fetch.tag());
         backend::command_complete(&mut self.wire.output, &fetch.completed(sent));
     }

@@ -50,7 +50,7 @@ impl Connection {
                 backend::row_description(&mut self.wire.output, described);
                 let mut fetch = Fetch::of(rows, columns, self.session.zone());
                 let sent = fetch.send(&mut self.wire, 0).await?;
-                self.returned(&fetch, &sent);
+                self.returned(&prepared, &fetch, &sent);
             }
             Outcome::CopyIn(copy) => {
                 let tag = Box::pin(self.copy_in(copy)).await?;

@@ -17,10 +17,15 @@ impl Prepared {
     /// Whether the transaction of its series begins with it at the latest, unless it is the last statement.
     pub fn begins_series(&self) -> bool {
         match &self.plan {
-            PreparedPlan::Session => sets(&self.statement.ast),
+            PreparedPlan::Session => self.changes_settings(),
             PreparedPlan::Cursor(plan) => matches!(&**plan, CursorPlan::Declare(own, _) if own.is_holdable),
             _ => self.changes_rows(),
         }
+    }
+
+    /// Whether it changes settings of the session; `SELECT set_config(…)` gives a row beside.
+    pub fn changes_settings(&self) -> bool {
+        matches!(self.plan, PreparedPlan::Session) && sets(&self.statement.ast)
     }
 
     /// Whether it changes rows of a table, which a transaction can contain.

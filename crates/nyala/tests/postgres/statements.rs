@@ -66,6 +66,23 @@ fn sql_and_messages_keep_the_same_statements() {
     assert!(query(&mut raw, &limited).contains("C54000"));
 }
 
+/// Drivers read times by the zone that they were told of last.
+#[test]
+fn settings_that_a_query_changes_are_told_to_the_client() {
+    let server = Server::start(&[]);
+    let mut raw = Raw::open(server.address);
+    let set = |zone: &str| format!("SELECT set_config('TimeZone', '{zone}', false)");
+    let answer = query(&mut raw, &set("Asia/Tokyo"));
+    assert!(answer.contains("TimeZone\0Asia/Tokyo\0"), "{answer}");
+    let parse = [text(""), text(&set("Europe/Berlin")), vec![0, 0]].concat();
+    raw.send(&[message(b'P', &parse), message(b'B', &[0; 8]), message(b'E', &[0; 5])].concat());
+    raw.send(&message(b'S', b""));
+    let answer = raw.until_ready();
+    assert!(contains(&answer, "TimeZone\0Europe/Berlin\0"), "{answer:?}");
+    let answer = query(&mut raw, &set("Europe/Berlin"));
+    assert!(!answer.contains("TimeZone\0"), "it knows that already: {answer}");
+}
+
 /// Clients of InfluxDB drop the measurement of a prepared statement, write it again, and give it more columns.
 #[test]
 fn a_prepared_statement_follows_its_measurement() {
