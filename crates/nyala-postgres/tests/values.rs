@@ -127,3 +127,44 @@ fn numbers_of_an_array_keep_their_digits() {
     let far = parameter::read(Some(b"{1e37,0.001}"), Format::Text, column, &wanted, Zone::UTC);
     assert_eq!(far.unwrap_err().code, "22003", "no type has the digits of both");
 }
+
+#[test]
+fn what_postgresql_has_no_value_for_is_refused() {
+    let read = |name: &str, bytes: &[u8], format| {
+        let column = type_of(name);
+        let read = parameter::read(Some(bytes), format, column, &wanted(column, ""), Zone::UTC)?;
+        written(&read, column, Format::Text).map(|text| String::from_utf8(text).unwrap())
+    };
+    for us in [-1, 86_400_000_001, i64::MIN, i64::MAX] {
+        assert_eq!(read("time", &us.to_be_bytes(), Format::Binary).unwrap_err().code, "22008", "{us}");
+    }
+    // One day before the first, one after the last, and what would be infinity when it is counted from 1970.
+    for days in [-2_451_546, 2_145_031_949, i32::MAX - 10_957, i32::MIN + 1] {
+        assert_eq!(read("date", &days.to_be_bytes(), Format::Binary).unwrap_err().code, "22008", "{days}");
+    }
+    for (days, shown) in [(-2_451_545, "4714-11-24 BC"), (2_145_031_948, "5874897-12-31")] {
+        assert_eq!(read("date", &i32::to_be_bytes(days), Format::Binary).as_deref(), Ok(shown));
+        assert_eq!(read("date", shown.as_bytes(), Format::Text).as_deref(), Ok(shown));
+    }
+    assert_eq!(read("date", b"5874898-01-01", Format::Text).unwrap_err().code, "22008");
+    let normal = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
+    for text in [normal, "{A0EEBC999C0B-4EF8-BB6D6BB9BD380A11}", "a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11"] {
+        assert_eq!(read("uuid", text.as_bytes(), Format::Text).as_deref(), Ok(normal), "{text}");
+    }
+    for text in
+        [" a0eebc999c0b4ef8bb6d6bb9bd380a11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11-", &"+a".repeat(16)]
+    {
+        assert_eq!(read("uuid", text.as_bytes(), Format::Text).unwrap_err().code, "22P02", "{text}");
+    }
+    assert_eq!(read("text[]", b"{NULL,\\NULL}", Format::Text).as_deref(), Ok("{NULL,\"NULL\"}"));
+}
+
+/// A division in PostgreSQL gives a number more zeros than a number has digits here.
+#[test]
+fn zeros_that_a_number_only_shows_are_no_reason_to_refuse_it() {
+    let (column, wanted) = (type_of("numeric"), DataType::Decimal128(38, 2));
+    // 12345678, of which 50 digits behind the point are shown.
+    let bytes = bytes_of("000200010000003204d2162e");
+    let read = parameter::read(Some(&bytes), Format::Binary, column, &wanted, Zone::UTC);
+    assert_eq!(read, Ok(ScalarValue::Decimal128(Some(1_234_567_800), 38, 2)));
+}

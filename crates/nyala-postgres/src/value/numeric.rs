@@ -136,8 +136,8 @@ impl Decimal {
         let scale = (i64::from(count) - 1 - i64::from(weight as i16)) * GROUP_DIGITS as i64;
         let found = Self::of_digits(digits, scale, sign == NEGATIVE);
         // Zeros at the end are shown, but not sent.
-        let found = found.and_then(|found| found.at_least(i8::try_from(shown).ok()?));
-        found.ok_or_else(|| out_of_range("a number"))
+        let shown = shown.min(DIGITS_MAX as u16) as i8;
+        found.map(|found| found.showing(shown)).ok_or_else(|| out_of_range("a number"))
     }
 
     /// Of digits of a number, of which `scale` are behind the point; more than there are, or less than none.
@@ -190,16 +190,19 @@ impl Decimal {
         (self.value % power == 0).then_some(self.value / power)
     }
 
-    /// The same number with at least so many digits behind the point, or without those that are zeros.
-    fn at_least(self, scale: i8) -> Option<Self> {
+    /// The same number with so many digits behind the point, as far as there is room for zeros, and without those that are zeros.
+    fn showing(self, scale: i8) -> Self {
         let mut number = self;
         while number.scale > scale && number.value % 10 == 0 {
             number = Self { value: number.value / 10, scale: number.scale - 1 };
         }
-        while number.scale < scale {
-            number = Self { value: number.value.checked_mul(10)?, scale: number.scale + 1 };
+        let fits = |value: &i128| value.unsigned_abs() < 10_u128.pow(DIGITS_MAX as u32);
+        while number.scale < scale
+            && let Some(value) = number.value.checked_mul(10).filter(fits)
+        {
+            number = Self { value, scale: number.scale + 1 };
         }
-        (number.value.unsigned_abs() < 10_u128.pow(DIGITS_MAX as u32)).then_some(number)
+        number
     }
 }
 

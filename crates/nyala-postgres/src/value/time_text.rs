@@ -3,12 +3,15 @@
 //! Not read are names of months, day-first dates and names of time zones: drivers never send them as parameters. Times keep
 //! their nanoseconds.
 
-use super::time::Day;
+use super::time::{DAYS_TO_2000, Day};
 use crate::error::Failure;
 use nyala_exec::Zone;
+use std::ops::Range;
 
 const SECOND_NS: i128 = 1_000_000_000;
 const DAY_NS: i128 = 86_400 * SECOND_NS;
+/// The dates that PostgreSQL has, in days since 2000: from 4714-11-24 BC to 5874897-12-31.
+const DATES: Range<i64> = -2_451_545..2_145_031_949;
 
 /// Reads a date, as days since 1970.
 pub fn read_date(text: &str) -> Result<i32, Failure> {
@@ -28,9 +31,15 @@ pub fn read_date(text: &str) -> Result<i32, Failure> {
     }
     rest.era(&mut day);
     match rest.is_at_end() {
-        true => i32::try_from(day.to_unix()).map_err(|_| Failure::new("22008", "date out of range")),
+        true => date_of(day.to_unix() - i64::from(DAYS_TO_2000)),
         false => Err(malformed()),
     }
+}
+
+/// Days since 1970, of days since 2000.
+pub fn date_of(from_2000: i64) -> Result<i32, Failure> {
+    let days = i32::try_from(from_2000 + i64::from(DAYS_TO_2000)).ok();
+    days.filter(|_| DATES.contains(&from_2000)).ok_or_else(|| Failure::new("22008", "date out of range"))
 }
 
 /// Reads a time of day, in microseconds.
@@ -144,7 +153,7 @@ impl<'a> Reader<'a> {
     fn date(&mut self) -> Option<Day> {
         let digits = self.digits();
         if digits.len() == 8 && !self.text.starts_with('-') {
-            let part = |range: std::ops::Range<usize>| digits[range].parse::<u32>().ok();
+            let part = |range: Range<usize>| digits[range].parse::<u32>().ok();
             return Some(Day { year: part(0..4)?.into(), month: part(4..6)?, day: part(6..8)? });
         }
         if !(4..=7).contains(&digits.len()) {

@@ -97,17 +97,21 @@ fn text(value: &str, of: PgType, out: &mut Vec<u8>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bytes of a UUID.
+/// The bytes of a UUID, as PostgreSQL reads one: in braces or not, and with a hyphen behind any group of four digits but the last.
 pub(in crate::value) fn uuid(text: &str) -> Option<[u8; 16]> {
-    let digits: Vec<u8> = text.bytes().filter(|letter| !matches!(letter, b'-' | b'{' | b'}')).collect();
-    let mut bytes = [0; 16];
-    if digits.len() != 32 {
-        return None;
+    let inner = match text.strip_prefix('{') {
+        Some(rest) => rest.strip_suffix('}')?,
+        None => text,
+    };
+    let digit = |letter: u8| char::from(letter).to_digit(16).map(|digit| digit as u8);
+    let (mut left, mut bytes) = (inner.as_bytes(), [0; 16]);
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        let [high, low, rest @ ..] = left else { return None };
+        *byte = (digit(*high)? << 4) | digit(*low)?;
+        let may_separate = place % 2 == 1 && place < 15;
+        left = rest.strip_prefix(b"-").filter(|_| may_separate).unwrap_or(rest);
     }
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
+    left.is_empty().then_some(bytes)
 }
 
 fn date(days: i32, out: &mut Vec<u8>) -> Result<(), Failure> {

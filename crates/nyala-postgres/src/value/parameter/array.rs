@@ -106,13 +106,14 @@ fn split(text: &str) -> Option<Vec<Option<String>>> {
     let mut letters = inner.chars().peekable();
     loop {
         while letters.next_if(|letter| letter.is_ascii_whitespace()).is_some() {}
-        let mut element = String::new();
+        let (mut element, mut is_escaped) = (String::new(), false);
         let is_quoted = letters.next_if_eq(&'"').is_some();
         loop {
             match letters.peek().copied() {
                 Some('\\') => {
                     letters.next();
                     element.push(letters.next()?);
+                    is_escaped = true;
                 }
                 Some('"') if is_quoted => {
                     letters.next();
@@ -134,7 +135,7 @@ fn split(text: &str) -> Option<Vec<Option<String>>> {
                 return None;
             }
         }
-        let is_null = !is_quoted && element.eq_ignore_ascii_case("NULL");
+        let is_null = !is_quoted && !is_escaped && element.eq_ignore_ascii_case("NULL");
         elements.push((!is_null).then_some(element));
         while letters.next_if(|letter| letter.is_ascii_whitespace()).is_some() {}
         match letters.next() {

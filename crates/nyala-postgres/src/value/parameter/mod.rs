@@ -7,8 +7,8 @@ mod array;
 
 use super::column::{Format, uuid};
 use super::numeric::Decimal;
-use super::time::{DAYS_TO_2000, US_TO_2000};
-use super::time_text::{read_date, read_time, read_timestamp};
+use super::time::{DAY_US, US_TO_2000};
+use super::time_text::{date_of, read_date, read_time, read_timestamp};
 use super::types::{ColumnType, PgType};
 use crate::error::Failure;
 use arrow_buffer::IntervalMonthDayNano;
@@ -94,10 +94,7 @@ pub(super) fn of_text(text: &str, of: PgType, wanted: &DataType, zone: Zone) -> 
             ScalarValue::TimestampNanosecond(Some(read_timestamp(text, Some(zone))?), Some("UTC".into()))
         }
         PgType::Interval => ScalarValue::IntervalMonthDayNano(Some(read_interval(text)?)),
-        PgType::Uuid => {
-            uuid(trimmed).ok_or_else(malformed)?;
-            ScalarValue::Utf8(Some(trimmed.to_ascii_lowercase()))
-        }
+        PgType::Uuid => ScalarValue::Utf8(Some(uuid_text(uuid(text).ok_or_else(malformed)?))),
         _ => ScalarValue::Utf8(Some(text.to_owned())),
     })
 }
@@ -122,14 +119,15 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType, wanted: &DataType) -> Result<S
         PgType::Float8 => ScalarValue::Float64(Some(number!(f64))),
         PgType::Numeric => decimal(Decimal::of_binary(bytes)?, wanted)?,
         PgType::Bytea => ScalarValue::Binary(Some(bytes.to_vec())),
-        PgType::Date => {
-            let out_of_range = || Failure::new("22008", "date out of range");
-            ScalarValue::Date32(Some(match number!(i32) {
-                infinite @ (i32::MIN | i32::MAX) => infinite,
-                days => days.checked_add(DAYS_TO_2000).ok_or_else(out_of_range)?,
-            }))
+        PgType::Date => ScalarValue::Date32(Some(match number!(i32) {
+            infinite @ (i32::MIN | i32::MAX) => infinite,
+            from_2000 => date_of(from_2000.into())?,
+        })),
+        PgType::Time => {
+            let of_day_us = Some(number!(i64)).filter(|us| (0..=DAY_US).contains(us));
+            let of_day_us = of_day_us.ok_or_else(|| Failure::new("22008", "time out of range"))?;
+            ScalarValue::Time64Microsecond(Some(of_day_us))
         }
-        PgType::Time => ScalarValue::Time64Microsecond(Some(number!(i64))),
         PgType::Timestamp => ScalarValue::TimestampNanosecond(Some(unix_ns(number!(i64))?), None),
         PgType::Timestamptz => {
             ScalarValue::TimestampNanosecond(Some(unix_ns(number!(i64))?), Some("UTC".into()))
@@ -146,12 +144,7 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType, wanted: &DataType) -> Result<S
             let span = IntervalMonthDayNano::new(i32::from_be_bytes(months), days, ns);
             ScalarValue::IntervalMonthDayNano(Some(span))
         }
-        PgType::Uuid => {
-            let bytes: [u8; 16] = bytes.try_into().map_err(|_| invalid())?;
-            let digits = format!("{:032x}", u128::from_be_bytes(bytes));
-            let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
-            ScalarValue::Utf8(Some(parts.join("-")))
-        }
+        PgType::Uuid => ScalarValue::Utf8(Some(uuid_text(bytes.try_into().map_err(|_| invalid())?))),
         PgType::Jsonb => match bytes.split_first() {
             Some((1, text)) => ScalarValue::Utf8(Some(utf8(text)?.to_owned())),
             _ => return Err(invalid()),
@@ -167,6 +160,12 @@ pub(super) fn of_binary(bytes: &[u8], of: PgType, wanted: &DataType) -> Result<S
             ScalarValue::Utf8(Some(utf8(bytes)?.to_owned()))
         }
     })
+}
+
+/// A UUID as it is stored: with small letters and four hyphens.
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 /// The name of a type in error messages.
