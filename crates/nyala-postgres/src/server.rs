@@ -38,7 +38,12 @@ impl Server {
         let before = self.open.fetch_add(1, Ordering::Relaxed);
         let _open = Open(&self.open);
         let beginning = self.begin(Box::new(stream), client, before >= self.settings.connections_max);
-        let begun = tokio::time::timeout(LOG_IN_TIMEOUT, beginning).await;
+        let mut stopped = self.surroundings.stopped.clone();
+        let begun = tokio::select! {
+            begun = tokio::time::timeout(LOG_IN_TIMEOUT, beginning) => begun,
+            // Who has not logged in has begun nothing that would have to come to its end.
+            _ = stopped.wait_for(|stopped| *stopped) => return Ok(()),
+        };
         match begun.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
             Some(connection) => connection.run().await,
             None => Ok(()),

@@ -91,6 +91,28 @@ fn a_renewed_certificate_is_served_without_a_restart() {
 }
 
 #[test]
+fn a_client_that_does_not_shake_hands_holds_no_shutdown_up() {
+    if !has_openssl() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    make(&path("own.pem"), &path("key.pem"));
+    let texts = [path("own.pem"), path("key.pem")].map(|path| path.to_str().expect("UTF-8").to_owned());
+    let arguments =
+        ["--https-certificate", &*texts[0], "--https-private-key", &*texts[1], "--shutdown-timeout", "5s"];
+    let mut server = Process::spawn(&path("data"), &arguments);
+    wait_for("it answers", || ping(&server, &path("own.pem")).starts_with("HTTP/1.1 204"));
+    let silent = std::net::TcpStream::connect(server.address).expect("it listens");
+    let two = "nyala_connections{listener=\"http-bind\"} 2";
+    wait_for("it is accepted", || ask(&server, &path("own.pem"), "GET /metrics").contains(two));
+    server.signal("TERM");
+    assert!(server.wait().success());
+    assert!(!server.log().contains("aborted"), "{}", server.log());
+    drop(silent);
+}
+
+#[test]
 fn points_reach_a_subscriber_over_https_if_its_certificate_is_trusted() {
     if !has_openssl() {
         return;

@@ -10,7 +10,7 @@ use super::http::access::{self, Access};
 use super::listener::{BoundListener, Listener, Names};
 use super::metric::Metric;
 use super::timeouts::TimeoutStream;
-use super::tls::Certificates;
+use super::tls::{self, Certificates};
 use super::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 use futures::FutureExt;
 use hyper::StatusCode;
@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// All connections together may hold this fraction (1/8) of the memory.
@@ -91,7 +92,8 @@ impl Flight {
             stopped: listener.stopped(),
         };
         let server = Server::new(settings, surroundings)?;
-        let serving = Serving { server: server.clone(), certificates: options.certificates };
+        let (certificates, stopped) = (options.certificates, listener.stopped());
+        let serving = Serving { server: server.clone(), certificates, stopped };
         let serve = move |(stream, permit): Admitted, tasks: &mut JoinSet<()>| {
             let (serving, set_task) = (serving.clone(), permit.task_setter());
             set_task(tasks.spawn(async move {
@@ -213,6 +215,8 @@ fn metrics(server: &Server, limiter: &ConnectionLimiter) -> Vec<Metric> {
 struct Serving {
     server: Arc<Server>,
     certificates: Option<Arc<Certificates>>,
+    /// Turns true when the server stops.
+    stopped: watch::Receiver<bool>,
 }
 
 impl Serving {
@@ -228,10 +232,11 @@ impl Serving {
         // A client that has left already has no address, and needs no answer.
         let client = Some(stream.peer_addr()?.ip());
         let Some(certificates) = &self.certificates else { return self.serve(stream, client, permit).await };
-        let securing = certificates.flight_acceptor().accept(stream);
-        let secured = tokio::time::timeout(HEADER_TIMEOUT, securing).await;
-        let secured = secured.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        self.serve(secured, client, permit).await
+        let secured = tls::secured(certificates.flight_acceptor(), stream, self.stopped.clone()).await?;
+        match secured {
+            Some(stream) => self.serve(stream, client, permit).await,
+            None => Ok(()),
+        }
     }
 
     async fn serve(

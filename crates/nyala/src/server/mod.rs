@@ -239,9 +239,11 @@ impl Serving {
         // A client that has left already has no address, and needs no answer.
         let client = Some(stream.peer_addr()?.ip());
         let Some(certificates) = &self.certificates else { return self.serve(stream, client, permit).await };
-        let securing = certificates.acceptor().accept(stream);
-        let secured = tokio::time::timeout(HEADER_TIMEOUT, securing).await??;
-        self.serve(secured, client, permit).await
+        let secured = tls::secured(certificates.acceptor(), stream, self.stopped.clone()).await?;
+        match secured {
+            Some(stream) => self.serve(stream, client, permit).await,
+            None => Ok(()),
+        }
     }
 
     async fn serve(

@@ -3,16 +3,22 @@
 //! A connection keeps the certificate that it began with. TLS sessions are not resumed across a change, because each
 //! certificate has its own session cache.
 
+use super::HEADER_TIMEOUT;
 use super::certificate;
+use super::connection_threads::until_true;
 use super::metric::Metric;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// What accepts connections, by the protocol inside: clients name it in the handshake, and leave if it is another.
 #[derive(Clone)]
@@ -78,6 +84,20 @@ impl Certificates {
     #[cfg(feature = "sql")]
     pub(super) fn flight_acceptor(&self) -> TlsAcceptor {
         self.current().flight
+    }
+}
+
+/// Shakes hands with a client. `None`: the server stops, and the client has asked for nothing yet.
+pub(super) async fn secured<S: AsyncRead + AsyncWrite + Unpin>(
+    acceptor: TlsAcceptor,
+    stream: S,
+    mut stopped: watch::Receiver<bool>,
+) -> io::Result<Option<TlsStream<S>>> {
+    tokio::select! {
+        secured = tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream)) => {
+            secured.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map(Some)
+        }
+        () = until_true(&mut stopped) => Ok(None),
     }
 }
 

@@ -382,6 +382,18 @@ fn a_text_that_finds_no_memory_is_answered_to_its_end() {
     check_alive(&server);
 }
 
+#[test]
+fn clients_that_do_not_log_in_hold_no_shutdown_up() {
+    let mut server = Server::start(&["--shutdown-timeout", "5s"]);
+    let (silent, mut begun) = (Raw::connect(server.address), Raw::connect(server.address));
+    begun.send(&startup(b"user\0me\0\0")[..7]);
+    wait_for_connections(&server, 2);
+    server.process.signal("TERM");
+    assert_eq!((silent.rest(), begun.rest()), (Vec::new(), Vec::new()));
+    assert!(server.process.wait().success());
+    assert!(!server.process.log().contains("aborted"), "{}", server.process.log());
+}
+
 /// Rows that a part of a statement has returned go when the statement fails, although the statement is kept.
 #[test]
 fn prepared_statements_keep_no_rows_of_executions_that_failed() {
