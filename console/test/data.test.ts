@@ -19,6 +19,23 @@ test("JSON is read as JSON.parse reads it", () => {
   }
 });
 
+test("a long line without escapes is looked through once", () => {
+  const text = JSON.stringify(Array.from({ length: 5000 }, (_, i) => [`text ${i}`, i]));
+  const indexOf = String.prototype.indexOf;
+  let looked = 0;
+  String.prototype.indexOf = function (this: string, searched: string, from = 0): number {
+    const found = indexOf.call(this, searched, from);
+    looked += (found < 0 ? this.length : found) - from;
+    return found;
+  };
+  try {
+    assert.deepEqual(plain(parse(text)), JSON.parse(text));
+  } finally {
+    String.prototype.indexOf = indexOf;
+  }
+  assert.ok(looked < 3 * text.length, `${looked} of ${text.length} characters`);
+});
+
 test("whole numbers beyond 2^53 stay exact", () => {
   assert.equal(parse("9223372036854775807"), 9223372036854775807n);
   assert.equal(parse("-9223372036854775808"), -9223372036854775808n);

@@ -13,6 +13,8 @@ export function parse(text: string): unknown {
 
 class Reader {
   private at = 0;
+  /** The first backslash behind the strings that were read, or the end: looking for it at each string would read a long line again and again. */
+  private escape = -1;
 
   constructor(private readonly text: string) {}
 
@@ -72,8 +74,11 @@ class Reader {
   private string(): string {
     const begin = this.at;
     let end = this.text.indexOf('"', begin + 1);
-    const escape = this.text.indexOf("\\", begin + 1);
-    if (end >= 0 && (escape < 0 || escape > end)) {
+    if (this.escape < begin) {
+      const found = this.text.indexOf("\\", begin);
+      this.escape = found < 0 ? this.text.length : found;
+    }
+    if (end >= 0 && this.escape > end) {
       this.at = end + 1;
       return this.text.slice(begin + 1, end);
     }
