@@ -138,7 +138,7 @@ impl Maintenance {
 
     /// Rowsets worth merging now, best first.
     pub(crate) fn merges(&self, fan_in: usize) -> Vec<Candidate> {
-        compaction::pick(&self.versions.current(), fan_in, &self.options)
+        compaction::pick(&self.versions, fan_in, &self.options)
     }
 }
 

@@ -103,16 +103,13 @@ impl Maintenance {
         sequence: u64,
         written: &mut Vec<WrittenRowset>,
     ) -> Result<()> {
-        let version = self.versions.current();
-        let partitions = version.tables.get(&table.id).map_or(&[][..], |table| &table.partitions);
-        let is_empty = |other: &Arc<PartitionVersion>| other.id == partition && other.rowsets.is_empty();
         let inputs = MergeInputs {
             kind: RowsetKind::Rows,
             rowsets,
             memtables: &[],
             tombstones: hidden,
             // What is in memory is newer.
-            oldest: partitions.iter().any(is_empty),
+            oldest: self.is_without_rowsets(table.id, partition),
             sequences: (sequence, sequence),
             since_sequence: 0,
             sequence: u64::MAX,
@@ -123,6 +120,14 @@ impl Maintenance {
         let splits = SplitPoints { keys: &[], bytes_max: self.options.rowset_bytes_max_of(&table.schema) };
         self.output.write(table, (partition, range), &inputs, splits, written)?;
         self.output.sync(written.iter_mut())
+    }
+
+    /// Whether a partition has no rowsets. The version is not held while rows are written: it would hold memtables that are
+    /// flushed.
+    fn is_without_rowsets(&self, table: TableId, partition: u64) -> bool {
+        let version = self.versions.current();
+        let is_empty = |other: &Arc<PartitionVersion>| other.id == partition && other.rowsets.is_empty();
+        version.tables.get(&table).is_some_and(|table| table.partitions.iter().any(is_empty))
     }
 
     /// Makes rowsets, whose names are synced, part of their partitions. The sequence `since` is where the past begins to

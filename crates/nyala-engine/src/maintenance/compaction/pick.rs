@@ -20,8 +20,10 @@
 //! rest. Where nothing else is to be done, short rowsets of a run are joined.
 
 use super::cuts::{cuts, first_with_common_keys, reaches_across, short_neighbours};
+use super::find;
 use crate::files::rowset::Rowset;
-use crate::memory::version::{PartitionVersion, Version};
+use crate::memory::publisher::VersionPublisher;
+use crate::memory::version::Version;
 use crate::options::EngineOptions;
 use nyala_core::{Result, TableId};
 use std::ops::Range;
@@ -130,14 +132,23 @@ fn sorted_runs(rowsets: &[Arc<Rowset>]) -> Vec<SortedRun> {
 /// The rowsets to rewrite in one step, and the keys to cut at.
 type Step<'a> = (Vec<&'a Arc<Rowset>>, Vec<Vec<u8>>);
 
+/// A partition of which rowsets may be merged. It is not its version, because picking reads footers, and a version held
+/// meanwhile would hold memtables that are flushed.
+struct Mergeable {
+    table: TableId,
+    partition: u64,
+    rowset_bytes_max: u64,
+    /// Rows are often written twice.
+    overwrites: bool,
+    rowsets: Vec<Arc<Rowset>>,
+}
+
 fn pick_of_partition<'a>(
-    partition: &'a PartitionVersion,
+    Mergeable { rowsets, rowset_bytes_max, overwrites, .. }: &'a Mergeable,
     runs: &[SortedRun],
     fan_in: usize,
-    rowset_bytes_max: u64,
-    overwrites: bool,
 ) -> Result<Option<Step<'a>>> {
-    let rowsets = &partition.rowsets;
+    let (rowset_bytes_max, overwrites) = (*rowset_bytes_max, *overwrites);
     let bytes_max = rowset_bytes_max.saturating_mul(STEP_ROWSETS);
     // A large merge takes many steps. Flushes do not pile up meanwhile.
     let newest = runs.rsplit(|run| run.is_mixed || !run.is_readable).next().unwrap_or_default();
@@ -192,46 +203,86 @@ fn pick_of_partition<'a>(
 }
 
 /// Everything worth merging now, best first, of at least so many runs.
-pub(crate) fn pick(version: &Version, fan_in: usize, options: &EngineOptions) -> Vec<Candidate> {
+pub(crate) fn pick(versions: &VersionPublisher, fan_in: usize, options: &EngineOptions) -> Vec<Candidate> {
+    let partitions = mergeable(&versions.current(), options);
     let mut candidates = Vec::new();
-    for table in version.tables.values() {
-        let rowset_bytes_max = options.rowset_bytes_max_of(&table.schema);
-        for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
-            // Points are seldom written twice.
-            let overwrites = !table.schema.is_series_keyed();
-            let runs = sorted_runs(&partition.rowsets);
-            let (rowsets, cuts) =
-                match pick_of_partition(partition, &runs, fan_in, rowset_bytes_max, overwrites) {
-                    Ok(Some(step)) => step,
-                    Ok(None) => continue,
-                    Err(error) => {
-                        tracing::error!(%error, "rowsets cannot be merged: the footer of one cannot be read");
-                        let all: Vec<u64> = partition.rowsets.iter().map(|rowset| rowset.meta.id).collect();
-                        partition.set_unreadable(&all, &error);
-                        continue;
-                    }
-                };
-            let bytes: u64 = rowsets.iter().map(|rowset| rowset.meta.length_bytes).sum();
-            let score = (rowsets.len() - 1) as f64 / (bytes as f64 / 1048576.0 + 1.0);
-            let rowsets = rowsets.iter().map(|rowset| rowset.meta.id).collect();
-            let runs = runs.len();
-            candidates.push(Candidate {
-                table: table.id,
-                partition: partition.id,
-                rowsets,
-                cuts,
-                score,
-                runs,
-            });
-        }
+    for partition in partitions {
+        let runs = sorted_runs(&partition.rowsets);
+        let (rowsets, cuts) = match pick_of_partition(&partition, &runs, fan_in) {
+            Ok(Some(step)) => step,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::error!(%error, "rowsets cannot be merged: the footer of one cannot be read");
+                let all: Vec<u64> = partition.rowsets.iter().map(|rowset| rowset.meta.id).collect();
+                let version = versions.current();
+                if let Some((_, now)) = find(version.tables.get(&partition.table), partition.partition) {
+                    now.set_unreadable(&all, &error);
+                }
+                continue;
+            }
+        };
+        let bytes: u64 = rowsets.iter().map(|rowset| rowset.meta.length_bytes).sum();
+        candidates.push(Candidate {
+            table: partition.table,
+            partition: partition.partition,
+            score: (rowsets.len() - 1) as f64 / (bytes as f64 / 1048576.0 + 1.0),
+            rowsets: rowsets.iter().map(|rowset| rowset.meta.id).collect(),
+            cuts,
+            runs: runs.len(),
+        });
     }
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
     candidates
 }
 
+/// The partitions of several rowsets.
+fn mergeable(version: &Version, options: &EngineOptions) -> Vec<Mergeable> {
+    let mut partitions = Vec::new();
+    for table in version.tables.values() {
+        let rowset_bytes_max = options.rowset_bytes_max_of(&table.schema);
+        // Points are seldom written twice.
+        let overwrites = !table.schema.is_series_keyed();
+        for partition in table.partitions.iter().filter(|partition| partition.rowsets.len() > 1) {
+            let (table, partition, rowsets) = (table.id, partition.id, partition.rowsets.clone());
+            partitions.push(Mergeable { table, partition, rowset_bytes_max, overwrites, rowsets });
+        }
+    }
+    partitions
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::fs::SimulatedFs;
+    use crate::{Engine, single_series};
+
+    /// Footers that merges are picked by may be read for long.
+    #[test]
+    fn a_flush_gives_memory_back_while_merges_are_picked() -> Result<()> {
+        let options = EngineOptions {
+            fs: Arc::new(SimulatedFs::new()),
+            maintenance_threads: 0,
+            ..EngineOptions::new("/data")
+        };
+        let engine = Engine::open(options.clone())?;
+        let table = single_series::create(&engine, 1000)?;
+        for time_ns in [10, 20, 30] {
+            single_series::write(&engine, table, time_ns..time_ns + 1)?;
+            assert!(engine.flush()?);
+        }
+        single_series::write(&engine, table, 40..41)?;
+        let partition = engine.versions.current().table(table)?.partitions[0].clone();
+        let memtable = Arc::downgrade(partition.active_if_made().expect("has a row"));
+        drop(partition);
+        let looked_at = mergeable(&engine.versions.current(), &options);
+        assert!(engine.flush()?);
+        assert!(memtable.upgrade().is_none(), "the memtable is held by who picks");
+        assert_eq!(looked_at[0].rowsets.len(), 3);
+        let runs = sorted_runs(&looked_at[0].rowsets);
+        let step = pick_of_partition(&looked_at[0], &runs, FAN_IN_QUIET)?;
+        assert_eq!(step.map(|(rowsets, _)| rowsets.len()), Some(3));
+        Ok(())
+    }
 
     #[test]
     fn merges_equals_and_settles() {
