@@ -21,7 +21,7 @@ use new_series::NoSeries;
 use pending::{pending_members, reload_evicted, renew_series};
 use rejected_rows::RejectedRows;
 pub use report::{Dropped, WriteCounts, WriteReport};
-use whole::WholeWrite;
+use whole::{WholeWrite, begun_anew};
 use writer_cache::WriterCaches;
 
 use crate::catalog::{Catalog, Database, FieldType, FieldsToWrite, Measurement, RetentionPolicy, TableLocks};
@@ -169,9 +169,7 @@ impl LineWriter {
             series_quotas: &self.series_quotas,
             form,
         };
-        let mut locks = TableLocks::default();
-        let mut names = NewNames::default();
-        let mut tries = 0;
+        let (mut locks, mut names, mut tries) = (TableLocks::default(), NewNames::default(), 0);
         loop {
             let start = request.mark();
             // In a shared store a batch is written again if its tables or series were dropped meanwhile.
@@ -183,16 +181,18 @@ impl LineWriter {
             }
             let measurements = batch_write.measurements_of(batch, &mut names).await?;
             let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
+            // What is staged already needs its tables locked until the commit.
+            let is_staged = whole.as_ref().is_some_and(WholeWrite::is_staged);
             // After a wait and a rewind the locks are held already.
-            if !locks.cover(&existing) {
-                locks = TableLocks::try_lock(&existing).unwrap_or_default();
-            }
-            if !locks.cover(&existing) {
+            if !locks.try_cover(&existing, is_staged) {
                 // Somebody is removing series there. Requests that use the same cache for other tables need not wait
                 // for that.
                 drop(lease);
                 // Released before the others are locked: one of their tables may have been dropped since.
                 drop(std::mem::take(&mut locks));
+                if is_staged {
+                    return Err(begun_anew(&existing).await);
+                }
                 locks = TableLocks::lock(&existing).await;
                 request.rewind(&start);
                 continue;

@@ -7,10 +7,10 @@ use arrow_array::types::TimestampNanosecondType;
 use async_trait::async_trait;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::schema::TIME_COLUMN;
-use nyala_core::store::{RowSelection, ScanRequest, SeriesSet, StoreRef};
+use nyala_core::store::{RowSelection, ScanRequest, SeriesSet, StoreRef, WriteBatch};
 use nyala_core::{Result, SeriesId, TimeRange};
 use nyala_db::catalog::{Catalog, Measurement};
-use nyala_db::ingest::ParseOptions;
+use nyala_db::ingest::{LineLimits, ParseOptions};
 use nyala_db::series::TagFilter;
 use nyala_db::write::LineWriter;
 use rand::rngs::SmallRng;
@@ -22,10 +22,11 @@ use support::{HookedStore, Hooks};
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
 
-/// Deletions wait while `held` is locked, and snapshots are counted.
+/// Deletions wait while `held` is locked, batches while `held_writes` is, and snapshots are counted.
 #[derive(Default)]
 struct Held {
     held: Mutex<()>,
+    held_writes: Mutex<()>,
     deletions: AtomicU64,
     snapshots: AtomicU64,
     /// Whether batches are written but reported as failed.
@@ -34,6 +35,11 @@ struct Held {
 
 #[async_trait]
 impl Hooks for Held {
+    async fn before_write(&self, _: &WriteBatch) -> Result<()> {
+        drop(self.held_writes.lock().await);
+        Ok(())
+    }
+
     async fn after_write(&self) -> Result<()> {
         if self.is_silent.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
@@ -153,6 +159,64 @@ async fn a_deletion_blocks_writers_to_its_measurement_and_no_others() {
     let found: Vec<u32> = measurement.series().select(&host("h3")).into_iter().collect();
     assert_eq!(found, [10]);
     assert_eq!(bed.hosts("a").await.len(), 10);
+}
+
+/// Points that are staged already, and become visible with those of other measurements, must keep their series.
+#[tokio::test]
+async fn a_deletion_waits_for_a_write_of_several_batches_that_become_visible_at_once() {
+    let bed = Bed::new().await;
+    bed.write("d", [lines("a", 0..3, 1), lines("b", 0..1, 1)].concat()).await.unwrap();
+    let held = bed.store.hooks.held_writes.lock().await;
+    // A batch for each line. The record of the new series of the second one is being written.
+    let body = [lines("a", 1..2, 5), lines("b", 7..8, 5)].concat();
+    let writer = bed.writer.clone();
+    let writing = tokio::spawn(async move {
+        let limits = LineLimits { max_rows: 1, ..LineLimits::default() };
+        let options = ParseOptions { limits, ..ParseOptions::default() };
+        writer.write_whole("d", "", options, body.as_bytes()).await.unwrap().written
+    });
+    settle().await;
+    let deleting = bed.delete("d", "a", host("h1"), TimeRange::ALL);
+    settle().await;
+    assert!(!writing.is_finished() && !deleting.is_finished());
+    assert_eq!(bed.store.hooks.deletions.load(Ordering::Relaxed), 0, "it has not begun");
+    drop(held);
+    assert_eq!(writing.await.unwrap(), 2);
+    deleting.await.unwrap();
+    let expected = |hosts: &[&str]| -> BTreeMap<String, BTreeSet<i64>> {
+        hosts.iter().map(|host| ((*host).to_owned(), BTreeSet::from([1]))).collect()
+    };
+    assert_eq!(points(&bed.store, &bed.catalog, "a").await, expected(&["h0", "h2"]));
+    assert_eq!((bed.hosts("a").await.len(), bed.hosts("b").await.len()), (2, 2));
+}
+
+/// The other way round: what cannot be locked beside what is staged is waited for without any lock, and the write begins anew.
+#[tokio::test]
+async fn a_write_of_several_batches_begins_anew_after_a_deletion_that_it_waited_for() {
+    let bed = Bed::new().await;
+    bed.write("d", [lines("a", 0..3, 1), lines("b", 0..3, 1)].concat()).await.unwrap();
+    let held = bed.store.hooks.held.lock().await;
+    let deleting = bed.delete("d", "b", host("h1"), TimeRange::ALL);
+    settle().await;
+    assert_eq!(bed.store.hooks.deletions.load(Ordering::Relaxed), 1, "it has begun");
+    let body = [lines("a", 1..2, 5), lines("b", 1..2, 5)].concat();
+    let writer = bed.writer.clone();
+    let writing = tokio::spawn(async move {
+        let limits = LineLimits { max_rows: 1, ..LineLimits::default() };
+        let options = ParseOptions { limits, ..ParseOptions::default() };
+        writer.write_whole("d", "", options, body.as_bytes()).await.unwrap().written
+    });
+    settle().await;
+    assert!(!writing.is_finished() && !deleting.is_finished());
+    // Nobody waits for the table of what was staged.
+    let beside = bed.delete("d", "a", host("h2"), TimeRange::new(7, 8));
+    drop(held);
+    deleting.await.unwrap();
+    beside.await.unwrap();
+    assert_eq!(writing.await.unwrap(), 2);
+    let found = points(&bed.store, &bed.catalog, "b").await;
+    assert_eq!(found.get("h1"), Some(&BTreeSet::from([5])), "{found:?}");
+    assert_eq!(points(&bed.store, &bed.catalog, "a").await["h1"], BTreeSet::from([1, 5]));
 }
 
 #[tokio::test]

@@ -35,6 +35,25 @@ impl TableLocks {
         Some(Self { locks })
     }
 
+    /// Locks the tables of measurements, in place of those that are locked or beside them, if this needs no waiting. Returns
+    /// whether all of them are locked now, and none of the measurements was dropped.
+    pub(crate) fn try_cover(&mut self, measurements: &[Arc<Measurement>], beside: bool) -> bool {
+        if self.cover(measurements) {
+            return true;
+        }
+        let is_new = |measurement: &&Arc<Measurement>| {
+            !beside || self.locks.binary_search_by_key(&measurement.table(), |(table, _)| *table).is_err()
+        };
+        let new: Vec<Arc<Measurement>> = measurements.iter().filter(is_new).cloned().collect();
+        let Some(added) = Self::try_lock(&new) else { return false };
+        match beside {
+            true => self.locks.extend(added.locks),
+            false => *self = added,
+        }
+        self.locks.sort_unstable_by_key(|(table, _)| *table);
+        self.cover(measurements)
+    }
+
     /// Waits for the tables of measurements and locks them, except those that were dropped. The caller holds no other
     /// table lock, nor anything else that a holder of an exclusive lock may wait for.
     pub(crate) async fn lock(measurements: &[Arc<Measurement>]) -> Self {

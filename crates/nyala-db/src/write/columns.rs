@@ -3,7 +3,7 @@
 //! The rules are the same as for lines, and so is the way from the parsed batch on. Nobody else removes series meanwhile,
 //! so locks are held from the start of each batch to its end.
 
-use super::whole::{WholeWrite, is_tried_again};
+use super::whole::{WholeWrite, begun_anew, is_tried_again};
 use super::writer_cache::WriterCache;
 use super::{BatchWrite, Form, LineWriter, NewNames, WriteReport, reload_evicted, renew_series};
 use crate::catalog::{Database, Measurement, RetentionPolicy, TableLocks};
@@ -151,9 +151,14 @@ impl BatchWrite<'_> {
     ) -> Result<()> {
         let measurements = self.measurements_of(columns.rows(), names).await?;
         let existing: Vec<Arc<Measurement>> = measurements.iter().flatten().cloned().collect();
-        if !locks.cover(&existing) {
+        // What is staged already needs its tables locked until the commit.
+        let is_staged = whole.as_ref().is_some_and(|(whole, _)| whole.is_staged());
+        if !locks.try_cover(&existing, is_staged) {
             // Released before others are locked.
             *locks = TableLocks::default();
+            if is_staged {
+                return Err(begun_anew(&existing).await);
+            }
             *locks = TableLocks::lock(&existing).await;
         }
         if !locks.cover(&existing) {

@@ -5,10 +5,10 @@
 //! have no points are removed again.
 
 use super::{Form, LineWriter, WriteReport};
-use crate::catalog::{Catalog, Measurement};
+use crate::catalog::{Catalog, Measurement, TableLocks};
 use crate::ingest::{ParseOptions, ParsedBatch, UNRESOLVED_SERIES};
 use nyala_core::store::Stage;
-use nyala_core::{ErrorKind, Result, TableId, TimeRange};
+use nyala_core::{Error, ErrorKind, Result, TableId, TimeRange};
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,6 +56,16 @@ pub(super) fn is_tried_again(result: &Result<WriteReport>, tries: &mut u32) -> b
     let again = is_conflict && *tries < TRIES;
     *tries += u32::from(again);
     again
+}
+
+/// Waits until tables can be locked that cannot be locked beside those of earlier batches; the caller holds no locks any more.
+/// Series of the earlier batches may be removed meanwhile, or their shards get another width, so the write begins anew:
+/// the error says so.
+pub(super) async fn begun_anew(measurements: &[Arc<Measurement>]) -> Error {
+    drop(TableLocks::lock(measurements).await);
+    Error::conflict(
+        "measurements of the write are deleted from or altered again and again: send it again later",
+    )
 }
 
 impl WholeWrite {
