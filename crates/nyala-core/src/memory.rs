@@ -21,7 +21,7 @@ pub enum Component {
     BlockCache,
     /// Batches between arrival and acknowledgement, and batches of scans.
     InFlight,
-    /// Footers of rowsets.
+    /// Footers of rowsets, and the deleted ranges that may hide rows of them.
     RowsetIndex,
     /// The series index of the database, and the ids of series that writers cache.
     SeriesIndex,

@@ -118,7 +118,7 @@ impl Engine {
         };
         let history = (!kept.is_zero())
             .then(|| Arc::new(History::new(options.clock.clone(), kept, &catalog.state.times)));
-        let versions = Arc::new(VersionPublisher::new(catalog, version));
+        let versions = Arc::new(VersionPublisher::new(catalog, version, &budget));
         // Replay needs a writer that applies records, and the writer needs the log that replay opens: it gets the log
         // right after.
         let writer = Arc::new(Writer::new(&options, &versions, reserve, &signal, &counters, lock, history)?);
@@ -364,7 +364,8 @@ fn version_of(state: &CatalogState, source: &Arc<RowsetSource>) -> Version {
             })
             .collect();
         partitions.sort_by_key(|partition| partition.range.start_ns);
-        let tombstones = table.tombstones.iter().cloned().map(Arc::new).collect();
+        let tombstones = table.tombstones.clone();
+        tombstones.iter().for_each(|tombstone| tombstone.charge_to(&source.budget));
         let empty = TableVersion::new(*id, table.schema.clone());
         version.put_table(TableVersion { partitions, tombstones, ..empty });
     }
@@ -530,7 +531,7 @@ impl Store for Engine {
             // The log may still have their rows; replay must not bring them back.
             let gone = dropped.iter().map(|partition| {
                 let range = DeletedRange::Times(partition.range);
-                Arc::new(Tombstone { sequence: self.versions.watermark.get(), range })
+                Tombstone::charged(self.versions.watermark.get(), range, &self.budget)
             });
             changed.tombstones.extend(gone);
             changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);

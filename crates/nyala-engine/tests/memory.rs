@@ -2,9 +2,9 @@
 
 mod support;
 
-use nyala_core::Result;
 use nyala_core::memory::{Component, MemoryBudget};
-use nyala_core::store::Store;
+use nyala_core::store::{Delete, RowSelection, SeriesSet, Store};
+use nyala_core::{Result, SeriesId, TimeRange};
 use nyala_engine::fs::SimulatedFs;
 use nyala_engine::{Engine, EngineOptions, block_on};
 use support::{create, options, points, rows};
@@ -71,5 +71,45 @@ fn rows_that_are_in_files_and_still_read_in_memory_slow_no_writer() -> Result<()
     assert_eq!(engine.stats().write_stalls, 0);
     drop(reader);
     assert_eq!(memory.used_bytes(Component::Query), 0);
+    Ok(())
+}
+
+/// Deleted series are remembered for as long as a file has rows of the table from before.
+#[test]
+fn deleted_series_are_compressed_and_charged() -> Result<()> {
+    const DELETED: u32 = 200_000;
+    let fs = SimulatedFs::new();
+    let memory = MemoryBudget::new(LIMIT_BYTES);
+    let charged = |memory: &MemoryBudget| memory.used_bytes(Component::RowsetIndex);
+    let engine = Engine::open(EngineOptions { memory: memory.clone(), ..options(&fs) })?;
+    let table = create(&engine)?;
+    block_on(engine.write(points(table, &[(0, 10, Some(1)), (1, 10, Some(1))])))?;
+    assert!(engine.flush()?);
+    let before = charged(&memory);
+    let delete = |ids: &mut dyn Iterator<Item = u32>| {
+        let rows = RowSelection::Series {
+            series: SeriesSet::Ids(ids.map(SeriesId).collect()),
+            time: TimeRange::ALL,
+        };
+        block_on(engine.delete(Delete { table, rows, predicates: Vec::new() }))
+    };
+    // A bit for each id.
+    delete(&mut (1..DELETED).step_by(2))?;
+    let every_second = charged(&memory) - before;
+    let bits = u64::from(DELETED / 8);
+    assert!((bits..3 * bits).contains(&every_second), "{every_second} bytes");
+    // All that lie side by side.
+    delete(&mut (1..DELETED))?;
+    let side_by_side = charged(&memory) - before - every_second;
+    assert!((1..1000).contains(&side_by_side), "{side_by_side} bytes");
+    assert_eq!(rows(&engine, table)?, [(0, 10, Some(1))]);
+    assert!(engine.flush()?);
+    drop(engine);
+    let memory = MemoryBudget::new(LIMIT_BYTES);
+    let engine = Engine::open(EngineOptions { memory: memory.clone(), ..options(&fs) })?;
+    assert_eq!(charged(&memory), every_second + side_by_side, "after a start, too");
+    assert_eq!(rows(&engine, table)?, [(0, 10, Some(1))]);
+    block_on(engine.drop_table(table))?;
+    assert!(charged(&memory) < bits, "they are forgotten with the table");
     Ok(())
 }

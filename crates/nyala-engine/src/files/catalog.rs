@@ -53,7 +53,7 @@ pub(crate) struct CatalogTable {
     pub(crate) dropped_columns: Vec<ColumnId>,
     pub(crate) partitions: IdMap<TimeRange>,
     pub(crate) rowsets: IdMap<RowsetMeta>,
-    pub(crate) tombstones: Vec<Tombstone>,
+    pub(crate) tombstones: Vec<Arc<Tombstone>>,
     /// Rowsets that others were made of, which are kept for reading the past.
     pub(crate) retired: IdMap<RetiredMeta>,
     /// Versions of rows, for reading the past.
@@ -411,7 +411,7 @@ mod tests {
             }),
             Edit::SetTombstones {
                 table,
-                tombstones: vec![Tombstone { sequence: 4, range: DeletedRange::Times(TimeRange::ALL) }],
+                tombstones: vec![Arc::new(Tombstone::new(4, DeletedRange::Times(TimeRange::ALL)))],
             },
             Edit::Flushed(9),
             Edit::Log { segment: 3, sequence: 12 },

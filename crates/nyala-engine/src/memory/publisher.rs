@@ -6,6 +6,7 @@ use super::version::{PartitionVersion, TableVersion, Version};
 use super::watermark::{TakenSequences, Watermark};
 use crate::files::catalog::{Catalog, Edit, ManifestHealth};
 use crate::rows::tombstone::{DeletedRange, Tombstone};
+use nyala_core::memory::MemoryBudget;
 use nyala_core::{Result, TableId};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -27,16 +28,19 @@ pub(crate) struct VersionPublisher {
     pub(crate) watermark: Arc<Watermark>,
     /// Changed with the catalog locked.
     unflushed_tombstones: AtomicUsize,
+    budget: Arc<MemoryBudget>,
 }
 
 impl VersionPublisher {
-    pub(crate) fn new(catalog: Catalog, version: Version) -> Self {
+    /// Deleted ranges are charged to the budget.
+    pub(crate) fn new(catalog: Catalog, version: Version, budget: &Arc<MemoryBudget>) -> Self {
         Self {
             manifest_health: catalog.health.clone(),
             watermark: Watermark::new(catalog.state.flushed_sequence),
             catalog: Mutex::new(catalog),
             version: RwLock::new(Arc::new(version)),
             unflushed_tombstones: AtomicUsize::new(0),
+            budget: budget.clone(),
         }
     }
 
@@ -118,7 +122,7 @@ impl VersionPublisher {
         let version = self.current();
         let Ok(found) = version.table(table) else { return 0 };
         let mut changed = TableVersion::clone(found);
-        changed.add_tombstone(Tombstone { sequence, range });
+        changed.add_tombstone(Tombstone::charged(sequence, range, &self.budget));
         let unflushed = changed.unflushed_tombstones(catalog.state.flushed_sequence);
         self.unflushed_tombstones.fetch_max(unflushed, Ordering::Relaxed);
         self.publish(version.with_table(changed));

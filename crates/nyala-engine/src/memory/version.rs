@@ -299,10 +299,10 @@ impl TableVersion {
     }
 
     /// Adds a tombstone.
-    pub(crate) fn add_tombstone(&mut self, tombstone: Tombstone) {
+    pub(crate) fn add_tombstone(&mut self, tombstone: Arc<Tombstone>) {
         // Batches are applied in nearly the order of their sequences.
         let place = self.tombstones.partition_point(|other| other.sequence <= tombstone.sequence);
-        self.tombstones.insert(place, Arc::new(tombstone));
+        self.tombstones.insert(place, tombstone);
     }
 
     /// How many tombstones there are of which the log has the only record, when everything up to `flushed` is in rowsets.

@@ -2,9 +2,11 @@
 
 pub(crate) mod byte_vec;
 pub(crate) mod column_buffer;
+pub(crate) mod deleted_series;
 pub(crate) mod key;
 pub(crate) mod merge;
 pub(crate) mod newest_row;
 pub(crate) mod projection;
+pub(crate) mod series_lookup;
 pub(crate) mod tombstone;
 pub(crate) mod wire;

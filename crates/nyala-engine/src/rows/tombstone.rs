@@ -4,25 +4,38 @@
 //! rowset is compared as a whole, by its highest sequence. Flushes and compactions leave hidden rows out for good. A
 //! tombstone is dropped when no rowset and no log record is left of which it could hide rows.
 
+use crate::rows::deleted_series::{
+    DeletedSeries, is_listed, put_compressed, put_list, take_compressed, take_list,
+};
 use crate::rows::key::{KeyRange, SeriesKeys};
 use crate::rows::wire::{Reader, put_bytes};
-use nyala_core::store::SeriesSet;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::{Error, Result, SeriesId, TimeRange};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A deleted range.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Tombstone {
     /// The last sequence it hides.
     pub(crate) sequence: u64,
     /// What it hides.
     pub(crate) range: DeletedRange,
+    /// For its memory, once it belongs to a store.
+    charge: OnceLock<Charge>,
 }
+
+impl PartialEq for Tombstone {
+    fn eq(&self, other: &Self) -> bool {
+        self.sequence == other.sequence && self.range == other.range
+    }
+}
+
+impl Eq for Tombstone {}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DeletedRange {
     /// Rows of a series-keyed table.
-    Series { series: SeriesSet, time: TimeRange },
+    Series { series: DeletedSeries, time: TimeRange },
     /// Rows of a series-keyed table between two keys.
     SeriesKeys(SeriesKeys),
     /// Rows of any other table.
@@ -32,10 +45,27 @@ pub(crate) enum DeletedRange {
 }
 
 impl Tombstone {
+    pub(crate) fn new(sequence: u64, range: DeletedRange) -> Self {
+        Self { sequence, range, charge: OnceLock::new() }
+    }
+
+    /// One that belongs to a store.
+    pub(crate) fn charged(sequence: u64, range: DeletedRange, budget: &Arc<MemoryBudget>) -> Arc<Self> {
+        let tombstone = Self::new(sequence, range);
+        tombstone.charge_to(budget);
+        Arc::new(tombstone)
+    }
+
+    /// Charges its memory, unless that is charged: until nobody has it any more, versions of the past included.
+    pub(crate) fn charge_to(&self, budget: &Arc<MemoryBudget>) {
+        let bytes = || size_of::<Self>() as u64 + self.range.memory_bytes();
+        self.charge.get_or_init(|| budget.charge(Component::RowsetIndex, bytes()));
+    }
+
     /// The times of a series that it hides.
     pub(crate) fn times_of(&self, series: SeriesId) -> Option<TimeRange> {
         match &self.range {
-            DeletedRange::Series { series: set, time } => set.contains(series).then_some(*time),
+            DeletedRange::Series { series: set, time } => set.contains(series.0).then_some(*time),
             DeletedRange::SeriesKeys(keys) => keys.times_of(series.0),
             DeletedRange::Times(time) => Some(*time),
             DeletedRange::Keys(_) => None,
@@ -78,16 +108,16 @@ impl Tombstone {
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { sequence: reader.u64()?, range: DeletedRange::decode(reader)? })
+        Ok(Self::new(reader.u64()?, DeletedRange::decode(reader)?))
     }
 }
 
 /// The tombstones the manifest has to know: those that the log does not bring back.
-pub(crate) fn durable_tombstones(tombstones: &[Arc<Tombstone>], flushed: u64) -> Vec<Tombstone> {
+pub(crate) fn durable_tombstones(tombstones: &[Arc<Tombstone>], flushed: u64) -> Vec<Arc<Tombstone>> {
     let durable = tombstones.iter().filter(|tombstone| {
         tombstone.sequence <= flushed || matches!(tombstone.range, DeletedRange::Times(_))
     });
-    durable.map(|tombstone| Tombstone::clone(tombstone)).collect()
+    durable.cloned().collect()
 }
 
 fn put_time(out: &mut Vec<u8>, time: TimeRange) {
@@ -103,29 +133,23 @@ impl DeletedRange {
     /// What it takes on the heap, about.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self {
-            DeletedRange::Series { series: SeriesSet::Ids(ids), .. } => size_of_val(&ids[..]) as u64,
-            DeletedRange::Keys(_) => {
-                let mut encoded = Vec::new();
-                self.encode(&mut encoded);
-                encoded.len() as u64
-            }
-            DeletedRange::Series { series: SeriesSet::All, .. }
-            | DeletedRange::SeriesKeys(_)
-            | DeletedRange::Times(_) => 0,
+            DeletedRange::Series { series, .. } => series.memory_bytes(),
+            DeletedRange::Keys(keys) => (keys.start.len() + keys.end.as_ref().map_or(0, Vec::len)) as u64,
+            DeletedRange::SeriesKeys(_) | DeletedRange::Times(_) => 0,
         }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            DeletedRange::Series { series: SeriesSet::All, time } => {
+            DeletedRange::Series { series: DeletedSeries::All, time } => {
                 out.push(0);
                 put_time(out, *time);
             }
-            DeletedRange::Series { series: SeriesSet::Ids(ids), time } => {
-                out.push(1);
+            DeletedRange::Series { series: DeletedSeries::Some(set), time } => {
+                let is_listed = is_listed(set);
+                out.push(if is_listed { 1 } else { 6 });
                 put_time(out, *time);
-                out.extend_from_slice(&(ids.len() as u32).to_le_bytes());
-                ids.iter().for_each(|id| out.extend_from_slice(&id.0.to_le_bytes()));
+                if is_listed { put_list(out, set) } else { put_compressed(out, set) }
             }
             DeletedRange::Keys(range) => {
                 out.push(if range.end.is_some() { 2 } else { 3 });
@@ -150,14 +174,10 @@ impl DeletedRange {
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(match reader.u8()? {
-            0 => DeletedRange::Series { series: SeriesSet::All, time: take_time(reader)? },
+            0 => DeletedRange::Series { series: DeletedSeries::All, time: take_time(reader)? },
             1 => {
                 let time = take_time(reader)?;
-                let count = reader.u32()? as usize;
-                let bytes =
-                    reader.take(count.checked_mul(4).ok_or_else(|| Error::invalid("too many ids"))?)?;
-                let ids = bytes.as_chunks::<4>().0.iter().map(|id| SeriesId(u32::from_le_bytes(*id)));
-                DeletedRange::Series { series: SeriesSet::Ids(ids.collect()), time }
+                DeletedRange::Series { series: take_list(reader)?, time }
             }
             2 => {
                 let (start, end) = (reader.bytes()?.to_vec(), reader.bytes()?.to_vec());
@@ -168,6 +188,10 @@ impl DeletedRange {
             5 => {
                 let start = (reader.u32()?, reader.i64()?);
                 DeletedRange::SeriesKeys(SeriesKeys { start, end: (reader.u32()?, reader.i64()?) })
+            }
+            6 => {
+                let time = take_time(reader)?;
+                DeletedRange::Series { series: take_compressed(reader)?, time }
             }
             other => return Err(Error::invalid(format!("unknown kind of deleted range {other}"))),
         })

@@ -11,11 +11,12 @@ use crate::memory::version::TableVersion;
 use crate::reading::scan::key_merge::KeyMerge;
 use crate::reading::scan::lookup::time_of;
 use crate::reading::scan::partition::{PartitionReader, Segment};
+use crate::rows::deleted_series::DeletedSeries;
 use crate::rows::key::{KeyRange, SeriesKeys};
 use crate::rows::projection::Projection;
+use crate::rows::series_lookup::{SeriesLookup, SeriesMembers};
 use crate::rows::tombstone::DeletedRange;
 use crate::writing::conditional_write::RowKey;
-use nyala_core::store::SeriesSet;
 use nyala_core::{Result, SeriesId, TimeRange};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,10 +35,13 @@ pub(super) enum DeletedRanges {
 pub(super) struct SeriesRanges {
     /// Times that were deleted of every series, ascending and apart.
     of_all: Vec<TimeRange>,
-    /// Each with the place of its times, by series.
-    of_some: Vec<(u32, u32)>,
-    times: Vec<TimeRange>,
-    between: Vec<SeriesKeys>,
+    of_some: Vec<SomeSeries>,
+}
+
+/// What was deleted of some series.
+enum SomeSeries {
+    Times(DeletedSeries, TimeRange),
+    Between(SeriesKeys),
 }
 
 impl DeletedRanges {
@@ -51,9 +55,7 @@ impl DeletedRanges {
 
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            Self::Series(SeriesRanges { of_all, of_some, between, .. }) => {
-                of_all.is_empty() && of_some.is_empty() && between.is_empty()
-            }
+            Self::Series(SeriesRanges { of_all, of_some }) => of_all.is_empty() && of_some.is_empty(),
             Self::Keys(ranges) => ranges.is_empty(),
         }
     }
@@ -108,22 +110,24 @@ impl SeriesRanges {
         let mut found = Self::default();
         for range in ranges {
             match range {
-                DeletedRange::Series { series: SeriesSet::All, time } | DeletedRange::Times(time) => {
+                DeletedRange::Series { series: DeletedSeries::All, time } | DeletedRange::Times(time) => {
                     found.of_all.push(*time);
                 }
-                DeletedRange::Series { series: SeriesSet::Ids(ids), time } => {
-                    let place = found.times.len() as u32;
-                    found.of_some.extend(ids.iter().map(|series| (series.0, place)));
-                    found.times.push(*time);
+                DeletedRange::Series { series, time } => {
+                    found.of_some.push(SomeSeries::Times(series.clone(), *time));
                 }
-                DeletedRange::SeriesKeys(keys) => found.between.push(*keys),
+                DeletedRange::SeriesKeys(keys) => found.of_some.push(SomeSeries::Between(*keys)),
                 // It has no rows of a series-keyed table.
                 DeletedRange::Keys(_) => {}
             }
         }
         found.of_all = joined(found.of_all);
-        found.of_some.sort_unstable();
         found
+    }
+
+    /// Finds which of `of_some` have a series.
+    fn lookup(&self) -> SeriesLookup {
+        SeriesLookup::new(self.of_some.iter().map(SomeSeries::members).collect())
     }
 
     fn may_hold_keys_of(&self, rowset: &Rowset) -> Result<bool> {
@@ -131,16 +135,21 @@ impl SeriesRanges {
         if overlap(&self.of_all, time) {
             return Ok(true);
         }
-        if self.of_some.is_empty() && self.between.is_empty() {
+        if self.of_some.is_empty() {
             return Ok(false);
         }
         let (first, last) = rowset.key_bounds()?;
-        let is_behind = |series: u32| series.to_be_bytes()[..] > last[..];
-        let start = self.of_some.partition_point(|(series, _)| series.to_be_bytes()[..] < first[..]);
-        let of_some = self.of_some[start..].iter().take_while(|(series, _)| !is_behind(*series));
-        let ends_before = |keys: &SeriesKeys| keys.end.0.to_be_bytes()[..] < first[..];
-        Ok(of_some.map(|(_, place)| self.times[*place as usize]).any(|times| times.overlaps(time))
-            || self.between.iter().any(|keys| !ends_before(keys) && !is_behind(keys.start.0)))
+        let id = |key: &[u8]| key.first_chunk().map(|id| u32::from_be_bytes(*id));
+        // A rowset without rows has no keys.
+        let (Some(first), Some(last)) = (id(first), id(last)) else { return Ok(false) };
+        let may_hold = |some: &SomeSeries| {
+            let is_in_time = match some {
+                SomeSeries::Times(_, times) => times.overlaps(time),
+                SomeSeries::Between(_) => true,
+            };
+            is_in_time && some.members().first_from(first).is_some_and(|series| series <= last)
+        };
+        Ok(self.of_some.iter().any(may_hold))
     }
 
     fn for_each_key(
@@ -151,11 +160,11 @@ impl SeriesRanges {
     ) -> Result<()> {
         let (memtables, projection) = (memtable.into_iter(), Projection::keys_only());
         let mut reader = PartitionReader::of(rowsets, memtables, &[], u64::MAX, TimeRange::ALL, projection)?;
-        let mut least = Some(0);
-        while let Some(wanted) = least.and_then(|least| self.next_series(least))
+        let (mut least, mut lookup) = (Some(0), self.lookup());
+        while let Some(wanted) = least.and_then(|least| self.next_series(least, &mut lookup))
             && let Some(series) = reader.next_series(wanted)?
         {
-            let times = self.times_of(series);
+            let times = self.times_of(series, &mut lookup);
             if let (Some(first), Some(last)) = (times.first(), times.last()) {
                 let series = SeriesId(series);
                 for segment in reader.segments(series, first.around(*last))? {
@@ -174,28 +183,37 @@ impl SeriesRanges {
     }
 
     /// The first series that is not below `least` of which something was deleted.
-    fn next_series(&self, least: u32) -> Option<u32> {
-        if !self.of_all.is_empty() {
-            return Some(least);
-        }
-        let place = self.of_some.partition_point(|(series, _)| *series < least);
-        let between = self.between.iter().filter(|keys| keys.end.0 >= least);
-        let between = between.map(|keys| keys.start.0.max(least)).min();
-        self.of_some.get(place).map(|(series, _)| *series).into_iter().chain(between).min()
+    fn next_series(&self, least: u32, lookup: &mut SeriesLookup) -> Option<u32> {
+        if self.of_all.is_empty() { lookup.first_from(least) } else { Some(least) }
     }
 
     /// The times of a series, ascending and apart.
-    fn times_of(&self, series: u32) -> Cow<'_, [TimeRange]> {
-        let start = self.of_some.partition_point(|(other, _)| *other < series);
-        let of_some = self.of_some[start..].iter().take_while(|(other, _)| *other == series);
-        let of_some = of_some.map(|(_, place)| self.times[*place as usize]);
-        let between = self.between.iter().filter_map(|keys| keys.times_of(series));
-        let mut times: Vec<TimeRange> = of_some.chain(between).collect();
+    fn times_of(&self, series: u32, lookup: &mut SeriesLookup) -> Cow<'_, [TimeRange]> {
+        let of_series = lookup.sets_of(series).iter().map(|(_, place)| &self.of_some[*place as usize]);
+        let mut times: Vec<TimeRange> = of_series.filter_map(|some| some.times_of(series)).collect();
         if times.is_empty() {
             return Cow::Borrowed(&self.of_all);
         }
         times.extend(&self.of_all);
         Cow::Owned(joined(times))
+    }
+}
+
+impl SomeSeries {
+    fn members(&self) -> SeriesMembers {
+        match self {
+            Self::Times(DeletedSeries::Some(set), _) => SeriesMembers::Some(set.clone()),
+            Self::Times(DeletedSeries::All, _) => SeriesMembers::Between(0, u32::MAX),
+            Self::Between(keys) => SeriesMembers::Between(keys.start.0, keys.end.0),
+        }
+    }
+
+    /// The times of one of its series.
+    fn times_of(&self, series: u32) -> Option<TimeRange> {
+        match self {
+            Self::Times(_, times) => Some(*times),
+            Self::Between(keys) => keys.times_of(series),
+        }
     }
 }
 
@@ -256,6 +274,7 @@ fn joined_keys<'a>(ranges: impl Iterator<Item = &'a DeletedRange>) -> Vec<KeyRan
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nyala_core::store::SeriesSet;
     use proptest::prelude::*;
 
     fn key(value: u8) -> Vec<u8> {
@@ -289,18 +308,19 @@ mod tests {
                 // A set without a series stands for all of them.
                 let ids: Vec<SeriesId> = ids.into_iter().map(SeriesId).collect();
                 let series = if ids.is_empty() { SeriesSet::All } else { SeriesSet::Ids(ids.into()) };
-                DeletedRange::Series { series, time: TimeRange::new(start_ns, end_ns) }
+                DeletedRange::Series { series: DeletedSeries::of(&series), time: TimeRange::new(start_ns, end_ns) }
             });
             let between = between.into_iter().map(|(a, b)| (a.min(b), a.max(b)));
             let between = between.map(|(start, end)| DeletedRange::SeriesKeys(SeriesKeys { start, end }));
             let ranges: Vec<DeletedRange> = sets.chain(between).collect();
             let joined = SeriesRanges::of(ranges.iter());
             let is_deleted = |series: u32, time_ns: i64| ranges.iter().any(|range| {
-                let tombstone = crate::rows::tombstone::Tombstone { sequence: 1, range: range.clone() };
+                let tombstone = crate::rows::tombstone::Tombstone::new(1, range.clone());
                 tombstone.times_of(SeriesId(series)).is_some_and(|times| times.contains(time_ns))
             });
+            let mut lookup = joined.lookup();
             for series in 0..10 {
-                let times = joined.times_of(series);
+                let times = joined.times_of(series, &mut lookup);
                 for time_ns in -1..22 {
                     prop_assert_eq!(has_time(&times, time_ns), is_deleted(series, time_ns));
                     let at = TimeRange::new(time_ns, time_ns + 3);
@@ -308,7 +328,8 @@ mod tests {
                     prop_assert_eq!(overlap(&times, at), any);
                 }
                 let next = (series..10).find(|series| (-1..22).any(|time_ns| is_deleted(*series, time_ns)));
-                prop_assert!(next.is_none_or(|next| joined.next_series(series).is_some_and(|found| found <= next)));
+                let found = joined.next_series(series, &mut lookup);
+                prop_assert!(next.is_none_or(|next| found.is_some_and(|found| found <= next)));
             }
         }
     }

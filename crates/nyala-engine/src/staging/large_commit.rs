@@ -183,7 +183,7 @@ fn write(
         let place = (partition, range);
         if !rowsets.is_empty() {
             let hidden = outside.into_iter().map(DeletedRange::Times);
-            let hidden = hidden.map(|range| Arc::new(Tombstone { sequence: u64::MAX, range }));
+            let hidden = hidden.map(|range| Arc::new(Tombstone::new(u64::MAX, range)));
             let hidden: Vec<_> = hidden.collect();
             maintenance.write_adopted(&table, place, (&rowsets, &hidden), last_reserved - 1, written)?;
         }

@@ -10,13 +10,14 @@ use super::table_locks::LockMode;
 use super::write::{STRING_BYTES_MAX, Work};
 use crate::files::wal::MAX_PAYLOAD_BYTES;
 use crate::reading::snapshot::EngineSnapshot;
+use crate::rows::deleted_series::DeletedSeries;
 use crate::rows::key::{KeyRange, SeriesKeys};
 use crate::rows::tombstone::DeletedRange;
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{
-    Batch, Delete, DeleteMode, Operation, Predicate, RowSelection, ScanRequest, SeriesSet, Snapshot, Update,
-    WriteBatch, WriteMode, WriteOutcome,
+    Batch, Delete, DeleteMode, Operation, Predicate, RowSelection, ScanRequest, Snapshot, Update, WriteBatch,
+    WriteMode, WriteOutcome,
 };
 use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TableSchema, TimeRange, Value};
 use std::sync::Arc;
@@ -40,13 +41,16 @@ impl Writer {
         self.admission.admit(&self.log, || 0).await?;
         let mode = if delete.predicates.is_empty() { LockMode::Shared } else { LockMode::Exclusive };
         let tables = self.lock_tables(vec![(delete.table, mode)]).await?;
-        let mut held = self.no_keys();
+        let (mut held, mut room) = (self.no_keys(), None);
         let snapshot = self.snapshot();
         let schema = snapshot.schema(delete.table)?;
         let request = key_request(delete.table, &schema, &delete.rows, &delete.predicates);
         request.validate(&schema)?;
         let work = if delete.predicates.is_empty() {
-            Work::DeleteRange { table: delete.table, range: deleted_range(&delete.rows, &schema)? }
+            let range = deleted_range(&delete.rows, &schema)?;
+            // Once it is applied it is charged as a deleted range, whatever is left then.
+            room = Some(self.budget.try_charge(Component::RowsetIndex, range.memory_bytes())?);
+            Work::DeleteRange { table: delete.table, range }
         } else {
             let mut operations = Vec::new();
             for_each_key_batch(&snapshot, request, &schema, |keys, rows| {
@@ -57,7 +61,9 @@ impl Writer {
             .await?;
             Work::Batch(WriteBatch { operations })
         };
-        self.log_and_apply(work, tables, Vec::new()).await
+        let deleted = self.log_and_apply(work, tables, Vec::new()).await;
+        drop(room);
+        deleted
     }
 
     /// Sets columns of rows.
@@ -139,9 +145,11 @@ fn deleted_range(rows: &RowSelection, schema: &TableSchema) -> Result<DeletedRan
         return Ok(DeletedRange::Keys(KeyRange::of(rows, schema)?));
     }
     Ok(match rows {
-        RowSelection::All => DeletedRange::Series { series: SeriesSet::All, time: TimeRange::ALL },
+        RowSelection::All => DeletedRange::Series { series: DeletedSeries::All, time: TimeRange::ALL },
         RowSelection::Keys { start, end } => DeletedRange::SeriesKeys(SeriesKeys::of(start, end)?),
-        RowSelection::Series { series, time } => DeletedRange::Series { series: series.clone(), time: *time },
+        RowSelection::Series { series, time } => {
+            DeletedRange::Series { series: DeletedSeries::of(series), time: *time }
+        }
     })
 }
 

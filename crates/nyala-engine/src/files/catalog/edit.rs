@@ -41,7 +41,7 @@ pub(crate) enum Edit {
     /// All tombstones of a table from now on.
     SetTombstones {
         table: TableId,
-        tombstones: Vec<Tombstone>,
+        tombstones: Vec<Arc<Tombstone>>,
     },
     /// Batches up to here are in rowsets.
     Flushed(u64),
@@ -190,7 +190,8 @@ impl Edit {
             7 => {
                 let table = TableId(reader.u32()?);
                 let count = reader.u32()?;
-                let tombstones = (0..count).map(|_| Tombstone::decode(reader)).collect::<Result<_>>()?;
+                let take = |_| Tombstone::decode(reader).map(Arc::new);
+                let tombstones = (0..count).map(take).collect::<Result<_>>()?;
                 Edit::SetTombstones { table, tombstones }
             }
             8 => Edit::Flushed(reader.u64()?),
