@@ -57,7 +57,34 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let engine = Engine::open(EngineOptions { fs: empty.clone(), ..rowset::options() }).expect("opens");
     rowset::create(&engine).expect("creates");
     drop(engine);
-    vec![of(&fs), of(&empty)]
+    vec![of(&fs), of(&empty), [of(&empty), deleted_ranges()].concat()]
+}
+
+/// Edits that add deleted ranges of the first table, of each kind, and drop some of them.
+fn deleted_ranges() -> Vec<u8> {
+    let times = [0_u64, 100].map(u64::to_le_bytes).concat();
+    // The portable form of a roaring bitmap that has 1 and 3.
+    let set = [0x3a, 0x30, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 16, 0, 0, 0, 1, 0, 3, 0];
+    let key = [&2_u32.to_le_bytes()[..], b"ab"].concat();
+    let bound = [&1_u32.to_le_bytes()[..], &5_u64.to_le_bytes()].concat();
+    let ranges = [
+        [&[0][..], &times].concat(),
+        [&[1][..], &times, &1_u32.to_le_bytes(), &7_u32.to_le_bytes()].concat(),
+        [&[2][..], &key, &key].concat(),
+        [&[3][..], &key].concat(),
+        [&[4][..], &times].concat(),
+        [&[5][..], &bound, &bound].concat(),
+        [&[6][..], &times, &(set.len() as u32).to_le_bytes(), &set].concat(),
+    ];
+    let (table, count) = (0_u32.to_le_bytes(), (ranges.len() as u32).to_le_bytes());
+    let mut edits = [&[17][..], &table, &count].concat();
+    for (sequence, range) in (1_u64..).zip(&ranges) {
+        edits.extend_from_slice(&sequence.to_le_bytes());
+        edits.extend_from_slice(range);
+    }
+    let dropped = [2_u64, 7].map(u64::to_le_bytes).concat();
+    edits.extend([&[18][..], &table, &2_u32.to_le_bytes(), &dropped].concat());
+    edits
 }
 
 #[cfg(test)]
@@ -69,6 +96,7 @@ mod tests {
         let seeds = seeds();
         assert!(!run(&seeds[0]), "its rowsets are missing");
         assert!(run(&seeds[1]));
+        assert!(run(&seeds[2]));
         assert!(run(&[0]));
     }
 }

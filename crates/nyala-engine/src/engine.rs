@@ -537,7 +537,7 @@ impl Store for Engine {
             changed.tombstones.sort_by_key(|tombstone| tombstone.sequence);
             let flushed = catalog.state.flushed_sequence;
             let tombstones = durable_tombstones(&changed.all_tombstones(), flushed);
-            edits.push(Edit::SetTombstones { table, tombstones });
+            edits.extend(catalog.state.tombstone_edits(table, &tombstones));
             Ok((edits, version.with_table(changed), dropped))
         })?;
         dropped.iter().flat_map(|partition| partition.files()).for_each(|rowset| rowset.set_obsolete());

@@ -53,6 +53,7 @@ pub(crate) struct CatalogTable {
     pub(crate) dropped_columns: Vec<ColumnId>,
     pub(crate) partitions: IdMap<TimeRange>,
     pub(crate) rowsets: IdMap<RowsetMeta>,
+    /// By sequence.
     pub(crate) tombstones: Vec<Arc<Tombstone>>,
     /// Rowsets that others were made of, which are kept for reading the past.
     pub(crate) retired: IdMap<RetiredMeta>,
@@ -170,12 +171,53 @@ impl CatalogState {
                 drop(times.drain(..if sequence == 0 { times.len() } else { forgotten }));
             }
             Edit::DropRowset { table, id } => self.table_mut(table)?.rowsets.remove(id),
-            Edit::SetTombstones { table, tombstones } => self.table_mut(table)?.tombstones = tombstones,
+            Edit::SetTombstones { table, mut tombstones } => {
+                tombstones.sort_by_key(|tombstone| tombstone.sequence);
+                self.table_mut(table)?.tombstones = tombstones;
+            }
+            Edit::AddTombstones { table, tombstones } => {
+                let all = &mut self.table_mut(table)?.tombstones;
+                all.extend(tombstones);
+                all.sort_by_key(|tombstone| tombstone.sequence);
+            }
+            Edit::DropTombstones { table, mut sequences } => {
+                sequences.sort_unstable();
+                let is_kept =
+                    |tombstone: &Arc<Tombstone>| sequences.binary_search(&tombstone.sequence).is_err();
+                self.table_mut(table)?.tombstones.retain(is_kept);
+            }
             Edit::Flushed(sequence) => self.flushed_sequence = self.flushed_sequence.max(sequence),
             Edit::Log { segment, sequence } => (self.log_segment, self.log_sequence) = (segment, sequence),
             Edit::SetLosses(losses) => self.losses = losses,
         }
         Ok(())
+    }
+
+    /// The edits after which a table has these tombstones, which are by sequence. What does not change is not written again.
+    pub(crate) fn tombstone_edits(&self, table: TableId, mut wanted: &[Arc<Tombstone>]) -> Vec<Edit> {
+        let Some(known) = self.tables.get(&table) else { return Vec::new() };
+        let mut known = &known.tombstones[..];
+        let (mut sequences, mut tombstones) = (Vec::new(), Vec::new());
+        while let Some(next) = known.first().into_iter().chain(wanted.first()).map(|each| each.sequence).min()
+        {
+            // Mostly one has it. What was dropped at once has the same.
+            let of_next = |all: &[Arc<Tombstone>]| all.partition_point(|each| each.sequence <= next);
+            let ((old, later), (new, wanted_later)) =
+                (known.split_at(of_next(known)), wanted.split_at(of_next(wanted)));
+            if old != new {
+                sequences.extend(old.first().map(|_| next));
+                tombstones.extend(new.iter().cloned());
+            }
+            (known, wanted) = (later, wanted_later);
+        }
+        let mut edits = Vec::new();
+        if !sequences.is_empty() {
+            edits.push(Edit::DropTombstones { table, sequences });
+        }
+        if !tombstones.is_empty() {
+            edits.push(Edit::AddTombstones { table, tombstones });
+        }
+        edits
     }
 
     /// The largest sequence that anything here speaks of. The log may have lost records up to it (synced rarely, or
@@ -385,6 +427,73 @@ fn encode(edits: &[Edit]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::rows::tombstone::DeletedRange;
+    use proptest::prelude::*;
+
+    /// One that hides times up to its number.
+    fn tombstone((sequence, number): (u64, i64)) -> Arc<Tombstone> {
+        Arc::new(Tombstone::new(sequence, DeletedRange::Times(TimeRange::new(0, number))))
+    }
+
+    fn state_with(tombstones: Vec<Arc<Tombstone>>) -> CatalogState {
+        let (table, mut state) = (TableId(7), CatalogState::default());
+        let schema = Arc::new(TableSchema::measurement("cpu", 1000));
+        for edit in [
+            Edit::PutTable { id: table, schema, dropped_columns: Vec::new() },
+            Edit::SetTombstones { table, tombstones },
+        ] {
+            state.apply(edit).expect("applies");
+        }
+        state
+    }
+
+    #[test]
+    fn edits_name_only_the_tombstones_that_change() {
+        let table = TableId(7);
+        let all: Vec<_> = (1..100).map(|sequence| tombstone((sequence, 5))).collect();
+        let mut state = state_with(all.clone());
+        assert_eq!(state.tombstone_edits(table, &all), []);
+        assert_eq!(state.tombstone_edits(TableId(8), &all), [], "it was dropped");
+        let mut wanted = all.clone();
+        wanted.remove(49);
+        wanted.push(tombstone((100, 6)));
+        let edits = state.tombstone_edits(table, &wanted);
+        let expected = [
+            Edit::DropTombstones { table, sequences: vec![50] },
+            Edit::AddTombstones { table, tombstones: vec![tombstone((100, 6))] },
+        ];
+        assert_eq!(edits, expected);
+        // As they are read from the manifest.
+        let bytes = encode(&edits);
+        let mut reader = Reader::new(&bytes);
+        while !reader.is_empty() {
+            state.apply(Edit::decode(&mut reader).expect("decodes")).expect("applies");
+        }
+        assert_eq!(state.tables.get(&table).map(|table| &table.tombstones), Some(&wanted));
+        for length in 0..bytes.len() {
+            let mut reader = Reader::new(&bytes[..length]);
+            while !reader.is_empty() && Edit::decode(&mut reader).is_ok() {}
+        }
+        let of_none = Edit::AddTombstones { table: TableId(8), tombstones: Vec::new() };
+        assert!(state.apply(of_none).is_err(), "there is no such table");
+    }
+
+    proptest! {
+        #[test]
+        fn edits_make_some_tombstones_others(
+            before in prop::collection::vec((0_u64..6, 0_i64..4), 0..12),
+            after in prop::collection::vec((0_u64..6, 0_i64..4), 0..12),
+        ) {
+            let sorted = |mut all: Vec<(u64, i64)>| -> Vec<Arc<Tombstone>> {
+                all.sort_by_key(|each| each.0);
+                all.into_iter().map(tombstone).collect()
+            };
+            let (mut state, after) = (state_with(sorted(before)), sorted(after));
+            for edit in state.tombstone_edits(TableId(7), &after) {
+                state.apply(edit).expect("applies");
+            }
+            prop_assert_eq!(&state.tables.get(&TableId(7)).expect("is there").tombstones, &after);
+        }
+    }
 
     #[test]
     fn a_state_survives_its_encoding() {

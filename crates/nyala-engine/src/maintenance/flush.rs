@@ -206,9 +206,7 @@ impl Maintenance {
             let mut table = TableVersion::clone(changed.table(id)?);
             table.retire_tombstones(cut, self.keeps_past());
             let durable = durable_tombstones(&table.all_tombstones(), cut);
-            if catalog.state.tables.get(&id).is_some_and(|table| table.tombstones != durable) {
-                edits.push(Edit::SetTombstones { table: id, tombstones: durable });
-            }
+            edits.extend(catalog.state.tombstone_edits(id, &durable));
             changed.put_table(table);
         }
         if let Some(history) = &self.writer.history {
@@ -227,4 +225,51 @@ impl Maintenance {
 
 fn has_tombstones(state: &crate::files::catalog::CatalogState, id: TableId) -> bool {
     state.tables.get(&id).is_some_and(|table| !table.tombstones.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::fs::SimulatedFs;
+    use crate::{Engine, EngineOptions, single_series};
+    use nyala_core::store::{Delete, RowSelection, SeriesSet, Store};
+    use nyala_core::{SeriesId, TimeRange};
+
+    #[test]
+    fn a_flush_does_not_write_again_what_was_deleted_before() -> Result<()> {
+        let fs = Arc::new(SimulatedFs::new());
+        let options = EngineOptions { fs, maintenance_threads: 0, ..EngineOptions::new("/data") };
+        let engine = Engine::open(options.clone())?;
+        let table = single_series::create(&engine, 1000)?;
+        let delete = |ids: Vec<u32>| -> Result<()> {
+            let series = SeriesSet::Ids(ids.into_iter().map(SeriesId).collect());
+            let rows = RowSelection::Series { series, time: TimeRange::ALL };
+            block_on(engine.delete(Delete { table, rows, predicates: Vec::new() })).map(drop)
+        };
+        single_series::write(&engine, table, 0..10)?;
+        assert!(engine.flush()?);
+        // Compressed, too, they take some 30 KB. Series 1, which has the rows, is not among them.
+        delete((2..200_000).step_by(2).collect())?;
+        assert!(engine.flush()?);
+        for round in 0..5 {
+            delete(vec![2 + round])?;
+            single_series::write(&engine, table, 10..11)?;
+            let before = engine.versions.catalog.lock().log.length;
+            assert!(engine.flush()?);
+            let length = engine.versions.catalog.lock().log.length;
+            assert!(length > before && length < before + 2000, "from {before} to {length} bytes");
+        }
+        let of = |engine: &Engine| engine.versions.catalog.lock().state.tables.get(&table).cloned();
+        let known = of(&engine).expect("is there");
+        assert_eq!(known.tombstones.len(), 6);
+        drop(engine);
+        let again = Engine::open(options)?;
+        assert_eq!(of(&again).map(|table| table.tombstones.clone()), Some(known.tombstones.clone()));
+        // Dropped with what they hide.
+        block_on(again.drop_partitions(table, TimeRange::ALL))?;
+        single_series::write(&again, table, 20..21)?;
+        assert!(again.flush()?);
+        assert_eq!(of(&again).map(|table| table.tombstones.len()), Some(0));
+        Ok(())
+    }
 }

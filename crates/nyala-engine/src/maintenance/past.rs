@@ -111,9 +111,7 @@ impl Maintenance {
             let is_needed = table.needs_of_past(sequence);
             kept.past_tombstones.retain(|tombstone| is_needed(tombstone));
             let durable = durable_tombstones(&kept.all_tombstones(), catalog.state.flushed_sequence);
-            if has_tombstones {
-                edits.push(Edit::SetTombstones { table: table.id, tombstones: durable });
-            }
+            edits.extend(catalog.state.tombstone_edits(table.id, &durable));
             edits.extend(
                 of_table.iter().map(|(rowset, _)| Edit::ForgetRowset { table: table.id, id: rowset.meta.id }),
             );

@@ -38,7 +38,7 @@ pub(crate) enum Edit {
         table: TableId,
         id: u64,
     },
-    /// All tombstones of a table from now on.
+    /// All tombstones of a table from now on. Only checkpoints have it, and manifests of earlier programs.
     SetTombstones {
         table: TableId,
         tombstones: Vec<Arc<Tombstone>>,
@@ -70,6 +70,16 @@ pub(crate) enum Edit {
     AddTimes(Vec<TimeStep>),
     /// What was before this sequence is forgotten. 0: the past is not kept.
     ForgetPast(u64),
+    /// Tombstones of a table beside those that it has.
+    AddTombstones {
+        table: TableId,
+        tombstones: Vec<Arc<Tombstone>>,
+    },
+    /// The tombstones of a table with these sequences are gone.
+    DropTombstones {
+        table: TableId,
+        sequences: Vec<u64>,
+    },
 }
 
 impl Edit {
@@ -113,9 +123,7 @@ impl Edit {
             }
             Edit::SetTombstones { table, tombstones } => {
                 out.push(7);
-                put_u32(out, table.0);
-                put_u32(out, tombstones.len() as u32);
-                tombstones.iter().for_each(|tombstone| tombstone.encode(out));
+                put_tombstones(out, *table, tombstones);
             }
             Edit::Flushed(sequence) => {
                 out.push(8);
@@ -163,6 +171,16 @@ impl Edit {
                 out.push(16);
                 put_u64(out, *sequence);
             }
+            Edit::AddTombstones { table, tombstones } => {
+                out.push(17);
+                put_tombstones(out, *table, tombstones);
+            }
+            Edit::DropTombstones { table, sequences } => {
+                out.push(18);
+                put_u32(out, table.0);
+                put_u32(out, sequences.len() as u32);
+                sequences.iter().for_each(|sequence| put_u64(out, *sequence));
+            }
         }
     }
 
@@ -188,10 +206,7 @@ impl Edit {
             5 => Edit::PutRowset(take_meta(reader, RowsetKind::Rows)?),
             6 => Edit::DropRowset { table: TableId(reader.u32()?), id: reader.u64()? },
             7 => {
-                let table = TableId(reader.u32()?);
-                let count = reader.u32()?;
-                let take = |_| Tombstone::decode(reader).map(Arc::new);
-                let tombstones = (0..count).map(take).collect::<Result<_>>()?;
+                let (table, tombstones) = take_tombstones(reader)?;
                 Edit::SetTombstones { table, tombstones }
             }
             8 => Edit::Flushed(reader.u64()?),
@@ -215,6 +230,14 @@ impl Edit {
                 Edit::AddTimes((0..reader.u32()?).map(|_| step(reader)).collect::<Result<_>>()?)
             }
             16 => Edit::ForgetPast(reader.u64()?),
+            17 => {
+                let (table, tombstones) = take_tombstones(reader)?;
+                Edit::AddTombstones { table, tombstones }
+            }
+            18 => Edit::DropTombstones {
+                table: TableId(reader.u32()?),
+                sequences: (0..reader.u32()?).map(|_| reader.u64()).collect::<Result<_>>()?,
+            },
             other => return Err(Error::invalid(format!("unknown edit {other}"))),
         })
     }
@@ -254,4 +277,17 @@ fn take_meta(reader: &mut Reader<'_>, kind: RowsetKind) -> Result<RowsetMeta> {
         min_time_ns: reader.i64()?,
         max_time_ns: reader.i64()?,
     })
+}
+
+fn put_tombstones(out: &mut Vec<u8>, table: TableId, tombstones: &[Arc<Tombstone>]) {
+    put_u32(out, table.0);
+    put_u32(out, tombstones.len() as u32);
+    tombstones.iter().for_each(|tombstone| tombstone.encode(out));
+}
+
+fn take_tombstones(reader: &mut Reader<'_>) -> Result<(TableId, Vec<Arc<Tombstone>>)> {
+    let table = TableId(reader.u32()?);
+    let count = reader.u32()?;
+    let take = |_| Tombstone::decode(reader).map(Arc::new);
+    Ok((table, (0..count).map(take).collect::<Result<_>>()?))
 }

@@ -224,9 +224,7 @@ impl Maintenance {
         let mut table = table.with_partition(partition.id, Some(partition));
         table.retire_tombstones(catalog.state.flushed_sequence, self.keeps_past());
         let durable = durable_tombstones(&table.all_tombstones(), catalog.state.flushed_sequence);
-        if catalog.state.tables.get(&table.id).is_some_and(|known| known.tombstones != durable) {
-            edits.push(Edit::SetTombstones { table: table.id, tombstones: durable });
-        }
+        edits.extend(catalog.state.tombstone_edits(table.id, &durable));
         self.writer.reserve.make_room(0);
         catalog.commit(edits)?;
         self.versions.publish(version.with_table(table));
