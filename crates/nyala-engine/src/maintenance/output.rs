@@ -319,8 +319,8 @@ fn write_series(
         }
         batch
     };
-    let mut merge = SeriesMerge::new(inputs, &projection, !inputs.tombstones.is_empty())?;
-    while let Some((series, rows)) = merge.next()? {
+    let mut merge = SeriesMerge::new(inputs, &projection)?;
+    while let Some((series, rows)) = merge.next(|series| reader.has_tombstones_of(series))? {
         match rows {
             MergedSeries::Rows(batch) if batch.markers.is_none() => output.series(series, batch)?,
             MergedSeries::Rows(batch) => output.series(series, &finish(batch.clone()))?,

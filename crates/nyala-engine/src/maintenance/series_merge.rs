@@ -20,7 +20,6 @@ pub(crate) struct SeriesMerge<'a> {
     rowsets: Vec<RunIterator>,
     /// Each with the last sequence that is seen of it.
     memtables: Vec<(MemtableIterator<'a>, u64)>,
-    run_rows_max: usize,
     reader: RowCollector<'a>,
 }
 
@@ -33,8 +32,8 @@ pub(crate) enum MergedSeries<'a> {
 }
 
 impl<'a> SeriesMerge<'a> {
-    /// Stands before the first series of rowsets or of memtables. With `deferred`, only the ids of series are returned.
-    pub(crate) fn new(inputs: &MergeInputs<'a>, projection: &'a Projection, deferred: bool) -> Result<Self> {
+    /// Stands before the first series of rowsets or of memtables.
+    pub(crate) fn new(inputs: &MergeInputs<'a>, projection: &'a Projection) -> Result<Self> {
         let walk = |rowset: &Arc<Rowset>| RunIterator::new(rowset.clone(), projection.clone());
         Ok(Self {
             rowsets: inputs.rowsets.iter().map(walk).collect::<Result<_>>()?,
@@ -43,24 +42,26 @@ impl<'a> SeriesMerge<'a> {
                 .iter()
                 .filter_map(|m| Some((MemtableIterator::new(m.series()?), inputs.sequence.min(m.visible_to))))
                 .collect(),
-            run_rows_max: if deferred { 0 } else { LONG_RUN_ROWS },
             reader: RowCollector::new(projection),
         })
     }
 
-    /// The next series.
-    pub(crate) fn next(&mut self) -> Result<Option<(SeriesId, MergedSeries<'_>)>> {
+    /// The next series. Rows of one of which some may be hidden are not read.
+    pub(crate) fn next(
+        &mut self,
+        may_be_hidden: impl FnOnce(SeriesId) -> bool,
+    ) -> Result<Option<(SeriesId, MergedSeries<'_>)>> {
         let rowsets = self.rowsets.iter().filter_map(|walk| walk.series);
         let Some(series) =
             rowsets.chain(self.memtables.iter().filter_map(|(memtable, _)| memtable.series)).min()
         else {
             return Ok(None);
         };
-        let mut is_read = true;
+        let mut is_read = !may_be_hidden(SeriesId(series));
         self.reader.clear();
         for (newness, walk) in self.rowsets.iter_mut().enumerate() {
             while walk.series == Some(series) {
-                is_read = is_read && walk.rows() < self.run_rows_max && !self.reader.is_full();
+                is_read = is_read && walk.rows() < LONG_RUN_ROWS && !self.reader.is_full();
                 if is_read {
                     self.reader.append_with(newness as u64, |batch| walk.append(batch))?;
                 }
@@ -71,9 +72,8 @@ impl<'a> SeriesMerge<'a> {
         debug_assert!(self.rowsets.is_empty() || self.memtables.is_empty());
         for (memtable, sequence) in self.memtables.iter_mut().filter(|(each, _)| each.series == Some(series))
         {
-            is_read = is_read && self.run_rows_max > 0;
             is_read = is_read && !self.reader.is_full();
-            is_read = is_read && memtable.read(*sequence, self.run_rows_max, &mut self.reader);
+            is_read = is_read && memtable.read(*sequence, LONG_RUN_ROWS, &mut self.reader);
             memtable.advance();
         }
         let rows = if is_read { MergedSeries::Rows(self.reader.settle()) } else { MergedSeries::Deferred };

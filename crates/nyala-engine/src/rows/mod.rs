@@ -8,5 +8,6 @@ pub(crate) mod merge;
 pub(crate) mod newest_row;
 pub(crate) mod projection;
 pub(crate) mod series_lookup;
+pub(crate) mod series_tombstones;
 pub(crate) mod tombstone;
 pub(crate) mod wire;

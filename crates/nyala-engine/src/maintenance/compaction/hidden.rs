@@ -11,6 +11,7 @@ use crate::files::rowset::reader::{HiddenRows, Use};
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::{PartitionVersion, Version};
 use crate::rows::key::KeyRange;
+use crate::rows::series_tombstones::SeriesTombstones;
 use crate::rows::tombstone::{DeletedRange, Tombstone};
 use nyala_core::{Result, SeriesId, TableId, TimeRange};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub(crate) fn pick_hidden(versions: &VersionPublisher, durable: u64, is_quiet: b
     for DeletedFrom { table, is_series_keyed, ranges, rowsets } in tables {
         for (partition, rowset) in rowsets {
             let ranges = ranges.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
-            let ranges: Vec<&Tombstone> = ranges.map(|tombstone| &**tombstone).collect();
+            let ranges: Vec<Arc<Tombstone>> = ranges.cloned().collect();
             let rows = match count_hidden(&rowset, is_series_keyed, &ranges, is_quiet) {
                 Ok(rows) => rows,
                 Err(error) => {
@@ -96,7 +97,7 @@ fn with_deleted_ranges(version: &Version, durable: u64) -> Vec<DeletedFrom> {
 fn count_hidden(
     rowset: &Arc<Rowset>,
     is_series_keyed: bool,
-    ranges: &[&Tombstone],
+    ranges: &[Arc<Tombstone>],
     is_quiet: bool,
 ) -> Result<u64> {
     let Some(newest) = ranges.last().map(|newest| newest.sequence) else { return Ok(0) };
@@ -118,11 +119,12 @@ fn count_hidden(
 }
 
 /// About how many rows of a rowset of a series-keyed table are hidden; 0 says that none is.
-fn hidden_rows(rowset: &Arc<Rowset>, ranges: &[&Tombstone]) -> Result<u64> {
+fn hidden_rows(rowset: &Arc<Rowset>, ranges: &[Arc<Tombstone>]) -> Result<u64> {
     let mut hidden = 0;
-    let mut times = Vec::new();
+    let (mut times, mut tombstones) = (Vec::new(), SeriesTombstones::new(ranges.to_vec()));
     let mut add = |series: u32, time: TimeRange, rows: u32| {
-        let of_series = ranges.iter().filter_map(|tombstone| tombstone.times_of(SeriesId(series)));
+        let series = SeriesId(series);
+        let of_series = tombstones.of(series).iter().filter_map(|tombstone| tombstone.times_of(series));
         times.clear();
         times.extend(of_series.map(|range| range.intersect(time)).filter(|range| !range.is_empty()));
         hidden += share_of(&mut times, time, rows.into());
@@ -172,7 +174,7 @@ fn share_of(times: &mut [TimeRange], all: TimeRange, rows: u64) -> u64 {
 }
 
 /// The same for a table with another key: counts all rows of groups that have a key in a range.
-fn hidden_keyed_rows(rowset: &Arc<Rowset>, ranges: &[&Tombstone]) -> Result<u64> {
+fn hidden_keyed_rows(rowset: &Arc<Rowset>, ranges: &[Arc<Tombstone>]) -> Result<u64> {
     let keys: Vec<&KeyRange> = (ranges.iter())
         .filter_map(|tombstone| match &tombstone.range {
             DeletedRange::Keys(keys) => Some(keys),

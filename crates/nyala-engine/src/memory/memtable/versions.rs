@@ -8,6 +8,7 @@ use crate::rows::column_buffer::{Column, VALUE, Values};
 use crate::rows::key;
 use crate::rows::merge::{self, Deletes, RowBatch, UPSERTED};
 use crate::rows::projection::Projection;
+use crate::rows::series_tombstones::SeriesTombstones;
 use crate::rows::tombstone::Tombstone;
 use nyala_core::{ColumnType, Result, SeriesId, TimeRange};
 use std::collections::{BTreeSet, HashSet};
@@ -29,8 +30,9 @@ pub(crate) fn for_each_replaced(
         return for_each_replaced_key(memtables, tombstones, projection, take);
     }
     let all: BTreeSet<SeriesId> = series.iter().flat_map(|memtable| memtable.series()).collect();
+    let mut tombstones = SeriesTombstones::new(tombstones.to_vec());
     for id in all {
-        let times = replaced_times(&series, id, tombstones);
+        let times = replaced_times(&series, id, tombstones.of(id));
         if times.is_empty() {
             continue;
         }

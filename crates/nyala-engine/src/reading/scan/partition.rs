@@ -14,6 +14,7 @@ use crate::memory::version::PartitionVersion;
 use crate::rows::column_buffer::Kind;
 use crate::rows::merge::{self, Deletes, RowBatch, keep_rows};
 use crate::rows::projection::Projection;
+use crate::rows::series_tombstones::SeriesTombstones;
 use crate::rows::tombstone::Tombstone;
 use newer_rows::{MemtableRows, NewerRows};
 use nyala_core::{Result, SeriesId, TimeRange};
@@ -31,7 +32,8 @@ pub(crate) struct PartitionReader {
     /// Cursors over the last rows of the same rowsets; none unless they are asked for.
     last_rows: Vec<RowsetCursor>,
     memtables: Vec<Arc<Memtable>>,
-    tombstones: Vec<Arc<Tombstone>>,
+    /// Those that may hide rows of these sources.
+    tombstones: SeriesTombstones,
     sequence: u64,
     pub(crate) projection: Projection,
     /// Series of the memtables, sorted, when all are read.
@@ -158,7 +160,7 @@ impl PartitionReader {
             cursors,
             last_rows: Vec::new(),
             memtables,
-            tombstones,
+            tombstones: SeriesTombstones::new(tombstones),
             sequence,
             part_bytes: projection.kinds.iter().filter(|kind| **kind == Kind::Bytes).count() as u64
                 * PART_BYTES,
@@ -218,7 +220,7 @@ impl PartitionReader {
         for (number, memtable) in self.memtables.iter().enumerate() {
             let bounds = memtable.time_bounds().filter(|bounds| bounds.overlaps(range));
             let (Some(bounds), Some(rows)) = (bounds, memtable.series()) else { continue };
-            let visibility = memtable.visibility(self.sequence, &self.tombstones);
+            let visibility = memtable.visibility(self.sequence, self.tombstones.of(series));
             if newest.is_some_and(|newest_ns| bounds.end_ns <= newest_ns) {
                 continue;
             }
@@ -255,7 +257,7 @@ impl PartitionReader {
             NewestSource::InMemtable(memtable) => Newest::Row(Segment::Newest { memtable, time_ns }, time_ns),
             NewestSource::InRowset(cursor, part) => {
                 let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
-                let hidden = !self.tombstones.is_empty() && !self.hidden(cursor, series, at).is_empty();
+                let hidden = !self.hidden(cursor, series, at).is_empty();
                 match hidden || self.last_rows[cursor].has_markers(&part)? {
                     true => Newest::NotKnown,
                     false => Newest::Row(Segment::Last { cursor, part }, time_ns),
@@ -273,7 +275,7 @@ impl PartitionReader {
         batch: &mut RowBatch<Vec<i64>>,
     ) -> bool {
         let memtable = &self.memtables[memtable];
-        let visibility = memtable.visibility(self.sequence, &self.tombstones);
+        let visibility = memtable.visibility(self.sequence, self.tombstones.of(series));
         let Some(rows) = memtable.series() else { return false };
         rows.append_at(series, time_ns, (&self.projection, &mut self.locations), &visibility, batch)
     }
@@ -296,10 +298,16 @@ impl PartitionReader {
         Ok(next)
     }
 
+    /// Whether tombstones may hide rows of a series.
+    pub(crate) fn has_tombstones_of(&mut self, series: SeriesId) -> bool {
+        !self.tombstones.of(series).is_empty()
+    }
+
     /// Ranges of times of a series that tombstones hide in a rowset.
-    fn hidden(&self, cursor: usize, series: SeriesId, time: TimeRange) -> Vec<TimeRange> {
+    fn hidden(&mut self, cursor: usize, series: SeriesId, time: TimeRange) -> Vec<TimeRange> {
         let rowset = &self.cursors[cursor].rowset;
         self.tombstones
+            .of(series)
             .iter()
             .filter(|tombstone| rowset.may_be_hidden_by(tombstone))
             .filter_map(|tombstone| tombstone.times_of(series))
@@ -342,7 +350,7 @@ impl PartitionReader {
             if !memtable.time_bounds().is_some_and(|bounds| bounds.overlaps(time)) {
                 continue;
             }
-            let visibility = memtable.visibility(self.sequence, &self.tombstones);
+            let visibility = memtable.visibility(self.sequence, self.tombstones.of(series));
             if let Some(addresses) = &self.projection.addresses {
                 let unresolved = rows.read_unresolved(series, time, addresses, &visibility);
                 add_unresolved(number, unresolved, &self.projection.kinds, &mut items);
@@ -361,7 +369,7 @@ impl PartitionReader {
             }
         }
         if items.len() > 1 {
-            if self.is_one_untouched_rowset(&items)? {
+            if self.is_one_untouched_rowset(series, &items)? {
                 for item in items.drain(..) {
                     let Item::Part { cursor, part } = item.item else { continue };
                     segments.push_back(Segment::Single { cursor, part, time });
@@ -397,12 +405,12 @@ impl PartitionReader {
 
     /// Whether all items are parts of one rowset of which nothing is hidden: they are in order of time then,
     /// and do not overlap, whatever their groups' bounds say.
-    fn is_one_untouched_rowset(&mut self, items: &[Bounded]) -> Result<bool> {
-        let mut source = None;
+    fn is_one_untouched_rowset(&mut self, series: SeriesId, items: &[Bounded]) -> Result<bool> {
+        let (mut source, has_tombstones) = (None, self.has_tombstones_of(series));
         for item in items {
             let Item::Part { cursor, part } = &item.item else { return Ok(false) };
             let other = source.is_some_and(|source| source != *cursor);
-            if other || !self.tombstones.is_empty() || self.cursors[*cursor].has_markers(part)? {
+            if other || has_tombstones || self.cursors[*cursor].has_markers(part)? {
                 return Ok(false);
             }
             source = Some(*cursor);
@@ -425,8 +433,8 @@ impl PartitionReader {
     }
 
     /// Whether tombstones hide rows of a part.
-    fn is_hidden(&self, series: SeriesId, cursor: usize, part: &Part) -> bool {
-        !self.tombstones.is_empty() && !self.hidden(cursor, series, part.time()).is_empty()
+    fn is_hidden(&mut self, series: SeriesId, cursor: usize, part: &Part) -> bool {
+        !self.hidden(cursor, series, part.time()).is_empty()
     }
 
     /// The time ranges that backward reads of a few rows visit, newest first. Each has one more source than the one
@@ -483,7 +491,8 @@ impl PartitionReader {
             Segment::Last { cursor, part } => self.last_rows[cursor].batch(&part, part.rows.clone()),
             Segment::Newest { memtable, time_ns } => {
                 let at = TimeRange::new(time_ns, time_ns.saturating_add(1));
-                let visibility = self.memtables[memtable].visibility(self.sequence, &self.tombstones);
+                let tombstones = self.tombstones.of(series);
+                let visibility = self.memtables[memtable].visibility(self.sequence, tombstones);
                 let rows = self.memtables[memtable].series();
                 let read = |rows: &SeriesMemtable| rows.read(series, at, &self.projection, &visibility);
                 Ok(rows.map_or_else(|| RowBatch::empty(&self.projection.kinds), read))

@@ -167,7 +167,7 @@ impl PartitionReader {
     }
 
     fn merged_with_memtables(
-        &self,
+        &mut self,
         series: SeriesId,
         time: TimeRange,
         mut batches: Vec<RowBatch<Vec<i64>>>,
@@ -184,7 +184,7 @@ impl PartitionReader {
             };
         }
         for memtable in &self.memtables {
-            let visibility = memtable.visibility(self.sequence, &self.tombstones);
+            let visibility = memtable.visibility(self.sequence, self.tombstones.of(series));
             let rows = memtable.series().map(|rows| rows.read(series, time, &self.projection, &visibility));
             batches.extend(rows);
         }
