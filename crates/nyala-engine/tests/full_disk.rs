@@ -129,3 +129,22 @@ fn rows_with_any_key_leave_room_for_deletes_too() -> Result<()> {
     assert_eq!(left.len() as i64, written - 2);
     Ok(())
 }
+
+/// A partition takes space in the manifest, which is kept for what deletes.
+#[test]
+fn rows_that_are_refused_make_no_partition() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(options_of(&fs))?;
+    let table = create(&engine)?;
+    block_on(engine.write(points(table, &[(1, 10, Some(1))])))?;
+    fs.set_space(Some(fs.used_bytes()));
+    // It is given the reserve.
+    let none = RowSelection::Series { series: SeriesSet::All, time: TimeRange::new(0, 5) };
+    block_on(engine.delete(Delete { table, rows: none, predicates: Vec::new() }))?;
+    for time_ns in [1_000_000, 2_000_000] {
+        let error = block_on(engine.write(points(table, &[(1, time_ns, Some(1))]))).expect_err("is full");
+        assert!(error.message().contains("nothing was stored"), "{error}");
+    }
+    assert_eq!(block_on(engine.partitions(table))?.len(), 1);
+    Ok(())
+}

@@ -154,6 +154,11 @@ impl Writer {
         mut tables: TableLocks,
         keys: Vec<ClaimedKey>,
     ) -> Result<Sequence> {
+        let may_use_reserve = self.may_use_reserve(&work);
+        if !may_use_reserve {
+            // Before partitions are made, which take space in the manifest.
+            self.reserve.check()?;
+        }
         let mut store = self.store_lock.clone().read_owned().await;
         let mut bytes = match &work {
             Work::Batch(batch) => {
@@ -171,10 +176,8 @@ impl Writer {
         let time_ns = self.history.as_ref().map(|history| history.now_ns());
         time_ns.inspect(|time_ns| log_record::put_time(&mut bytes, *time_ns));
         self.hook.call(WriteStep::Encoded);
-        if self.may_use_reserve(&work) {
+        if may_use_reserve {
             self.reserve.make_room(bytes.len() as u64);
-        } else {
-            self.reserve.check()?;
         }
         let is_small = bytes.len() <= SMALL_RECORD_BYTES;
         let record = self.budget.charge(Component::InFlight, bytes.len() as u64);
