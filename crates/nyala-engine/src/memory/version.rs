@@ -288,14 +288,19 @@ impl TableVersion {
         range
     }
 
+    /// The times of partitions that were dropped after a sequence. What is written now comes after all tombstones, however many
+    /// there are.
+    pub(crate) fn dropped_after(&self, sequence: u64) -> impl Iterator<Item = TimeRange> {
+        let first = self.tombstones.partition_point(|tombstone| tombstone.sequence < sequence);
+        self.tombstones[first..].iter().filter_map(|tombstone| match &tombstone.range {
+            DeletedRange::Times(range) => Some(*range),
+            _ => None,
+        })
+    }
+
     /// Whether the partition that held a time was dropped after a sequence.
     pub(crate) fn is_dropped(&self, sequence: u64, time_ns: i64) -> bool {
-        self.tombstones.iter().any(|tombstone| match &tombstone.range {
-            DeletedRange::Times(range) => {
-                sequence <= tombstone.sequence && range.contains(partition_time(time_ns))
-            }
-            _ => false,
-        })
+        self.dropped_after(sequence).any(|range| range.contains(partition_time(time_ns)))
     }
 
     /// Adds a tombstone.
@@ -422,6 +427,7 @@ impl Version {
 mod tests {
     use super::*;
     use crate::files::fs::SimulatedFs;
+    use crate::rows::deleted_series::DeletedSeries;
     use crate::{Engine, EngineOptions, block_on};
     use arrow_array::{TimestampNanosecondArray, UInt32Array};
     use nyala_core::ColumnId;
@@ -464,6 +470,21 @@ mod tests {
         let version = engine.versions.current();
         let partitions = version.table(table)?.partitions.iter();
         Ok(partitions.flat_map(|each| each.memtables().map(|memtable| memtable.memory_bytes())).collect())
+    }
+
+    #[test]
+    fn a_row_is_dropped_with_its_partition_if_it_was_written_before() {
+        let mut table = TableVersion::new(TableId(1), Arc::new(TableSchema::measurement("m", 1000)));
+        let times = DeletedRange::Times(TimeRange::new(0, 1000));
+        let all = DeletedRange::Series { series: DeletedSeries::All, time: TimeRange::ALL };
+        // Nearly in the order of their sequences.
+        for (sequence, range) in [(3, &all), (7, &times), (5, &all), (7, &all), (9, &all)] {
+            table.add_tombstone(Arc::new(Tombstone::new(sequence, range.clone())));
+        }
+        assert!([1, 5, 7].iter().all(|sequence| table.is_dropped(*sequence, 999)));
+        assert!(!table.is_dropped(8, 999), "it was written after that");
+        assert!(!table.is_dropped(1, 1000), "it was in another partition");
+        assert_eq!([0, 7, 8].map(|sequence| table.dropped_after(sequence).count()), [1, 1, 0]);
     }
 
     #[test]

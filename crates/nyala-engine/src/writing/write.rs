@@ -511,10 +511,7 @@ pub(crate) fn by_partition(
     };
     let (first, last) = times.iter().fold((i64::MAX, i64::MIN), |(a, b), time| (a.min(*time), b.max(*time)));
     // Only recovery meets rows of partitions that were dropped later.
-    let any_dropped = table
-        .tombstones
-        .iter()
-        .any(|tombstone| sequence <= tombstone.sequence && matches!(tombstone.range, DeletedRange::Times(_)));
+    let any_dropped = table.dropped_after(sequence).next().is_some();
     // No row has this time, so there is nothing to delete.
     let beyond = |time_ns: i64| time_ns == i64::MAX && table.schema.is_series_keyed();
     if let (false, Some(position)) = (any_dropped || beyond(last), table.partition_at(first))
