@@ -58,7 +58,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The memory of the process before it holds any data: code, stacks, the allocator's own.
-const PROCESS_BYTES: usize = 26 << 20;
+pub(crate) const PROCESS_BYTES: usize = 26 << 20;
 /// The least time that work in the thread pool gets at a shutdown, even when clients used up the shutdown timeout.
 const WORK_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 

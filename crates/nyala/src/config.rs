@@ -155,7 +155,8 @@ settings! {
              overwritten data takes space until then; 0s: not at all";
         encoding: Encoding = "balanced", "PREFERENCE",
             "What the encoder favours when rowsets are merged: fast queries (speed), small files (size) or a compromise";
-        maintenance_threads: usize = "2", "NUMBER", "Threads that flush and compact, 1 to 64; one more flushes only, from 512 MiB of memory on";
+        maintenance_threads: usize = "2", "NUMBER",
+            "Threads that flush and compact, 1 to 64; if memory-limit is 538MiB or more, one more thread only flushes";
     }
     "Kudu" {
         store: StoreKind = "embedded", "KIND",

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) const EXAMPLES: &str = "\
-Exit code: 0 no damage, 1 damage was found, 2 the directory could not be checked.
-The server must be stopped, because it locks the directory. Without --accept nothing in the directory is changed.
+Exit code: 0 no damage, 1 damage was found (with --repair: nothing was written), 2 the directory could not be checked.
+The server must be stopped, because it locks the directory. Only --accept without --repair changes the directory.
 
 Examples:
   nyala check ./nyala-data
@@ -26,7 +26,7 @@ Examples:
   nyala check --json /var/lib/nyala | jq '.damage[].file'
   nyala check --quiet /var/lib/nyala && start-the-server";
 
-/// The table whose loss leaves a server open to everybody.
+/// The table of users. If a repair loses it, the new directory has no users.
 const USERS: (&str, &str) =
     (USERS_TABLE, "if there were users, whoever comes first may be able to become the administrator");
 const DAMAGED: u8 = 1;
@@ -95,7 +95,7 @@ pub(super) fn run(args: &CheckArgs) -> ExitCode {
     })
 }
 
-/// Prints the outcome; the exit code says whether all is well, or was done.
+/// Prints the outcome. The exit code is 0 if the directory is sound, repaired or accepted.
 fn finish<T>(outcome: nyala_core::Result<T>, text: impl Fn(&T) -> (String, bool)) -> ExitCode {
     let report = match outcome {
         Ok(report) => report,
@@ -190,7 +190,7 @@ fn lines(report: &CheckReport, seconds: f64) -> String {
         0 => line(&mut text, format_args!("nothing is damaged")),
         count => line(
             &mut text,
-            format_args!("{count} places are damaged; the server answers what they do not hold"),
+            format_args!("{count} places are damaged; queries that need them fail, all others work"),
         ),
     }
     text

@@ -58,11 +58,11 @@ pub const INFLUXDB_VERSION: &str = "1.8.10";
 /// How long a client may take to send a request header once it began; the first header begins with the connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest request header, and the most that is read of a body at once: about the longest URI that hyper accepts.
-const HEAD_MAX_BYTES: usize = 64 << 10;
+pub(crate) const HEAD_MAX_BYTES: usize = 64 << 10;
 /// How long a client may read nothing of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most connections at once, however much memory there is; further ones wait to be accepted.
-const CONNECTIONS_MAX: usize = 16_384;
+pub(crate) const CONNECTIONS_MAX: usize = 16_384;
 
 /// One of so many connections is reserved for the Unix socket, so that its clients get in however many others there are.
 const LOCAL_SHARE: usize = 8;

@@ -1,17 +1,15 @@
 //! The machine: open files, memory, huge pages, overcommitment, swap and the clock.
 
 use super::process::{self, ServerProcess};
+use crate::assemble::PROCESS_BYTES;
 use crate::cli::findings::{Finding, shown_bytes};
 use crate::config::Config;
+use crate::server::{CONNECTIONS_MAX, HEAD_MAX_BYTES};
 use std::path::Path;
 use std::process::Command;
 
-/// The process takes at most so many hundredths of the memory limit.
+/// The process takes at most this percentage of `memory-limit`.
 const LIMIT_PERCENT: u64 = 110;
-/// What the program and its buffers take of the limit before they serve connections, and what each connection may take.
-const PROGRAM_BYTES: u64 = 26 << 20;
-const CONNECTION_BYTES: u64 = 64 << 10;
-const CONNECTIONS_MAX: u64 = 16_384;
 /// Less is too little for any server: connections, files of data, the log.
 const OPEN_FILES_MIN: u64 = 1024;
 
@@ -35,7 +33,7 @@ pub(super) fn look(config: &Config, server: Option<&ServerProcess>) -> Vec<Findi
     findings
 }
 
-/// The most open files that the process may allow itself.
+/// The hard limit of open files.
 fn open_files_allowed(folder: &str) -> Option<u64> {
     let limits = std::fs::read_to_string(format!("{folder}/limits")).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
@@ -46,8 +44,8 @@ fn open_files_allowed(folder: &str) -> Option<u64> {
 }
 
 fn judge_open_files(most: u64, memory_limit_bytes: u64) -> Finding {
-    let connections =
-        (memory_limit_bytes.saturating_sub(PROGRAM_BYTES) / 2 / CONNECTION_BYTES).min(CONNECTIONS_MAX);
+    let data_bytes = memory_limit_bytes.saturating_sub(PROCESS_BYTES as u64);
+    let connections = (data_bytes / 2 / HEAD_MAX_BYTES as u64).min(CONNECTIONS_MAX as u64);
     let wanted = (2 * connections).max(OPEN_FILES_MIN);
     let found = format!("the system allows {most} open files");
     let why = format!(
@@ -71,10 +69,10 @@ fn memory_bytes(folder: &str) -> Option<(u64, &'static str)> {
     let machine = machine.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10;
     let groups = std::fs::read_to_string(format!("{folder}/cgroup")).unwrap_or_default();
     let group = group_limit_bytes(Path::new("/sys/fs/cgroup"), &groups).filter(|group| *group < machine);
-    Some(group.map_or((machine, "this machine has"), |group| (group, "its control group allows")))
+    Some(group.map_or((machine, "this machine has"), |group| (group, "its cgroup allows")))
 }
 
-/// The least limit of a control group and those above it, as version 2 and version 1 have it.
+/// The least limit of a cgroup and those above it, of version 2 or version 1.
 fn group_limit_bytes(root: &Path, groups: &str) -> Option<u64> {
     let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
     let memory = groups.lines().find_map(|line| {
@@ -123,7 +121,7 @@ fn judge_huge_pages(enabled: &str, runs: bool, refused: bool) -> Option<Finding>
         return None;
     }
     if !enabled.contains("[always]") {
-        return Some(Finding::ok("huge-pages", "the system gives transparent huge pages to those who ask"));
+        return Some(Finding::ok("huge-pages", "transparent huge pages are not `always`"));
     }
     if runs && !refused {
         return Some(Finding::warning(
@@ -162,7 +160,7 @@ fn judge_swap(swapped_bytes: u64) -> Finding {
     )
 }
 
-/// Whether the clock is synchronised, if anybody says it.
+/// Whether the clock is synchronised, if a program on the machine knows.
 fn is_clock_synchronised() -> Option<bool> {
     if Path::new("/run/systemd/timesync/synchronized").exists() {
         return Some(true);
@@ -189,12 +187,12 @@ fn judge_clock(is_synchronised: Option<bool>) -> Finding {
         Some(false) => Finding::warning(
             "clock",
             "the clock is not synchronised",
-            "points without a time get the server's, `now()` is wrong, and retention drops by it",
+            "points without a time get a wrong one, `now()` is wrong, and shards expire too early or too late",
             "run chrony or systemd-timesyncd",
         ),
         None => Finding::ok(
             "clock",
-            "nobody says whether the clock is synchronised (no systemd-timesyncd, no chrony)",
+            "cannot tell whether the clock is synchronised (no systemd-timesyncd, no chrony)",
         ),
     }
 }
@@ -247,6 +245,7 @@ mod tests {
         let grade = |finding: Option<Finding>| finding.map(|finding| finding.grade);
         assert_eq!(grade(judge_huge_pages("", true, false)), None);
         assert_eq!(grade(judge_huge_pages("always [madvise] never", true, false)), Some(Grade::Ok));
+        assert_eq!(grade(judge_huge_pages("always madvise [never]", true, false)), Some(Grade::Ok));
         assert_eq!(grade(judge_huge_pages("[always] madvise never", true, false)), Some(Grade::Warning));
         assert_eq!(grade(judge_huge_pages("[always] madvise never", true, true)), Some(Grade::Ok));
         assert_eq!(grade(judge_huge_pages("[always] madvise never", false, false)), Some(Grade::Ok));

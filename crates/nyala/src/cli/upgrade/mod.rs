@@ -15,7 +15,7 @@ pub(super) const EXAMPLES: &str = "\
 Run the new program, with the same file, variables and flags as the server. It changes nothing.
 While a server uses the directory only the versions of its files are looked at: look again when it is stopped.
 Whether files are damaged is what `nyala check` looks for.
-Exit code: 0 this program can be started, 1 something must be changed before, 2 it could not be looked at.
+Exit code: 0 this program can be started, 1 something must be changed before, 2 the report could not be written.
 
 Examples:
   nyala upgrade-check --config /etc/nyala/nyala.toml
@@ -23,7 +23,7 @@ Examples:
   nyala upgrade-check --json --data-dir ./nyala-data | jq '.findings[] | select(.grade != \"ok\")'";
 
 const REFUSED: u8 = 1;
-const NOT_LOOKED_AT: u8 = 2;
+const NOT_WRITTEN: u8 = 2;
 
 /// What to look at.
 #[derive(Debug, Args)]
@@ -48,6 +48,6 @@ pub(super) fn run(args: UpgradeCheckArgs, program: &clap::Command) -> ExitCode {
     ExitCode::from(match report::print(&findings, args.json) {
         Ok(Grade::Ok | Grade::Warning) => 0,
         Ok(Grade::Problem) => REFUSED,
-        Err(report::NotWritten) => NOT_LOOKED_AT,
+        Err(report::NotWritten) => NOT_WRITTEN,
     })
 }
