@@ -38,8 +38,8 @@ pub struct BloomFilter {
 }
 
 impl BloomFilter {
-    /// A filter for about `values` values. `false_share` is its rate of false positives (0.01: one in a hundred). Its
-    /// size is at most 16 MiB, whatever the parameters.
+    /// A filter for about `values` values. `false_share` is its rate of false positives (0.01: one in a hundred). It
+    /// is clamped to 1e-6…0.5. The size is at most 16 MiB; a filter that would need more exceeds the rate.
     pub fn new(data_type: DataType, values: usize, false_share: f64) -> Self {
         // Each value sets 8 bits; with b bits per value another value finds all of them set with
         // probability (1 - e^(-8/b))^8.

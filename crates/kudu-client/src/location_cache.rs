@@ -25,7 +25,7 @@ const TABLETS_PER_LOOKUP: u32 = 50;
 /// How long an answer is valid if the master does not say.
 const DEFAULT_TTL_MILLIS: u32 = 60_000;
 
-/// More than any tablet or location has. Without these bounds a few bytes of a broken master could become many.
+/// Bounds on an answer, more than any tablet or location has: interned replicas let a few bytes expand into many.
 const MAX_REPLICAS: usize = 16;
 const MAX_LOCATION_BYTES: usize = 1024;
 
@@ -110,8 +110,9 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(crate) enum Lookup {
     Tablet(Arc<Tablet>),
-    /// No range partition covers the key. The range ends here (empty: never).
+    /// No range partition covers the key.
     NonCoveredRange {
+        /// End of the uncovered range; empty: unbounded.
         end: Bytes,
     },
 }
@@ -165,7 +166,7 @@ impl LocationCache {
                 return Ok(found);
             }
             if self.forgotten.load(Ordering::Acquire) == forgotten {
-                let words = "the master's tablet locations do not say what lies at the key";
+                let words = "the master's tablet locations do not cover the partition key";
                 return Err(Error::protocol(words));
             }
         }
@@ -223,7 +224,7 @@ impl LocationCache {
         Ok(())
     }
 
-    /// Keeps an answer, unless everything was forgotten since the question: it may be older than what whoever forgot knows.
+    /// Caches an answer, unless the cache was cleared after the request was sent: the answer may be stale.
     fn insert(&self, key: &[u8], tablets: &[Arc<Tablet>], life: Duration, forgotten: u64) {
         let expires_at = Instant::now() + life;
         let complete = tablets.len() < TABLETS_PER_LOOKUP as usize;
@@ -231,7 +232,8 @@ impl LocationCache {
         if self.forgotten.load(Ordering::Acquire) != forgotten {
             return;
         }
-        // The interval that the answer covers: if its first tablet starts after the key, nothing lies before that.
+        // Where the interval that the answer covers starts. The master begins with the tablet at the key, or the one before
+        // it: if the first tablet starts after the key, no tablet lies before it.
         let mut at = match tablets.first() {
             Some(first) if &first.start[..] <= key => first.start.clone(),
             _ => Bytes::new(),

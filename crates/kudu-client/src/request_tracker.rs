@@ -1,7 +1,7 @@
 //! Ids by which servers recognise a repeated write.
 //!
 //! Every logical write gets the next sequence number, and each of its attempts repeats that number. Servers keep the
-//! outcome of a write until a later write of this client says that all writes up to its number are settled.
+//! outcome of a write until a later write of this client announces a first incomplete number that is higher.
 
 use std::collections::BTreeSet;
 

@@ -19,7 +19,7 @@ pub enum Component {
     Memtable,
     /// Blocks of rowsets.
     BlockCache,
-    /// Batches between arrival and acknowledgement, and batches of scans.
+    /// Batches between arrival and acknowledgement.
     InFlight,
     /// Footers of rowsets, and the deleted ranges that may hide rows of them.
     RowsetIndex,

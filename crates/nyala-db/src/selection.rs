@@ -1,4 +1,4 @@
-//! Points of a measurement by their tags, times and fields.
+//! Selects points of a measurement by their tags, times and fields.
 
 use crate::series::TagFilter;
 use nyala_core::TimeRange;

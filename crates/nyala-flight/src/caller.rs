@@ -66,8 +66,8 @@ impl Caller {
         Ok(session.from_client(RemoteClient::of(self.client, ClientProtocol::Flight)))
     }
 
-    /// Whose prepared statements and transactions it may use: those of the same name. Who has logged in by a token may do less
-    /// than its user, and has those of the token.
+    /// Whose prepared statements and transactions it may use: those of the same name. A caller that logged in by a token may
+    /// do less than the token's user, and has those of the token.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.owner.as_deref()
     }

@@ -1,6 +1,7 @@
 //! The calls of Flight, and which command of Flight SQL each of them carries.
 //!
-//! Whatever is not served here is refused by its name. Each call works in the thread pool.
+//! Calls that execute commands run in the thread pool. Calls and commands that are not supported return `UNIMPLEMENTED` with
+//! their name.
 
 use crate::answer::{Answer, FlightStream};
 use crate::caller::Caller;
@@ -40,11 +41,11 @@ const ACTIONS: [(&str, &str); 8] = [
     ("CreatePreparedStatement", "prepares a statement"),
     ("ClosePreparedStatement", "forgets a prepared statement"),
     ("BeginTransaction", "begins a transaction"),
-    ("EndTransaction", "commits a transaction, or takes it back"),
+    ("EndTransaction", "commits or rolls back a transaction"),
     ("BeginSavepoint", "makes a savepoint in a transaction"),
-    ("EndSavepoint", "forgets a savepoint, or goes back to it"),
+    ("EndSavepoint", "releases a savepoint, or rolls back to it"),
     ("CancelFlightInfo", "cancels a query that runs"),
-    ("CancelQuery", "the same, in its older form"),
+    ("CancelQuery", "cancels a query (older form)"),
 ];
 
 /// Answers the calls of a connection.
@@ -206,7 +207,7 @@ fn unsupported(call: &str, command: &Command) -> Status {
     Status::unimplemented(format!("{call} of \"{name}\" is not supported"))
 }
 
-/// What a client is told about what a command gives.
+/// The schema and the ticket of a command's result.
 async fn info(server: &Arc<Server>, caller: &Caller, command: Command) -> Result<FlightInfo, Status> {
     match command {
         Command::CommandStatementQuery(asked) => {
@@ -225,7 +226,7 @@ async fn info(server: &Arc<Server>, caller: &Caller, command: Command) -> Result
     }
 }
 
-/// What a ticket stands for.
+/// The rows for a ticket.
 async fn answer(server: &Arc<Server>, caller: Caller, command: Command) -> Result<Answer, Status> {
     match command {
         Command::TicketStatementQuery(ticket) => {
@@ -245,7 +246,7 @@ async fn answer(server: &Arc<Server>, caller: Caller, command: Command) -> Resul
     }
 }
 
-/// Does what a client sends rows for; the answer.
+/// Executes a command of `DoPut`.
 async fn put(
     server: &Arc<Server>,
     caller: &Caller,

@@ -312,7 +312,7 @@ impl Shell {
             Some(database) => Place { database, policy: name },
             None => Place { database: name, policy: String::new() },
         };
-        // As in influx: who may not see databases is believed.
+        // As in influx: the name is not checked if the user may not list databases.
         let there = match self.values_of(describe::DATABASES) {
             Ok(databases) => databases.contains(&place.database),
             Err(ShellError::Refused(_)) => true,

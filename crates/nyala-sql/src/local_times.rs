@@ -1,9 +1,8 @@
-//! The zone of a session, where the meaning of an expression depends on it: a time with a zone that becomes a date or a time
-//! of day, or is cut or taken apart, is the one that clocks of the session's zone show, and a text or a date without a zone
-//! is a time of that zone, as in PostgreSQL.
+//! Applies the session's time zone, as PostgreSQL does. A `timestamptz` that is cast to a date, time of day or text, truncated
+//! or taken apart shows that zone's local time. A text or date without a zone is a local time of that zone.
 //!
-//! Arrow's types have a zone of their own, which stored times have in common: UTC. So such an expression first gets the type
-//! with the session's zone; what is computed is a time with the type that it had.
+//! Stored times have Arrow's zone UTC, so the argument is first cast to the session's zone. A result that is a time gets its
+//! old type back.
 
 use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
@@ -17,7 +16,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
-/// Has expressions mean what they mean in the zone of the session.
+/// Evaluates expressions in the zone of the session.
 #[derive(Debug)]
 pub(crate) struct LocalTimes;
 
@@ -68,7 +67,7 @@ fn localized(expression: Expr, zone: &Arc<str>, schema: &dyn ExprSchema) -> Resu
     };
     match expression {
         Expr::Cast(mut own) => {
-            // What has no type yet is not of these.
+            // An operand of unknown type is left alone.
             let Ok(from) = own.expr.get_type(schema) else { return Ok(Transformed::no(Expr::Cast(own))) };
             let to = own.field.data_type();
             if let (DataType::Timestamp(unit, Some(_)), DataType::Timestamp(_, None)) = (&from, to) {
@@ -92,7 +91,7 @@ fn localized(expression: Expr, zone: &Arc<str>, schema: &dyn ExprSchema) -> Resu
             own.expr = Box::new(cast(*own.expr, with_zone(unit)));
             Ok(Transformed::yes(Expr::Cast(own)))
         }
-        // Days and months are those of clocks.
+        // An interval adds calendar days and months of the session's zone.
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) => {
             let of = |own: &Expr| own.get_type(schema).ok();
             let is_interval = |own: &Expr| matches!(of(own), Some(DataType::Interval(_)));

@@ -3,8 +3,8 @@
 //! Each tablet is sorted by itself. Tablets whose keys interleave (the hash buckets of one range partition) are read at
 //! the same time, each by a task that is at most two batches ahead. They are merged by their encoded keys, which
 //! compare byte by byte. The merge moves runs of rows: all rows of the tablet with the smallest key, up to the first
-//! key of the next tablet. The readers end with this task, for example when the limit is reached or the scanner is
-//! dropped.
+//! key of the next tablet. The readers are aborted when the merge task ends, for example when the limit is reached or
+//! the scanner is dropped.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -257,7 +257,7 @@ fn join(spec: &ScanSpec, schema: &SchemaRef, inputs: &[MergeInput], runs: &[Run]
         }
         Ok(make_array(joined.freeze()))
     };
-    // The text exceeds Arrow's offsets: more than any server sends at once.
+    // Only fails if text exceeds 32-bit offsets, which no server's batch does.
     let too_much = |error: arrow_schema::ArrowError| Error::new(ErrorKind::Limit, error.to_string());
     let columns: Vec<ArrayRef> =
         visible.map(column).collect::<std::result::Result<_, _>>().map_err(too_much)?;

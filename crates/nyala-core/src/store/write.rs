@@ -47,11 +47,11 @@ pub enum WriteMode {
     Upsert,
     /// No row with the key exists.
     Insert,
-    /// The same; rows that exist keep their cells.
+    /// No row with the key exists; rows that exist keep their cells.
     InsertIgnore,
     /// A row with the key exists.
     Update,
-    /// The same; rows that do not exist are not created.
+    /// A row with the key exists; rows that do not exist are not created.
     UpdateIgnore,
 }
 
@@ -63,7 +63,7 @@ pub enum DeleteMode {
     Blind,
     /// A row with the key exists.
     Delete,
-    /// The same; keys without a row are ignored.
+    /// A row with the key exists; keys without a row are ignored.
     DeleteIgnore,
 }
 
@@ -209,7 +209,7 @@ pub struct CellColumn {
     pub column: ColumnId,
     /// Its values, of [`crate::ColumnType::data_type`].
     pub values: ArrayRef,
-    /// Which slots that are not valid set NULL; none if missing. It is not set for valid slots.
+    /// Slots without a value that set NULL; if missing, none do. It is not set for valid slots.
     pub null_cells: Option<BooleanBuffer>,
 }
 
@@ -256,10 +256,10 @@ pub fn validate_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<()> {
     for (id, array) in schema.key.iter().zip(keys) {
         let column_type = schema.column(*id).expect("schemas are validated").column_type;
         if array.data_type() != &column_type.data_type() {
-            return fail("have other types");
+            return fail("have the wrong types");
         }
         if array.len() != keys[0].len() || array.null_count() > 0 {
-            return fail("are not whole");
+            return fail("differ in length or contain NULL");
         }
     }
     Ok(())

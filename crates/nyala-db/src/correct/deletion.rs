@@ -1,4 +1,4 @@
-//! Deleting points: by their fields as corrections are made, by tags and times as ranges of the store.
+//! Deletes points: with field conditions as a correction, otherwise as deleted ranges of the store.
 
 use super::staged::{Others, SelectedChange};
 use crate::catalog::{Catalog, Measurement};
@@ -55,6 +55,7 @@ impl Catalog {
         if let (Some(part), Some(found)) = (&mut part, found) {
             (part.series, part.time) = (Some(found.series), found.time);
         }
+        // A deletion that is known to have found no points is no change that could be undone.
         let part = part.filter(|_| points > 0 || !counted);
         let is_whole_member =
             matches!(tags, TagFilter::All) && selection.is_all_times() && measurement.is_member();

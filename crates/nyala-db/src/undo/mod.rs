@@ -1,10 +1,9 @@
 //! Taking a change of points back.
 //!
 //! The store shows what was just before the change and just after it, and what is there now. Three scans go over the three
-//! side by side (`part`). A cell that the change altered gets the value that it had before, unless it has another one now
-//! than just after the change: then somebody has changed it since, and it is left alone. What is put back (`put_back`) is
-//! collected in a stage and becomes visible at once. Writers of the measurements wait meanwhile. It is a change of its
-//! own, which can be taken back, too.
+//! side by side (`part`). A cell is restored only if its value is still the one that the change left. Otherwise somebody
+//! changed it later, and it stays. What is put back (`put_back`) is collected in a stage and becomes visible at once. Writers
+//! of the measurements wait meanwhile. It is a change of its own, which can be taken back, too.
 //!
 //! Points that come back bring their series with them (`lost_series`).
 
@@ -27,7 +26,7 @@ use std::sync::Arc;
 
 /// Under which conditions a change is taken back.
 pub struct UndoWork<'a> {
-    /// Who takes it back; `None`: nobody does, it is only counted what would be put back.
+    /// Who takes it back; `None`: dry run, which only counts what would be put back.
     pub author: Option<&'a Author>,
     /// No series are made once the indexes take so many bytes.
     pub series_limit_bytes: usize,
@@ -38,7 +37,7 @@ pub struct UndoWork<'a> {
 /// What was put back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// The number of the change that this is.
+    /// Id of the change that this undo records.
     pub id: Option<ChangeId>,
     /// Points that got something back, or are deleted again.
     pub points: u64,
@@ -148,6 +147,7 @@ impl Catalog {
                 Ok(sequence)
             }
             Err(error) => {
+                // Unknown: the stage may be committed, so its series stay.
                 if error.kind() != ErrorKind::Unknown {
                     for (table, created) in &created {
                         self.remove_series(table, created).await?;

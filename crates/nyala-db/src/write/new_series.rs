@@ -1,5 +1,5 @@
-//! The ids of series that a batch names and that are not in the writer's cache: found, or made as long as there is memory and the
-//! quota of whoever writes allows it. Who has no quota counts nothing and waits for nobody.
+//! The ids of series that a batch names and that are not in the writer's cache. They are found, or made if memory and the quota
+//! of the user allow it. A user without a quota counts nothing and waits for nobody.
 
 use super::pending::{pending_series, with_tags};
 use super::{BatchWrite, Measurement, ParsedBatch, SeriesCache};

@@ -1,7 +1,7 @@
-//! A map from ascending numbers in one vector: most tables have one partition and few rowsets, for which a tree would
-//! take eleven times the memory.
+//! A map from ids, as one sorted vector: most tables have one partition and few rowsets, for which a tree would take far
+//! more memory.
 
-/// What numbers stand for.
+/// Values by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdMap<V> {
     entries: Vec<(u64, V)>,
@@ -26,7 +26,7 @@ impl<V> IdMap<V> {
         self.place(id).is_ok()
     }
 
-    /// Puts a value in the place of the one that a number had. Cheap for the highest number, which new ones have.
+    /// Inserts or replaces a value. Cheap for the highest id; new ids are the highest.
     pub(crate) fn insert(&mut self, id: u64, value: V) {
         match self.place(id) {
             Ok(place) => self.entries[place].1 = value,

@@ -32,7 +32,7 @@ impl<'a> GroupRows<'a> {
     pub fn new(plan: &'a Plan, inputs: &'a Inputs, group: &'a Group, memory: &'a QueryMemory) -> Self {
         let (calls, projection) = projection_of(plan);
         // Sums are added in the order of keys, as in the store. If other columns are shown, rows must be in order of time,
-        // because they are taken from the first of equal rows.
+        // because among equal rows the earliest supplies those columns.
         let order = match plan.references.is_empty() {
             true => Order::Key(Direction::Forward),
             false => Order::Time(Direction::Forward),
@@ -120,7 +120,7 @@ impl<'a> GroupRows<'a> {
                     self.search(function, *argument, range).await?
                 }
                 Some(Function::Stddev) => self.deviation(*argument, range).await?,
-                // The memory that other functions take depends on their answer.
+                // Passes cannot shrink the result of other functions. Computed alone, one may fit.
                 _ if self.calls.len() > 1 => {
                     self.reduce_at_once(&[(call, *argument)], window).await?.pop().expect("one was computed")
                 }
@@ -203,7 +203,7 @@ impl<'a> GroupRows<'a> {
         }
     }
 
-    /// Visits the rows of a time range, and perhaps others.
+    /// Visits the rows of a time range. Rows of an inner query that lie outside of it are visited, too: `feed` ignores them.
     async fn visit(&self, time: TimeRange, mut feed: impl FnMut(RowBatch) -> Result<()>) -> Result<()> {
         for (input, member) in self.group.members.iter() {
             match &self.inputs.inputs[*input] {

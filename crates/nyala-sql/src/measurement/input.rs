@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 
-/// What an aggregate reads: a scan, and projections above it, the uppermost first.
+/// A scan, and the projections above it, the uppermost first.
 pub(super) struct Input<'a> {
     pub(super) scan: &'a MeasurementScan,
     projections: Vec<&'a ProjectionExec>,
@@ -25,6 +25,7 @@ impl<'a> Input<'a> {
                 node = projection.input();
             } else {
                 let scan = node.downcast_ref::<MeasurementScan>()?;
+                // Only a scan without a limit or an order of its own can be replaced by another one.
                 return scan.is_plain().then_some(Self { scan, projections });
             }
         }

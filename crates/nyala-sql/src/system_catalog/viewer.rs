@@ -41,7 +41,8 @@ pub(crate) struct Viewer {
     pub(crate) number: i32,
     /// The sessions of all clients.
     pub(crate) sessions: Arc<Sessions>,
-    /// Lists what the session keeps by name. It must not hold it: that may hold plans that hold the viewer.
+    /// Lists what the session keeps by name. Must not capture the session: its plans hold this viewer, so that would be a
+    /// reference cycle.
     pub(crate) kept: Box<dyn Fn() -> Kept + Send + Sync>,
 }
 
@@ -99,12 +100,12 @@ pub(crate) struct Role {
 }
 
 impl Viewer {
-    /// Whether somebody may see what is in a database.
+    /// Whether the session's user may see what is in a database.
     pub(crate) fn may_see(&self, database: &str) -> bool {
         self.principal.may(Privilege::Read, self.rights_of(database))
     }
 
-    /// Whether somebody may change what is in a database.
+    /// Whether the session's user may change what is in a database.
     pub(crate) fn may_write(&self, database: &str) -> bool {
         self.principal.may(Privilege::Write, self.rights_of(database))
     }
@@ -114,7 +115,7 @@ impl Viewer {
         if database == TEMPORARY { &self.database } else { database }
     }
 
-    /// The name of a database and its number, of those that somebody may see.
+    /// The numbers and names of databases that the session's user may see.
     pub(crate) fn databases(&self) -> Vec<(u32, String)> {
         let known = self.catalog.databases();
         let mut names: Vec<String> = known.iter().map(|own| own.name.to_string()).collect();
@@ -129,7 +130,7 @@ impl Viewer {
         names.into_iter().map(|name| (taken.take("database", &[&name]), name)).collect()
     }
 
-    /// The roles that somebody may see: all of them if it is an administrator.
+    /// The roles that the session's user may see: all of them if it is an administrator.
     pub(crate) fn roles(&self) -> Vec<Role> {
         let is_open = matches!(self.principal, Principal::Open);
         let name = if is_open { self.user.clone() } else { OWNER_NAME.to_owned() };

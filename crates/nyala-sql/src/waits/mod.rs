@@ -1,8 +1,7 @@
 //! What a session waits for while it computes a function: a lock, that time passes, or that a sequence is changed.
 //!
-//! Functions are computed without waiting, because others need the thread. One that has to wait notes for what and ends its
-//! statement with an error. The statement waits, and begins anew. What the calls before have given is kept, so that nothing
-//! is done twice.
+//! SQL functions must not block their thread. A call that must wait (lock, `pg_sleep`, sequence) records what for and fails.
+//! The session waits, and restarts the statement, which replays the results of earlier calls, so that nothing is done twice.
 
 mod advisory_locks;
 mod apart;
@@ -241,8 +240,8 @@ pub(crate) struct CanBeginAnew {
 }
 
 impl CanBeginAnew {
-    /// Waits for what a call of a query needs, if one does. Returns whether there was one. The query begins anew then, and may
-    /// do so otherwise: its calls give what they have given.
+    /// Waits for what a call of a query needs, if one does. Returns whether there was one. Then the query restarts; it may
+    /// also restart for another reason. Either way its calls replay their results.
     ///
     /// # Errors
     /// The lock cannot be had: others wait for this session, or it takes too long. The sequence gives no numbers.

@@ -1,7 +1,7 @@
 //! Logs and counts statements that took long (setting `slow-query-threshold`).
 //!
-//! All statements of both languages are in the list of running queries, which knows their text without passwords. What
-//! they wait for their client to read an answer counts, too.
+//! Statements of all languages are in the list of running queries, which knows their text without passwords. The time until
+//! the client has read the answer counts, too.
 
 use super::audit::{LogLimit, shown};
 use super::metric::Metric;

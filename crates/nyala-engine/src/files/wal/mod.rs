@@ -1,8 +1,9 @@
 //! The write-ahead log: a write is acknowledged when its record is here.
 //!
-//! Any number of threads [`Wal::submit`] payloads; the log gives each a sequence at once, one thread of its own
-//! writes whatever waits in one go, and after a slow sync waits a moment for the writers that it has answered, syncs it according to the [`SyncPolicy`], and completes the [`Ticket`]s. A
-//! ticket is waited for by blocking or as a future, so a server thread need not stand still for a sync.
+//! Any number of threads [`Wal::submit`] payloads; the log gives each a sequence at once. One thread of the log writes
+//! everything that waits, syncs it according to the [`SyncPolicy`] and completes the [`Ticket`]s. After a slow sync it waits
+//! briefly, so that answered writers join the next group. A ticket is waited for by blocking or as a future, so a server
+//! thread need not stand still for a sync.
 //!
 //! Records live in segments, which are preallocated (then reused), so that a sync seldom has more to write than
 //! the data. The header of a segment says how much of the one before counts. Hence the invariants:

@@ -1,7 +1,7 @@
 //! Parallel aggregation: half of the groups of a heavy request are computed on a worker thread.
 //!
-//! The halves have different groups. So each computes whole states, the answer is one after the other, and no order of
-//! addition changes.
+//! Each group is computed on one thread, so its order of addition does not change. The answer is the first half, then the
+//! second.
 
 use super::aggregate_series;
 use crate::memory::version::Version;
@@ -12,7 +12,8 @@ use nyala_core::store::aggregate::{Selected, SelectedValues};
 use nyala_core::store::{AggregateRequest, PartialAggregate, PartialAggregates};
 use std::sync::Arc;
 
-/// The fewest series × columns of a request that is worth a thread: at 2 µs each some ten times what it costs.
+/// The fewest series × columns of a request that is worth a thread: at 2 µs each some ten times the cost of handing work
+/// over.
 const WORTH_SERIES_COLUMNS: usize = 512;
 
 /// Computes a request, on two threads when that pays.
@@ -35,13 +36,13 @@ pub(crate) async fn aggregate(
     Ok(concatenate(first, second.wait().await??))
 }
 
-/// The states of both halves.
+/// The partial aggregates of both halves.
 fn concatenate(mut states: PartialAggregates, second: PartialAggregates) -> PartialAggregates {
     states.measures.iter_mut().zip(second.measures).for_each(|(state, more)| append(state, more));
     states
 }
 
-/// The series of the lower half of the groups, and of the upper one.
+/// Two requests: the lower groups, and the upper ones renumbered from 0.
 fn split_groups(request: &AggregateRequest) -> [AggregateRequest; 2] {
     let middle = request.groups / 2;
     let (lower, upper): (Vec<_>, Vec<_>) =
@@ -53,7 +54,7 @@ fn split_groups(request: &AggregateRequest) -> [AggregateRequest; 2] {
     ]
 }
 
-/// Adds the states of more groups.
+/// Appends the partial aggregates of more groups.
 fn append(state: &mut PartialAggregate, more: PartialAggregate) {
     match (state, more) {
         (PartialAggregate::Count(counts), PartialAggregate::Count(more)) => counts.extend(more),
@@ -75,7 +76,7 @@ fn append(state: &mut PartialAggregate, more: PartialAggregate) {
             append_selected(selected, more)
         }
         (PartialAggregate::Increase(increases), PartialAggregate::Increase(more)) => increases.extend(more),
-        _ => unreachable!("both split_groups compute the same"),
+        _ => unreachable!("both halves have the same measures"),
     }
 }
 
@@ -86,7 +87,7 @@ fn append_selected(selected: &mut Selected, more: Selected) {
         (SelectedValues::Float(values), SelectedValues::Float(more)) => values.extend(more),
         (SelectedValues::Bool(values), SelectedValues::Bool(more)) => values.extend(more),
         (SelectedValues::String(values), SelectedValues::String(more)) => values.extend(more),
-        _ => unreachable!("both split_groups read the same columns"),
+        _ => unreachable!("both halves read the same columns"),
     }
     selected.times_ns.extend(more.times_ns);
     selected.series.extend(more.series);
@@ -98,7 +99,7 @@ mod tests {
     use nyala_core::store::{AggregateFunction, Measure, Windows};
     use nyala_core::{ColumnId, SeriesId, TableId, TimeRange};
 
-    /// States that tell of which series, in which order, they were made.
+    /// Partial aggregates that show of which series, in which order, they were made.
     fn compute(request: &AggregateRequest) -> PartialAggregates {
         let slots = request.slots();
         let (mut counts, mut sums) = (vec![0; slots], vec![0.0; slots]);

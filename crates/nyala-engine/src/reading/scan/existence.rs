@@ -1,7 +1,6 @@
-//! Which of many keys of a table with any key have rows.
+//! Which of many keys of a keyed table have rows.
 //!
-//! Each source is asked for all keys in their order before the next source is asked: so what it is found by (its pages,
-//! their first keys) is in the processor's cache for all keys but the first.
+//! All keys are looked up in one source before the next, so its index pages stay in the processor's cache.
 
 use super::lookup::time_of;
 use crate::files::rowset::Rowset;
@@ -87,7 +86,7 @@ impl<'k> Unknown<'k> {
         let memtables: Vec<_> = partition.memtables().collect();
         for memtable in memtables.into_iter().rev() {
             memtable.check()?;
-            let keyed = memtable.keyed().expect("a table not keyed by series");
+            let keyed = memtable.keyed().expect("a keyed table");
             let keys = self.keys.iter().map(|sought| sought.key);
             let known = keyed.newest_exist(keys, &memtable.visibility(sequence, tombstones));
             self.settle(known, exists);

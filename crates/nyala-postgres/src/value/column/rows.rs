@@ -1,8 +1,7 @@
 //! The rows of a batch, written one after the other.
 //!
-//! Much of a row is often as in the row before: rows of one time follow each other, and tags come as dictionaries. So the
-//! text of a time is copied as long as it does not change, only the clock in it is written anew within a day, and cells of
-//! neighbouring dictionaries are kept ([`combinations`](super::combinations)).
+//! Consecutive rows often repeat values. So the text of a timestamp is reused, and within a day only the clock in it is
+//! rewritten. Cells of adjacent dictionary columns are cached ([`combinations`](super::combinations)).
 
 use super::combinations::{Combinations, Combined};
 use super::integers::Integers;
@@ -45,7 +44,7 @@ struct Repeated {
     /// The value that was written last, and its cell.
     last: Option<i64>,
     cell: Vec<u8>,
-    /// What the text says of the day, if it is one of whole seconds.
+    /// The local date in `cell`; none unless its time has whole seconds.
     day: Option<LocalDay>,
 }
 
@@ -59,8 +58,7 @@ struct LocalDay {
 }
 
 impl<'a> RowWriter<'a> {
-    /// What writes rows of these arrays, which are the cells of the columns, of an answer that is computed with this
-    /// memory.
+    /// A writer for one batch. `arrays` are the cells of `columns`; cells that are cached are charged to `memory`.
     pub fn of(
         columns: Vec<Column>,
         arrays: &[ArrayRef],
@@ -73,7 +71,7 @@ impl<'a> RowWriter<'a> {
         let mut numbered = 0;
         let mut end = |dictionaries: &mut Vec<Column>, place: usize, parts: &mut Vec<Part>| {
             let found = std::mem::take(dictionaries);
-            // One cell is as quickly written as it is found.
+            // A single column gains nothing from the cache.
             let combined = match found.len() {
                 0 | 1 => Err(found),
                 width => Combined::of(found, &arrays[place - width..place]),

@@ -1,4 +1,4 @@
-//! A copy of the store, which the server has made, or which is made of a directory: what is backed up, or moved.
+//! A temporary copy of the store to back up or to move, made by a running server or from a stopped server's directory.
 
 use crate::backup::copies::{self, CopyPlace, Lease};
 use crate::cli::server::{Ended, MadeCopy, Server};
@@ -7,7 +7,7 @@ use nyala_core::env::{Clock, SystemClock};
 use std::path::Path;
 use std::time::Duration;
 
-/// A copy of the store, which is there while this is.
+/// A copy of the store. Call [`Source::end`] to remove it: dropping only releases the lease.
 pub(in crate::cli) struct Source {
     pub(in crate::cli) copy: MadeCopy,
     pub(in crate::cli) place: CopyPlace,
@@ -16,11 +16,12 @@ pub(in crate::cli) struct Source {
 }
 
 impl Source {
-    /// Has a server make one. While it has another one, this waits for so long.
+    /// Asks a server for a copy; waits up to `wait_max` while it holds another.
     pub(in crate::cli) fn of_server(server: Server, wait_max: Duration) -> Result<Self, String> {
         let copy = server.make_copy(wait_max)?;
         let place = CopyPlace::beside(&copy.directory);
-        let place = place.ok_or_else(|| format!("the server names a strange place: {:?}", copy.directory));
+        let place = place
+            .ok_or_else(|| format!("the server named an unexpected copy directory: {:?}", copy.directory));
         let leased = place.and_then(|place| Ok((place.lease()?, place)));
         match leased {
             Ok((lease, place)) => Ok(Self { copy, place, lease: Some(lease), server: Some(server) }),
@@ -35,7 +36,7 @@ impl Source {
         }
     }
 
-    /// Makes one of a directory that no server has open.
+    /// Copies a directory that no server has open.
     pub(super) fn of_directory(data_dir: &Path) -> Result<Self, String> {
         let time_ns = SystemClock.now_ns();
         if !data_dir.is_dir() {
@@ -56,7 +57,7 @@ impl Source {
         Ok(Self { copy, place, lease: Some(lease), server: None })
     }
 
-    /// Has the copy removed.
+    /// Removes the copy, or tells the server to.
     pub(in crate::cli) fn end(&mut self, ended: Ended) -> Result<(), String> {
         self.lease = None;
         match &self.server {
