@@ -156,7 +156,7 @@ settings! {
         encoding: Encoding = "balanced", "PREFERENCE",
             "What the encoder favours when rowsets are merged: fast queries (speed), small files (size) or a compromise";
         maintenance_threads: usize = "2", "NUMBER",
-            "Threads that flush and compact, 1 to 64; if memory-limit is 538MiB or more, one more thread only flushes";
+            "Threads that flush and compact, 1 to 64; if memory-limit is 256MiB or more, one more thread only flushes";
     }
     "Kudu" {
         store: StoreKind = "embedded", "KIND",

@@ -52,8 +52,8 @@ const REST_AFTER: Duration = Duration::from_secs(2);
 const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
 /// A partition of more sorted runs than that is merged as fast as possible: readers look at each of them.
 const RUNS_UNPACED: usize = 2 * compaction::FAN_IN_BUSY;
-/// With a budget of so many bytes (`memory-limit` less what the program itself takes), one more thread flushes.
-const FLUSHING_THREAD_FROM: u64 = 512 << 20;
+/// With a budget of so many bytes (a `memory-limit` of 256 MiB, less what the program itself takes), one more thread flushes.
+const FLUSHING_THREAD_FROM: u64 = 224 << 20;
 
 /// What flushes and compactions share, in the background and on request.
 pub(crate) struct Maintenance {

@@ -110,3 +110,15 @@ fn footers_of_many_files_stay_within_the_least_memory_limit() {
     server.assert_within_memory_limit(64);
     assert!(server.stop().success());
 }
+
+#[test]
+fn one_more_thread_flushes_unless_there_is_little_memory() {
+    for (limit, flushes) in [(None, true), (Some("256MiB"), true), (Some("128MiB"), false)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let arguments: Vec<&str> = limit.iter().flat_map(|limit| ["--memory-limit", limit]).collect();
+        let server = Process::start(&directory.path().join("data"), &arguments);
+        let names = server.threads();
+        assert!(names.iter().any(|name| name == "nyala-work-0"), "{names:?}");
+        assert_eq!(names.iter().any(|name| name == "nyala-flush"), flushes, "{limit:?}: {names:?}");
+    }
+}

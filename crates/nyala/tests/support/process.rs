@@ -114,6 +114,13 @@ impl Process {
         found.unwrap_or_else(|| panic!("no metric {name}"))
     }
 
+    /// The names of its threads.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.map(|name| name.trim().to_owned()).collect()
+    }
+
     /// The peak of resident memory, corrected to that of an optimised build: unoptimised code takes 11 MiB more.
     pub(crate) fn peak_resident_bytes(&self) -> u64 {
         const OPTIMISED_CODE_KIB: u64 = 14 << 10;
