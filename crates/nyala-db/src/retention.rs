@@ -49,6 +49,8 @@ impl Catalog {
         }
         table.load().await?;
         let _lock = table.table_lock().lock_exclusive().await;
+        // Another server may have changed the policy since this one looked last.
+        self.follow().await?;
         match self.outlived(place, table, now_ns).await? {
             Some(expired) => self.drop_range(table, expired).await,
             None => Ok(0),
@@ -79,6 +81,7 @@ mod tests {
     use crate::write::LineWriter;
     use nyala_core::memory::MemoryBudget;
     use nyala_core::store::memory::MemoryStore;
+    use nyala_core::store::{Capabilities, Store, StoreRef};
     use std::sync::Arc;
     use tokio::task::yield_now;
 
@@ -86,7 +89,11 @@ mod tests {
 
     /// Databases whose points of 1970 are old enough to expire after a year.
     async fn catalog(databases: &[&str]) -> Arc<Catalog> {
-        let catalog = Arc::new(Catalog::open(Arc::new(MemoryStore::default())).await.unwrap());
+        catalog_of(Arc::new(MemoryStore::default()), databases).await
+    }
+
+    async fn catalog_of(store: StoreRef, databases: &[&str]) -> Arc<Catalog> {
+        let catalog = Arc::new(Catalog::open(store).await.unwrap());
         let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
         for database in databases {
             catalog.create_database(database, None).await.unwrap();
@@ -139,6 +146,22 @@ mod tests {
             assert!(enforcing.await.unwrap().error.is_none());
             assert_eq!(partitions(&catalog, "d").await, 1, "altered first: {alters_first}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_policy_is_judged_as_another_server_has_just_changed_it() {
+        let own = MemoryStore::default().capabilities();
+        let store: StoreRef =
+            Arc::new(MemoryStore::with_capabilities(Capabilities { is_shared: true, ..own }));
+        let first = catalog_of(store.clone(), &["d"]).await;
+        let second = Catalog::open(store).await.unwrap();
+        first.alter_policy("d", "autogen", keep(0)).await.unwrap();
+        let enforced = second.enforce_retention(366 * DAY_NS).await;
+        assert!(enforced.error.is_none(), "{:?}", enforced.error);
+        assert_eq!((enforced.dropped, partitions(&first, "d").await), (0, 1), "it is kept for ever now");
+        first.alter_policy("d", "autogen", keep(DAY_NS)).await.unwrap();
+        second.follow().await.unwrap();
+        assert_eq!(second.enforce_retention(366 * DAY_NS).await.dropped, 1);
     }
 
     #[tokio::test]
