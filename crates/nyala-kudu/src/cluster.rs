@@ -1,6 +1,7 @@
 //! The cluster as a store sees it: what verbs, snapshots and writes work with.
 
 use crate::clock::ClusterClock;
+use crate::dropping::SeenMarks;
 use crate::options::KuduOptions;
 use crate::physical::PhysicalTables;
 use crate::schema_log::SchemaLog;
@@ -14,4 +15,5 @@ pub(crate) struct Cluster {
     pub(crate) clock: Arc<ClusterClock>,
     pub(crate) log: SchemaLog,
     pub(crate) tables: PhysicalTables,
+    pub(crate) marks: SeenMarks,
 }

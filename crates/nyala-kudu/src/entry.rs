@@ -38,7 +38,13 @@ pub(crate) enum Change {
         added: Vec<(u32, Scalar)>,
     },
     /// A table's ranges of time from now on.
-    Ranges { table: u32, ranges: Vec<Bounds> },
+    Ranges {
+        table: u32,
+        ranges: Vec<Bounds>,
+        /// The numbers of those that somebody begins to drop.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        leaving: Vec<u32>,
+    },
     /// More sheets may have rows in ranges of a table: pairs of a range's number and a sheet's.
     Sheets { table: u32, sheets: Vec<(u32, u32)> },
     /// A table is gone.
@@ -54,6 +60,9 @@ pub(crate) struct WholeTable {
     /// Sheets after the first that may have rows in ranges: pairs of a range's number and a sheet's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) sheets: Vec<(u32, u32)>,
+    /// The numbers of ranges that somebody is dropping, with the entry that said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) leaving: Vec<(u32, i64)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) added: Vec<(u32, Scalar)>,
 }

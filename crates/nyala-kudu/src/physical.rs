@@ -186,18 +186,18 @@ impl PhysicalTables {
         }
     }
 
-    /// The sheet with all its columns of a schema, and these ranges.
+    /// The sheet with all its columns of a schema, and these ranges; and whether ranges were made for it, perhaps again.
     pub(crate) async fn to_write(
         &self,
         id: Sheet,
         state: &TableState,
         ranges: &[RangeState],
-    ) -> Result<Arc<Physical>> {
+    ) -> Result<(Arc<Physical>, bool)> {
         let slot = self.slot(id);
         if let (Some(known), true) =
             (slot.covering(&state.schema), slot.unseen(ranges.iter().copied()).is_empty())
         {
-            return Ok(known);
+            return Ok((known, false));
         }
         let _changing = slot.changing.lock().await;
         let missing = slot.unseen(ranges.iter().copied());
@@ -213,7 +213,7 @@ impl PhysicalTables {
             None => self.create(id, state, &missing, &slot).await?,
         };
         slot.ranges.lock().extend(missing.iter().map(|range| range.number));
-        Ok(known)
+        Ok((known, !missing.is_empty()))
     }
 
     /// What was taken for made may be gone: another daemon dropped it.
@@ -225,23 +225,30 @@ impl PhysicalTables {
         }
     }
 
-    /// Drops ranges with their rows.
+    /// Drops ranges with their rows. The cluster is asked to do so until a moment, and not afterwards.
     pub(crate) async fn drop_ranges(
         &self,
         table: TableId,
         state: &TableState,
         ranges: &[RangeState],
+        until: Instant,
     ) -> Result<()> {
         for sheet in sheets::all(table, &state.schema) {
             let its: Vec<RangeState> = sheet.ranges(ranges).collect();
             if !its.is_empty() {
-                self.drop_ranges_of(sheet, state, &its).await?;
+                self.drop_ranges_of(sheet, state, &its, until).await?;
             }
         }
         Ok(())
     }
 
-    async fn drop_ranges_of(&self, id: Sheet, state: &TableState, ranges: &[RangeState]) -> Result<()> {
+    async fn drop_ranges_of(
+        &self,
+        id: Sheet,
+        state: &TableState,
+        ranges: &[RangeState],
+        until: Instant,
+    ) -> Result<()> {
         let slot = self.slot(id);
         let schema = &*state.schema;
         let _changing = slot.changing.lock().await;
@@ -252,6 +259,9 @@ impl PhysicalTables {
         let Some(known) = known else { return Ok(()) };
         for range in ranges {
             slot.ranges.lock().remove(&range.number);
+            if Instant::now() >= until {
+                return Err(Error::retry(format!("ranges of table {} take too long to drop", id.table)));
+            }
             match known.table.alter().drop_range(&partition(schema, range.time)).apply().await {
                 Ok(_) => {}
                 // It was never made, or is gone already.

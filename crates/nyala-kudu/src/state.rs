@@ -36,9 +36,21 @@ pub(crate) struct RangeState {
     pub(crate) time: TimeRange,
     /// A bit for each sheet after the first that may have rows in it.
     sheets: u32,
+    /// The entry that says that somebody drops it ([`crate::dropping`]).
+    pub(crate) leaving: Option<i64>,
 }
 
 impl RangeState {
+    /// One without rows.
+    pub(crate) fn new(number: u32, time: TimeRange) -> Self {
+        Self { number, time, sheets: 0, leaving: None }
+    }
+
+    /// The sheets after the first that may have rows in it.
+    pub(crate) fn sheets(self) -> impl Iterator<Item = u32> {
+        (1..u32::BITS).filter(move |number| self.has_sheet(*number))
+    }
+
     /// Whether a sheet may have rows in the range.
     pub(crate) fn has_sheet(&self, number: u32) -> bool {
         number == 0 || self.sheets & (1 << number) != 0
@@ -69,10 +81,18 @@ impl State {
                     state.next_range = *next_range;
                     state.tables = tables
                         .iter()
-                        .map(|WholeTable { table, schema, ranges, sheets, added }| {
+                        .map(|WholeTable { table, schema, ranges, sheets, leaving, added }| {
                             let schema = Arc::new(schema.clone().try_into()?);
                             let added = Arc::new(values_of(added)?);
-                            let ranges = ranges_of(ranges, |number| bits_of(number, sheets));
+                            let mark = |number: u32| {
+                                let mut marks = leaving.iter();
+                                marks.find(|(other, _)| *other == number).map(|(_, entry)| *entry)
+                            };
+                            let ranges = ranges_of(ranges, |range| RangeState {
+                                sheets: bits_of(range.number, sheets),
+                                leaving: mark(range.number),
+                                ..range
+                            });
                             Ok((TableId(*table), TableState { schema, ranges, added }))
                         })
                         .collect::<Result<_>>()?;
@@ -93,12 +113,16 @@ impl State {
                         Arc::make_mut(&mut known.added).extend(values_of(added)?);
                     }
                 }
-                Change::Ranges { table, ranges } => {
+                Change::Ranges { table, ranges, leaving } => {
                     let known = state.tables.get_mut(&TableId(*table));
                     let known = known.ok_or_else(|| damaged("divides a table that is not there"))?;
                     let before = known.ranges.clone();
-                    let kept = |number| before.iter().find(|range| range.number == number);
-                    known.ranges = ranges_of(ranges, |number| kept(number).map_or(0, |range| range.sheets));
+                    known.ranges = ranges_of(ranges, |range| {
+                        let kept = before.iter().find(|kept| kept.number == range.number);
+                        let (sheets, mark) = kept.map_or((0, None), |kept| (kept.sheets, kept.leaving));
+                        let is_marked = leaving.contains(&range.number);
+                        RangeState { sheets, leaving: is_marked.then_some(version).or(mark), ..range }
+                    });
                     let numbers = ranges.iter().map(|(number, ..)| number + 1);
                     state.next_range = numbers.fold(state.next_range, u32::max);
                 }
@@ -122,12 +146,8 @@ fn values_of(added: &[(u32, Scalar)]) -> Result<BTreeMap<ColumnId, Value>> {
     added.iter().map(|(id, value)| Ok((ColumnId(*id), value.clone().try_into()?))).collect()
 }
 
-fn ranges_of(bounds: &[Bounds], sheets: impl Fn(u32) -> u32) -> Arc<[RangeState]> {
-    let range = |(number, start, end): &Bounds| RangeState {
-        number: *number,
-        time: TimeRange::new(*start, *end),
-        sheets: sheets(*number),
-    };
+fn ranges_of(bounds: &[Bounds], whole: impl Fn(RangeState) -> RangeState) -> Arc<[RangeState]> {
+    let range = |(number, start, end): &Bounds| whole(RangeState::new(*number, TimeRange::new(*start, *end)));
     bounds.iter().map(range).collect()
 }
 
@@ -160,7 +180,7 @@ impl TableState {
                 let time = with.new_range(*time_ns);
                 let mut ranges = with.ranges.to_vec();
                 let place = ranges.partition_point(|range| range.time.end_ns <= time.start_ns);
-                ranges.insert(place, RangeState { number: next_number, time, sheets: 0 });
+                ranges.insert(place, RangeState::new(next_number, time));
                 next_number += 1;
                 with.ranges = ranges.into();
             }
@@ -171,12 +191,11 @@ impl TableState {
     /// All that is known of the table, as the log has it.
     pub(crate) fn whole(&self, table: TableId) -> WholeTable {
         let added = self.added.iter().map(|(id, value)| (id.0, Scalar::from(value))).collect();
-        let sheets = self.ranges.iter().flat_map(|range| {
-            let numbers = (1..u32::BITS).filter(|number| range.has_sheet(*number));
-            numbers.map(|number| (range.number, number))
-        });
+        let ranges = || self.ranges.iter();
+        let sheets = ranges().flat_map(|range| range.sheets().map(|sheet| (range.number, sheet)));
+        let leaving = ranges().filter_map(|range| Some((range.number, range.leaving?))).collect();
         let (schema, ranges, sheets) = ((&*self.schema).into(), self.bounds(), sheets.collect());
-        WholeTable { table: table.0, schema, ranges, sheets, added }
+        WholeTable { table: table.0, schema, ranges, sheets, leaving, added }
     }
 
     /// The table's ranges as the log has them.
@@ -190,11 +209,52 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_range_keeps_its_mark_until_it_is_removed() {
+        let schema = (&TableSchema::measurement("m", 100)).into();
+        let entry = |changes: Vec<Change>| Entry { changes };
+        let ranges = |numbers: &[u32], leaving: &[u32]| Change::Ranges {
+            table: 0,
+            ranges: numbers
+                .iter()
+                .map(|number| (*number, i64::from(*number) * 100, i64::from(*number) * 100 + 100))
+                .collect(),
+            leaving: leaving.to_vec(),
+        };
+        let marks = |state: &State| -> Vec<(u32, Option<i64>)> {
+            let known = &state.tables[&TableId(0)];
+            known.ranges.iter().map(|range| (range.number, range.leaving)).collect()
+        };
+        let made = vec![Change::Create { table: 0, schema }, ranges(&[0, 1], &[])];
+        let state = State::default().after(1, &entry(made)).unwrap();
+        let state = state.after(2, &entry(vec![ranges(&[0, 1], &[1])])).unwrap();
+        let state = state.after(3, &entry(vec![ranges(&[0, 1, 2], &[])])).unwrap();
+        assert_eq!(marks(&state), [(0, None), (1, Some(2)), (2, None)]);
+        // An entry that says everything says this, too.
+        let tables = vec![state.tables[&TableId(0)].whole(TableId(0))];
+        let everything = Change::Everything { next_table: 1, next_range: 3, tables };
+        let text = serde_json::to_string(&entry(vec![everything])).unwrap();
+        let whole = State::default().after(9, &serde_json::from_str(&text).unwrap()).unwrap();
+        assert_eq!(marks(&whole), marks(&state));
+        let state = state.after(4, &entry(vec![ranges(&[0, 1, 2], &[1])])).unwrap();
+        assert_eq!(marks(&state)[1], (1, Some(4)), "it is marked again");
+        let state = state.after(5, &entry(vec![ranges(&[0, 2], &[])])).unwrap();
+        assert_eq!(marks(&state), [(0, None), (2, None)]);
+        // As older versions write it.
+        let old = r#"{"changes": [{"ranges": {"table": 0, "ranges": [[0, 0, 100], [5, 100, 200]]}}]}"#;
+        let state = state.after(6, &serde_json::from_str(old).unwrap()).unwrap();
+        assert_eq!(marks(&state), [(0, None), (5, None)]);
+    }
+
+    #[test]
     fn new_ranges_are_cut_where_others_are() {
         let schema = Arc::new(TableSchema::measurement("m", 100));
         let of = |ranges: &[(i64, i64)]| {
             let ranges: Vec<Bounds> = ranges.iter().map(|(start, end)| (0, *start, *end)).collect();
-            TableState { schema: schema.clone(), ranges: ranges_of(&ranges, |_| 0), added: Arc::default() }
+            TableState {
+                schema: schema.clone(),
+                ranges: ranges_of(&ranges, |range| range),
+                added: Arc::default(),
+            }
         };
         let width = of(&[]).new_range(150);
         assert!(width.contains(150));

@@ -2,6 +2,7 @@
 
 use crate::clock::ClusterClock;
 use crate::cluster::Cluster;
+use crate::dropping::SeenMarks;
 use crate::entry::{Change, Scalar, Table as TableEntry};
 use crate::error::of_read;
 use crate::options::{KuduLogin, KuduOptions};
@@ -9,7 +10,7 @@ use crate::physical::{PhysicalTables, name_of};
 use crate::schema_log::SchemaLog;
 use crate::sheets::{self, Sheet};
 use crate::snapshot::KuduSnapshot;
-use crate::state::{State, TableState};
+use crate::state::{RangeState, State, TableState};
 use crate::write::{CELL_BYTES_MAX, COLUMNS_MAX, KEY_BYTES_MAX};
 use async_trait::async_trait;
 use kudu_client::{Client, MetricsSnapshot, Predicate as KuduPredicate, ReadMode};
@@ -74,7 +75,8 @@ impl KuduStore {
         let log = SchemaLog::open(&client, &options, clock.clone()).await?;
         let (of_tables, state) = (options.clone(), log.state());
         let tables = PhysicalTables::of(client.clone(), of_tables, clock.clone(), &state).await?;
-        Ok(Self { cluster: Arc::new(Cluster { client, options, clock, log, tables }) })
+        let marks = SeenMarks::default();
+        Ok(Self { cluster: Arc::new(Cluster { client, options, clock, log, tables, marks }) })
     }
 
     /// Refuses that columns become required which rows lack.
@@ -237,28 +239,17 @@ impl Store for KuduStore {
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
         let state = self.cluster.log.refresh().await?;
         let table_state = state.table(table)?;
-        let dropped = partitions_within(table, table_state, range);
-        if table_state.schema.partitioning.time_width_ns().is_none() {
-            // The rows of an undivided table go one by one.
-            if !dropped.is_empty() {
-                let store: StoreRef = Arc::new(Self { cluster: self.cluster.clone() });
-                let delete = Delete { table, rows: RowSelection::All, predicates: Vec::new() };
-                emulate::complete(store).delete(delete).await?;
-            }
-            return Ok(dropped);
+        if table_state.schema.partitioning.time_width_ns().is_some() {
+            let dropped = self.cluster.drop_within(table, range).await?;
+            return Ok(dropped.into_iter().map(partition_of).collect());
         }
-        let covered = |time: &TimeRange| range.covers(*time);
-        let ranges = table_state.ranges.iter().copied().filter(|range| covered(&range.time));
-        self.cluster.tables.drop_ranges(table, table_state, &ranges.collect::<Vec<_>>()).await?;
-        let decide = |state: &State| {
-            let before = state.table(table)?.bounds();
-            let mut ranges = before.clone();
-            ranges.retain(|(_, start, end)| !covered(&TimeRange::new(*start, *end)));
-            let is_other = ranges != before;
-            let change = Change::Ranges { table: table.0, ranges };
-            Ok((is_other.then_some(change).into_iter().collect(), ()))
-        };
-        self.cluster.log.change(decide).await?;
+        // The rows of an undivided table go one by one.
+        let dropped = partitions_within(table, table_state, range);
+        if !dropped.is_empty() {
+            let store: StoreRef = Arc::new(Self { cluster: self.cluster.clone() });
+            let delete = Delete { table, rows: RowSelection::All, predicates: Vec::new() };
+            emulate::complete(store).delete(delete).await?;
+        }
         Ok(dropped)
     }
 
@@ -306,13 +297,19 @@ impl Store for KuduStore {
 
 /// The partitions that lie wholly within a range of times.
 fn partitions_within(table: TableId, state: &TableState, within: TimeRange) -> Vec<PartitionInfo> {
-    let undivided = (UNDIVIDED | u64::from(table.0), TimeRange::ALL);
+    let undivided = partition(UNDIVIDED | u64::from(table.0), TimeRange::ALL);
     let is_divided = state.schema.partitioning.time_width_ns().is_some();
-    let ranges = state.ranges.iter().map(|range| (u64::from(range.number), range.time));
+    let ranges = state.ranges.iter().copied().map(partition_of);
     let all = (!is_divided).then_some(undivided).into_iter().chain(ranges);
-    let partition =
-        |(id, range)| PartitionInfo { id, range, keys: None, rows: None, disk_bytes: 0, memory_bytes: 0 };
-    all.filter(|(_, time)| within.covers(*time)).map(partition).collect()
+    all.filter(|partition| within.covers(partition.range)).collect()
+}
+
+fn partition_of(range: RangeState) -> PartitionInfo {
+    partition(range.number.into(), range.time)
+}
+
+fn partition(id: u64, range: TimeRange) -> PartitionInfo {
+    PartitionInfo { id, range, keys: None, rows: None, disk_bytes: 0, memory_bytes: 0 }
 }
 
 /// What alterations make of a table.

@@ -5,6 +5,7 @@
 
 use crate::cells::Stored;
 use crate::cluster::Cluster;
+use crate::entry::Change;
 use crate::error::of_write;
 use crate::physical::{OWN_COLUMNS, Physical, stored, time_column};
 use crate::sheets::{self, Sheet};
@@ -22,6 +23,7 @@ use nyala_core::time::partition_time;
 use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Limits of Kudu, of 1.18: <https://kudu.apache.org/docs/known_issues.html>.
 pub(crate) const CELL_BYTES_MAX: usize = 65_536;
@@ -110,18 +112,24 @@ impl Cluster {
         mut left: Vec<RowPosition>,
         conflicts: &mut Vec<RowPosition>,
     ) -> Result<()> {
-        let Part { sheet, batch, operations } = part;
+        let Part { sheet, batch, .. } = part;
         for _ in 0..ATTEMPTS {
             if left.is_empty() {
                 return Ok(());
             }
-            let operations = operations.iter().map(|number| &batch.operations[*number]);
-            let (state, ranges) = self.ranges_for(sheet, operations).await?;
+            let (state, ranges) = self.ranges_that_stay(part).await?;
             let table = state.table(sheet.table)?;
             let physical = match (&table.schema.partitioning.ranges, ranges.is_empty()) {
                 // Nothing is made for rows that make nothing.
                 (Ranges::Time { .. }, true) => self.tables.to_read(sheet, table).await?,
-                _ => Some(self.tables.to_write(sheet, table, &ranges).await?),
+                _ => {
+                    let (physical, has_made) = self.tables.to_write(sheet, table, &ranges).await?;
+                    if has_made && !self.are_there(sheet.table, &ranges).await? {
+                        self.tables.forget_ranges(sheet);
+                        continue;
+                    }
+                    Some(physical)
+                }
             };
             let failed = match physical {
                 Some(physical) => self.send(&physical, &table.schema, part, &left).await?,
@@ -139,9 +147,34 @@ impl Cluster {
             }
             if !left.is_empty() {
                 self.tables.forget_ranges(sheet);
+                // Whoever dropped a range has said so there before.
+                self.log.refresh().await?;
             }
         }
         Err(Error::retry(format!("the ranges of table {} are being dropped by others", sheet.table)))
+    }
+
+    /// The ranges of [`Self::ranges_for`], when nobody is dropping one of them.
+    async fn ranges_that_stay(&self, part: Part<'_>) -> Result<(Arc<State>, Vec<RangeState>)> {
+        let deadline = Instant::now() + self.options.write_timeout;
+        loop {
+            let operations = part.operations.iter().map(|number| &part.batch.operations[*number]);
+            let (state, ranges) = self.ranges_for(part.sheet, operations).await?;
+            match ranges.iter().find(|range| range.leaving.is_some()) {
+                Some(range) => self.wait_for_drop(part.sheet.table, *range, deadline).await?,
+                None => return Ok((state, ranges)),
+            }
+        }
+    }
+
+    /// Whether ranges that were just made in the cluster are in the log, and nobody was dropping them when they were there.
+    async fn are_there(&self, table: TableId, ranges: &[RangeState]) -> Result<bool> {
+        let state = self.log.refresh().await?;
+        let known = &state.table(table)?.ranges;
+        let stays = |range: &RangeState| {
+            known.iter().any(|known| known.number == range.number && known.leaving.is_none())
+        };
+        Ok(ranges.iter().all(stays))
     }
 
     /// Makes sure that the log has a range for every row that may come into being, and says that the sheet is in it; returns
@@ -164,7 +197,7 @@ impl Cluster {
                     known.filter(|range| lacks(range) && ranges.iter().any(|its| its.time == range.time));
                 let sheets: Vec<_> = lacking.map(|range| (range.number, sheet.number)).collect();
                 let is_needed = !sheets.is_empty();
-                let change = crate::entry::Change::Sheets { table: sheet.table.0, sheets };
+                let change = Change::Sheets { table: sheet.table.0, sheets };
                 Ok((is_needed.then_some(change).into_iter().collect(), ()))
             })
             .await?;
@@ -217,7 +250,7 @@ impl Cluster {
             .log
             .change(|state| {
                 let with = state.table(id)?.ranges_with(&lacking, state.next_range);
-                let change = with.map(|ranges| crate::entry::Change::Ranges { table: id.0, ranges });
+                let change = with.map(|ranges| Change::Ranges { table: id.0, ranges, leaving: Vec::new() });
                 Ok((change.into_iter().collect(), ()))
             })
             .await?;

@@ -1,29 +1,36 @@
-//! Ranges of time on a real cluster, which one daemon makes while another looks.
+//! Ranges of time on a real cluster, which one daemon makes while another looks, or drops them.
 
 #[path = "../../nyala/tests/support/peers.rs"]
 mod peers;
 
 use arrow_array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
-use kudu_client::Client;
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
+use kudu_client::{Client, Operation as KuduOperation};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN, TableSchema};
 use nyala_core::store::{
     CellColumn, Freshness, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch, WriteMode,
 };
-use nyala_core::{Result, TableId};
+use nyala_core::{ErrorKind, Result, TableId, TimeRange};
 use nyala_kudu::{KuduOptions, KuduStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// More tablets than the masters tell at once, which is fifty.
 const BUCKETS: u32 = 56;
 const SERIES: u32 = 500;
 const WIDTH_NS: i64 = 1000;
 
-async fn open(cluster: &TestCluster) -> KuduStore {
-    let client = Client::builder(cluster.masters()).user("tester").connect().await;
-    let options = KuduOptions { replicas: 1, buckets: BUCKETS, ..KuduOptions::default() };
-    KuduStore::open(client.expect("the cluster answers"), options).await.expect("a store")
+async fn connect(cluster: &TestCluster) -> Client {
+    Client::builder(cluster.masters()).user("tester").connect().await.expect("the cluster answers")
+}
+
+async fn open(cluster: &TestCluster, buckets: u32) -> KuduStore {
+    open_with(cluster, KuduOptions { replicas: 1, buckets, ..KuduOptions::default() }).await
+}
+
+async fn open_with(cluster: &TestCluster, options: KuduOptions) -> KuduStore {
+    KuduStore::open(connect(cluster).await, options).await.expect("a store")
 }
 
 /// A point of each series.
@@ -54,7 +61,7 @@ fn a_range_that_is_made_during_a_look_is_read_whole() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let cluster = TestCluster::start(&options).expect("the cluster starts");
-        let (writer, reader) = (open(&cluster).await, open(&cluster).await);
+        let (writer, reader) = (open(&cluster, BUCKETS).await, open(&cluster, BUCKETS).await);
         let table = writer.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
         for number in 0..6 {
             let is_written = AtomicBool::new(false);
@@ -71,5 +78,89 @@ fn a_range_that_is_made_during_a_look_is_read_whole() {
             let expected = (number as usize + 1) * SERIES as usize;
             assert_eq!(count(&reader, table).await.expect("a count"), expected, "after {number}");
         }
+    });
+}
+
+/// Whether each store finds the rows of every series, in one range that the log has.
+async fn assert_whole(stores: [&KuduStore; 2], table: TableId) {
+    for store in stores {
+        assert_eq!(count(store, table).await.expect("a count"), SERIES as usize);
+        assert_eq!(store.partitions(table).await.expect("the table is there").len(), 1);
+        let snapshot = store.snapshot(Freshness::Latest).await.expect("a snapshot");
+        assert!(snapshot.time_bounds(table, TimeRange::ALL).await.expect("an answer").is_some());
+    }
+}
+
+#[test]
+fn a_range_that_was_dropped_comes_back_in_the_log_too() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let (writer, dropper) = (open(&cluster, 2).await, open(&cluster, 2).await);
+        let table = writer.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        writer.write(points(table, 5)).await.expect("written");
+        assert_eq!(dropper.drop_partitions(table, TimeRange::ALL).await.expect("dropped").len(), 1);
+        // It has not looked since.
+        writer.write(points(table, 5)).await.expect("written");
+        assert_whole([&writer, &dropper], table).await;
+        for round in 0..20 {
+            let write = async {
+                tokio::time::sleep(Duration::from_millis(3 * round)).await;
+                writer.write(points(table, 5)).await
+            };
+            let (dropped, written) = tokio::join!(dropper.drop_partitions(table, TimeRange::ALL), write);
+            dropped.expect("dropped");
+            written.expect("written");
+            let rows = count(&dropper, table).await.expect("a count");
+            let ranges = dropper.partitions(table).await.expect("the table is there").len();
+            assert!(rows == 0 || ranges == 1, "round {round}: {rows} rows in {ranges} ranges");
+            writer.write(points(table, 5)).await.expect("written");
+            assert_whole([&writer, &dropper], table).await;
+        }
+    });
+}
+
+#[test]
+fn a_range_that_another_daemon_is_dropping_is_not_written_to() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let write_timeout = Duration::from_secs(5);
+        let options = KuduOptions { replicas: 1, buckets: 2, write_timeout, ..KuduOptions::default() };
+        let store = open_with(&cluster, options).await;
+        let table = store.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        store.write(points(table, 5)).await.expect("written");
+        let range = store.partitions(table).await.expect("the table is there").remove(0);
+        let (number, time) = (range.id, range.range);
+        let log = connect(&cluster).await.open_table("nyala.schema").await.expect("a table");
+        let append = async |ranges: String| {
+            let mut row = log.row(KuduOperation::Insert);
+            let last = log.scan().count().await.expect("a count") as i64;
+            row.set("number", last + 1).and_then(|row| row.set("name", "other")).expect("columns");
+            row.set("parts", 1_i32).and_then(|row| row.set("text", ranges.as_str())).expect("columns");
+            let mut call = log.write(Duration::from_secs(10));
+            call.add(&row).await.expect("a row");
+            assert!(call.finish().await.expect("an answer").is_empty());
+        };
+        let ranges = format!("[[{number}, {}, {}]]", time.start_ns, time.end_ns);
+        let entry = |rest: &str| format!(r#"{{"changes": [{{"ranges": {{"table": {table}, {rest}}}}}]}}"#);
+        append(entry(&format!(r#""ranges": {ranges}, "leaving": [{number}]"#))).await;
+        store.snapshot(Freshness::Latest).await.expect("it sees the mark");
+        let refused = store.write(points(table, 6)).await.expect_err("nobody finishes the drop");
+        assert_eq!(refused.kind(), ErrorKind::Retry, "{refused}");
+        let refused = store.drop_partitions(table, TimeRange::ALL).await.expect_err("only one drops it");
+        assert_eq!(refused.kind(), ErrorKind::Retry, "{refused}");
+        // The other has finished.
+        append(entry(r#""ranges": []"#)).await;
+        store.write(points(table, 6)).await.expect("written");
+        assert_eq!(store.partitions(table).await.expect("the table is there").len(), 1);
     });
 }

@@ -1,0 +1,162 @@
+//! Dropping ranges of time that other daemons may be making.
+//!
+//! A range is marked in the log, then dropped from the cluster, then removed from the log. Whoever makes a range in the
+//! cluster looks at the log afterwards, before it writes to the range (`write`). So rows are only written to a range that was
+//! in the log without a mark when it was there: if somebody drops it all the same, the mark came later, and the rows go with
+//! it. A range that was made again beside a drop is not written to. Its maker waits until it is removed from the log, and puts
+//! a new one in.
+//!
+//! Only one daemon at a time drops a range: it was not marked when that daemon marked it. A daemon that dies in between leaves
+//! its mark. Others take the mark away, but not before nothing can arrive any more that the dead one sent.
+
+use crate::cluster::Cluster;
+use crate::entry::Change;
+use crate::options::CHANGED_PAUSE;
+use crate::state::{RangeState, State};
+use nyala_core::{Error, Result, TableId, TimeRange};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The cluster is told to drop a range at most this long after it was marked. The call itself takes up to 30 s.
+const DROPPED_WITHIN: Duration = Duration::from_secs(15);
+/// Nobody drops a range any more that was seen with the same mark for so long: twice what a drop takes at most.
+const ABANDONED_AFTER: Duration = Duration::from_secs(90);
+/// So many ranges are marked at once.
+const MARKED_AT_ONCE: usize = 16;
+/// So many marks are remembered. When they are forgotten, their time begins anew.
+const NOTED_MAX: usize = 1024;
+
+impl Cluster {
+    /// Drops the ranges of a table that lie wholly within a range of times, and returns them.
+    pub(crate) async fn drop_within(&self, table: TableId, within: TimeRange) -> Result<Vec<RangeState>> {
+        let deadline = Instant::now() + self.options.write_timeout;
+        // Writers may make new ones as fast as these are dropped.
+        let first_new = self.log.refresh().await?.next_range;
+        let mut dropped = Vec::new();
+        loop {
+            // Others count from when they see the mark, which is later.
+            let until = Instant::now() + DROPPED_WITHIN;
+            let mark = |state: &State| {
+                let known = state.table(table)?;
+                let is_meant = |range: &&RangeState| range.number < first_new && within.covers(range.time);
+                let covered = || known.ranges.iter().filter(is_meant).copied();
+                let free = covered().filter(|range| range.leaving.is_none());
+                let marked: Vec<RangeState> = free.take(MARKED_AT_ONCE).collect();
+                let of_other = covered().find(|range| range.leaving.is_some());
+                let leaving = marked.iter().map(|range| range.number).collect();
+                let change = Change::Ranges { table: table.0, ranges: known.bounds(), leaving };
+                Ok(((!marked.is_empty()).then_some(change).into_iter().collect(), (marked, of_other)))
+            };
+            let (state, (marked, of_other)) = self.log.change(mark).await?;
+            match of_other.filter(|_| marked.is_empty()) {
+                Some(range) => {
+                    self.wait_for_drop(table, range, deadline).await?;
+                    continue;
+                }
+                None if marked.is_empty() => return Ok(dropped),
+                None => {}
+            }
+            self.tables.drop_ranges(table, state.table(table)?, &marked, until).await?;
+            let remove = |state: &State| {
+                let before = state.table(table)?.bounds();
+                let mut ranges = before.clone();
+                ranges.retain(|(number, ..)| !marked.iter().any(|marked| marked.number == *number));
+                let is_other = ranges.len() < before.len();
+                let change = Change::Ranges { table: table.0, ranges, leaving: Vec::new() };
+                Ok((is_other.then_some(change).into_iter().collect(), ()))
+            };
+            self.log.change(remove).await?;
+            dropped.extend(marked);
+        }
+    }
+
+    /// Waits a moment for a range that somebody is dropping.
+    pub(crate) async fn wait_for_drop(
+        &self,
+        table: TableId,
+        range: RangeState,
+        deadline: Instant,
+    ) -> Result<()> {
+        let now = Instant::now();
+        if self.marks.is_abandoned(range, now) {
+            return self.keep(table, range).await;
+        }
+        if now >= deadline {
+            let words = format!("a range of time of table {table} is being dropped: send it again later");
+            return Err(Error::retry(words));
+        }
+        tokio::time::sleep(CHANGED_PAUSE).await;
+        self.log.refresh().await.map(drop)
+    }
+
+    /// Gives a marked range another number, without a mark.
+    async fn keep(&self, table: TableId, range: RangeState) -> Result<()> {
+        let keep = |state: &State| {
+            let known = state.table(table)?;
+            let is_it = |known: &RangeState| (known.number, known.leaving) == (range.number, range.leaving);
+            let Some(place) = known.ranges.iter().position(is_it) else { return Ok((Vec::new(), ())) };
+            let number = state.next_range;
+            let mut ranges = known.bounds();
+            ranges[place].0 = number;
+            let mut changes = vec![Change::Ranges { table: table.0, ranges, leaving: Vec::new() }];
+            let sheets: Vec<(u32, u32)> = known.ranges[place].sheets().map(|sheet| (number, sheet)).collect();
+            if !sheets.is_empty() {
+                changes.push(Change::Sheets { table: table.0, sheets });
+            }
+            Ok((changes, ()))
+        };
+        tracing::warn!(%table, "a daemon that dropped a range of time has died: the range is kept");
+        self.log.change(keep).await.map(drop)
+    }
+}
+
+/// The marks that this daemon has seen: by the range's number the entry that set it, and since when.
+#[derive(Default)]
+pub(crate) struct SeenMarks {
+    seen: Mutex<HashMap<u32, (i64, Instant)>>,
+}
+
+impl SeenMarks {
+    /// Notes that a range is marked. Whether whoever marked it cannot be dropping it any more.
+    fn is_abandoned(&self, range: RangeState, now: Instant) -> bool {
+        let Some(entry) = range.leaving else { return false };
+        let mut seen = self.seen.lock();
+        if seen.len() >= NOTED_MAX && !seen.contains_key(&range.number) {
+            seen.clear();
+        }
+        let noted = seen.entry(range.number).or_insert((entry, now));
+        if noted.0 != entry {
+            *noted = (entry, now);
+        }
+        now.duration_since(noted.1) >= ABANDONED_AFTER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_abandoned_when_it_was_seen_for_long() {
+        let marks = SeenMarks::default();
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let range = |number, entry: i64| {
+            let mut range = RangeState::new(number, TimeRange::new(0, 10));
+            range.leaving = Some(entry);
+            range
+        };
+        assert!(!marks.is_abandoned(RangeState::new(1, TimeRange::new(0, 10)), at(0)), "it has none");
+        assert!(!marks.is_abandoned(range(1, 7), at(0)));
+        assert!(!marks.is_abandoned(range(1, 7), at(89)));
+        assert!(!marks.is_abandoned(range(2, 7), at(90)), "another range");
+        assert!(!marks.is_abandoned(range(1, 9), at(90)), "somebody has marked it again");
+        assert!(marks.is_abandoned(range(1, 9), at(180)));
+        for number in 10..10 + NOTED_MAX as u32 {
+            assert!(!marks.is_abandoned(range(number, 1), at(200)));
+        }
+        assert!(marks.seen.lock().len() <= NOTED_MAX);
+    }
+}
