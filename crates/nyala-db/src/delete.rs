@@ -276,6 +276,30 @@ impl Catalog {
     /// Returns the number of partitions. The caller holds the table lock exclusively.
     pub(crate) async fn drop_range(&self, table: &SeriesTable, range: TimeRange) -> Result<u64> {
         let gone = self.store().drop_partitions(table.table(), range).await?;
+        self.forget_range(table, range, &gone).await?;
+        Ok(gone.len() as u64)
+    }
+
+    /// The same, unless the table was altered since the store's tables had a version: `None`.
+    pub(crate) async fn drop_judged_range(
+        &self,
+        table: &SeriesTable,
+        range: TimeRange,
+        tables_version: u64,
+    ) -> Result<Option<u64>> {
+        let gone = self.store().drop_judged_partitions(table.table(), range, tables_version).await?;
+        let Some(gone) = gone else { return Ok(None) };
+        self.forget_range(table, range, &gone).await?;
+        Ok(Some(gone.len() as u64))
+    }
+
+    /// Forgets what was known of partitions that were dropped.
+    async fn forget_range(
+        &self,
+        table: &SeriesTable,
+        range: TimeRange,
+        gone: &[PartitionInfo],
+    ) -> Result<()> {
         table.forget_shard_starts();
         let left = self.store().partitions(table.table()).await?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
@@ -292,7 +316,7 @@ impl Catalog {
                 let all = table.series().all().clone();
                 self.hide_empty(log, table, all).await?;
             }
-            return Ok(gone.len() as u64);
+            return Ok(());
         }
         table.presence().write().keep(|shard| !range.covers(shard));
         let _pin = table.reload_for_drop(range, &left).await?;
@@ -303,8 +327,7 @@ impl Catalog {
         }
         empty -= present;
         table.forget_shard_types(is_gone);
-        self.remove_series(table, &empty).await?;
-        Ok(gone.len() as u64)
+        self.remove_series(table, &empty).await
     }
 
     /// Learns, one step at a time, which series are in which shards, for measurements with many series. A failure in

@@ -18,6 +18,9 @@ pub struct RetentionOutcome {
     pub error: Option<Error>,
 }
 
+/// So often a table is judged anew because it was altered meanwhile.
+const JUDGED_TIMES: usize = 8;
+
 impl Catalog {
     /// Drops all points that are older than their policies allow.
     pub async fn enforce_retention(&self, now_ns: i64) -> RetentionOutcome {
@@ -49,12 +52,16 @@ impl Catalog {
         }
         table.load().await?;
         let _lock = table.table_lock().lock_exclusive().await;
-        // Another server may have changed the policy since this one looked last.
-        self.follow().await?;
-        match self.outlived(place, table, now_ns).await? {
-            Some(expired) => self.drop_range(table, expired).await,
-            None => Ok(0),
+        for _ in 0..JUDGED_TIMES {
+            // Another server may have changed the policy since this one looked last, or does so now.
+            let version = self.store().tables_version();
+            self.follow().await?;
+            let Some(expired) = self.outlived(place, table, now_ns).await? else { return Ok(0) };
+            if let Some(dropped) = self.drop_judged_range(table, expired, version).await? {
+                return Ok(dropped);
+            }
         }
+        Err(Error::retry("the policy is being changed"))
     }
 
     /// The expired range of times of a policy as it is now, if a table has a partition wholly within it.

@@ -29,8 +29,14 @@ const MARKED_AT_ONCE: usize = 16;
 const NOTED_MAX: usize = 1024;
 
 impl Cluster {
-    /// Drops the ranges of a table that lie wholly within a range of times, and returns them.
-    pub(crate) async fn drop_within(&self, table: TableId, within: TimeRange) -> Result<Vec<RangeState>> {
+    /// Drops the ranges of a table that lie wholly within a range of times, and returns them. `None`: none was dropped, since
+    /// the table was altered after the entry at which it was judged that they go.
+    pub(crate) async fn drop_within(
+        &self,
+        table: TableId,
+        within: TimeRange,
+        judged_at: i64,
+    ) -> Result<Option<Vec<RangeState>>> {
         let deadline = Instant::now() + self.options.write_timeout;
         // Writers may make new ones as fast as these are dropped.
         let first_new = self.log.refresh().await?.next_range;
@@ -40,6 +46,9 @@ impl Cluster {
             let until = Instant::now() + DROPPED_WITHIN;
             let mark = |state: &State| {
                 let known = state.table(table)?;
+                if known.altered > judged_at {
+                    return Ok((Vec::new(), None));
+                }
                 let is_meant = |range: &&RangeState| range.number < first_new && within.covers(range.time);
                 let covered = || known.ranges.iter().filter(is_meant).copied();
                 let free = covered().filter(|range| range.leaving.is_none());
@@ -47,15 +56,18 @@ impl Cluster {
                 let of_other = covered().find(|range| range.leaving.is_some());
                 let leaving = marked.iter().map(|range| range.number).collect();
                 let change = Change::Ranges { table: table.0, ranges: known.bounds(), leaving };
-                Ok(((!marked.is_empty()).then_some(change).into_iter().collect(), (marked, of_other)))
+                Ok(((!marked.is_empty()).then_some(change).into_iter().collect(), Some((marked, of_other))))
             };
-            let (state, (marked, of_other)) = self.log.change(mark).await?;
+            let (state, decided) = self.log.change(mark).await?;
+            let Some((marked, of_other)) = decided else {
+                return Ok((!dropped.is_empty()).then_some(dropped));
+            };
             match of_other.filter(|_| marked.is_empty()) {
                 Some(range) => {
                     self.wait_for_drop(table, range, deadline).await?;
                     continue;
                 }
-                None if marked.is_empty() => return Ok(dropped),
+                None if marked.is_empty() => return Ok(Some(dropped)),
                 None => {}
             }
             self.tables.drop_ranges(table, state.table(table)?, &marked, until).await?;
@@ -70,6 +82,25 @@ impl Cluster {
             self.log.change(remove).await?;
             dropped.extend(marked);
         }
+    }
+
+    /// Returns when no range of some tables is being dropped any more that is so in a state.
+    pub(crate) async fn wait_for_drops(&self, tables: &[TableId], state: &State) -> Result<()> {
+        let deadline = Instant::now() + self.options.write_timeout;
+        for table in tables {
+            let Ok(known) = state.table(*table) else { continue };
+            for range in known.ranges.iter().filter(|range| range.leaving.is_some()) {
+                while self
+                    .log
+                    .state()
+                    .table(*table)
+                    .is_ok_and(|known| known.ranges.iter().any(|it| it.is_marked_as(*range)))
+                {
+                    self.wait_for_drop(*table, *range, deadline).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits a moment for a range that somebody is dropping.
@@ -95,8 +126,8 @@ impl Cluster {
     async fn keep(&self, table: TableId, range: RangeState) -> Result<()> {
         let keep = |state: &State| {
             let known = state.table(table)?;
-            let is_it = |known: &RangeState| (known.number, known.leaving) == (range.number, range.leaving);
-            let Some(place) = known.ranges.iter().position(is_it) else { return Ok((Vec::new(), ())) };
+            let place = known.ranges.iter().position(|known| known.is_marked_as(range));
+            let Some(place) = place else { return Ok((Vec::new(), ())) };
             let number = state.next_range;
             let mut ranges = known.bounds();
             ranges[place].0 = number;

@@ -24,6 +24,8 @@ pub(crate) struct TableState {
     pub(crate) schema: Arc<TableSchema>,
     /// Its ranges of time, ascending, of tables that are divided by time; those that were dropped are not among them.
     pub(crate) ranges: Arc<[RangeState]>,
+    /// The entry that altered it last, or a later one.
+    pub(crate) altered: i64,
     /// What rows have of columns that came after them.
     pub(crate) added: Arc<BTreeMap<ColumnId, Value>>,
 }
@@ -49,6 +51,11 @@ impl RangeState {
     /// The sheets after the first that may have rows in it.
     pub(crate) fn sheets(self) -> impl Iterator<Item = u32> {
         (1..u32::BITS).filter(move |number| self.has_sheet(*number))
+    }
+
+    /// Whether it is another state of a range, and the same daemon is dropping it.
+    pub(crate) fn is_marked_as(self, other: Self) -> bool {
+        (self.number, self.leaving) == (other.number, other.leaving)
     }
 
     /// Whether a sheet may have rows in the range.
@@ -93,7 +100,7 @@ impl State {
                                 leaving: mark(range.number),
                                 ..range
                             });
-                            Ok((TableId(*table), TableState { schema, ranges, added }))
+                            Ok((TableId(*table), TableState { schema, ranges, altered: version, added }))
                         })
                         .collect::<Result<_>>()?;
                 }
@@ -102,13 +109,14 @@ impl State {
                     state.next_table = state.next_table.max(table + 1);
                     state.tables.insert(
                         TableId(*table),
-                        TableState { schema, ranges: Arc::new([]), added: Arc::default() },
+                        TableState { schema, ranges: Arc::new([]), altered: version, added: Arc::default() },
                     );
                 }
                 Change::Alter { table, schema, added } => {
                     let known = state.tables.get_mut(&TableId(*table));
                     let known = known.ok_or_else(|| damaged("alters a table that is not there"))?;
                     known.schema = Arc::new(schema.clone().try_into()?);
+                    known.altered = version;
                     if !added.is_empty() {
                         Arc::make_mut(&mut known.added).extend(values_of(added)?);
                     }
@@ -253,6 +261,7 @@ mod tests {
             TableState {
                 schema: schema.clone(),
                 ranges: ranges_of(&ranges, |range| range),
+                altered: 1,
                 added: Arc::default(),
             }
         };

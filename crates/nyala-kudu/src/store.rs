@@ -214,6 +214,10 @@ impl Store for KuduStore {
                 self.cluster.tables.follow(*table, known).await?;
             }
         }
+        let sets_width = |alteration: &Alteration| matches!(alteration, Alteration::SetPartitionWidth(_));
+        let judged = changes.iter().filter(|(_, alterations)| alterations.iter().any(sets_width));
+        let judged: Vec<TableId> = judged.map(|(table, _)| *table).collect();
+        self.cluster.wait_for_drops(&judged, &state).await?;
         Ok(schemas.into_iter().map(|altered| altered.schema).collect())
     }
 
@@ -240,8 +244,8 @@ impl Store for KuduStore {
         let state = self.cluster.log.refresh().await?;
         let table_state = state.table(table)?;
         if table_state.schema.partitioning.time_width_ns().is_some() {
-            let dropped = self.cluster.drop_within(table, range).await?;
-            return Ok(dropped.into_iter().map(partition_of).collect());
+            let dropped = self.cluster.drop_within(table, range, i64::MAX).await?;
+            return Ok(dropped.into_iter().flatten().map(partition_of).collect());
         }
         // The rows of an undivided table go one by one.
         let dropped = partitions_within(table, table_state, range);
@@ -251,6 +255,19 @@ impl Store for KuduStore {
             emulate::complete(store).delete(delete).await?;
         }
         Ok(dropped)
+    }
+
+    async fn drop_judged_partitions(
+        &self,
+        table: TableId,
+        range: TimeRange,
+        tables_version: u64,
+    ) -> Result<Option<Vec<PartitionInfo>>> {
+        if self.schema(table)?.partitioning.time_width_ns().is_none() {
+            return self.drop_partitions(table, range).await.map(Some);
+        }
+        let dropped = self.cluster.drop_within(table, range, tables_version as i64).await?;
+        Ok(dropped.map(|dropped| dropped.into_iter().map(partition_of).collect()))
     }
 
     async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {

@@ -8,7 +8,8 @@ use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
 use kudu_client::{Client, Operation as KuduOperation};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN, TableSchema};
 use nyala_core::store::{
-    CellColumn, Freshness, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch, WriteMode,
+    Alteration, CellColumn, Freshness, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch,
+    WriteMode,
 };
 use nyala_core::{ErrorKind, Result, TableId, TimeRange};
 use nyala_kudu::{KuduOptions, KuduStore};
@@ -121,6 +122,31 @@ fn a_range_that_was_dropped_comes_back_in_the_log_too() {
             writer.write(points(table, 5)).await.expect("written");
             assert_whole([&writer, &dropper], table).await;
         }
+    });
+}
+
+#[test]
+fn a_range_is_judged_again_if_the_table_was_altered_since() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let (keeper, dropper) = (open(&cluster, 2).await, open(&cluster, 2).await);
+        let table = keeper.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        keeper.write(points(table, 5)).await.expect("written");
+        dropper.snapshot(Freshness::Latest).await.expect("it sees the table");
+        let version = dropper.tables_version();
+        let judged = vec![Alteration::SetPartitionWidth(WIDTH_NS)];
+        keeper.alter_table(table, judged).await.expect("altered");
+        let dropped = dropper.drop_judged_partitions(table, TimeRange::ALL, version).await;
+        assert_eq!(dropped.expect("an answer"), None);
+        assert_whole([&keeper, &dropper], table).await;
+        let version = dropper.tables_version();
+        let dropped = dropper.drop_judged_partitions(table, TimeRange::ALL, version).await;
+        assert_eq!(dropped.expect("an answer").map(|dropped| dropped.len()), Some(1));
     });
 }
 

@@ -219,6 +219,19 @@ pub trait Store: Send + Sync + 'static {
     /// table that is not partitioned by time counts as one partition of all times. Ranges of keys lose their rows but stay.
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>>;
 
+    /// The same for who has judged by what others may change. They alter a partition width after their change, be it to the
+    /// same width. `None`, and nothing is dropped, if the table was altered since the tables had a version: the caller judges
+    /// again. When such an alteration returns, nothing is being dropped that was judged before it. A store that only one
+    /// server uses need not do this.
+    async fn drop_judged_partitions(
+        &self,
+        table: TableId,
+        range: TimeRange,
+        _tables_version: u64,
+    ) -> Result<Option<Vec<PartitionInfo>>> {
+        self.drop_partitions(table, range).await.map(Some)
+    }
+
     /// Writes a batch. When this returns, the batch is durable and visible. See [`WriteBatch`].
     async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome>;
 

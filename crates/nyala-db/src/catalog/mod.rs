@@ -506,7 +506,7 @@ impl Catalog {
         .await
     }
 
-    /// Changes a retention policy. Once this returns, nobody drops points by the old policy.
+    /// Changes a retention policy. Once this returns, nobody drops points by the old policy, other servers neither.
     pub async fn alter_policy(&self, database: &str, name: &str, change: PolicyChange) -> Result<()> {
         let alter = |database: &mut Database| -> Result<i64> {
             let policy = database.named_policy(name)?;
@@ -532,16 +532,33 @@ impl Catalog {
         let locks = self.lock_for_drop(with_other_width).await;
         let width_ns = new_width()?;
         let tables = self.known_tables(database, name);
-        let width = |table: &Arc<SeriesTable>| (table.table(), vec![Alteration::SetPartitionWidth(width_ns)]);
-        self.store.alter_tables(tables.iter().map(width).collect()).await?;
+        self.set_widths(&tables, width_ns).await?;
         tables.iter().for_each(|table| table.forget_shard_starts());
         self.change_existing(database, |database| alter(database).map(drop)).await?;
+        if self.is_shared() {
+            // Behind the change: another server that has judged by the old policy judges again, or has dropped what it drops.
+            self.set_widths(&tables, width_ns).await?;
+        }
         drop(locks);
         // Whoever drops points by the old policy has read it under the exclusive table lock. Wait until they are done.
         for table in &tables {
             drop(table.table_lock().lock_shared().await);
         }
         Ok(())
+    }
+
+    /// Sets the width of shards of those tables that exist.
+    async fn set_widths(&self, tables: &[Arc<SeriesTable>], width_ns: i64) -> Result<()> {
+        let is_there = |table: &TableId| self.store.schema(*table).is_ok();
+        loop {
+            let there: Vec<TableId> = tables.iter().map(|table| table.table()).filter(is_there).collect();
+            let width = |table: &TableId| (*table, vec![Alteration::SetPartitionWidth(width_ns)]);
+            match self.store.alter_tables(there.iter().map(width).collect()).await {
+                // Another server has dropped one of them.
+                Err(error) if error.kind() == ErrorKind::Missing && !there.iter().all(is_there) => {}
+                altered => return altered.map(drop),
+            }
+        }
     }
 
     /// Drops a retention policy with everything in it. It is no error if the policy or its database does not exist.

@@ -119,6 +119,15 @@ impl Store for Emulated {
         self.store.drop_partitions(table, range).await
     }
 
+    async fn drop_judged_partitions(
+        &self,
+        table: TableId,
+        range: TimeRange,
+        tables_version: u64,
+    ) -> Result<Option<Vec<PartitionInfo>>> {
+        self.store.drop_judged_partitions(table, range, tables_version).await
+    }
+
     async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
         self.store.write(batch).await
     }
