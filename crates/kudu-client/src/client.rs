@@ -14,7 +14,7 @@ use crate::metrics::{Metrics, MetricsSnapshot};
 use crate::pb::master::*;
 use crate::rpc::Messenger;
 use crate::rpc::connection::Limits;
-use crate::rpc::credentials::Credentials;
+use crate::rpc::credentials::{Credentials, JwtSource};
 use crate::rpc::messenger::{Address, MessengerSettings};
 
 /// Settings of a client, from [`Client::builder`].
@@ -23,7 +23,7 @@ pub struct ClientBuilder {
     masters: Vec<String>,
     user: Option<String>,
     kerberos_service: Option<String>,
-    jwt: Option<String>,
+    jwt: Option<JwtSource>,
     trusted_certificates: Vec<Vec<u8>>,
     require_encryption: bool,
     encrypt_loopback: bool,
@@ -59,8 +59,16 @@ impl ClientBuilder {
     /// Sets a JSON web token to log in with. Needs [`Self::trust_certificate`]: the token is only sent to servers
     /// that prove to belong to the cluster.
     #[must_use]
-    pub fn jwt(mut self, token: impl Into<String>) -> Self {
-        self.jwt = Some(token.into());
+    pub fn jwt(self, token: impl Into<String>) -> Self {
+        let token = token.into();
+        self.jwt_from(move || Ok(token.clone()))
+    }
+
+    /// The same for a token that is replaced before it expires: it is read whenever the client logs in. Where it is read from
+    /// should answer soon.
+    #[must_use]
+    pub fn jwt_from(mut self, read: impl Fn() -> std::io::Result<String> + Send + Sync + 'static) -> Self {
+        self.jwt = Some(JwtSource::new(read));
         self
     }
 

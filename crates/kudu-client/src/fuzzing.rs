@@ -21,7 +21,7 @@ use crate::pb;
 use crate::pb::master::*;
 use crate::pb::rpc::*;
 use crate::pb::tserver::*;
-use crate::rpc::credentials::Credentials;
+use crate::rpc::credentials::{Credentials, JwtSource};
 use crate::rpc::frame::read_response;
 use crate::rpc::negotiation::{NegotiationOptions, negotiate};
 use crate::scan::columnar::{ProjectedColumn, decode_columnar, decode_rowwise};
@@ -95,7 +95,12 @@ pub fn negotiation(bytes: &[u8]) -> bool {
         }
     }
     let trusted = if has(0) { vec![CertificateDer::from(vec![0x30, 3, 2, 1, 1])] } else { Vec::new() };
-    let credentials = Credentials::new("me".into(), None, has(1).then(|| "a.b.c".into()), trusted.clone());
+    let credentials = Credentials::new(
+        "me".into(),
+        None,
+        has(1).then(|| JwtSource::new(|| Ok("a.b.c".into()))),
+        trusted.clone(),
+    );
     if has(2) {
         credentials.grant(Some(SignedToken::default()), trusted);
     }

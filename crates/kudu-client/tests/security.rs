@@ -4,6 +4,7 @@ mod support;
 
 use kudu_client::test_cluster::{ClusterOptions, TestCluster};
 use kudu_client::*;
+use std::sync::{Arc, Mutex};
 use support::*;
 
 async fn work(client: &Client, name: &str) {
@@ -144,6 +145,37 @@ fn json_web_tokens_log_in_and_forged_ones_do_not() {
         let strangers = certificate_of(&other);
         let error = builder(&token).trust_certificate(strangers).connect().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
+    });
+}
+
+#[test]
+fn a_json_web_token_is_read_at_every_log_in() {
+    if !have_kudu() {
+        return;
+    }
+    let mut options = ClusterOptions::new(1, 1).flag("--rpc_encryption=required");
+    options.jwt = true;
+    let mut cluster = start(&options);
+    let token = cluster.create_jwt("dave", true).unwrap();
+    let refused = cluster.create_jwt("dave", false).unwrap();
+    let certificate = certificate_of(&cluster);
+    run(async {
+        let given = Arc::new(Mutex::new(token.clone()));
+        let give = |token: &String| given.lock().unwrap().clone_from(token);
+        let source = given.clone();
+        let builder = Client::builder(cluster.masters()).trust_certificate(certificate);
+        let builder = builder.jwt_from(move || Ok(source.lock().unwrap().clone()));
+        assert!(!format!("{builder:?}").contains(&token));
+        let client = builder.connect().await.unwrap();
+        assert!(!format!("{client:?}").contains(&token));
+        // As one that has expired.
+        give(&refused);
+        client.drop_connections();
+        let error = client.list_tables("").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
+        give(&token);
+        client.list_tables("").await.unwrap();
+        work(&client, "by_another_jwt").await;
     });
 }
 

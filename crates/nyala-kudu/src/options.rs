@@ -1,6 +1,8 @@
 //! Settings of the store, and of log-ins to its cluster.
 
 use kudu_client::ClientBuilder;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long to wait for what another daemon is changing in the cluster, before looking again.
@@ -40,8 +42,9 @@ pub struct KuduLogin {
     pub user: Option<String>,
     /// The service of the servers' principals, if log-ins are by Kerberos.
     pub kerberos_service: Option<String>,
-    /// A JSON web token, for servers that prove to belong to the cluster.
-    pub token: Option<String>,
+    /// The file of a JSON web token, for servers that prove to belong to the cluster. It is read at every log-in, because tokens
+    /// are replaced before they expire.
+    pub token_file: Option<PathBuf>,
     /// Certificate authorities of the cluster (DER).
     pub certificates: Vec<Vec<u8>>,
     /// Whether servers that do not encrypt are refused.
@@ -56,10 +59,15 @@ impl KuduLogin {
         if let Some(service) = self.kerberos_service {
             client = client.kerberos(service);
         }
-        if let Some(token) = self.token {
-            client = client.jwt(token);
+        if let Some(path) = self.token_file {
+            client = client.jwt_from(move || read_token(&path));
         }
         client = self.certificates.into_iter().fold(client, ClientBuilder::trust_certificate);
         if self.require_encryption { client.require_encryption() } else { client }
     }
+}
+
+fn read_token(path: &Path) -> io::Result<String> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    Ok(std::fs::read_to_string(path).map_err(named)?.trim().to_owned())
 }

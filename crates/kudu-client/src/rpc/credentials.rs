@@ -5,12 +5,38 @@
 //! authentication token. The client authenticates to tablet servers by this token. It must only be sent to servers of
 //! this cluster, so it is used only when there is a CA to check the server's certificate with.
 
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use rustls::pki_types::CertificateDer;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::pb::rpc::SignedToken;
+
+/// Where the JSON web token comes from. It is asked at every log-in, because tokens expire and are replaced.
+#[derive(Clone)]
+pub(crate) struct JwtSource(Arc<dyn Fn() -> std::io::Result<String> + Send + Sync>);
+
+impl JwtSource {
+    pub(crate) fn new(read: impl Fn() -> std::io::Result<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    pub(crate) fn read(&self) -> Result<String> {
+        let unreadable = |error| {
+            Error::new(ErrorKind::NotAuthenticated, format!("the JSON web token cannot be read: {error}"))
+        };
+        (self.0)().map_err(unreadable)
+    }
+}
+
+impl fmt::Debug for JwtSource {
+    /// Without the token, which is a secret.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JwtSource")
+    }
+}
 
 /// What the negotiation may use.
 #[derive(Debug)]
@@ -18,7 +44,7 @@ pub(crate) struct Credentials {
     pub(crate) user: String,
     /// If set, the client logs in by Kerberos and never by user name.
     pub(crate) kerberos_service: Option<String>,
-    pub(crate) jwt: Option<String>,
+    pub(crate) jwt: Option<JwtSource>,
     granted: RwLock<Arc<Granted>>,
 }
 
@@ -33,7 +59,7 @@ impl Credentials {
     pub(crate) fn new(
         user: String,
         kerberos_service: Option<String>,
-        jwt: Option<String>,
+        jwt: Option<JwtSource>,
         trusted: Vec<CertificateDer<'static>>,
     ) -> Self {
         let granted = Granted { authentication_token: None, trusted_certificates: trusted };

@@ -41,10 +41,10 @@ impl Kudu {
 fn login(config: &Config) -> Result<KuduLogin> {
     let unreadable =
         |path: &Path, error: &dyn Display| Error::invalid(format!("{}: {error}", path.display()));
-    let token = config.kudu_token_file.as_ref().map(|path| {
-        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-        Ok::<_, Error>(text.trim().to_owned())
-    });
+    if let Some(path) = &config.kudu_token_file {
+        // It is read again at every log-in. What cannot be read now is a wrong setting.
+        std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    }
     let certificates = config.kudu_certificate.as_ref().map(|path| {
         let found: std::result::Result<Vec<CertificateDer<'static>>, _> =
             CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
@@ -57,7 +57,7 @@ fn login(config: &Config) -> Result<KuduLogin> {
     Ok(KuduLogin {
         user: config.kudu_user.clone(),
         kerberos_service: config.kudu_kerberos.clone(),
-        token: token.transpose()?,
+        token_file: config.kudu_token_file.clone(),
         certificates: certificates.transpose()?.unwrap_or_default(),
         require_encryption: config.kudu_require_encryption,
     })

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 #[cfg(feature = "kerberos")]
 mod kerberos;
 
-use super::credentials::Credentials;
+use super::credentials::{Credentials, JwtSource};
 use super::frame::{encode_request, read_response};
 use super::tls::{TlsStream, client_session, tls_error};
 use crate::error::{Error, ErrorKind, Result};
@@ -200,10 +200,10 @@ where
             None
         }
         Authentication::Jwt => {
-            let jwt = credentials.jwt.clone().unwrap_or_default();
+            let jwt = credentials.jwt.as_ref().map(JwtSource::read).transpose()?;
             let message = Negotiate {
                 step: STEP_JWT_EXCHANGE,
-                jwt_raw: Some(JwtRaw { jwt_data: Some(Bytes::from(jwt)) }),
+                jwt_raw: Some(JwtRaw { jwt_data: jwt.map(Bytes::from) }),
                 ..Default::default()
             };
             send(stream, &message).await?;
