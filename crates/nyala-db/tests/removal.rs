@@ -56,7 +56,7 @@ impl Hooks for Held {
         drop(self.held.lock().await);
     }
 
-    fn before_snapshot(&self) {
+    async fn before_snapshot(&self) {
         self.snapshots.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -8,14 +8,16 @@ use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::memory::MemoryStore;
 use nyala_core::store::{Atomicity, Capabilities, Store, StoreRef};
 use nyala_core::{Error, ErrorKind, Result, TimeRange};
-use nyala_db::catalog::{Catalog, ContinuousQuery, PolicyChange, RetentionPolicy, Subscription};
+use nyala_db::catalog::{Catalog, ContinuousQuery, Measurement, PolicyChange, RetentionPolicy, Subscription};
 use nyala_db::ingest::ParseOptions;
 use nyala_db::series::TagFilter;
 use nyala_db::users::Privilege;
 use nyala_db::write::LineWriter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 use support::{HookedStore, Hooks};
+use tokio::sync::Semaphore;
 
 fn shared_stores() -> [StoreRef; 2] {
     let own = MemoryStore::default().capabilities();
@@ -237,5 +239,80 @@ async fn partitions_that_the_store_does_not_tell_are_not_taken_for_none() -> Res
     write(&started, "m v=2 2").await?;
     catalog.drop_shard(shards[0].id).await?;
     assert_eq!(catalog.shards().await?.len(), 1);
+    Ok(())
+}
+
+tokio::task_local! {
+    /// Set for a task whose reads take until they are let go on.
+    static IS_SLOW: ();
+}
+
+struct SlowReads {
+    waiting: AtomicUsize,
+    go_on: Semaphore,
+}
+
+impl Default for SlowReads {
+    fn default() -> Self {
+        Self { waiting: AtomicUsize::new(0), go_on: Semaphore::new(0) }
+    }
+}
+
+#[async_trait]
+impl Hooks for SlowReads {
+    async fn before_snapshot(&self) {
+        if IS_SLOW.try_with(|()| ()).is_ok() {
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+            drop(self.go_on.acquire().await.expect("it stays open"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_goes_on_while_it_loads_the_series_of_a_large_measurement() -> Result<()> {
+    let own = MemoryStore::default().capabilities();
+    let inner = MemoryStore::with_capabilities(Capabilities { is_shared: true, ..own });
+    let hooked = Arc::new(HookedStore { inner, hooks: SlowReads::default() });
+    let store: StoreRef = hooked.clone();
+    let first = LineWriter::new(
+        Arc::new(Catalog::open(store.clone()).await?),
+        MemoryBudget::new(1 << 40),
+        usize::MAX,
+    );
+    let write = async |lines: &str| -> Result<()> {
+        let report = first.write("d", "", ParseOptions::default(), lines.as_bytes()).await?;
+        assert_eq!(report.complaint(), None);
+        Ok(())
+    };
+    first.catalog().create_database("d", None).await?;
+    write("m,host=a v=1 1\nm,host=b v=1 1\nn,host=a v=1 1").await?;
+    let second = Arc::new(Catalog::open(store).await?);
+    let loading = {
+        let second = second.clone();
+        tokio::spawn(IS_SLOW.scope((), async move { second.measurement("d", "autogen", "m").await }))
+    };
+    while hooked.hooks.waiting.load(Ordering::Acquire) == 0 {
+        tokio::task::yield_now().await;
+    }
+    // Other requests neither wait nor miss anything.
+    write("m,host=c w=1i 2\nn,host=d v=1 1").await?;
+    let m = first.catalog().measurement("d", "autogen", "m").await?.expect("it is there");
+    let of_a = TagFilter::Equal("host".into(), "a".into());
+    first.catalog().delete_points(&m, &of_a, TimeRange::ALL).await?;
+    let others = async {
+        second.follow().await?;
+        second.measurement("d", "autogen", "n").await
+    };
+    let n = tokio::time::timeout(Duration::from_secs(10), others).await.expect("nobody waits for m");
+    let hosts = |measurement: &Measurement| {
+        let series = measurement.series();
+        let mut hosts = series.values_of("host", &series.all());
+        hosts.sort();
+        hosts
+    };
+    assert_eq!(hosts(&n?.expect("it is there")), ["a", "d"]);
+    hooked.hooks.go_on.add_permits(1);
+    let m = loading.await.expect("no panic")?.expect("it is there");
+    assert_eq!((hosts(&m), m.fields().len()), (vec!["b".to_owned(), "c".to_owned()], 2));
     Ok(())
 }

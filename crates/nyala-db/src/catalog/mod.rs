@@ -13,6 +13,7 @@ mod following;
 mod group;
 mod idle_rules;
 mod idle_series;
+mod loading;
 mod measurement;
 mod moved_records;
 mod name_records;

@@ -91,7 +91,7 @@ impl SeriesTable {
             };
             let insert = |_: &Entry, _: i64| {
                 let mut series = self.loaded().series.write();
-                self.note_shown(&ids);
+                self.loaded().note_shown(&ids);
                 for id in &ids {
                     if !series.contains(SeriesId(id)) {
                         series.insert_with_id(SeriesId(id), &of_id[&id].tags);

@@ -2,6 +2,7 @@
 //! or to a group (`measurement`).
 
 use super::field::{Field, ShardTypes, fields_of, present_fields};
+use super::loading::Missed;
 use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_prefix, tags_record};
 use super::shard_starts::ShardStarts;
 use super::table_lock::TableLock;
@@ -36,6 +37,8 @@ pub(crate) struct SeriesTable {
     shard_starts: RwLock<Option<ShardStarts>>,
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
+    /// What the log of changes said while the series are being loaded (`loading`); `None`: they are not.
+    pub(super) missed: Mutex<Option<Missed>>,
     /// Series and shard types that no acknowledged batch holds yet. Every writer writes them with its batch, so they
     /// are durable before the first point that needs them, even if another writer fails.
     unsaved: Mutex<Unsaved>,
@@ -85,6 +88,7 @@ impl SeriesTable {
             column_names: RwLock::default(),
             shard_starts: RwLock::default(),
             loaded: OnceCell::new(),
+            missed: Mutex::default(),
             unsaved: Mutex::default(),
         }
     }
@@ -251,14 +255,18 @@ impl SeriesTable {
         if self.is_loaded() {
             return Ok(());
         }
-        // An entry of the log that is applied meanwhile would be lost.
-        let applied = match &self.change_log {
-            Some(log) => Some(log.pause().await),
-            None => None,
+        let Some(log) = &self.change_log else {
+            let read =
+                || async { Ok(self.loaded_from(Self::read(&[self]).await?.remove(0), Recent::default())) };
+            return self.loaded.get_or_try_init(read).await.map(drop);
         };
-        let recent = applied.as_ref().map_or_else(Recent::default, |applied| applied.recent(self.table));
-        let read = || async { Ok(self.loaded_from(Self::read(&[self]).await?.remove(0), recent)) };
-        self.loaded.get_or_try_init(read).await.map(drop)
+        // Held until what was read is in its place: an entry that is applied in between would be lost.
+        let mut paused = None;
+        // Boxed, so that requests to a store of one's own carry nothing of it.
+        let read = Box::pin(self.read_beside(log, &mut paused));
+        let loaded = self.loaded.get_or_try_init(|| read).await.map(drop);
+        drop(paused);
+        loaded
     }
 
     /// The same for many tables. Tables with consecutive ids are read together.
@@ -309,7 +317,7 @@ impl SeriesTable {
     }
 
     /// `recent`: what the log of changes still says, which comes after the records.
-    fn loaded_from(&self, read: ReadRecords, recent: Recent) -> Loaded {
+    pub(super) fn loaded_from(&self, read: ReadRecords, recent: Recent) -> Loaded {
         if !read.column_names.is_empty() {
             self.set_column_names(read.column_names);
         }

@@ -7,7 +7,7 @@
 
 use super::field::{Field, FieldType, ShardTypes, fields_of, find, present_fields, sort};
 use super::record::{ReadRecords, is_type_key, own_type_key, shard_type_key};
-use super::series_table::SeriesTable;
+use super::series_table::{Loaded, SeriesTable};
 use nyala_core::{ColumnId, Result, TableSchema};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, HashMap};
@@ -55,7 +55,10 @@ impl SeriesTable {
 
     /// Recomputes the fields after shards or columns have changed.
     fn update_fields(&self) {
-        let loaded = self.loaded();
+        self.update_fields_of(self.loaded());
+    }
+
+    fn update_fields_of(&self, loaded: &Loaded) {
         // All three are locked, so that no later field is lost.
         let (shard_types, columns) = (loaded.shard_types.read(), self.columns.read());
         let mut fields = loaded.fields.write();
@@ -87,8 +90,7 @@ impl SeriesTable {
 
     /// Replaces what is known of the types of fields by records, and what was given here and is not registered yet. Returns
     /// false if a record is malformed.
-    pub(super) fn set_types(&self, records: &[(Vec<u8>, Vec<u8>)]) -> bool {
-        let loaded = self.loaded();
+    pub(super) fn set_types(&self, loaded: &Loaded, records: &[(Vec<u8>, Vec<u8>)]) -> bool {
         let (mut types, mut own_types) = (loaded.shard_types.write(), loaded.own_types.write());
         let mut read = ReadRecords::default();
         let mut is_whole = true;
@@ -112,7 +114,7 @@ impl SeriesTable {
         }
         (*types, *own_types) = (read.types, read.own_types);
         drop((types, own_types));
-        self.update_fields();
+        self.update_fields_of(loaded);
         true
     }
 

@@ -10,7 +10,7 @@
 //! after their entry, at the latest before the log loses it.
 
 use super::record::{hidden_key, is_type_key, read_tags, series_key, type_prefixes};
-use super::series_table::SeriesTable;
+use super::series_table::{Loaded, SeriesTable};
 use crate::records::{Applied, ChangeLog, Doubts, Entry, Follower, SeriesChange};
 use async_trait::async_trait;
 use nyala_core::{Result, SeriesId};
@@ -19,29 +19,13 @@ use roaring::RoaringBitmap;
 #[async_trait]
 impl Follower for SeriesTable {
     async fn apply(&self, number: i64, change: &SeriesChange) -> Result<()> {
-        if !self.is_loaded() {
-            return Ok(());
-        }
-        match change {
-            SeriesChange::Shown { ids, .. } => {
-                self.show(ids).await?;
-                self.note_shown(ids);
-            }
-            SeriesChange::Doubted(ids) => self.doubt(ids, number),
-            SeriesChange::Hidden(ids) => self.forget_hidden(ids),
-            SeriesChange::Names => self.read_types().await?,
-            SeriesChange::Everything(recent) => {
-                let read = Self::read(&[self]).await?.remove(0);
-                let (mut series, hidden) = (read.series, read.hidden.hidden(recent));
-                series.remove(&hidden);
-                *self.loaded().series.write() = series;
-                *self.loaded().hidden.lock() = hidden;
-                self.loaded().doubted.lock().clone_from(&recent.doubted);
-                self.table_lock().note_removal();
-                self.read_types().await?;
+        match self.is_loaded() {
+            true => self.make(self.loaded(), number, change).await,
+            false => {
+                self.note_missed(number, change);
+                Ok(())
             }
         }
-        Ok(())
     }
 
     async fn mark(&self, ids: &RoaringBitmap, number: i64, is_hidden: bool) -> Result<()> {
@@ -61,9 +45,33 @@ impl Follower for SeriesTable {
 const MARKED_AT_ONCE: usize = 1 << 14;
 
 impl SeriesTable {
+    /// Makes a change that stands in the log in what is loaded, or is about to be.
+    pub(super) async fn make(&self, loaded: &Loaded, number: i64, change: &SeriesChange) -> Result<()> {
+        match change {
+            SeriesChange::Shown { ids, .. } => {
+                self.show(loaded, ids).await?;
+                loaded.note_shown(ids);
+            }
+            SeriesChange::Doubted(ids) => self.doubt(loaded, ids, number),
+            SeriesChange::Hidden(ids) => self.forget_hidden(loaded, ids),
+            SeriesChange::Names => self.read_types(loaded).await?,
+            SeriesChange::Everything(recent) => {
+                let read = Self::read(&[self]).await?.remove(0);
+                let (mut series, hidden) = (read.series, read.hidden.hidden(recent));
+                series.remove(&hidden);
+                *loaded.series.write() = series;
+                *loaded.hidden.lock() = hidden;
+                loaded.doubted.lock().clone_from(&recent.doubted);
+                self.table_lock().note_removal();
+                self.read_types(loaded).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds series to the index.
-    async fn show(&self, ids: &RoaringBitmap) -> Result<()> {
-        let unknown = ids - self.series().all();
+    async fn show(&self, loaded: &Loaded, ids: &RoaringBitmap) -> Result<()> {
+        let unknown = ids - loaded.series.read().all();
         let mut found: Vec<(u32, Vec<u8>)> = Vec::with_capacity(unknown.len() as usize);
         let mut rest = unknown.iter().peekable();
         while let Some(first) = rest.next() {
@@ -80,7 +88,7 @@ impl SeriesTable {
             };
             self.records().visit_between(&from, &to, take).await?;
         }
-        let mut series = self.loaded().series.write();
+        let mut series = loaded.series.write();
         for (id, record) in &found {
             let tags = read_tags(record).ok_or_else(|| self.malformed("a series"))?;
             if !series.contains(SeriesId(*id)) {
@@ -91,31 +99,17 @@ impl SeriesTable {
     }
 
     /// Removes series from the index. Writers that use their ids find out before they acknowledge.
-    fn forget_hidden(&self, ids: &RoaringBitmap) {
-        self.loaded().series.write().remove(ids);
-        *self.loaded().hidden.lock() |= ids;
-        self.no_longer_doubted(ids);
+    fn forget_hidden(&self, loaded: &Loaded, ids: &RoaringBitmap) {
+        loaded.series.write().remove(ids);
+        *loaded.hidden.lock() |= ids;
+        loaded.no_longer_doubted(ids);
         self.table_lock().note_removal();
     }
 
     /// Makes whoever writes to series say so.
-    fn doubt(&self, ids: &RoaringBitmap, number: i64) {
-        Doubts::note(&mut self.loaded().doubted.lock(), ids, number);
+    fn doubt(&self, loaded: &Loaded, ids: &RoaringBitmap, number: i64) {
+        Doubts::note(&mut loaded.doubted.lock(), ids, number);
         self.table_lock().note_removal();
-    }
-
-    /// Notes that series were shown.
-    pub(super) fn note_shown(&self, ids: &RoaringBitmap) {
-        *self.loaded().hidden.lock() -= ids;
-        self.no_longer_doubted(ids);
-    }
-
-    /// Notes that series were shown or hidden since they were doubted.
-    fn no_longer_doubted(&self, ids: &RoaringBitmap) {
-        let mut doubted = self.loaded().doubted.lock();
-        if !doubted.is_empty() {
-            doubted.retain(|id, _| !ids.contains(*id));
-        }
     }
 
     /// Asks all servers whether series have points. A point that was acknowledged before this returns is in the next
@@ -123,7 +117,7 @@ impl SeriesTable {
     pub(crate) async fn doubt_series(&self, log: &ChangeLog, ids: &RoaringBitmap) -> Result<Doubts> {
         let mut doubts: Option<Doubts> = None;
         for (entry, ids) in Entry::doubted(self.table(), ids) {
-            let last = log.append(&entry, |number| self.doubt(&ids, number)).await?;
+            let last = log.append(&entry, |number| self.doubt(self.loaded(), &ids, number)).await?;
             doubts = Some(Doubts { first: doubts.map_or(last, |doubts| doubts.first), last });
         }
         Ok(doubts.expect("there are series"))
@@ -148,7 +142,7 @@ impl SeriesTable {
             let mut hidden = RoaringBitmap::new();
             let hide = |entry: &Entry, _: i64| {
                 hidden = entry.hidden_ids();
-                self.forget_hidden(&hidden);
+                self.forget_hidden(self.loaded(), &hidden);
             };
             let Some(number) = log.append_if(still_doubted, hide).await? else { return Ok(()) };
             self.mark(&hidden, number, true).await?;
@@ -174,7 +168,7 @@ impl SeriesTable {
         // Whoever was faster may have died before it said so.
         log.append(&Entry::names(self.table()), |_| ()).await?;
         if !agreed {
-            self.read_types().await?;
+            self.read_types(self.loaded()).await?;
             // Other writers here may have checked their rows by the type that lost.
             self.table_lock().note_removal();
         }
@@ -185,15 +179,31 @@ impl SeriesTable {
     }
 
     /// Reads the types of fields. Those that this server has given and not registered yet stay.
-    pub(crate) async fn read_types(&self) -> Result<()> {
+    async fn read_types(&self, loaded: &Loaded) -> Result<()> {
         let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for prefix in type_prefixes(self.table()) {
             let take = |key: &[u8], value: &[u8]| records.push((key.to_vec(), value.to_vec()));
             self.records().visit(&prefix, take).await?;
         }
-        match self.set_types(&records) {
+        match self.set_types(loaded, &records) {
             true => Ok(()),
             false => Err(self.malformed("a type of a field")),
+        }
+    }
+}
+
+impl Loaded {
+    /// Notes that series were shown.
+    pub(super) fn note_shown(&self, ids: &RoaringBitmap) {
+        *self.hidden.lock() -= ids;
+        self.no_longer_doubted(ids);
+    }
+
+    /// Notes that series were shown or hidden since they were doubted.
+    fn no_longer_doubted(&self, ids: &RoaringBitmap) {
+        let mut doubted = self.doubted.lock();
+        if !doubted.is_empty() {
+            doubted.retain(|id, _| !ids.contains(*id));
         }
     }
 }

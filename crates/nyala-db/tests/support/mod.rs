@@ -39,7 +39,7 @@ pub trait Hooks: Default + Send + Sync + 'static {
     async fn before_drop(&self) {}
 
     /// Before a snapshot is taken.
-    fn before_snapshot(&self) {}
+    async fn before_snapshot(&self) {}
 }
 
 /// The store.
@@ -57,6 +57,10 @@ impl<H: Hooks> Store for HookedStore<H> {
 
     fn tables(&self) -> Vec<(TableId, Arc<TableSchema>)> {
         self.inner.tables()
+    }
+
+    fn tables_version(&self) -> u64 {
+        self.inner.tables_version()
     }
 
     fn schema(&self, table: TableId) -> Result<Arc<TableSchema>> {
@@ -104,7 +108,7 @@ impl<H: Hooks> Store for HookedStore<H> {
     }
 
     async fn snapshot(&self, freshness: Freshness) -> Result<SnapshotRef> {
-        self.hooks.before_snapshot();
+        self.hooks.before_snapshot().await;
         self.inner.snapshot(freshness).await
     }
 
