@@ -51,6 +51,33 @@ fn every_operation_has_its_effect() {
 }
 
 #[test]
+fn rows_of_one_key_keep_their_order_when_their_range_is_made_again() {
+    with_shared(async |client| {
+        let range = || {
+            RangePartition::new(RangeBound::inclusive("key", 0_i64), RangeBound::exclusive("key", 100_i64))
+        };
+        let create = client.create_table("made_again", small_schema()).replicas(1);
+        let table = create.range_columns(["key"]).range(range()).create().await.unwrap();
+        for mode in [FlushMode::Background, FlushMode::Manual] {
+            let session = table.session().mode(mode).flush_interval(Duration::from_secs(60)).open();
+            let apply = async |value: i32| {
+                let mut row = key_only(&table, Operation::Upsert, 1);
+                row.set("value", value).unwrap();
+                session.apply(&row).await.unwrap();
+            };
+            apply(1).await;
+            table.alter().drop_range(&range()).apply().await.unwrap();
+            table.alter().add_range(&range()).apply().await.unwrap();
+            apply(2).await;
+            apply(3).await;
+            session.flush().await.unwrap();
+            let rows = rows_of(&table.scan().open().await.unwrap().collect().await.unwrap());
+            assert_eq!(rows, ["1|3|NULL"], "{mode:?}");
+        }
+    });
+}
+
+#[test]
 fn failed_rows_come_back_with_their_reasons() {
     with_shared(async |client| {
         let table = small_table(&client, "failures", 3, 1).await;

@@ -3,6 +3,7 @@
 mod arrow;
 mod batch;
 mod call;
+mod queues;
 mod send;
 mod session;
 

@@ -1,10 +1,10 @@
 //! Write sessions: buffer row operations and send them in batches.
 //!
 //! Rows go into one open batch per tablet. A full batch is sealed and queued. One batch per tablet is in flight at a
-//! time, so that operations on a row keep their order. One bound limits the bytes of all open, queued and in-flight
-//! batches; a caller that writes faster than the servers waits.
+//! time, so that operations on a row keep their order; `queues` says how they do when the row gets another tablet. One bound
+//! limits the bytes of all open, queued and in-flight batches; a caller that writes faster than the servers waits.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::batch::{Batch, Outcome, PendingErrors, failed_rows};
+use super::queues::{TabletQueue, TabletQueues};
 use super::send::{Payload, send_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::location_cache::{Lookup, Tablet};
@@ -188,20 +189,6 @@ struct SessionInner {
     errors: Mutex<PendingErrors>,
 }
 
-#[derive(Debug, Default)]
-struct TabletQueues {
-    by_tablet: HashMap<Bytes, TabletQueue>,
-    last_number: u64,
-}
-
-/// The batches for one tablet.
-#[derive(Debug, Default)]
-struct TabletQueue {
-    open: Option<Batch>,
-    sealed: VecDeque<Batch>,
-    is_sending: bool,
-}
-
 /// Buffers for keys, reused from row to row.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
@@ -236,7 +223,7 @@ impl Session {
             FlushMode::Sync => inner.write_sync(row, tablet).await,
             FlushMode::Background => {
                 inner.wait_for_space(row.encoded_bytes()).await;
-                inner.append(row, tablet);
+                inner.append(row, tablet, &scratch.key);
                 Ok(())
             }
             FlushMode::Manual => {
@@ -245,7 +232,7 @@ impl Session {
                     let message = format!("the buffer of {} bytes is full", inner.settings.buffer_bytes);
                     return Err(Error::new(ErrorKind::Limit, message));
                 }
-                inner.append(row, tablet);
+                inner.append(row, tablet, &scratch.key);
                 Ok(())
             }
         }
@@ -330,13 +317,17 @@ impl SessionInner {
         }
     }
 
-    fn append(self: &Arc<Self>, row: &Row, tablet: Arc<Tablet>) {
+    fn append(self: &Arc<Self>, row: &Row, tablet: Arc<Tablet>, key: &[u8]) {
         let mut queues = self.queues.lock();
         let queues = &mut *queues;
-        let queue = match queues.by_tablet.get_mut(&tablet.id) {
+        let other = queues.before(&tablet, key);
+        let queue = match queues.by_tablet.get_mut(other.as_ref().unwrap_or(&tablet.id)) {
             Some(queue) => queue,
-            None => queues.by_tablet.entry(tablet.id.clone()).or_default(),
+            None => queues.by_tablet.entry(tablet.id.clone()).or_insert_with(|| TabletQueue::of(&tablet)),
         };
+        if let Some(before) = queue.open.take_if(|open| open.tablet.id != tablet.id) {
+            self.queue_batch(queue, before);
+        }
         let batch = queue.open.get_or_insert_with(|| {
             queues.last_number += 1;
             self.unfinished.lock().insert(queues.last_number);
@@ -368,28 +359,38 @@ impl SessionInner {
     fn seal_open_batch(self: &Arc<Self>, queue: &mut TabletQueue) {
         let Some(mut batch) = queue.open.take() else { return };
         batch.deadline = Some(Instant::now() + self.settings.timeout);
-        let tablet_id = batch.tablet.id.clone();
         queue.sealed.push_back(batch);
         if !queue.is_sending {
             queue.is_sending = true;
-            let session = self.clone();
-            tokio::spawn(async move { session.send_queued(tablet_id).await });
+            let (session, id) = (self.clone(), queue.id.clone());
+            tokio::spawn(async move { session.send_queued(id).await });
         }
     }
 
-    /// Sends the batches of a tablet, one after the other, until none is queued.
-    async fn send_queued(self: Arc<Self>, tablet_id: Bytes) {
+    /// Queues a batch behind which another one is opened. In manual mode both are sent when the other one is.
+    fn queue_batch(self: &Arc<Self>, queue: &mut TabletQueue, batch: Batch) {
+        match self.settings.mode {
+            FlushMode::Manual => queue.sealed.push_back(batch),
+            _ => {
+                queue.open = Some(batch);
+                self.seal_open_batch(queue);
+            }
+        }
+    }
+
+    /// Sends the batches of a queue, one after the other, until none is left.
+    async fn send_queued(self: Arc<Self>, id: Bytes) {
         loop {
             let batch = {
                 let mut queues = self.queues.lock();
-                let Some(queue) = queues.by_tablet.get_mut(&tablet_id) else { return };
+                let Some(queue) = queues.by_tablet.get_mut(&id) else { return };
                 match queue.sealed.pop_front() {
                     Some(batch) => batch,
                     None => {
                         queue.is_sending = false;
                         // Queues of tablets that no longer exist must not accumulate.
                         if queue.open.is_none() {
-                            queues.by_tablet.remove(&tablet_id);
+                            queues.remove(&id);
                         }
                         return;
                     }
