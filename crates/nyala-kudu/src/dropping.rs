@@ -10,7 +10,7 @@
 //! its mark. Others take the mark away, but not before nothing can arrive any more that the dead one sent.
 
 use crate::cluster::Cluster;
-use crate::entry::Change;
+use crate::entry::{Change, Progress};
 use crate::options::CHANGED_PAUSE;
 use crate::state::{RangeState, State};
 use nyala_core::{Error, Result, TableId, TimeRange};
@@ -55,7 +55,8 @@ impl Cluster {
                 let marked: Vec<RangeState> = free.take(MARKED_AT_ONCE).collect();
                 let of_other = covered().find(|range| range.leaving.is_some());
                 let leaving = marked.iter().map(|range| range.number).collect();
-                let change = Change::Ranges { table: table.0, ranges: known.bounds(), leaving };
+                let change =
+                    Change::Ranges { table: table.0, ranges: known.bounds(), unmade: Vec::new(), leaving };
                 Ok(((!marked.is_empty()).then_some(change).into_iter().collect(), Some((marked, of_other))))
             };
             let (state, decided) = self.log.change(mark).await?;
@@ -76,7 +77,8 @@ impl Cluster {
                 let mut ranges = before.clone();
                 ranges.retain(|(number, ..)| !marked.iter().any(|marked| marked.number == *number));
                 let is_other = ranges.len() < before.len();
-                let change = Change::Ranges { table: table.0, ranges, leaving: Vec::new() };
+                let change =
+                    Change::Ranges { table: table.0, ranges, unmade: Vec::new(), leaving: Vec::new() };
                 Ok((is_other.then_some(change).into_iter().collect(), ()))
             };
             self.log.change(remove).await?;
@@ -131,10 +133,11 @@ impl Cluster {
             let number = state.next_range;
             let mut ranges = known.bounds();
             ranges[place].0 = number;
-            let mut changes = vec![Change::Ranges { table: table.0, ranges, leaving: Vec::new() }];
+            let mut changes =
+                vec![Change::Ranges { table: table.0, ranges, unmade: Vec::new(), leaving: Vec::new() }];
             let sheets: Vec<(u32, u32)> = known.ranges[place].sheets().map(|sheet| (number, sheet)).collect();
             if !sheets.is_empty() {
-                changes.push(Change::Sheets { table: table.0, sheets });
+                changes.push(Change::Sheets { table: table.0, sheets, progress: Progress::Unknown });
             }
             Ok((changes, ()))
         };

@@ -41,14 +41,41 @@ pub(crate) enum Change {
     Ranges {
         table: u32,
         ranges: Vec<Bounds>,
+        /// The numbers of new ones, which are not in the cluster yet.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unmade: Vec<u32>,
         /// The numbers of those that somebody begins to drop.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         leaving: Vec<u32>,
     },
-    /// More sheets may have rows in ranges of a table: pairs of a range's number and a sheet's.
-    Sheets { table: u32, sheets: Vec<(u32, u32)> },
+    /// More sheets may have rows in ranges of a table, or are there now: pairs of a range's number and a sheet's.
+    Sheets {
+        table: u32,
+        sheets: Vec<(u32, u32)>,
+        #[serde(default, skip_serializing_if = "Progress::is_unknown")]
+        progress: Progress,
+    },
     /// A table is gone.
     Drop { table: u32 },
+}
+
+/// How far sheets are made in ranges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Progress {
+    /// The first versions did not say it.
+    #[default]
+    Unknown,
+    /// They are not in the cluster yet.
+    Wanted,
+    /// They are.
+    Made,
+}
+
+impl Progress {
+    fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
 }
 
 /// All that is known of a table.
@@ -60,6 +87,9 @@ pub(crate) struct WholeTable {
     /// Sheets after the first that may have rows in ranges: pairs of a range's number and a sheet's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) sheets: Vec<(u32, u32)>,
+    /// Sheets that are not in the cluster yet in ranges: pairs as above, the first sheet among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unmade: Vec<(u32, u32)>,
     /// The numbers of ranges that somebody is dropping, with the entry that said so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) leaving: Vec<(u32, i64)>,

@@ -142,7 +142,8 @@ impl PhysicalTables {
     }
 
     /// Asks the masters for ranges of the log that this daemon has not seen. What the client remembers is not believed:
-    /// another daemon may have made them since, and a scan would pass over them.
+    /// another daemon may have made them since, and a scan would pass over them. Whoever makes a range says so in the log
+    /// before it writes to it, so those of which the log does not say it need not be there.
     async fn look_for_ranges(
         &self,
         known: &Physical,
@@ -151,7 +152,8 @@ impl PhysicalTables {
         slot: &Slot,
     ) -> Result<()> {
         let Some(column) = time_column(&state.schema) else { return Ok(()) };
-        let unseen = slot.unseen(id.ranges(&state.ranges));
+        let made = id.ranges(&state.ranges).filter(|range| !range.is_unmade(id.number));
+        let unseen = slot.unseen(made);
         if unseen.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Which tables there are: what the log of schema changes adds up to.
 
-use crate::entry::{Bounds, Change, Entry, Scalar, WholeTable};
+use crate::entry::{Bounds, Change, Entry, Progress, Scalar, WholeTable};
 use nyala_core::schema::TableSchema;
 use nyala_core::{ColumnId, Error, Result, TableId, TimeRange, Value};
 use std::collections::BTreeMap;
@@ -38,6 +38,8 @@ pub(crate) struct RangeState {
     pub(crate) time: TimeRange,
     /// A bit for each sheet after the first that may have rows in it.
     sheets: u32,
+    /// A bit for each sheet, the first among them, that is not in the cluster yet. Nobody has written to it.
+    unmade: u32,
     /// The entry that says that somebody drops it ([`crate::dropping`]).
     pub(crate) leaving: Option<i64>,
 }
@@ -45,7 +47,7 @@ pub(crate) struct RangeState {
 impl RangeState {
     /// One without rows.
     pub(crate) fn new(number: u32, time: TimeRange) -> Self {
-        Self { number, time, sheets: 0, leaving: None }
+        Self { number, time, sheets: 0, unmade: 0, leaving: None }
     }
 
     /// The sheets after the first that may have rows in it.
@@ -56,6 +58,21 @@ impl RangeState {
     /// Whether it is another state of a range, and the same daemon is dropping it.
     pub(crate) fn is_marked_as(self, other: Self) -> bool {
         (self.number, self.leaving) == (other.number, other.leaving)
+    }
+
+    /// Whether a sheet is not in the cluster yet in the range, and so has no rows there that were acknowledged.
+    pub(crate) fn is_unmade(self, number: u32) -> bool {
+        self.unmade & (1 << number) != 0
+    }
+
+    fn with_sheets(self, bits: u32, progress: Progress) -> Self {
+        let unmade = match progress {
+            Progress::Unknown => self.unmade,
+            Progress::Wanted => self.unmade | (bits & !self.sheets),
+            Progress::Made => self.unmade & !bits,
+        };
+        // All ranges have the first sheet.
+        Self { sheets: self.sheets | (bits & !1), unmade, ..self }
     }
 
     /// Whether a sheet may have rows in the range.
@@ -88,7 +105,7 @@ impl State {
                     state.next_range = *next_range;
                     state.tables = tables
                         .iter()
-                        .map(|WholeTable { table, schema, ranges, sheets, leaving, added }| {
+                        .map(|WholeTable { table, schema, ranges, sheets, unmade, leaving, added }| {
                             let schema = Arc::new(schema.clone().try_into()?);
                             let added = Arc::new(values_of(added)?);
                             let mark = |number: u32| {
@@ -97,6 +114,7 @@ impl State {
                             };
                             let ranges = ranges_of(ranges, |range| RangeState {
                                 sheets: bits_of(range.number, sheets),
+                                unmade: bits_of(range.number, unmade),
                                 leaving: mark(range.number),
                                 ..range
                             });
@@ -121,26 +139,25 @@ impl State {
                         Arc::make_mut(&mut known.added).extend(values_of(added)?);
                     }
                 }
-                Change::Ranges { table, ranges, leaving } => {
+                Change::Ranges { table, ranges, unmade, leaving } => {
                     let known = state.tables.get_mut(&TableId(*table));
                     let known = known.ok_or_else(|| damaged("divides a table that is not there"))?;
                     let before = known.ranges.clone();
                     known.ranges = ranges_of(ranges, |range| {
                         let kept = before.iter().find(|kept| kept.number == range.number);
-                        let (sheets, mark) = kept.map_or((0, None), |kept| (kept.sheets, kept.leaving));
+                        let new = RangeState { unmade: unmade.contains(&range.number).into(), ..range };
+                        let range = kept.map_or(new, |kept| RangeState { time: range.time, ..*kept });
                         let is_marked = leaving.contains(&range.number);
-                        RangeState { sheets, leaving: is_marked.then_some(version).or(mark), ..range }
+                        RangeState { leaving: is_marked.then_some(version).or(range.leaving), ..range }
                     });
                     let numbers = ranges.iter().map(|(number, ..)| number + 1);
                     state.next_range = numbers.fold(state.next_range, u32::max);
                 }
-                Change::Sheets { table, sheets } => {
+                Change::Sheets { table, sheets, progress } => {
                     let known = state.tables.get_mut(&TableId(*table));
                     let known = known.ok_or_else(|| damaged("widens a table that is not there"))?;
-                    let with = |range: &RangeState| RangeState {
-                        sheets: range.sheets | bits_of(range.number, sheets),
-                        ..*range
-                    };
+                    let with =
+                        |range: &RangeState| range.with_sheets(bits_of(range.number, sheets), *progress);
                     known.ranges = known.ranges.iter().map(with).collect();
                 }
                 Change::Drop { table } => drop(state.tables.remove(&TableId(*table))),
@@ -201,9 +218,14 @@ impl TableState {
         let added = self.added.iter().map(|(id, value)| (id.0, Scalar::from(value))).collect();
         let ranges = || self.ranges.iter();
         let sheets = ranges().flat_map(|range| range.sheets().map(|sheet| (range.number, sheet)));
+        let unmade = ranges().flat_map(|range| {
+            let numbers = (0..u32::BITS).filter(|number| range.is_unmade(*number));
+            numbers.map(|number| (range.number, number))
+        });
+        let unmade = unmade.collect();
         let leaving = ranges().filter_map(|range| Some((range.number, range.leaving?))).collect();
         let (schema, ranges, sheets) = ((&*self.schema).into(), self.bounds(), sheets.collect());
-        WholeTable { table: table.0, schema, ranges, sheets, leaving, added }
+        WholeTable { table: table.0, schema, ranges, sheets, unmade, leaving, added }
     }
 
     /// The table's ranges as the log has them.
@@ -226,6 +248,7 @@ mod tests {
                 .iter()
                 .map(|number| (*number, i64::from(*number) * 100, i64::from(*number) * 100 + 100))
                 .collect(),
+            unmade: Vec::new(),
             leaving: leaving.to_vec(),
         };
         let marks = |state: &State| -> Vec<(u32, Option<i64>)> {
@@ -251,6 +274,43 @@ mod tests {
         let old = r#"{"changes": [{"ranges": {"table": 0, "ranges": [[0, 0, 100], [5, 100, 200]]}}]}"#;
         let state = state.after(6, &serde_json::from_str(old).unwrap()).unwrap();
         assert_eq!(marks(&state), [(0, None), (5, None)]);
+    }
+
+    #[test]
+    fn sheets_are_unmade_until_an_entry_says_that_they_are_there() {
+        let schema = (&TableSchema::measurement("m", 100)).into();
+        let after = |state: &State, change: Change| {
+            state.after(state.version + 1, &Entry { changes: vec![change] }).unwrap()
+        };
+        let ranges = |numbers: &[u32], unmade: &[u32]| {
+            let ranges = numbers.iter().map(|number| (*number, i64::from(*number), i64::from(*number) + 1));
+            Change::Ranges {
+                table: 0,
+                ranges: ranges.collect(),
+                unmade: unmade.to_vec(),
+                leaving: Vec::new(),
+            }
+        };
+        let sheets =
+            |sheets: &[(u32, u32)], progress| Change::Sheets { table: 0, sheets: sheets.to_vec(), progress };
+        let unmade = |state: &State| state.tables[&TableId(0)].whole(TableId(0)).unmade;
+        let state = after(&State::default(), Change::Create { table: 0, schema });
+        let state = after(&state, ranges(&[0], &[]));
+        assert!(unmade(&state).is_empty(), "as earlier versions have made it");
+        let state = after(&state, ranges(&[0, 1], &[0, 1]));
+        assert_eq!(unmade(&state), [(1, 0)], "a range that is there stays as it is");
+        let state = after(&state, sheets(&[(0, 2), (1, 2)], Progress::Wanted));
+        assert_eq!(unmade(&state), [(0, 2), (1, 0), (1, 2)]);
+        let whole = state.tables[&TableId(0)].whole(TableId(0));
+        let everything = Change::Everything { next_table: 1, next_range: 2, tables: vec![whole] };
+        let state = after(&state, everything);
+        let state = after(&state, sheets(&[(1, 0), (0, 2)], Progress::Made));
+        assert_eq!(unmade(&state), [(1, 2)]);
+        let state = after(&state, sheets(&[(0, 2), (0, 3)], Progress::Wanted));
+        assert_eq!(unmade(&state), [(0, 3), (1, 2)], "a sheet that is there stays");
+        let ranges = &state.tables[&TableId(0)].ranges;
+        assert_eq!(ranges[0].sheets().collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(ranges[1].sheets().collect::<Vec<_>>(), [2]);
     }
 
     #[test]

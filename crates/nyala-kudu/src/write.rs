@@ -5,7 +5,7 @@
 
 use crate::cells::Stored;
 use crate::cluster::Cluster;
-use crate::entry::Change;
+use crate::entry::{Change, Progress};
 use crate::error::of_write;
 use crate::physical::{OWN_COLUMNS, Physical, stored, time_column};
 use crate::sheets::{self, Sheet};
@@ -124,7 +124,7 @@ impl Cluster {
                 (Ranges::Time { .. }, true) => self.tables.to_read(sheet, table).await?,
                 _ => {
                     let (physical, has_made) = self.tables.to_write(sheet, table, &ranges).await?;
-                    if has_made && !self.are_there(sheet.table, &ranges).await? {
+                    if !self.are_there(sheet, &ranges, has_made).await? {
                         self.tables.forget_ranges(sheet);
                         continue;
                     }
@@ -167,14 +167,26 @@ impl Cluster {
         }
     }
 
-    /// Whether ranges that were just made in the cluster are in the log, and nobody was dropping them when they were there.
-    async fn are_there(&self, table: TableId, ranges: &[RangeState]) -> Result<bool> {
-        let state = self.log.refresh().await?;
-        let known = &state.table(table)?.ranges;
-        let stays = |range: &RangeState| {
-            known.iter().any(|known| known.number == range.number && known.leaving.is_none())
+    /// Whether ranges that are made in the cluster, perhaps just now, are in the log, and nobody was dropping them when they
+    /// were there. Says in the log that they are made.
+    async fn are_there(&self, sheet: Sheet, ranges: &[RangeState], has_made: bool) -> Result<bool> {
+        if !has_made && !ranges.iter().any(|range| range.is_unmade(sheet.number)) {
+            return Ok(true);
+        }
+        self.log.refresh().await?;
+        let decide = |state: &State| {
+            let known = &state.table(sheet.table)?.ranges;
+            let same = |range: &RangeState| known.iter().find(|known| known.number == range.number).copied();
+            let found = ranges.iter().filter_map(same).filter(|range| range.leaving.is_none());
+            let found: Vec<RangeState> = found.collect();
+            let are_there = found.len() == ranges.len();
+            let made = found.iter().filter(|range| are_there && range.is_unmade(sheet.number));
+            let sheets: Vec<(u32, u32)> = made.map(|range| (range.number, sheet.number)).collect();
+            let is_news = !sheets.is_empty();
+            let change = Change::Sheets { table: sheet.table.0, sheets, progress: Progress::Made };
+            Ok((is_news.then_some(change).into_iter().collect(), are_there))
         };
-        Ok(ranges.iter().all(stays))
+        Ok(self.log.change(decide).await?.1)
     }
 
     /// Makes sure that the log has a range for every row that may come into being, and says that the sheet is in it; returns
@@ -197,7 +209,8 @@ impl Cluster {
                     known.filter(|range| lacks(range) && ranges.iter().any(|its| its.time == range.time));
                 let sheets: Vec<_> = lacking.map(|range| (range.number, sheet.number)).collect();
                 let is_needed = !sheets.is_empty();
-                let change = Change::Sheets { table: sheet.table.0, sheets };
+                let progress = Progress::Wanted;
+                let change = Change::Sheets { table: sheet.table.0, sheets, progress };
                 Ok((is_needed.then_some(change).into_iter().collect(), ()))
             })
             .await?;
@@ -250,7 +263,13 @@ impl Cluster {
             .log
             .change(|state| {
                 let with = state.table(id)?.ranges_with(&lacking, state.next_range);
-                let change = with.map(|ranges| Change::Ranges { table: id.0, ranges, leaving: Vec::new() });
+                let is_new = |number: &u32| *number >= state.next_range;
+                let change = with.map(|ranges| Change::Ranges {
+                    table: id.0,
+                    unmade: ranges.iter().map(|(number, ..)| *number).filter(is_new).collect(),
+                    ranges,
+                    leaving: Vec::new(),
+                });
                 Ok((change.into_iter().collect(), ()))
             })
             .await?;

@@ -82,6 +82,19 @@ fn a_range_that_is_made_during_a_look_is_read_whole() {
     });
 }
 
+/// Appends an entry about the ranges of a table to the log, as another daemon does.
+async fn append(cluster: &TestCluster, table: TableId, ranges: &str) {
+    let log = connect(cluster).await.open_table("nyala.schema").await.expect("a table");
+    let last = log.scan().count().await.expect("a count") as i64;
+    let text = format!(r#"{{"changes": [{{"ranges": {{"table": {table}, {ranges}}}}}]}}"#);
+    let mut row = log.row(KuduOperation::Insert);
+    row.set("number", last + 1).and_then(|row| row.set("name", "other")).expect("columns");
+    row.set("parts", 1_i32).and_then(|row| row.set("text", text.as_str())).expect("columns");
+    let mut call = log.write(Duration::from_secs(10));
+    call.add(&row).await.expect("a row");
+    assert!(call.finish().await.expect("an answer").is_empty());
+}
+
 /// Whether each store finds the rows of every series, in one range that the log has.
 async fn assert_whole(stores: [&KuduStore; 2], table: TableId) {
     for store in stores {
@@ -166,27 +179,51 @@ fn a_range_that_another_daemon_is_dropping_is_not_written_to() {
         store.write(points(table, 5)).await.expect("written");
         let range = store.partitions(table).await.expect("the table is there").remove(0);
         let (number, time) = (range.id, range.range);
-        let log = connect(&cluster).await.open_table("nyala.schema").await.expect("a table");
-        let append = async |ranges: String| {
-            let mut row = log.row(KuduOperation::Insert);
-            let last = log.scan().count().await.expect("a count") as i64;
-            row.set("number", last + 1).and_then(|row| row.set("name", "other")).expect("columns");
-            row.set("parts", 1_i32).and_then(|row| row.set("text", ranges.as_str())).expect("columns");
-            let mut call = log.write(Duration::from_secs(10));
-            call.add(&row).await.expect("a row");
-            assert!(call.finish().await.expect("an answer").is_empty());
-        };
         let ranges = format!("[[{number}, {}, {}]]", time.start_ns, time.end_ns);
-        let entry = |rest: &str| format!(r#"{{"changes": [{{"ranges": {{"table": {table}, {rest}}}}}]}}"#);
-        append(entry(&format!(r#""ranges": {ranges}, "leaving": [{number}]"#))).await;
+        append(&cluster, table, &format!(r#""ranges": {ranges}, "leaving": [{number}]"#)).await;
         store.snapshot(Freshness::Latest).await.expect("it sees the mark");
         let refused = store.write(points(table, 6)).await.expect_err("nobody finishes the drop");
         assert_eq!(refused.kind(), ErrorKind::Retry, "{refused}");
         let refused = store.drop_partitions(table, TimeRange::ALL).await.expect_err("only one drops it");
         assert_eq!(refused.kind(), ErrorKind::Retry, "{refused}");
         // The other has finished.
-        append(entry(r#""ranges": []"#)).await;
+        append(&cluster, table, r#""ranges": []"#).await;
         store.write(points(table, 6)).await.expect("written");
         assert_eq!(store.partitions(table).await.expect("the table is there").len(), 1);
+    });
+}
+
+#[test]
+fn a_range_that_nobody_has_made_is_not_asked_for() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let (writer, reader) = (open(&cluster, 2).await, open(&cluster, 2).await);
+        let table = writer.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        writer.write(points(table, 5)).await.expect("written");
+        let range = writer.partitions(table).await.expect("the table is there").remove(0);
+        let (number, time) = (range.id, range.range);
+        let next = (number + 1, time.end_ns, time.end_ns + WIDTH_NS);
+        let ranges =
+            format!("[[{number}, {}, {}], [{}, {}, {}]]", time.start_ns, time.end_ns, next.0, next.1, next.2);
+        // Its daemon died before it made the range.
+        append(&cluster, table, &format!(r#""ranges": {ranges}, "unmade": [{}]"#, next.0)).await;
+        assert_eq!(count(&reader, table).await.expect("a count"), SERIES as usize);
+        let lookups = || reader.client_metrics().location_lookups;
+        let before = lookups();
+        for _ in 0..5 {
+            assert_eq!(count(&reader, table).await.expect("a count"), SERIES as usize);
+        }
+        assert_eq!(lookups(), before);
+        // Another makes it after all.
+        writer.write(points(table, next.1)).await.expect("written");
+        assert_eq!(count(&reader, table).await.expect("a count"), 2 * SERIES as usize);
+        let before = lookups();
+        assert_eq!(count(&reader, table).await.expect("a count"), 2 * SERIES as usize);
+        assert_eq!(lookups(), before, "it is known now");
     });
 }
