@@ -109,8 +109,11 @@ impl SchemaLog {
                 self.append(number, &entry).await? && self.is_in_reach(number).await.map_err(undecided)?;
             let state = self.refresh().await.map_err(undecided)?;
             if is_ours {
-                if number % CHANGES_KEPT == 0 {
-                    self.shorten(&state).await?;
+                if number % CHANGES_KEPT == 0
+                    && let Err(error) = self.shorten(&state).await
+                {
+                    // The change is made all the same. The next time, these entries are removed, too.
+                    tracing::warn!(%error, "the log of schema changes could not be shortened");
                 }
                 return Ok((state, decided));
             }

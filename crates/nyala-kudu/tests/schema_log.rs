@@ -91,6 +91,30 @@ fn daemons_agree_on_large_changes_and_on_a_log_that_was_shortened() {
     });
 }
 
+#[test]
+fn a_change_does_not_fail_because_the_log_cannot_be_shortened() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let store = open(&cluster).await.expect("a store");
+        let (schema, columns) = wide("wide");
+        let table = store.create_table(schema).await.expect("created");
+        store.alter_table(table, columns).await.expect("altered");
+        // Where the text of an entry goes that says everything.
+        let client = Client::builder(cluster.masters()).user("tester").connect().await.expect("an answer");
+        client.delete_table("nyala.schema_text").await.expect("deleted");
+        for number in store.tables_version() + 1..=512 {
+            let table = TableSchema::measurement(format!("table {number}"), 1000);
+            store.create_table(table).await.unwrap_or_else(|error| panic!("change {number}: {error}"));
+        }
+        assert_eq!(store.tables_version(), 512);
+    });
+}
+
 /// The tablet server that leads the only tablet of a table.
 fn leader_of(cluster: &TestCluster, table: &str) -> Daemon {
     let mut list = cluster.kudu();
