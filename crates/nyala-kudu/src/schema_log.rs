@@ -152,7 +152,14 @@ impl SchemaLog {
         match call.finish().await {
             Ok(failed) => match failed.into_iter().next() {
                 None => Ok(true),
-                Some((_, error)) if error.kind() == KuduKind::AlreadyPresent => Ok(false),
+                Some((_, error)) if error.kind() == KuduKind::AlreadyPresent => {
+                    if parts.len() > 1
+                        && let Err(error) = self.remove_text(&name, parts.len()).await
+                    {
+                        tracing::warn!(%error, "a text that is in no entry of the schema log stays");
+                    }
+                    Ok(false)
+                }
                 Some((_, error)) => Err(of_write(error)),
             },
             // It may be there: the log knows.
@@ -161,6 +168,17 @@ impl SchemaLog {
                 Ok(None) | Err(_) => Err(of_write(error)),
             },
         }
+    }
+
+    /// Removes the text of an entry that did not get into the log.
+    async fn remove_text(&self, name: &str, parts: usize) -> Result<()> {
+        let mut call = self.texts.write(self.timeout);
+        let mut row = self.texts.row(Operation::DeleteIgnore);
+        for part in 0..parts as i32 {
+            row.set_at(0, name).and_then(|row| row.set_at(1, part)).map_err(of_write)?;
+            call.add(&row).await.map_err(of_write)?;
+        }
+        call.finish().await.map(drop).map_err(of_write)
     }
 
     /// Whether an entry that was just appended stands where others read. It does not if its number was free because the

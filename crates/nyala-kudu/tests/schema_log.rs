@@ -3,7 +3,9 @@
 #[path = "../../nyala/tests/support/peers.rs"]
 mod peers;
 
-use arrow_array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray, UInt32Array};
 use kudu_client::Client;
 use kudu_client::test_cluster::{ClusterOptions, Daemon, TestCluster, kudu_home};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN, TableSchema};
@@ -112,6 +114,46 @@ fn a_change_does_not_fail_because_the_log_cannot_be_shortened() {
             store.create_table(table).await.unwrap_or_else(|error| panic!("change {number}: {error}"));
         }
         assert_eq!(store.tables_version(), 512);
+    });
+}
+
+#[test]
+fn whoever_is_second_with_a_large_change_leaves_no_text() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let (first, second) =
+            (open(&cluster).await.expect("a store"), open(&cluster).await.expect("a store"));
+        let mut tables = Vec::new();
+        for name in ["a", "b"] {
+            let (schema, columns) = wide(name);
+            let table = first.create_table(schema).await.expect("created");
+            first.alter_table(table, columns).await.expect("altered");
+            tables.push(table);
+        }
+        // Each of these repeats the wide schema, and only one of two gets the next number.
+        for round in 1..=20 {
+            let width = || vec![Alteration::SetPartitionWidth(1000 + round)];
+            let (by_first, by_second) =
+                tokio::join!(first.alter_table(tables[0], width()), second.alter_table(tables[1], width()));
+            by_first.expect("altered");
+            by_second.expect("altered");
+        }
+        let client = Client::builder(cluster.masters()).user("tester").connect().await.expect("an answer");
+        let log = client.open_table("nyala.schema").await.expect("a table");
+        let scan = log.scan().project(["parts", "text"]).open().await.expect("a scan");
+        let batches = scan.collect().await.expect("rows");
+        let parts_of = |batch: &RecordBatch| -> u64 {
+            let (parts, texts) = (batch.column(0).as_primitive::<Int32Type>(), batch.column(1));
+            let apart = (0..batch.num_rows()).filter(|row| texts.is_null(*row));
+            apart.map(|row| parts.value(row) as u64).sum()
+        };
+        let texts = client.open_table("nyala.schema_text").await.expect("a table").scan().count().await;
+        assert_eq!(texts.expect("a count"), batches.iter().map(parts_of).sum::<u64>());
     });
 }
 
