@@ -297,7 +297,8 @@ fn chooses(name: &str) -> Option<&'static str> {
     })
 }
 
-fn compares(op: Operator) -> bool {
+/// Whether an operator compares its operands.
+pub(crate) fn compares(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }

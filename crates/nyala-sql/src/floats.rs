@@ -5,6 +5,7 @@
 //!
 //! 0 and -0 are equal. The planner groups by them rightly, but windows have to be told, and so has a sort by more than them.
 
+use crate::common_type::compares;
 use crate::walk::{Walk, WalkPlan, read_schema};
 use arrow_schema::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -13,7 +14,7 @@ use datafusion::common::{DFSchema, ExprSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 
 /// Has decimals become floats where they are compared with floats, and zeros one where windows divide or order rows.
@@ -93,11 +94,6 @@ fn with_one_zero<'a>(expressions: impl Iterator<Item = &'a mut Expr>, schema: &D
         is_changed = true;
     }
     is_changed
-}
-
-fn compares(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 fn alike<const N: usize>(operands: [Expr; N], schema: &dyn ExprSchema) -> [Expr; N] {

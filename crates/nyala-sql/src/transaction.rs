@@ -275,6 +275,7 @@ pub(crate) async fn committed(
     committing.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unknown, "the commit panicked")))
 }
 
+/// Why a commit failed.
 pub(crate) fn of_commit(error: Error) -> SqlError {
     match error.kind() {
         ErrorKind::Conflict => {

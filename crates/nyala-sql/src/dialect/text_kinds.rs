@@ -1,5 +1,6 @@
 //! Values of `uuid` and `jsonb` are texts, of one form for each value. What is compared with one is brought into that form.
 
+use crate::common_type::compares;
 use crate::error::SqlResult;
 use crate::pg_type::TYPE_KEY;
 use crate::{json_text, uuid_text};
@@ -97,11 +98,6 @@ pub(super) fn compared(expression: Expr, schema: &DFSchema) -> Transformed<Expr>
 fn compares_texts(function: &ScalarUDF, operands: &[Expr], schema: &DFSchema) -> bool {
     let is_text = |own: &Expr| own.get_type(schema).is_ok_and(|own| own.is_string());
     function.name() == "array::equals" && operands.len() == 2 && operands.iter().all(is_text)
-}
-
-fn compares(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 /// Brings texts into the form of a type.

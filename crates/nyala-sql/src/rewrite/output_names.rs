@@ -1,6 +1,7 @@
 //! The names of columns, as PostgreSQL gives them to expressions without one: clients read them.
 
 use super::projection::{self, is_cast_column, is_column};
+use crate::identifier::folded;
 use crate::walk::each_expression;
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
@@ -182,13 +183,6 @@ pub(crate) fn name_of(expression: &Expr) -> String {
 /// Whether an expression stands for all columns of a table.
 fn is_row(expression: &Expr) -> bool {
     matches!(expression, Expr::Wildcard(_) | Expr::QualifiedWildcard(..))
-}
-
-fn folded(identifier: &Ident) -> String {
-    match identifier.quote_style {
-        Some(_) => identifier.value.clone(),
-        None => identifier.value.to_lowercase(),
-    }
 }
 
 fn last(name: &ObjectName) -> Name {

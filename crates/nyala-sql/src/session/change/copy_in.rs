@@ -21,6 +21,7 @@ use crate::relation::rules::{Numbering, Rules, need_plans};
 use crate::session::definition::table_of;
 use crate::session::{Run, Session};
 use crate::statement::Statement;
+use crate::transaction::of_commit;
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, SchemaRef};
 use nyala_core::ErrorKind;
@@ -414,14 +415,4 @@ async fn stage_of(store: &StoreRef) -> SqlResult<Box<dyn Stage>> {
         }
         _ => error.into(),
     })
-}
-
-fn of_commit(error: nyala_core::Error) -> SqlError {
-    match error.kind() {
-        ErrorKind::Conflict => {
-            let words = "could not serialize access due to concurrent update";
-            SqlError::new(SqlState::SERIALIZATION_FAILURE, words).with_detail(error.to_string())
-        }
-        _ => error.into(),
-    }
 }

@@ -90,22 +90,8 @@ pub(super) async fn prepare(
     insert: &ast::Insert,
 ) -> SqlResult<Insert> {
     check_clauses(insert)?;
-    let mut named = Vec::with_capacity(insert.columns.len());
-    for name in &insert.columns {
-        let name = last_part(name)?;
-        let position = preparing.column(&name)?;
-        if named.contains(&position) {
-            let message = format!("column \"{name}\" specified more than once");
-            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-        }
-        named.push(position);
-    }
-    let is_explicit = !named.is_empty();
-    if !is_explicit {
-        // Without a list the rows have the first columns.
-        let shown = preparing.relation.table().map_or(0, |table| table.columns.len());
-        named = (0..shown).collect();
-    }
+    let is_explicit = !insert.columns.is_empty();
+    let mut named = preparing.named(&insert.columns)?;
     let source = match &insert.source {
         None => {
             named.clear();

@@ -13,7 +13,6 @@ use crate::merge_nothing::is_nothing;
 use crate::relation::assign::assigned;
 use crate::relation::columns::data_type;
 use crate::relation::literal::{is_literal, parameter};
-use crate::target::last_part;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
@@ -174,21 +173,8 @@ fn inserted(preparing: &mut Preparing<'_>, insert: &ast::MergeInsertExpr) -> Sql
     let [row] = &values.rows[..] else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a clause of MERGE inserts one row"));
     };
-    let mut named = Vec::with_capacity(insert.columns.len());
-    for name in &insert.columns {
-        let name = last_part(name)?;
-        let position = preparing.column(&name)?;
-        if named.contains(&position) {
-            let message = format!("column \"{name}\" specified more than once");
-            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
-        }
-        named.push(position);
-    }
-    let is_explicit = !named.is_empty();
-    if !is_explicit {
-        let shown = preparing.relation.table().map_or(0, |table| table.columns.len());
-        named = (0..shown).collect();
-    }
+    let is_explicit = !insert.columns.is_empty();
+    let named = preparing.named(&insert.columns)?;
     check_width(row.len(), named.len(), is_explicit)?;
     let mut all = Vec::with_capacity(row.len());
     for (position, cell) in named.into_iter().zip(row.iter()) {

@@ -8,7 +8,7 @@ use crate::relation::columns::TableColumns;
 use crate::session::Session;
 use crate::session::definition::table_of;
 use crate::statement::Statement;
-use crate::target::Place;
+use crate::target::{Place, last_part};
 use datafusion::sql::sqlparser::ast::{
     self, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
     TableWithJoins, With,
@@ -83,6 +83,25 @@ impl Preparing<'_> {
             let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.relation.name);
             SqlError::new(SqlState::UNKNOWN_COLUMN, message)
         })
+    }
+
+    /// The positions of the columns that new rows name; without a list the rows have the first columns.
+    pub(super) fn named(&self, names: &[ObjectName]) -> SqlResult<Vec<usize>> {
+        if names.is_empty() {
+            let shown = self.relation.table().map_or(0, |table| table.columns.len());
+            return Ok((0..shown).collect());
+        }
+        let mut named = Vec::with_capacity(names.len());
+        for name in names {
+            let name = last_part(name)?;
+            let position = self.column(&name)?;
+            if named.contains(&position) {
+                let message = format!("column \"{name}\" specified more than once");
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+            named.push(position);
+        }
+        Ok(named)
     }
 
     /// Whether a column always gets the next number of its sequence.
