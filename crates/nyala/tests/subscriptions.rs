@@ -119,7 +119,7 @@ fn points_go_to_all_or_to_one_in_turn_also_after_a_restart() {
     let other = server.send("POST", "/write?db=d&rp=r", b"m v=9 1").expect("an answer");
     assert_eq!(other.status, 204);
     ok(&server.query("SELECT v INTO copied FROM m WHERE time < 0"));
-    assert_eq!(lines(&requests, 1), ["copied v=2e0 -7000000000"]);
+    assert_eq!(lines(&requests, 1), ["copied v=2.0 -7000000000"]);
     ok(&server.query("DROP SUBSCRIPTION s ON d.autogen"));
     ok(&server.query(&format!(
         "CREATE SUBSCRIPTION s ON d.autogen DESTINATIONS ANY 'http://{http}', 'http://{second}', 'http://127.0.0.1:1'"

@@ -1,13 +1,14 @@
 //! Text in line protocol: a backslash goes before each character that would end a name or a string.
 
 use nyala_core::{Error, Result};
+use std::fmt::Write;
 
 /// What is escaped in the name of a measurement.
 pub const MEASUREMENT_SPECIALS: &[u8] = b", ";
 /// What is escaped in tag keys, tag values and names of fields.
 pub const TAG_SPECIALS: &[u8] = b",= ";
 /// What is escaped in the string value of a field.
-pub const STRING_SPECIALS: &[u8] = b"\"\\";
+const STRING_SPECIALS: &[u8] = b"\"\\";
 
 /// Appends a text with a backslash before each of `specials`, which are ASCII.
 ///
@@ -93,6 +94,38 @@ pub fn push_measurement(line: &mut String, name: &str) {
     push_text(line, name, MEASUREMENT_SPECIALS);
 }
 
+/// The value of a field, before it is text.
+#[derive(Debug, Clone, Copy)]
+pub enum LineValue<'a> {
+    /// A float, which must be finite: line protocol has no other ones.
+    Float(f64),
+    /// An integer.
+    Integer(i64),
+    /// An integer without a sign.
+    Unsigned(u64),
+    /// A boolean.
+    Boolean(bool),
+    /// Text.
+    String(&'a str),
+}
+
+/// Appends the value of a field: the number of a float is read back to the last bit.
+pub fn push_value(line: &mut String, value: LineValue<'_>) {
+    match value {
+        LineValue::Float(number) => write!(line, "{number:?}"),
+        LineValue::Integer(number) => write!(line, "{number}i"),
+        LineValue::Unsigned(number) => write!(line, "{number}u"),
+        LineValue::Boolean(truth) => write!(line, "{truth}"),
+        LineValue::String(text) => {
+            line.push('"');
+            push_escaped(line, text, STRING_SPECIALS);
+            line.push('"');
+            Ok(())
+        }
+    }
+    .expect("writing to memory does not fail");
+}
+
 /// The error of a name that line protocol cannot express.
 pub fn unwritable(what: &str, name: &str) -> Error {
     Error::invalid(format!("points cannot be written with the {what} {name:?}: give it another name"))
@@ -116,13 +149,25 @@ mod tests {
         line.push('|');
         push_tag(&mut line, "é k", "v=\"\\,");
         line.push('|');
-        push_escaped(&mut line, "\"a\\ ", STRING_SPECIALS);
+        push_value(&mut line, LineValue::String("\"a\\ "));
         line.push('|');
         push_measurement(&mut line, "#a\nb\\");
         assert!(
             push_measurement_name(&mut line, "#a").is_err()
                 && push_measurement_name(&mut line, "\ta").is_err()
         );
-        assert_eq!(line, "\\ a=b\\,|é\\ k=v\\=\"\\\\,|\\\"a\\\\ |\\#a\\ b\\\\ ");
+        assert_eq!(line, "\\ a=b\\,|é\\ k=v\\=\"\\\\,|\"\\\"a\\\\ \"|\\#a\\ b\\\\ ");
+    }
+
+    #[test]
+    fn values_say_their_type() {
+        use LineValue::{Boolean, Float, Integer, Unsigned};
+        let mut line = String::new();
+        for value in [Float(1.0), Float(-0.0), Float(5e-324), Integer(-1), Unsigned(u64::MAX), Boolean(true)]
+        {
+            push_value(&mut line, value);
+            line.push(' ');
+        }
+        assert_eq!(line, "1.0 -0.0 5e-324 -1i 18446744073709551615u true ");
     }
 }

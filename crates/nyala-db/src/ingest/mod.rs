@@ -38,8 +38,8 @@ pub use column_batch::ColumnBatch;
 pub use column_slice::{FieldSlice, ValueSlice};
 pub use error::{LineError, LineErrorKind, ParseErrors};
 pub use escape::{
-    MEASUREMENT_SPECIALS, STRING_SPECIALS, TAG_SPECIALS, begins_otherwise, push_checked_tag, push_escaped,
-    push_measurement, push_measurement_name, push_name, push_tag, push_text, unwritable,
+    LineValue, MEASUREMENT_SPECIALS, TAG_SPECIALS, begins_otherwise, push_checked_tag, push_escaped,
+    push_measurement, push_measurement_name, push_name, push_tag, push_text, push_value, unwritable,
 };
 pub use key::{TagSet, measurement_of};
 pub use nanoseconds::{Lines, end_without_time};

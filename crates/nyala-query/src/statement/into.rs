@@ -9,8 +9,8 @@ use crate::influxql::{MeasurementName, Select, Target};
 use crate::plan::QueryContext;
 use nyala_core::{Error, Result};
 use nyala_db::ingest::{
-    LineLimits, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_checked_tag, push_escaped,
-    push_measurement_name, push_name,
+    LineLimits, LineValue, ParseOptions, Precision, TAG_SPECIALS, push_checked_tag, push_measurement_name,
+    push_name, push_value,
 };
 use nyala_exec::{Column, Frame, GroupTags, QueryMemory, ResultBatch, Scalar};
 use std::fmt::Write;
@@ -153,7 +153,7 @@ impl Points {
                 self.lines.push(separator);
                 self.lines.push_str(name);
                 self.lines.push('=');
-                push_value(&mut self.lines, &value);
+                push_value(&mut self.lines, line_value(&value));
                 separator = ',';
             }
             // A point without fields is skipped, and so is one with NaN or infinity, which line protocol cannot express.
@@ -197,18 +197,12 @@ fn is_tag(frame: &Frame, name: &str) -> bool {
     frame.tags.get(name).is_some_and(|value| !value.is_empty())
 }
 
-fn push_value(line: &mut String, value: &Scalar) {
+fn line_value(value: &Scalar) -> LineValue<'_> {
     match value {
-        Scalar::Float(value) => write!(line, "{value:e}"),
-        Scalar::Integer(value) => write!(line, "{value}i"),
-        Scalar::Unsigned(value) => write!(line, "{value}u"),
-        Scalar::Boolean(value) => write!(line, "{value}"),
-        Scalar::String(text) => {
-            line.push('"');
-            push_escaped(line, text, STRING_SPECIALS);
-            line.push('"');
-            Ok(())
-        }
+        Scalar::Float(value) => LineValue::Float(*value),
+        Scalar::Integer(value) => LineValue::Integer(*value),
+        Scalar::Unsigned(value) => LineValue::Unsigned(*value),
+        Scalar::Boolean(value) => LineValue::Boolean(*value),
+        Scalar::String(text) => LineValue::String(text),
     }
-    .expect("text grows");
 }

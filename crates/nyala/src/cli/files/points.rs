@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
-use nyala_db::ingest::{STRING_SPECIALS, TAG_SPECIALS, push_escaped, push_measurement_name, push_name};
+use nyala_db::ingest::{LineValue, TAG_SPECIALS, push_measurement_name, push_name, push_value};
 use nyala_shell::Client;
 use std::fmt::Write as _;
 
@@ -240,29 +240,19 @@ fn field_type(own: &DataType) -> Option<DataType> {
 }
 
 fn push_field(values: &ArrayRef, row: usize, out: &mut String) -> Result<(), String> {
-    let finite = |number: f64| match number.is_finite() {
-        true => Ok(()),
-        false => Err(format!("{number} is no value of a field: measurements have no NaN and no infinity")),
+    let value = match values.data_type() {
+        DataType::Boolean => LineValue::Boolean(values.as_boolean().value(row)),
+        DataType::Int64 => LineValue::Integer(values.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt64 => LineValue::Unsigned(values.as_primitive::<UInt64Type>().value(row)),
+        DataType::Float64 => match values.as_primitive::<Float64Type>().value(row) {
+            number if number.is_finite() => LineValue::Float(number),
+            number => {
+                let words = "is no value of a field: measurements have no NaN and no infinity";
+                return Err(format!("{number} {words}"));
+            }
+        },
+        _ => LineValue::String(values.as_string::<i32>().value(row)),
     };
-    let failed = |error: std::fmt::Error| error.to_string();
-    match values.data_type() {
-        DataType::Boolean => out.push_str(if values.as_boolean().value(row) { "true" } else { "false" }),
-        DataType::Int64 => {
-            write!(out, "{}i", values.as_primitive::<Int64Type>().value(row)).map_err(failed)?
-        }
-        DataType::UInt64 => {
-            write!(out, "{}u", values.as_primitive::<UInt64Type>().value(row)).map_err(failed)?
-        }
-        DataType::Float64 => {
-            let number = values.as_primitive::<Float64Type>().value(row);
-            finite(number)?;
-            write!(out, "{number:?}").map_err(failed)?;
-        }
-        _ => {
-            out.push('"');
-            push_escaped(out, values.as_string::<i32>().value(row), STRING_SPECIALS);
-            out.push('"');
-        }
-    }
+    push_value(out, value);
     Ok(())
 }

@@ -4,7 +4,9 @@
 
 use crate::cli::import::destination::Destination;
 use crate::cli::server::Server;
-use nyala_db::ingest::{ColumnBatch, FieldSlice, STRING_SPECIALS, TAG_SPECIALS, ValueSlice, push_escaped};
+use nyala_db::ingest::{
+    ColumnBatch, FieldSlice, LineValue, TAG_SPECIALS, ValueSlice, push_escaped, push_value,
+};
 use std::fmt::Write;
 
 /// Lines that are sent at once.
@@ -172,21 +174,19 @@ impl FieldColumn<'_> {
 impl Values {
     /// Appends a value as a line has it.
     fn push_text(&self, index: usize, line: &mut String) {
-        match self {
-            Values::Float(values) => write!(line, "{:?}", values[index]),
-            Values::Integer(values) => write!(line, "{}i", values[index]),
-            Values::Unsigned(values) => write!(line, "{}u", values[index]),
-            Values::Boolean(values) => write!(line, "{}", values[index]),
+        let text;
+        let value = match self {
+            Values::Float(values) => LineValue::Float(values[index]),
+            Values::Integer(values) => LineValue::Integer(values[index]),
+            Values::Unsigned(values) => LineValue::Unsigned(values[index]),
+            Values::Boolean(values) => LineValue::Boolean(values[index]),
             Values::String(ends, bytes) => {
                 let start = if index == 0 { 0 } else { ends[index - 1] as usize };
                 // They were texts.
-                let text = String::from_utf8_lossy(&bytes[start..ends[index] as usize]);
-                line.push('"');
-                push_escaped(line, &text, STRING_SPECIALS);
-                line.push('"');
-                Ok(())
+                text = String::from_utf8_lossy(&bytes[start..ends[index] as usize]);
+                LineValue::String(&text)
             }
-        }
-        .expect("writing to memory does not fail");
+        };
+        push_value(line, value);
     }
 }

@@ -1,7 +1,7 @@
 //! Points in line protocol, in nanoseconds.
 
 use super::counts::InputCounts;
-use nyala_db::ingest::{TAG_SPECIALS, push_measurement, push_text};
+use nyala_db::ingest::{LineValue, TAG_SPECIALS, push_measurement, push_text, push_value};
 use nyala_inputs::{Point, Refused, Value};
 use std::fmt::Write;
 
@@ -49,11 +49,12 @@ impl PointLines {
         for (index, (name, value)) in point.fields.iter().enumerate() {
             line.push(if index == 0 { ' ' } else { ',' });
             push_text(line, name, TAG_SPECIALS);
-            match value {
-                Value::Float(value) => write!(line, "={value:?}"),
-                Value::Integer(value) => write!(line, "={value}i"),
-            }
-            .expect("writing to memory does not fail");
+            line.push('=');
+            let value = match *value {
+                Value::Float(value) => LineValue::Float(value),
+                Value::Integer(value) => LineValue::Integer(value),
+            };
+            push_value(line, value);
         }
         let time_ns = point.time_ns.unwrap_or(now_ns);
         writeln!(line, " {time_ns}").expect("writing to memory does not fail");

@@ -23,8 +23,8 @@ use datafusion::sql::sqlparser::ast::{self, SetExpr};
 use nyala_core::Value;
 use nyala_core::arrays::value_at;
 use nyala_db::ingest::{
-    LineLimits, MAX_BODY_BYTES, ParseOptions, Precision, STRING_SPECIALS, TAG_SPECIALS, push_checked_tag,
-    push_escaped, push_measurement_name, push_name,
+    LineLimits, LineValue, MAX_BODY_BYTES, ParseOptions, Precision, TAG_SPECIALS, push_checked_tag,
+    push_measurement_name, push_name, push_value,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -281,7 +281,7 @@ impl Lines {
                         separator = ',';
                         push_name(&mut self.text, "field", name, TAG_SPECIALS)?;
                         self.text.push('=');
-                        self.push_value(&value);
+                        push_value(&mut self.text, line_value(&value));
                     }
                     (Source::Time | Source::TimeNs, Some(Value::Int(time_ns))) if separator == ',' => {
                         write!(self.text, " {time_ns}").expect("text grows");
@@ -305,22 +305,15 @@ impl Lines {
         }
         Ok(())
     }
+}
 
-    fn push_value(&mut self, value: &Value) {
-        let text = &mut self.text;
-        match value {
-            Value::Float(value) => write!(text, "{value:e}"),
-            Value::Int(value) => write!(text, "{value}i"),
-            Value::UInt(value) => write!(text, "{value}u"),
-            Value::Bool(value) => write!(text, "{value}"),
-            Value::String(own) => {
-                text.push('"');
-                push_escaped(text, own, STRING_SPECIALS);
-                text.push('"');
-                Ok(())
-            }
-            Value::Decimal(_) | Value::Binary(_) => unreachable!("no field has such a type"),
-        }
-        .expect("text grows");
+fn line_value(value: &Value) -> LineValue<'_> {
+    match value {
+        Value::Float(value) => LineValue::Float(*value),
+        Value::Int(value) => LineValue::Integer(*value),
+        Value::UInt(value) => LineValue::Unsigned(*value),
+        Value::Bool(value) => LineValue::Boolean(*value),
+        Value::String(text) => LineValue::String(text),
+        Value::Decimal(_) | Value::Binary(_) => unreachable!("no field has such a type"),
     }
 }
