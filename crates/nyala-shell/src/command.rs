@@ -68,11 +68,11 @@ pub(crate) const COMMANDS: [&str; 22] = [
     "\\auth",
 ];
 
-/// Reads a command; the text is what [`crate::statement::is_command`] takes for one.
+/// Reads a command; the text is what [`crate::statement::is_command`] takes for one. Names in quotes are of `language`.
 ///
 /// # Errors
 /// There is no such command, or it needs other words behind it.
-pub(crate) fn parse(text: &str) -> Result<Command> {
+pub(crate) fn parse(text: &str, language: Language) -> Result<Command> {
     let text = text.trim().trim_end_matches(';').trim_end();
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let rest = rest.trim();
@@ -82,12 +82,12 @@ pub(crate) fn parse(text: &str) -> Result<Command> {
     Ok(match lower.as_str() {
         "\\influxql" => Command::Speak(Language::Influxql),
         "\\sql" => Command::Speak(Language::Sql),
-        "\\d" | "\\d+" => Command::Describe(given.map(|name| Name::read(&name)).transpose()?),
+        "\\d" | "\\d+" => Command::Describe(given.map(|name| Name::read(&name, language)).transpose()?),
         "\\dt" | "\\dv" | "\\dm" => Command::Tables,
         "\\l" => Command::Databases,
         "\\du" => Command::Users,
         "\\use" | "\\c" | "\\connect" | "use" => {
-            Command::Use(given.map(|name| Name::read(&name)).transpose()?)
+            Command::Use(given.map(|name| Name::read(&name, language)).transpose()?)
         }
         "\\precision" | "precision" => Command::Precision(given),
         "insert" => Command::Insert(given.ok_or_else(|| missing("a point in line protocol"))?),
@@ -138,19 +138,20 @@ fn watch(rest: &str) -> Result<Command> {
 }
 
 impl Name {
-    /// Reads `name`, `before.name`, with double quotes around either.
+    /// Reads `name`, `before.name`, with double quotes around either. A backslash escapes what follows as it does in a name
+    /// of the language: in InfluxQL only.
     ///
     /// # Errors
     /// A quote is not closed, or there are other words.
-    pub(crate) fn read(text: &str) -> Result<Self> {
+    pub(crate) fn read(text: &str, language: Language) -> Result<Self> {
         let wrong =
             || ShellError::Command(format!("{text} is no name; put double quotes around one with blanks"));
-        let (first, rest) = part(text).ok_or_else(wrong)?;
+        let (first, rest) = part(text, language).ok_or_else(wrong)?;
         match rest.strip_prefix('.') {
             None if rest.is_empty() => Ok(Self { before: None, name: first }),
             None => Err(wrong()),
             Some(rest) => {
-                let (name, rest) = part(rest).ok_or_else(wrong)?;
+                let (name, rest) = part(rest, language).ok_or_else(wrong)?;
                 match rest.is_empty() {
                     true => Ok(Self { before: Some(first), name }),
                     false => Err(wrong()),
@@ -161,7 +162,7 @@ impl Name {
 }
 
 /// A part of a name, and what comes after it.
-fn part(text: &str) -> Option<(String, &str)> {
+fn part(text: &str, language: Language) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find(['.', '"', ' ', '\t']).unwrap_or(text.len());
         return (end > 0).then(|| (text[..end].to_owned(), &text[end..]));
@@ -171,7 +172,11 @@ fn part(text: &str) -> Option<(String, &str)> {
     while let Some((at, letter)) = letters.next() {
         let next = letters.peek().map(|(_, next)| *next);
         match (letter, next) {
-            ('\\', Some('"')) | ('"', Some('"')) => {
+            ('\\', Some(escaped @ ('"' | '\\' | 'n'))) if language == Language::Influxql => {
+                letters.next();
+                name.push(if escaped == 'n' { '\n' } else { escaped });
+            }
+            ('"', Some('"')) => {
                 letters.next();
                 name.push('"');
             }
@@ -188,6 +193,7 @@ mod tests {
 
     #[test]
     fn commands_are_read_with_what_they_need() {
+        let parse = |text: &str| super::parse(text, Language::Influxql);
         let name = |before: Option<&str>, name: &str| Name {
             before: before.map(str::to_owned),
             name: name.to_owned(),
@@ -216,8 +222,9 @@ mod tests {
     fn completion_offers_commands_that_exist() {
         for command in COMMANDS {
             let text = format!("{command} x");
-            let exists =
-                |text: &str| !parse(text).is_err_and(|error| error.text("").contains("there is no command"));
+            let exists = |text: &str| {
+                !parse(text, Language::Sql).is_err_and(|error| error.text("").contains("there is no command"))
+            };
             assert!(exists(&text) && exists(command), "{command}");
         }
     }

@@ -44,13 +44,33 @@ pub(crate) const DATABASES: &str = "SHOW DATABASES";
 /// The users.
 pub(crate) const USERS: &str = "SHOW USERS";
 
-/// A name of InfluxQL in quotes.
+/// A name of InfluxQL in quotes. A line break ends a name, so it is escaped, too.
 pub(crate) fn influxql_name(name: &str) -> String {
-    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
 /// Names without quotes are folded to lower case by SQL, but people also type names as they are stored.
 fn as_written_or_folded(name: &str) -> String {
     let text = |name: &str| format!("'{}'", name.replace('\'', "''"));
     format!("{}, {}", text(name), text(&name.to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn names_are_escaped_as_in_their_language() {
+        let described = |text: &str, language| match parse(text, language).unwrap() {
+            Command::Describe(Some(Name { before: None, name })) => name,
+            other => panic!("{other:?}"),
+        };
+        for name in ["a\nb", "C:\\new", "\\", "a\"b", "a\\n"] {
+            let quoted = influxql_name(name);
+            assert!(!quoted.contains('\n'));
+            assert_eq!(described(&format!("\\d {quoted}"), Language::Influxql), name);
+        }
+        assert_eq!(described(r#"\d "C:\new\\""#, Language::Sql), r"C:\new\\");
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::command::Name;
 use crate::error::{Result, ShellError};
+use crate::language::Language;
 use crate::server::{Place, Server};
 
 /// Writes the line to the database, with times in the unit that the shell shows them in.
@@ -37,7 +38,7 @@ fn target(line: &str) -> Result<(Option<Name>, &str)> {
             "insert into needs a policy and a point: insert into week m v=1".to_owned(),
         ));
     };
-    Ok((Some(Name::read(&rest[..end])?), rest[end..].trim_start()))
+    Ok((Some(Name::read(&rest[..end], Language::Influxql)?), rest[end..].trim_start()))
 }
 
 #[cfg(test)]

@@ -45,15 +45,16 @@ fn prepare(args: &ShellArgs, address: Option<&str>) -> Result<Shell> {
     let interrupt = Interrupt::default();
     let address = address.map_or_else(|| args.server.address(), str::to_owned);
     let server = Server::of(&args.server.access, &address, interrupt.clone())?;
+    let language = if args.sql { Language::Sql } else { Language::Influxql };
     let place = match &args.database {
         None => Place::default(),
-        Some(name) => match Name::read(name)? {
+        Some(name) => match Name::read(name, language)? {
             Name { before: Some(database), name: policy } => Place { database, policy },
             Name { before: None, name: database } => Place { database, policy: String::new() },
         },
     };
     let settings = Settings {
-        language: if args.sql { Language::Sql } else { Language::Influxql },
+        language,
         place,
         precision: precision(&args.precision)?,
         format: args.format,

@@ -171,7 +171,7 @@ impl Shell {
                 self.timed(|shell| shell.statement(&statement))?;
                 Ok(Flow::Continue)
             }
-            Kind::Command => self.command(command::parse(&input.text)?),
+            Kind::Command => self.command(command::parse(&input.text, self.settings.language)?),
         }
     }
 

@@ -37,6 +37,7 @@ pub use error::{ParseError, Position};
 pub use expr::{Binary, BinaryOperator, Call, DataType, Expr, VarRef, Wildcard};
 pub use math::is_math_function;
 pub use params::Params;
+pub use quote::{identifier, literal};
 pub use reduce::{Context, Overflow, reduce, to_integer};
 pub use regex::Regex;
 pub use statement::{

@@ -49,6 +49,16 @@ fn escaped(text: &str, quote: char) -> String {
     escaped
 }
 
+/// A name in double quotes, whether it needs them or not.
+pub fn identifier(name: &str) -> String {
+    escaped(name, '"')
+}
+
+/// A string in single quotes.
+pub fn literal(text: &str) -> String {
+    escaped(text, '\'')
+}
+
 /// Segments of a dotted name as error messages print them: all but the last in quotes, left-out ones empty.
 pub(crate) fn segments(parts: &[String]) -> String {
     let shown = |(index, part): (usize, &String)| {

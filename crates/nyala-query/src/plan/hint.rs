@@ -5,7 +5,7 @@
 
 use super::rewritten::RewrittenSource;
 use super::types::type_in_measurement;
-use crate::influxql::{BinaryOperator, Expr, VarRef};
+use crate::influxql::{BinaryOperator, Expr, VarRef, literal};
 use nyala_db::quoted;
 
 /// A warning about a name in a condition that is compared with another name and is no tag or field of any source. There is
@@ -37,9 +37,9 @@ fn of_own(condition: &Expr, sources: &[RewrittenSource]) -> Option<String> {
     let (unknown, other) = found?;
     let name = quoted(&unknown.name);
     Some(format!(
-        "{name} is no tag or field here, so nothing is equal to it; a text is written in single quotes: {} = '{}'",
+        "{name} is no tag or field here, so nothing is equal to it; a text is written in single quotes: {} = {}",
         quoted(&other.name),
-        unknown.name.replace('\\', "\\\\").replace('\'', "\\'"),
+        literal(&unknown.name),
     ))
 }
 

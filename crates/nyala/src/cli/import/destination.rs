@@ -1,6 +1,5 @@
 //! The data directory that is written to. No server serves it meanwhile.
 
-use super::quote::identifier;
 use crate::config::{ByteSize, GivenConfig};
 use crate::descriptors;
 use crate::storage::{self, Storage};
@@ -13,7 +12,7 @@ use nyala_db::users::Principal;
 use nyala_db::write::{ColumnReport, LineWriter};
 use nyala_exec::running::RunningQueries;
 use nyala_exec::{ExecutionContext, Frame, QueryMemory, Scalar};
-use nyala_query::influxql::{Params, parse_query};
+use nyala_query::influxql::{Params, identifier, parse_query};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{Answer, execute};
 use std::path::Path;

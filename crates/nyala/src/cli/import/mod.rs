@@ -8,7 +8,6 @@ pub(super) mod destination;
 mod in_use;
 mod influxdb;
 mod journal;
-pub(super) mod quote;
 mod report;
 pub(super) mod settings;
 mod shard;

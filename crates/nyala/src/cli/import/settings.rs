@@ -2,10 +2,10 @@
 //! exists already stays as it is.
 
 use super::destination::Destination;
-use super::quote::{identifier, literal};
 use super::report::Outcome;
 use super::source::Source;
 use nyala_influxdb::meta::{Database, Meta, Policy, User};
+use nyala_query::influxql::{identifier, literal};
 use ring::rand::{SecureRandom, SystemRandom};
 
 /// A statement, and the database that it is executed in.

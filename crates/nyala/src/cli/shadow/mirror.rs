@@ -3,11 +3,10 @@
 use super::schema::{databases, policies};
 use super::servers::{Server, Servers, ServersArgs};
 use super::subscription::{self, Subscription, leads_to};
-use crate::cli::import::quote::{identifier, literal};
 use crate::cli::import::settings::durations;
 use clap::Args;
 use nyala_influxdb::meta::Policy;
-use nyala_query::influxql::without_password;
+use nyala_query::influxql::{identifier, literal, without_password};
 use nyala_shell::CtrlC;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt::Write as _;

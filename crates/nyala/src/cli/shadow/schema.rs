@@ -4,10 +4,9 @@
 use super::answer::SeriesKey;
 use super::question::{Question, RowsBehind, shown_time};
 use super::servers::{Server, Servers};
-use crate::cli::import::quote::{identifier, literal};
 use crate::cli::import::source::INTERNAL;
 use nyala_influxdb::meta::Policy;
-use nyala_query::influxql::parse_duration;
+use nyala_query::influxql::{identifier, literal, parse_duration};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
