@@ -18,6 +18,7 @@ select interval '1 day', date '2024-01-01', timestamp '2024-01-01';
 select current_schemas(true), current_schemas(false);
 select format_type(23, null), format_type(1043, 8), format_type(1700, 655366), format_type(1042, -1), format_type(1009, -1), format_type(18, null), format_type(1184, -1), format_type(0, null);
 select quote_ident('a b'), quote_ident('select'), quote_ident('plain'), quote_literal('it''s');
+select quote_ident('a$b'), quote_literal(E'a\\b'), format('%I %L', 'a$', E'\\');
 select pg_size_pretty(10240::bigint), pg_size_pretty(123456789::bigint), pg_encoding_to_char(6);
 select array_to_string(array['a', null, 'c'], ','), array_to_string(array['a', null, 'c'], ',', '-'), array_to_string(array[1, 2], '+');
 select 't'::regclass, 'int4'::regtype, 'timestamp with time zone'::regtype, 'public'::regnamespace;

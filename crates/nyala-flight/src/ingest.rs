@@ -6,13 +6,12 @@
 use crate::caller::Caller;
 use crate::error::status_of;
 use crate::input::Input;
-use crate::names::quoted;
 use crate::sessions::Locked;
 use crate::shared::Server;
 use crate::statement::{count_of, one};
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use arrow_schema::SchemaRef;
-use nyala_sql::{Outcome, column_type};
+use nyala_sql::{Outcome, column_type, quoted_name};
 use std::sync::atomic::Ordering;
 use tonic::Status;
 
@@ -53,7 +52,7 @@ impl Server {
             return Err(Status::unimplemented(words));
         }
         self.make_table(&mut session, &ways, &table, &definitions).await?;
-        let columns: Vec<String> = schema.fields().iter().map(|field| quoted(field.name())).collect();
+        let columns: Vec<String> = schema.fields().iter().map(|field| quoted_name(field.name())).collect();
         let copy = format!("COPY {table} ({}) FROM STDIN", columns.join(", "));
         let prepared = session.prepare(one(&copy)?, &[]).await.map_err(|error| status_of(&error))?;
         let outcome = session.execute(&prepared, Vec::new()).await.map_err(|error| status_of(&error))?;
@@ -146,13 +145,15 @@ impl Ways {
 fn name_of(command: &CommandStatementIngest, session: &Locked) -> String {
     let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
     let (catalog, schema) = (given(&command.catalog), given(&command.schema));
-    let table = quoted(&command.table);
+    let table = quoted_name(&command.table);
     match (catalog, schema) {
-        (Some(catalog), Some(schema)) => format!("{}.{}.{table}", quoted(&catalog), quoted(&schema)),
-        (Some(catalog), None) if catalog != session.database() => {
-            format!("{}.public.{table}", quoted(&catalog))
+        (Some(catalog), Some(schema)) => {
+            format!("{}.{}.{table}", quoted_name(&catalog), quoted_name(&schema))
         }
-        (_, Some(schema)) => format!("{}.{table}", quoted(&schema)),
+        (Some(catalog), None) if catalog != session.database() => {
+            format!("{}.public.{table}", quoted_name(&catalog))
+        }
+        (_, Some(schema)) => format!("{}.{table}", quoted_name(&schema)),
         _ => table,
     }
 }
@@ -169,7 +170,7 @@ fn definitions(schema: &SchemaRef) -> Result<Vec<String>, Status> {
             ))
         })?;
         let null = if field.is_nullable() { "" } else { " NOT NULL" };
-        Ok(format!("{} {of}{null}", quoted(name)))
+        Ok(format!("{} {of}{null}", quoted_name(name)))
     });
     defined.collect()
 }

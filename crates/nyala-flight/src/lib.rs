@@ -15,7 +15,6 @@ mod error;
 mod ingest;
 mod input;
 mod kept;
-mod names;
 mod placeholder;
 mod prepared;
 mod prepared_statement;

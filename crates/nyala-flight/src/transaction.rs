@@ -4,13 +4,12 @@
 
 use crate::caller::Caller;
 use crate::error::status_of;
-use crate::names::quoted;
 use crate::registry::Id;
 use crate::sessions::{OpenTransaction, Using, has_ended};
 use crate::shared::Server;
 use crate::statement::one;
 use arrow_flight::sql::{ActionEndSavepointRequest, ActionEndTransactionRequest, EndTransaction};
-use nyala_sql::{Outcome, Session, TransactionStatus};
+use nyala_sql::{Outcome, Session, TransactionStatus, quoted_name};
 use tonic::Status;
 
 /// The memory that a transaction is charged with, beside what it writes.
@@ -80,7 +79,7 @@ impl Server {
             let words = format!("the name of a savepoint has 1 to {NAME_BYTES_MAX} bytes");
             return Err(Status::invalid_argument(words));
         }
-        self.execute_in(caller, transaction, &format!("SAVEPOINT {}", quoted(name))).await?;
+        self.execute_in(caller, transaction, &format!("SAVEPOINT {}", quoted_name(name))).await?;
         Ok([transaction, name.as_bytes()].concat())
     }
 
@@ -96,8 +95,8 @@ impl Server {
             split.ok_or_else(|| Status::invalid_argument("the savepoint is not of this server"))?;
         // The protocol's numbers: 1 is RELEASE, 2 is ROLLBACK.
         let statement = match request.action {
-            1 => format!("RELEASE SAVEPOINT {}", quoted(name)),
-            2 => format!("ROLLBACK TO SAVEPOINT {}", quoted(name)),
+            1 => format!("RELEASE SAVEPOINT {}", quoted_name(name)),
+            2 => format!("ROLLBACK TO SAVEPOINT {}", quoted_name(name)),
             _ => return Err(Status::invalid_argument("a savepoint ends by RELEASE or by ROLLBACK")),
         };
         self.execute_in(caller, transaction, &statement).await

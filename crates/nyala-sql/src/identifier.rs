@@ -49,12 +49,26 @@ pub(crate) fn folded(identifier: &Ident) -> String {
     }
 }
 
+/// Whether a name needs quotes. PostgreSQL writes them around one with `$`, too, though it reads it without.
+pub(crate) fn needs_quotes(name: &str) -> bool {
+    let begins = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let goes_on = |letter: char| begins(letter) || letter.is_ascii_digit();
+    !name.starts_with(begins) || !name.chars().all(goes_on) || is_reserved(name)
+}
+
 /// A name as it is written in SQL: in quotes where it needs them.
 pub(crate) fn quoted(name: &str) -> String {
-    let begins = |letter: char| letter.is_ascii_lowercase() || letter == '_';
-    let goes_on = |letter: char| begins(letter) || letter.is_ascii_digit() || letter == '$';
-    let is_plain = name.starts_with(begins) && name.chars().all(goes_on) && !is_reserved(name);
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if needs_quotes(name) { quoted_name(name) } else { name.to_owned() }
+}
+
+/// A name in quotes, whether it needs them or not.
+pub fn quoted_name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text in quotes. A backslash is a letter like others.
+pub fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 #[cfg(test)]
@@ -71,8 +85,17 @@ mod tests {
     #[test]
     fn names_have_quotes_where_they_need_them() {
         assert_eq!(
-            ["plain_1", "Upper", "order", "two words", "a\"b", "1st", ""].map(quoted),
-            ["plain_1", "\"Upper\"", "\"order\"", "\"two words\"", "\"a\"\"b\"", "\"1st\"", "\"\""]
+            ["plain_1", "Upper", "order", "two words", "a\"b", "1st", "a$b", ""].map(quoted),
+            [
+                "plain_1",
+                "\"Upper\"",
+                "\"order\"",
+                "\"two words\"",
+                "\"a\"\"b\"",
+                "\"1st\"",
+                "\"a$b\"",
+                "\"\""
+            ]
         );
     }
 }

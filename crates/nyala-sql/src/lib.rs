@@ -113,6 +113,7 @@ pub use command_tag::CommandTag;
 pub use copy::{CopyContext, CopyForm, CopyHeader, CopyKind, CopyRows};
 pub use error::{BrokenRule, SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};
+pub use identifier::{quoted_name, quoted_text};
 pub use influxql::{InfluxqlColumns, InfluxqlFrames, InfluxqlQueries, InfluxqlQuery};
 pub use interval_text::read_interval;
 pub use measurement::COMPUTED_KEY;

@@ -3,7 +3,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::parsed;
-use crate::identifier::{PUBLIC, parts_of, quoted};
+use crate::identifier::{PUBLIC, parts_of, quoted, quoted_text};
 use crate::waits::{SequenceCall, Waits, apart};
 use crate::walk::each_expression_mut;
 use datafusion::sql::sqlparser::ast::{
@@ -310,7 +310,7 @@ pub(crate) fn qualified_default_of(sequence: &str) -> String {
 }
 
 fn next_of(name: &str) -> String {
-    format!("nextval('{}'::regclass)", name.replace('\'', "''"))
+    format!("nextval({}::regclass)", quoted_text(name))
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Keys of tables.
 
-use super::names::{ask, literal, texts};
+use super::names::{ask, texts};
 use crate::caller::Caller;
 use crate::error::{internal, status_of};
 use crate::shared::Server;
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray};
 use arrow_flight::sql::CommandGetPrimaryKeys;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use nyala_sql::quoted_text;
 use std::sync::Arc;
 use tonic::Status;
 
@@ -56,8 +57,8 @@ pub(super) async fn primary(
          ON c.constraint_name = k.constraint_name AND c.table_schema = k.table_schema AND c.table_name = k.table_name \
          WHERE c.constraint_type = 'PRIMARY KEY' AND k.table_schema = {} AND k.table_name = {} \
          ORDER BY k.ordinal_position",
-        literal(schema),
-        literal(&asked.table),
+        quoted_text(schema),
+        quoted_text(&asked.table),
     );
     let mut session = caller.session_in(server, database)?;
     let mut rows = ask(&mut session, &text).await?;

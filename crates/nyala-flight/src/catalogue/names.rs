@@ -3,7 +3,6 @@
 use crate::answer::batches_of;
 use crate::caller::Caller;
 use crate::error::{internal, status_of};
-use crate::names::quoted;
 use crate::shared::Server;
 use crate::statement::one;
 use crate::wire_type::wire_schema;
@@ -12,7 +11,7 @@ use arrow_array::{RecordBatch, StringArray};
 use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables};
 use arrow_schema::{DataType, Schema};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use nyala_sql::{Outcome, Rows, Session};
+use nyala_sql::{Outcome, Rows, Session, quoted_name, quoted_text};
 use std::sync::Arc;
 use tonic::Status;
 
@@ -40,11 +39,6 @@ pub(super) async fn ask(session: &mut Session, text: &str) -> Result<Rows, Statu
 pub(super) fn texts(rows: &RecordBatch, column: usize) -> Result<StringArray, Status> {
     let texts = arrow_cast::cast(rows.column(column), &DataType::Utf8).map_err(internal)?;
     Ok(texts.as_string::<i32>().clone())
-}
-
-/// A text as SQL has it.
-pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// The databases that somebody may see.
@@ -112,7 +106,7 @@ async fn tables_of(
     asked: Arc<CommandGetTables>,
 ) -> Result<impl Stream<Item = Result<RecordBatch, Status>> + Send + use<>, Status> {
     let like = |column: &str, pattern: &Option<String>| match pattern {
-        Some(pattern) => format!("{column} LIKE {}", literal(pattern)),
+        Some(pattern) => format!("{column} LIKE {}", quoted_text(pattern)),
         None => "true".to_owned(),
     };
     // The order that the protocol wants within a catalogue.
@@ -161,7 +155,12 @@ async fn described(
         }
         let columns = match asked.include_schema {
             true => {
-                let text = format!("SELECT * FROM {}.{}.{}", quoted(database), quoted(schema), quoted(name));
+                let text = format!(
+                    "SELECT * FROM {}.{}.{}",
+                    quoted_name(database),
+                    quoted_name(schema),
+                    quoted_name(name)
+                );
                 match session.prepare(one(&text)?, &[]).await {
                     Ok(prepared) => prepared.columns.as_ref().map(|columns| wire_schema(columns)),
                     // It was dropped meanwhile, or is a view of something that was.

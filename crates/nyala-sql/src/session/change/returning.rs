@@ -5,7 +5,7 @@ use super::preparing::Preparing;
 use crate::command_tag::CommandTag;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::expression::{compiled, evaluated, planned};
-use crate::identifier::folded;
+use crate::identifier::{folded, quoted_name};
 use crate::relation::columns::ROW_ID;
 use crate::rewrite::{name_of, shown_object};
 use crate::rows::Rows;
@@ -64,7 +64,7 @@ pub(super) fn of_rows(
     items: &[SelectItem],
 ) -> SqlResult<Returning> {
     let (alias, shown) = (folded(of.alias), &of.shown);
-    let rows = DFSchema::try_from_qualified_schema(&*quoted(&alias), of.schema)?;
+    let rows = DFSchema::try_from_qualified_schema(&*quoted_name(&alias), of.schema)?;
     let (mut expressions, mut fields) = (Vec::new(), Vec::new());
     let mut add = |written: &ast::Expr, name: Option<String>| -> SqlResult<()> {
         let planned = match shown_object(written) {
@@ -102,11 +102,6 @@ fn all(names: &[String], add: &mut impl FnMut(&ast::Expr, Option<String>) -> Sql
         let column = ast::Expr::Identifier(ast::Ident::with_quote('"', name));
         add(&column, Some(name.clone()))
     })
-}
-
-/// A name as references to tables are written.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 impl Returning {

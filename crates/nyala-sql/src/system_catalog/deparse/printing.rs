@@ -2,7 +2,7 @@
 
 use super::super::builtin_type::BuiltinType;
 use super::node::{BOOL, INT4, Junction, Kind, NUMERIC, Node, UNKNOWN};
-use crate::identifier::quoted;
+use crate::identifier::{quoted, quoted_text};
 
 /// How far the parts of CASE are moved to the right.
 const INDENT: usize = 4;
@@ -186,7 +186,7 @@ impl Printer {
         };
         match is_bare {
             true => self.push(text),
-            false => self.push(&format!("'{}'", text.replace('\'', "''"))),
+            false => self.push(&quoted_text(text)),
         }
         if with_type && needs_type {
             self.type_name(kind);

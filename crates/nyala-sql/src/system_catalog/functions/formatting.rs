@@ -3,7 +3,7 @@
 use super::call::{Call, text};
 use super::{Function, Gives, strict, tolerant};
 use crate::error::{SqlError, SqlState};
-use crate::identifier::quoted;
+use crate::identifier::{quoted, quoted_text};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
@@ -17,10 +17,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
     strict("parse_ident", Gives::Names, parts),
 ];
 
-/// A text in quotes.
+/// A text in quotes, with a prefix that makes it the same whatever a backslash means.
 fn literal(words: &str) -> String {
-    let escaped = words.replace('\'', "''").replace('\\', "\\\\");
-    if words.contains('\\') { format!(" E'{escaped}'") } else { format!("'{escaped}'") }
+    let quoted = quoted_text(words);
+    if words.contains('\\') { format!("E{}", quoted.replace('\\', "\\\\")) } else { quoted }
 }
 
 fn invalid(message: impl Into<String>) -> SqlError {

@@ -2,7 +2,7 @@
 
 use super::name::Name;
 use super::parts;
-use super::query::{columns_of, count_of, quoted};
+use super::query::{columns_of, count_of};
 use super::source::SourceArgs;
 use super::written::{Written, write_file};
 use super::{folder_and_name, note, shown};
@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use nyala_bench::report::progress::Progress;
 use nyala_files::parquet::{Compression, ParquetOptions, ROW_GROUP_ROWS_MAX, TimeUnit};
 use nyala_shell::Client;
-use nyala_sql::{COMPUTED_KEY, CopyForm, CopyHeader, CopyKind};
+use nyala_sql::{COMPUTED_KEY, CopyForm, CopyHeader, CopyKind, quoted_name};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -179,7 +179,7 @@ impl ExportArgs {
         let schema = columns_of(client, &all, &self.source.database)?;
         let fields = schema.fields().iter();
         let shown = fields.filter(|field| !field.metadata().contains_key(COMPUTED_KEY));
-        let names: Vec<String> = shown.map(|field| quoted(field.name())).collect();
+        let names: Vec<String> = shown.map(|field| quoted_name(field.name())).collect();
         if names.len() == schema.fields().len() {
             return Ok(all);
         }

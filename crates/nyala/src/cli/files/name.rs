@@ -1,6 +1,6 @@
 //! The name of a table or a measurement as the user writes it: `cpu`, `policy.cpu`, or with quotes `policy."cpu.load"`.
 
-use super::query::quoted;
+use nyala_sql::quoted_name;
 use std::str::FromStr;
 
 /// The parts of a name, the innermost last. There is one at least.
@@ -10,7 +10,7 @@ pub(super) struct Name(Vec<String>);
 impl Name {
     /// As it stands in SQL.
     pub(super) fn sql(&self) -> String {
-        self.0.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(".")
+        self.0.iter().map(|part| quoted_name(part)).collect::<Vec<_>>().join(".")
     }
 
     /// The policy, which is empty for the default one, and the measurement in it.

@@ -2,7 +2,7 @@
 
 use super::journal::Journal;
 use super::note;
-use super::query::{Collected, columns_of, quoted, rows_of, text};
+use super::query::{Collected, columns_of, rows_of};
 use super::written::{Done, Written, write_file};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
@@ -11,6 +11,7 @@ use nyala_bench::report::progress::Progress;
 use nyala_files::partition::{self, Folders};
 use nyala_files::{Bucket, Directory, Folder};
 use nyala_shell::Client;
+use nyala_sql::{quoted_name, quoted_text};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ pub(super) fn export(
     let known: HashMap<String, Done> =
         lines.into_iter().map(|line| (line.folder, Done { rows: line.rows, bytes: line.bytes })).collect();
     let others = schema.fields().iter().map(|field| field.name()).filter(|name| !by.contains(name));
-    let others: Vec<String> = others.map(|name| quoted(name)).collect();
+    let others: Vec<String> = others.map(|name| quoted_name(name)).collect();
     if others.is_empty() {
         return Err("every column is in the names of directories: nothing is left for files".to_owned());
     }
@@ -132,13 +133,13 @@ fn parts_of(
     let mut selected = Vec::new();
     for name in by {
         match schema.field_with_name(name) {
-            Ok(field) if literal_kind(field.data_type()).is_some() => selected.push(quoted(name)),
+            Ok(field) if literal_kind(field.data_type()).is_some() => selected.push(quoted_name(name)),
             Ok(field) => {
                 return Err(format!("rows cannot be partitioned by {name}, which is {}", field.data_type()));
             }
             Err(_) if is_day(name) && schema.field_with_name(TIME).is_ok() => {
                 // The zone of a request is UTC.
-                selected.push(format!("CAST({} AS date) AS {DAY}", quoted(TIME)));
+                selected.push(format!("CAST({} AS date) AS {DAY}", quoted_name(TIME)));
             }
             Err(_) => return Err(format!("there is no column {name} to partition by")),
         }
@@ -218,7 +219,7 @@ fn value_of(rows: &RecordBatch, column: usize, row: usize) -> Result<Option<(Str
 
 /// Which rows have a value.
 fn condition(name: &str, is_day: bool, has_zone: bool, value: Option<&(String, Literal)>) -> String {
-    let column = quoted(if is_day { TIME } else { name });
+    let column = quoted_name(if is_day { TIME } else { name });
     match value {
         None => format!("{column} IS NULL"),
         Some((day, _)) if is_day => {
@@ -232,8 +233,8 @@ fn condition(name: &str, is_day: bool, has_zone: bool, value: Option<&(String, L
                 _ => format!("{from} AND {column} < {} + INTERVAL '1 day'", moment(day)),
             }
         }
-        Some((own, Literal::Text)) => format!("{column} = {}", text(own)),
-        Some((own, Literal::Date)) => format!("{column} = DATE {}", text(own)),
+        Some((own, Literal::Text)) => format!("{column} = {}", quoted_text(own)),
+        Some((own, Literal::Date)) => format!("{column} = DATE {}", quoted_text(own)),
         Some((own, Literal::Plain)) => format!("{column} = {}", plain(own)),
     }
 }

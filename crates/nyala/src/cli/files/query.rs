@@ -80,13 +80,3 @@ pub(super) fn count_of(client: &Client, from: &str, database: &str) -> Result<u6
     let number = number.and_then(|column| u64::try_from(column.as_primitive::<Int64Type>().value(0)).ok());
     number.ok_or_else(|| "the server does not count".to_owned())
 }
-
-/// A name in quotes.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// A text in quotes.
-pub(super) fn text(value: &str) -> String {
-    format!("'{}'", value.replace('\'', "''"))
-}

@@ -4,7 +4,7 @@ use super::csv::{Records, Suffix};
 use super::inputs::Input;
 use super::parts::DAY;
 use super::pieces::ImportedPieces;
-use super::query::{columns_of, quoted};
+use super::query::columns_of;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_ipc::writer::StreamWriter;
@@ -12,6 +12,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use nyala_files::parquet::ParquetInput;
 use nyala_files::partition;
 use nyala_shell::Client;
+use nyala_sql::quoted_name;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -100,7 +101,7 @@ pub(super) fn import_parquet(
     let mut file = ParquetRows::open(input, |name| columns.field_with_name(name).is_ok())?;
     let total = file.rows();
     let (done, bytes) = (pieces.done_rows(input), input.bytes);
-    let names: Vec<String> = file.schema.fields().iter().map(|field| quoted(field.name())).collect();
+    let names: Vec<String> = file.schema.fields().iter().map(|field| quoted_name(field.name())).collect();
     let statement = format!("COPY {} ({}) FROM STDIN (FORMAT arrow)", to.table, names.join(", "));
     let write = |body: &[u8]| client.copy(&statement, to.database, ARROW, body);
     let mut piece = Piece::new(&file.schema)?;
@@ -266,7 +267,7 @@ fn send_csv(
     body: &mut Vec<u8>,
     pieces: &mut ImportedPieces<'_>,
 ) -> Result<(), String> {
-    let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    let names: Vec<String> = names.iter().map(|name| quoted_name(name)).collect();
     let statement = format!("COPY {} ({}) FROM STDIN (FORMAT csv)", to.table, names.join(", "));
     let count = std::mem::take(rows);
     let first = until - count + 1;

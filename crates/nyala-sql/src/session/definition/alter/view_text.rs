@@ -5,8 +5,7 @@
 //! query that gives its columns the names which the view knows.
 
 use crate::error::{SqlError, SqlResult};
-use crate::identifier::folded;
-use crate::keyword::is_reserved;
+use crate::identifier::{folded, needs_quotes};
 use crate::parser_dialect::SqlDialect;
 use crate::target::Place;
 use crate::walk::{visit, visit_mut};
@@ -66,11 +65,7 @@ impl Replacement<'_> {
 
 /// A name as an identifier, with quotes if it needs them.
 pub(super) fn identifier(name: &str) -> Ident {
-    let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '_';
-    let is_plain = name.starts_with(is_letter)
-        && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit())
-        && !is_reserved(name);
-    if is_plain { Ident::new(name) } else { Ident::with_quote('"', name) }
+    if needs_quotes(name) { Ident::with_quote('"', name) } else { Ident::new(name) }
 }
 
 fn means(name: &ObjectName, database: &str, relation: &Relation) -> bool {
