@@ -57,7 +57,6 @@ impl Failure {
     /// A text that is no value of a type.
     pub fn malformed(type_name: &str, text: &str) -> Self {
         let code = match type_name {
-            "bytea" if text.starts_with("\\x") => "22023",
             "date" | "time" | "timestamp" | "timestamp with time zone" | "interval" => "22007",
             _ => "22P02",
         };

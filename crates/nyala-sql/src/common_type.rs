@@ -3,7 +3,7 @@
 //! numbers instead, and compare them as texts.
 
 use crate::arithmetic::decimals;
-use crate::bytes_text::bytes_of;
+use crate::bytes_text::read_bytes;
 use crate::each_row;
 use crate::error::{SqlError, SqlState};
 use crate::interval_length;
@@ -391,7 +391,7 @@ fn typed(value: Expr, data_type: &DataType) -> Result<Expr> {
         // The planner would take the letters for the bytes.
         Kind::Bytes => match value {
             Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => {
-                Expr::Literal(ScalarValue::Binary(Some(bytes_of(&text)?)), metadata)
+                Expr::Literal(ScalarValue::Binary(Some(read_bytes(&text)?)), metadata)
             }
             other => other,
         },

@@ -109,6 +109,7 @@ mod whole_numbers;
 mod yielding;
 
 pub use awaited::Awaited;
+pub use bytes_text::read_bytes;
 pub use command_tag::CommandTag;
 pub use copy::{CopyContext, CopyForm, CopyHeader, CopyKind, CopyRows};
 pub use error::{BrokenRule, SqlError, SqlResult, SqlState};

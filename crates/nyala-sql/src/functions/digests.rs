@@ -1,6 +1,7 @@
 //! Digests of texts and bytes, and bytes as texts.
 
 use super::plain::{Call, Kind, PlainFunction, bytes, immutable, text};
+use crate::bytes_text::{hexadecimal, read_escaped, read_hexadecimal};
 use crate::error::{SqlError, SqlResult, SqlState};
 use base64ct::{Base64, Encoding};
 use datafusion::common::ScalarValue;
@@ -12,7 +13,7 @@ const LINE_LETTERS: usize = 76;
 
 pub(super) static FUNCTIONS: &[PlainFunction] = &[
     immutable("md5", &[&[Kind::Text], &[Kind::Bytes]], Kind::Text, |call| {
-        Ok(text(hex(&Md5::digest(call.bytes(0)))))
+        Ok(text(hexadecimal(&Md5::digest(call.bytes(0)))))
     }),
     immutable("sha256", &[&[Kind::Bytes]], Kind::Bytes, |call| digest_of(&digest::SHA256, call)),
     immutable("sha384", &[&[Kind::Bytes]], Kind::Bytes, |call| digest_of(&digest::SHA384, call)),
@@ -35,10 +36,6 @@ fn digest_of(algorithm: &'static digest::Algorithm, call: &Call<'_>) -> SqlResul
     Ok(bytes(digest::digest(algorithm, call.bytes(0)).as_ref()))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn need_utf8(encoding: &str) -> SqlResult<()> {
     let plain: String = encoding.chars().filter(char::is_ascii_alphanumeric).collect();
     match plain.eq_ignore_ascii_case("utf8") {
@@ -54,7 +51,7 @@ fn unknown_form(form: &str) -> SqlError {
 fn encoded(call: &Call<'_>) -> SqlResult<ScalarValue> {
     let own = call.bytes(0);
     Ok(text(match &*call.text(1).to_lowercase() {
-        "hex" => hex(own),
+        "hex" => hexadecimal(own),
         "base64" => {
             let letters = Base64::encode_string(own);
             let lines: Vec<&str> = letters
@@ -77,50 +74,18 @@ fn encoded(call: &Call<'_>) -> SqlResult<ScalarValue> {
 }
 
 fn decoded(call: &Call<'_>) -> SqlResult<ScalarValue> {
-    let refused = |form: &str| {
-        SqlError::new(
-            SqlState::INVALID_PARAMETER,
-            format!("invalid symbol found while decoding {form} sequence"),
-        )
-    };
-    let written: String = call.text(0).to_owned();
-    let plain = || written.chars().filter(|own| !own.is_ascii_whitespace()).collect::<String>();
+    let written = call.text(0);
     let own = match &*call.text(1).to_lowercase() {
-        "hex" => from_hex(&plain()).ok_or_else(|| refused("hexadecimal"))?,
-        "base64" => Base64::decode_vec(&plain()).map_err(|_| refused("base64"))?,
-        "escape" => unescaped(&written)
-            .ok_or_else(|| SqlError::new(SqlState::INVALID_TEXT, "invalid input syntax for type bytea"))?,
+        "hex" => read_hexadecimal(written)?,
+        "base64" => {
+            let letters: String = written.chars().filter(|own| !own.is_ascii_whitespace()).collect();
+            Base64::decode_vec(&letters).map_err(|_| {
+                let words = "invalid symbol found while decoding base64 sequence";
+                SqlError::new(SqlState::INVALID_PARAMETER, words)
+            })?
+        }
+        "escape" => read_escaped(written)?,
         other => return Err(unknown_form(other)),
     };
     Ok(bytes(&own))
-}
-
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
-}
-
-fn unescaped(written: &str) -> Option<Vec<u8>> {
-    let (mut own, mut rest) = (Vec::with_capacity(written.len()), written.as_bytes());
-    while let [byte, more @ ..] = rest {
-        rest = more;
-        if *byte != b'\\' {
-            own.push(*byte);
-            continue;
-        }
-        match more {
-            [b'\\', more @ ..] => {
-                own.push(b'\\');
-                rest = more;
-            }
-            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', more @ ..] => {
-                own.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
-                rest = more;
-            }
-            _ => return None,
-        }
-    }
-    Some(own)
 }

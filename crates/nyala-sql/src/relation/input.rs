@@ -4,7 +4,7 @@ use super::decimal::{Written, fits};
 use super::second_digits::rounded_value;
 pub(crate) use super::time_text::quick_time;
 use super::time_text::{TimeError, WrittenTime};
-use crate::bytes_text::bytes_of;
+use crate::bytes_text::read_bytes;
 use crate::error::{SqlError, SqlResult, SqlState};
 use crate::{json_text, uuid_text};
 use chrono_tz::Tz;
@@ -55,7 +55,7 @@ pub(crate) fn read(text: &str, declared: DeclaredType, around: &Surroundings) ->
         | DeclaredType::Uuid
         | DeclaredType::Json
         | DeclaredType::Jsonb => text_of(text, declared).map(|text| Value::String(text.into_owned())),
-        DeclaredType::Bytea => bytes_of(text).map(Value::Binary),
+        DeclaredType::Bytea => read_bytes(text).map(Value::Binary),
         _ => read_time(text, declared, around).map_err(|error| match error {
             TimeError::Syntax => {
                 let message = malformed().message;

@@ -2,6 +2,7 @@
 
 use super::decimal::text_of;
 use super::time_text::local_of_moment;
+use crate::bytes_text::hexadecimal;
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::Tz;
 use nyala_core::Value;
@@ -53,12 +54,7 @@ fn shortest(value: f64, shown: &(impl std::fmt::Display + std::fmt::LowerExp), l
 }
 
 pub(super) fn bytes(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 + 2 * bytes.len());
-    text.push_str("\\x");
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("\\x{}", hexadecimal(bytes))
 }
 
 pub(super) fn date(days: i64) -> String {

@@ -15,7 +15,7 @@ use arrow_buffer::IntervalMonthDayNano;
 use arrow_schema::DataType;
 use datafusion::common::ScalarValue;
 use nyala_exec::Zone;
-use nyala_sql::read_interval;
+use nyala_sql::{read_bytes, read_interval};
 
 /// Reads a parameter. A text of a time without a zone means one of `zone`.
 ///
@@ -86,7 +86,7 @@ pub(super) fn of_text(text: &str, of: PgType, wanted: &DataType, zone: Zone) -> 
         PgType::Float4 => ScalarValue::Float32(Some(float(trimmed, of, |value: &f32| value.is_infinite())?)),
         PgType::Float8 => ScalarValue::Float64(Some(float(trimmed, of, |value: &f64| value.is_infinite())?)),
         PgType::Numeric => decimal(Decimal::read(text)?, wanted)?,
-        PgType::Bytea => ScalarValue::Binary(Some(bytea(text).ok_or_else(malformed)?)),
+        PgType::Bytea => ScalarValue::Binary(Some(read_bytes(text)?)),
         PgType::Date => ScalarValue::Date32(Some(read_date(text)?)),
         PgType::Time => ScalarValue::Time64Microsecond(Some(read_time(text)?)),
         PgType::Timestamp => ScalarValue::TimestampNanosecond(Some(read_timestamp(text, None)?), None),
@@ -261,34 +261,6 @@ fn decimal(found: Decimal, wanted: &DataType) -> Result<ScalarValue, Failure> {
         }
         _ => Ok(ScalarValue::Decimal128(Some(found.value), 38, found.scale)),
     }
-}
-
-/// `\x0123` or, as PostgreSQL wrote before version 9, letters with octal escapes.
-fn bytea(text: &str) -> Option<Vec<u8>> {
-    if let Some(digits) = text.strip_prefix("\\x") {
-        let digits: Vec<u8> = digits.bytes().filter(|digit| !digit.is_ascii_whitespace()).collect();
-        let pairs = digits.chunks(2).map(|pair| match pair {
-            [_, _] if pair.iter().all(u8::is_ascii_hexdigit) => {
-                u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()
-            }
-            _ => None,
-        });
-        return pairs.collect();
-    }
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let (byte, left) = match (first, after) {
-            (b'\\', [b'\\', left @ ..]) => (b'\\', left),
-            (b'\\', [high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7', left @ ..]) => {
-                ((high - b'0') << 6 | (middle - b'0') << 3 | (low - b'0'), left)
-            }
-            (b'\\', _) => return None,
-            _ => (*first, after),
-        };
-        bytes.push(byte);
-        rest = left;
-    }
-    Some(bytes)
 }
 
 fn unix_ns(from_2000_us: i64) -> Result<i64, Failure> {

@@ -4,6 +4,7 @@
 use super::call::{Call, text};
 use super::json_values::{JSON, JSONB};
 use super::{Function, Gives, strict, tolerant};
+use crate::bytes_text::hexadecimal;
 use crate::error::{SqlError, SqlState};
 use crate::float_text::{write_f32, write_f64};
 use crate::json_text::{normal, quoted};
@@ -71,8 +72,7 @@ fn of_value(value: &ScalarValue, field: Option<&Field>, zone: Zone) -> Result<St
             return Ok(quoted(&String::from_utf8_lossy(&out)));
         }
         ScalarValue::Binary(Some(own)) | ScalarValue::LargeBinary(Some(own)) => {
-            let digits = own.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            return Ok(quoted(&format!("\\x{digits}")));
+            return Ok(quoted(&format!("\\x{}", hexadecimal(own))));
         }
         _ => {}
     }

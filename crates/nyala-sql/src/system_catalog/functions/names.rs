@@ -5,7 +5,7 @@
 
 use super::call::{Call, bool, oid, text};
 use super::{Function, Gives, NAME, OID, strict, tolerant};
-use crate::bytes_text::bytes_of;
+use crate::bytes_text::read_bytes;
 use crate::error::{SqlError, SqlState};
 use crate::identifier::parts_of;
 use crate::pg_type::TYPE_KEY;
@@ -85,7 +85,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     strict("as::bytea", Gives::Typed("bytea", &DataType::Binary), |call| match call.value(0) {
         ScalarValue::Binary(own) => Ok(ScalarValue::Binary(own.clone())),
-        _ => Ok(ScalarValue::Binary(Some(bytes_of(&call.text(0).unwrap_or_default())?))),
+        _ => Ok(ScalarValue::Binary(Some(read_bytes(&call.text(0).unwrap_or_default())?))),
     }),
     strict("to_regclass", Gives::Typed("regclass", &DataType::Utf8), |call| {
         let name = call.text(0).unwrap_or_default();
