@@ -112,6 +112,12 @@ pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
+/// A fraction of a second, given its decimal digits; those behind the ninth are cut off.
+pub fn fraction_ns(digits: &str) -> i64 {
+    let kept = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
+    kept.fold(0, |ns, digit| ns * 10 + i64::from(digit - b'0'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +129,11 @@ mod tests {
         {
             assert_eq!((civil_date(days), days_since_1970(date.0, date.1, date.2)), (date, days));
         }
+    }
+
+    #[test]
+    fn fractions_have_nine_digits() {
+        assert_eq!(["", "5", "000000001", "1234567899"].map(fraction_ns), [0, 500_000_000, 1, 123_456_789]);
     }
 
     #[test]

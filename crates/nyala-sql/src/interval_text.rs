@@ -2,6 +2,7 @@
 
 use crate::error::{SqlError, SqlResult, SqlState};
 use arrow_array::types::IntervalMonthDayNano;
+use nyala_core::time::fraction_ns;
 
 const SECOND_NS: i128 = 1_000_000_000;
 const DAY_NS: i128 = 86_400 * SECOND_NS;
@@ -137,7 +138,7 @@ fn signed_clock(text: &str) -> Option<(i128, &str)> {
     if reader.take(&[':']).is_some() {
         ns += i128::from(reader.number().filter(|seconds| *seconds <= 60)?) * SECOND_NS;
         if reader.take(&['.']).is_some() {
-            ns += nanoseconds(reader.digits());
+            ns += i128::from(fraction_ns(reader.digits()));
         }
     }
     Some((if text.starts_with('-') { -ns } else { ns }, reader.0))
@@ -154,14 +155,8 @@ fn quantity(text: &str) -> Option<(i128, &str)> {
         return None;
     }
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let billionths = whole * SECOND_NS + nanoseconds(fraction);
+    let billionths = whole * SECOND_NS + i128::from(fraction_ns(fraction));
     Some((if text.starts_with('-') { -billionths } else { billionths }, reader.0))
-}
-
-/// A fraction of a second.
-fn nanoseconds(digits: &str) -> i128 {
-    let kept = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
-    kept.fold(0, |ns, digit| ns * 10 + i128::from(digit - b'0'))
 }
 
 /// What is left of a text.

@@ -5,6 +5,7 @@
 
 use super::time::{DAYS_TO_2000, Day};
 use crate::error::Failure;
+use nyala_core::time::fraction_ns;
 use nyala_exec::Zone;
 use std::ops::Range;
 
@@ -193,7 +194,7 @@ impl<'a> Reader<'a> {
         if self.take(&[':']).is_some() {
             seconds = part(self)?;
             if self.take(&['.']).is_some() {
-                ns = nanoseconds(self.digits());
+                ns = i128::from(fraction_ns(self.digits()));
             }
         }
         self.is_out_of_range |= minutes > 59 || seconds > 60;
@@ -241,10 +242,4 @@ impl<'a> Reader<'a> {
             day.year = 1 - day.year;
         }
     }
-}
-
-/// A fraction of a second.
-fn nanoseconds(digits: &str) -> i128 {
-    let kept = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
-    kept.fold(0, |ns, digit| ns * 10 + i128::from(digit - b'0'))
 }

@@ -3,6 +3,7 @@
 use crate::clocks::known_zone;
 use chrono::{DateTime, Days, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
+use nyala_core::time::days_since_1970;
 
 /// Why a text is no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,11 +132,7 @@ pub(crate) fn quick_time(text: &str) -> Option<(i64, Option<i32>)> {
         b"Z" | b"+00" | b"+00:00" => Some(0),
         _ => return None,
     };
-    // Years begin in March here, so that a leap day ends one.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year / 4 - year / 100 + year / 400;
-    let days = year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468;
-    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
+    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
     Some((seconds * 1_000_000_000 + fraction_ns, offset_s))
 }
 
