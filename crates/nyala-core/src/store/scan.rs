@@ -1,6 +1,7 @@
 //! Reading rows: which rows, in what order, and the batches that a scan returns.
 
 use super::predicate::Predicate;
+use crate::arrays::value_bytes;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, SeriesId, TableId};
 use crate::schema::TableSchema;
@@ -166,6 +167,13 @@ pub struct Batch {
     pub columns: Vec<ArrayRef>,
 }
 
+impl Batch {
+    /// Bytes of the values of its columns. Columns that came in one message share its buffer, which is not counted for each of them.
+    pub fn value_bytes(&self) -> usize {
+        self.columns.iter().map(value_bytes).sum()
+    }
+}
+
 /// Consecutive rows of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesRun {
@@ -190,4 +198,22 @@ pub trait Prefilter: fmt::Debug + Send + Sync {
 pub trait RowStream: Send {
     /// The next batch, or `None` at the end. A batch has at most some tens of thousands of rows.
     async fn next(&mut self) -> Result<Option<Batch>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::Int64Array;
+    use arrow_buffer::{Buffer, ScalarBuffer};
+
+    #[test]
+    fn a_buffer_that_columns_share_is_counted_once() {
+        let message = Buffer::from_vec((0..100).collect::<Vec<i64>>());
+        let column = |begin| {
+            let values = ScalarBuffer::new(message.clone(), begin, 50);
+            Arc::new(Int64Array::new(values, None)) as ArrayRef
+        };
+        let batch = Batch { rows: 50, series: Vec::new(), columns: vec![column(0), column(50)] };
+        assert_eq!(batch.value_bytes(), 100 * size_of::<i64>());
+    }
 }

@@ -4,7 +4,7 @@ use super::work::{CHUNK_BYTES, Work};
 use crate::error::SqlResult;
 use crate::relation::entries::{RowIndex, one};
 use arrow_array::{Array, ArrayRef, new_null_array};
-use nyala_core::arrays::{concat, take_rows, value_at, value_bytes};
+use nyala_core::arrays::{concat, take_rows, value_at};
 use nyala_core::store::{ScanRequest, SnapshotRef};
 use nyala_core::{ColumnId, Value};
 use nyala_exec::memory::MemoryCharge;
@@ -50,7 +50,7 @@ pub(super) async fn existing(
             let request = ScanRequest::by_key(work.table_id(), one(key), wanted.clone());
             let mut stream = snapshot.scan(request).await?;
             while let Some(batch) = stream.next().await? {
-                held.charge(COPIES * batch.columns.iter().map(value_bytes).sum::<usize>())?;
+                held.charge(COPIES * batch.value_bytes())?;
                 for (all, values) in found.iter_mut().zip(batch.columns) {
                     all.push(values);
                 }

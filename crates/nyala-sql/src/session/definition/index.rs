@@ -155,7 +155,7 @@ impl Session {
         let mut held = run.memory().hold();
         while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
             held.shrink_to(0);
-            held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
+            held.charge(batch.value_bytes())?;
             for position in &entries.columns {
                 check_sizes(&batch.columns[*position], columns.name(*position), true, &capabilities)?;
             }

@@ -106,7 +106,7 @@ impl Session {
             copying.to.indexes.iter().map(|index| RowIndex::of_index(index, &all)).collect();
         while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
             held.shrink_to(0);
-            held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
+            held.charge(batch.value_bytes())?;
             self.copy_keyed(&run, copying, &batch.columns, stage).await?;
             let operations: Vec<_> = entries.iter().filter_map(|own| own.added(&batch.columns)).collect();
             if !operations.is_empty() {

@@ -134,7 +134,7 @@ impl Pass {
         let mut held = run.memory().hold();
         while let Some(batch) = run.running.unless_stopped(rows.next()).await? {
             held.shrink_to(0);
-            held.charge(batch.columns.iter().map(|values| values.get_array_memory_size()).sum())?;
+            held.charge(batch.value_bytes())?;
             let after = self.checked_rows(&batch).await?;
             if let Some(stage) = stage {
                 let operations = vec![self.operation(&after)];
