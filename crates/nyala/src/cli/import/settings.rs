@@ -140,13 +140,18 @@ fn create_database(database: &Database) -> String {
 
 /// The clauses of a policy that say how long points are kept.
 pub(in crate::cli) fn durations(policy: &Policy) -> String {
-    let duration = match policy.duration_ns {
+    policy_clauses(policy.duration_ns, policy.replication, policy.shard_duration_ns)
+}
+
+/// The same of durations, of which 0 is none.
+pub(in crate::cli) fn policy_clauses(duration_ns: i64, replication: u32, shard_duration_ns: i64) -> String {
+    let duration = match duration_ns {
         0 => "INF".to_owned(),
         duration_ns => format!("{duration_ns}ns"),
     };
-    let mut text = format!("DURATION {duration} REPLICATION {}", policy.replication.max(1));
-    if policy.shard_duration_ns > 0 {
-        text += &format!(" SHARD DURATION {}ns", policy.shard_duration_ns);
+    let mut text = format!("DURATION {duration} REPLICATION {}", replication.max(1));
+    if shard_duration_ns > 0 {
+        text += &format!(" SHARD DURATION {shard_duration_ns}ns");
     }
     text
 }

@@ -9,6 +9,7 @@ use super::target::{Target, Written};
 use crate::backup::destination::Destination;
 use crate::backup::manifest::Manifest;
 use crate::cli::import::destination::Destination as DataDirectory;
+use crate::cli::import::settings::policy_clauses;
 use crate::cli::server::Server;
 use nyala_bench::report::progress::Progress;
 use nyala_db::catalog::{Database, RetentionPolicy, TableName};
@@ -138,12 +139,7 @@ fn create(
 }
 
 fn durations(policy: &RetentionPolicy) -> String {
-    let duration = match policy.duration_ns {
-        0 => "INF".to_owned(),
-        duration_ns => format!("{duration_ns}ns"),
-    };
-    let (replication, shard) = (policy.replication.max(1), policy.shard_duration_ns);
-    format!("DURATION {duration} REPLICATION {replication} SHARD DURATION {shard}ns")
+    policy_clauses(policy.duration_ns, policy.replication, policy.shard_duration_ns)
 }
 
 /// How many points of a database there are to restore, at most: of all times, and as far as they are counted.
