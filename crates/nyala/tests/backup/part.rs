@@ -77,7 +77,13 @@ fn at(path: &Path) -> &str {
 #[test]
 fn a_database_is_restored_to_the_running_server() {
     let Place { backups, server, .. } = &begin(&[]);
-    let expected = answers(server, "d");
+    server.query("CREATE RETENTION POLICY limited ON d DURATION INF REPLICATION 1 SHARD DURATION 1d");
+    let old = server.send("POST", "/write?db=d&rp=limited", b"old v=1 9").expect("an answer");
+    assert_eq!(old.status, 204);
+    server.query("ALTER RETENTION POLICY limited ON d FUTURE LIMIT 90m PAST LIMIT 2h");
+    let policies = |database: &str| ask(server, "", &format!("SHOW RETENTION POLICIES ON {database}"));
+    let limited = |database: &str| ask(server, database, "SELECT * FROM limited.old");
+    let (expected, with_limits, old) = (answers(server, "d"), policies("d"), limited("d"));
     backup(server, backups, &[]);
     let url = url(server);
     let restore = ["restore", at(backups), "--url", &url, "--database", "d"];
@@ -90,8 +96,9 @@ fn a_database_is_restored_to_the_running_server() {
     nyala(&restore);
     nyala(&restore);
     assert_eq!(answers(server, "d"), expected);
-    let policies = |database: &str| ask(server, "", &format!("SHOW RETENTION POLICIES ON {database}"));
-    assert_eq!(policies("d"), policies("copy"));
+    for database in ["d", "copy"] {
+        assert_eq!((policies(database), limited(database)), (with_limits.clone(), old.clone()), "{database}");
+    }
     // What came later stays, what is in the backup is as it was.
     assert_eq!(server.write("times v=20i 0\ntimes v=4i 9").status, 204);
     nyala(&restore);

@@ -46,13 +46,20 @@ pub(super) fn restore(
     let mut progress = Progress::start("restoring");
     let all = databases.iter().map(|database| points_of(&source, database, selection)).sum::<u64>().max(1);
     for database in &databases {
-        create(database, selection, &target, &mut outcome)?;
+        let created = create(database, selection, &target, &mut outcome)?;
         points += restore_points(&source, database, selection, &target, &mut outcome, &mut |written| {
             progress.update((points + written) as f64 / all as f64, || {
                 let rate = (points + written) as f64 / begun.elapsed().as_secs_f64();
                 format!("{} points, {rate:.0}/s, in {}", points + written, database.name)
             });
         })?;
+        let name = selection.database_name(&database.name);
+        for policy in created {
+            let limits = (policy.future_limit_ns, policy.past_limit_ns);
+            if let Err(words) = limit_writes(policy, name, limits, &target)? {
+                outcome.missing(format_args!("the limits of policy {name}.{}: {words}", policy.name));
+            }
+        }
         if selection.grants {
             grant(&source, database, selection, &target, &mut outcome);
         }
@@ -108,14 +115,16 @@ fn selected(source: &Source, selection: &Selection) -> Result<Vec<Arc<Database>>
     Ok(databases)
 }
 
-/// Creates a database with its policies, as far as it lacks them.
-fn create(
-    database: &Database,
+/// Creates a database with its policies, as far as it lacks them. Returns those that are as in the backup, but for how far from
+/// now points may lie: that would refuse older points of the backup.
+fn create<'a>(
+    database: &'a Database,
     selection: &Selection,
     target: &Target,
     outcome: &mut Outcome,
-) -> Result<(), String> {
+) -> Result<Vec<&'a RetentionPolicy>, String> {
     let name = selection.database_name(&database.name);
+    let mut created = Vec::new();
     let mut policies: Vec<&RetentionPolicy> =
         database.policies.iter().filter(|policy| selection.has_policy(&policy.name)).collect();
     // The first one is that which a database is created with.
@@ -126,16 +135,51 @@ fn create(
             0 => format!("CREATE DATABASE {of} WITH {} NAME {own}", durations(policy)),
             _ => format!("CREATE RETENTION POLICY {own} ON {of} {}", durations(policy)),
         };
-        if target.execute("", &text)?.is_ok() {
-            continue;
+        let mut done = target.execute("", &text)?;
+        // The database may have other policies, and this one among them: as it is created here, as it becomes when all is
+        // restored, or with other settings.
+        for limits in std::iter::once(String::new()).chain(limits_of(policy)) {
+            if done.is_err() {
+                let text = format!("CREATE RETENTION POLICY {own} ON {of} {}{limits}", durations(policy));
+                done = target.execute("", &text)?;
+            }
         }
-        // The database has other policies. This one may be among them, with other settings.
-        let text = format!("CREATE RETENTION POLICY {own} ON {of} {}", durations(policy));
-        if let Err(words) = target.execute("", &text)? {
-            outcome.line(format_args!("note: policy {name}.{} stays as it is: {words}", policy.name));
+        if done.is_ok() {
+            done = limit_writes(policy, name, (0, 0), target)?;
+        }
+        match done {
+            Ok(()) => created.push(policy),
+            Err(words) => {
+                outcome.line(format_args!("note: policy {name}.{} stays as it is: {words}", policy.name));
+            }
         }
     }
-    Ok(())
+    Ok(created)
+}
+
+/// Sets how far after and before now points may lie, ns, if the policy of the backup has such limits.
+fn limit_writes(
+    policy: &RetentionPolicy,
+    database: &str,
+    (future_ns, past_ns): (i64, i64),
+    target: &Target,
+) -> Result<Result<(), String>, String> {
+    if policy.future_limit_ns == 0 && policy.past_limit_ns == 0 {
+        return Ok(Ok(()));
+    }
+    let (of, own) = (identifier(database), identifier(&policy.name));
+    let limits = format!("FUTURE LIMIT {future_ns}ns PAST LIMIT {past_ns}ns");
+    target.execute("", &format!("ALTER RETENTION POLICY {own} ON {of} {limits}"))
+}
+
+/// The clauses of the limits that a policy has.
+fn limits_of(policy: &RetentionPolicy) -> Option<String> {
+    let clause = |(name, limit_ns): (&str, i64)| match limit_ns {
+        0 => String::new(),
+        _ => format!(" {name} LIMIT {limit_ns}ns"),
+    };
+    let clauses = [("FUTURE", policy.future_limit_ns), ("PAST", policy.past_limit_ns)].map(clause).concat();
+    (!clauses.is_empty()).then_some(clauses)
 }
 
 fn durations(policy: &RetentionPolicy) -> String {
