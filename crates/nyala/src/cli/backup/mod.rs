@@ -6,6 +6,7 @@ mod prune;
 pub(super) mod source;
 mod verify;
 
+pub(super) use super::findings::shown_bytes as shown;
 use super::log;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
@@ -67,14 +68,4 @@ pub(super) fn run(args: BackupArgs) -> ExitCode {
 fn print(text: &str) -> Result<(), String> {
     use std::io::Write;
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("writing the answer: {error}"))
-}
-
-/// A size for a person.
-pub(super) fn shown(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
-    }
 }

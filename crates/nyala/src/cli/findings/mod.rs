@@ -61,7 +61,9 @@ impl Finding {
 /// A number of bytes for a person.
 pub(in crate::cli) fn shown_bytes(bytes: u64) -> String {
     match bytes {
-        0..0x4000_0000 => format!("{} MiB", bytes >> 20),
-        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
     }
 }
