@@ -1,7 +1,7 @@
 //! Runs the benchmarks against a real InfluxDB 1.8, whose answers must all be the computed ones. Only then can
 //! verification judge a server that is compatible with it.
 //!
-//! `NYALA_INFLUXD` names its server, else the search path and `~/go/bin` are tried. Without one these tests are skipped.
+//! Without one these tests are skipped (`nyala/tests/support/peers.rs`).
 
 #[path = "../../nyala/tests/support/peers.rs"]
 mod peers;
@@ -19,16 +19,6 @@ use std::time::{Duration, Instant};
 struct Arguments {
     #[command(subcommand)]
     command: BenchCommand,
-}
-
-fn influxd() -> Option<PathBuf> {
-    let named = std::env::var_os("NYALA_INFLUXD").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join("go/bin/influxd"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).map(|directory| directory.join("influxd"));
-    let found = named.into_iter().chain(on_path).chain(home).find(|program| program.is_file());
-    let remedy = "go install github.com/influxdata/influxdb/cmd/influxd@v1.8.10, or set NYALA_INFLUXD";
-    peers::require("InfluxDB 1.8.10", remedy, found)
 }
 
 /// A server in a temporary directory, stopped and removed when it is dropped.
@@ -102,7 +92,7 @@ fn bench(arguments: &str, server: Option<&Influxd>) -> Result<(), BenchError> {
         std::iter::once("bench").chain(arguments.split(' ')).map(str::to_owned).collect();
     words.extend(server.map(|server| format!("--target={}", server.url())));
     let mut launch = |_: &[(String, String)]| -> Result<ServerUnderTest, Box<dyn std::error::Error>> {
-        let program = influxd().ok_or("no influxd")?;
+        let program = peers::influxd().ok_or("no influxd")?;
         let server = Rc::new(RefCell::new(Influxd::start(program)));
         let restarted = Rc::clone(&server);
         let started = server.borrow();
@@ -130,7 +120,7 @@ const QUICK: &str = "--query-count 20 --heavy-count 2 --query-limit 5s --settle 
 
 #[test]
 fn all_tsbs_answers_are_the_computed_ones() {
-    let Some(program) = influxd() else { return };
+    let Some(program) = peers::influxd() else { return };
     let server = Influxd::start(program);
     let results = tempfile::tempdir().unwrap();
     let (json, page) = (results.path().join("a.json"), results.path().join("a.html"));
@@ -151,7 +141,7 @@ fn all_tsbs_answers_are_the_computed_ones() {
 
 #[test]
 fn all_narrow_and_devops_answers_are_the_computed_ones() {
-    if influxd().is_none() {
+    if peers::influxd().is_none() {
         return;
     }
     bench(&format!("narrow --series 700 --duration 30m --interval 15s --late-by 2m {QUICK}"), None).unwrap();

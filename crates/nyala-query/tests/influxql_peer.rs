@@ -112,7 +112,7 @@ fn scripts_are_what_the_peer_answers() {
 #[test]
 #[ignore = "rewrites the scripts"]
 fn rewrite_scripts() {
-    let peer = Peer::start().expect("NYALA_INFLUXD must name an influxd 1.8");
+    let peer = Peer::start().expect("a real InfluxDB rewrites them");
     create_databases(&peer);
     for name in MESSAGES {
         Script::read(name).rewrite(|query| peer_message(&peer, query, None));

@@ -17,7 +17,7 @@ use support::cluster;
 use support::peers;
 use support::play::{self, Outcome};
 use support::script::{self, Script};
-use support::server::{self, INFLUXD, INFLUXD_REMEDY, Program};
+use support::server::Program;
 
 fn scripts(directory: &str) -> Vec<Script> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
@@ -107,12 +107,12 @@ fn nyala_over_kudu_answers_as_influxdb_does() {
 
 #[test]
 fn expected_answers_are_influxdbs() {
-    let found = server::find_influxd();
     assert!(
-        found.is_some() || !is_set("NYALA_REGENERATE"),
-        "only InfluxDB writes expected answers: {INFLUXD_REMEDY}"
+        peers::find_influxd().is_some() || !is_set("NYALA_REGENERATE"),
+        "only InfluxDB writes expected answers: {}",
+        peers::INFLUXD_REMEDY
     );
-    let Some(influxd) = peers::require(INFLUXD, INFLUXD_REMEDY, found) else { return };
+    let Some(influxd) = peers::influxd().map(Program::Influx) else { return };
     let mut all = scripts("influx");
     all.extend(scripts("influx/later"));
     let outcomes = play::play_all(&influxd, &all);

@@ -22,14 +22,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// InfluxDB, if possible one that stores unsigned integers.
-fn find_influxd() -> Option<Program> {
-    let with_unsigned = std::env::var_os("NYALA_INFLUXD_UNSIGNED").map(PathBuf::from);
-    let found =
-        with_unsigned.filter(|path| path.is_file()).map(Program::Influx).or_else(server::find_influxd);
-    peers::require(server::INFLUXD, server::INFLUXD_REMEDY, found)
-}
-
 /// Settings with which InfluxDB moves its log to TSM files at once, or hardly ever. Files with tombstones stay.
 fn settings(snapshots_at_once: bool) -> Vec<(String, String)> {
     let cold = if snapshots_at_once { "1s" } else { "1h" };
@@ -199,8 +191,8 @@ const BASE_NS: i64 = 1_577_923_200_000_000_000;
 
 #[test]
 fn nyala_answers_what_influxdb_answered() {
-    let Some(program) = find_influxd() else { return };
-    let has_unsigned = std::env::var_os("NYALA_INFLUXD_UNSIGNED").is_some();
+    let Some((program, has_unsigned)) = peers::influxd_with_unsigned() else { return };
+    let program = Program::Influx(program);
     let mut influx = Server::start(&program, &settings(true)).expect("InfluxDB starts");
     run(&influx, "", "CREATE DATABASE plain");
     run(&influx, "", "CREATE DATABASE other WITH DURATION INF SHARD DURATION 1d NAME \"days\"");
@@ -347,7 +339,7 @@ a newline" 10"#,
 
 #[test]
 fn an_import_that_is_killed_goes_on_where_it_was() {
-    let Some(program) = find_influxd() else { return };
+    let Some(program) = peers::influxd().map(Program::Influx) else { return };
     let mut influx = Server::start(&program, &settings(true)).expect("InfluxDB starts");
     run(&influx, "", "CREATE DATABASE d WITH DURATION INF SHARD DURATION 1d NAME r");
     for day in 0..12 {
@@ -387,7 +379,7 @@ fn an_import_that_is_killed_goes_on_where_it_was() {
 
 #[test]
 fn damage_is_named_and_everything_else_is_imported() {
-    let Some(program) = find_influxd() else { return };
+    let Some(program) = peers::influxd().map(Program::Influx) else { return };
     let mut influx = Server::start(&program, &settings(true)).expect("InfluxDB starts");
     run(&influx, "", "CREATE DATABASE d WITH DURATION INF SHARD DURATION 1d NAME r");
     for day in 0..3 {
@@ -427,7 +419,7 @@ fn damage_is_named_and_everything_else_is_imported() {
 
 #[test]
 fn portable_backups_are_imported() {
-    let Some(program) = find_influxd() else { return };
+    let Some(program) = peers::influxd().map(Program::Influx) else { return };
     let mut influx = Server::start(&program, &settings(false)).expect("InfluxDB starts");
     run(&influx, "", "CREATE DATABASE d WITH DURATION INF SHARD DURATION 1d NAME r");
     run(
@@ -517,7 +509,7 @@ fn portable_backups_are_imported() {
 
 #[test]
 fn parts_can_be_imported_and_foreign_directories_are_refused() {
-    let Some(program) = find_influxd() else { return };
+    let Some(program) = peers::influxd().map(Program::Influx) else { return };
     let mut influx = Server::start(&program, &settings(false)).expect("InfluxDB starts");
     run(&influx, "", "CREATE DATABASE d WITH DURATION INF SHARD DURATION 1d NAME r");
     run(&influx, "", "CREATE DATABASE e");

@@ -17,7 +17,7 @@ mod server;
 use client::{Request, percent_encode};
 use process::Process;
 use serde_json::Value;
-use server::Server;
+use server::{Program, Server};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -69,10 +69,7 @@ fn post(influx: &Server, target: &str, body: &str) -> Value {
 fn what_influxdb_exports_is_answered_as_influxdb_answered_it() {
     let inspect = peers::works("influx_inspect", &["help"]).then_some("influx_inspect");
     let Some(inspect) = peers::require("influx_inspect 1.8.10", REMEDY, inspect) else { return };
-    let Some(program) = peers::require(server::INFLUXD, server::INFLUXD_REMEDY, server::find_influxd())
-    else {
-        return;
-    };
+    let Some(program) = peers::influxd().map(Program::Influx) else { return };
     let at_once = [("cache-snapshot-write-cold-duration".to_owned(), "1s".to_owned())];
     let mut influx = Server::start(&program, &at_once).expect("InfluxDB starts");
     let ask = |influx: &Server, database: &str, query: &str| {

@@ -15,7 +15,7 @@ mod server;
 use client::{Request, Response, percent_encode};
 use process::Process;
 use serde_json::Value;
-use server::Server;
+use server::{Program, Server};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -40,7 +40,7 @@ struct Said {
 
 impl Pair {
     fn start(settings: &[(&str, &str)], arguments: &[&str]) -> Option<Pair> {
-        let influxd = peers::require(server::INFLUXD, server::INFLUXD_REMEDY, server::find_influxd())?;
+        let influxd = peers::influxd().map(Program::Influx)?;
         let settings: Vec<_> =
             settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let influxdb = Server::start(&influxd, &settings).expect("InfluxDB starts");

@@ -121,10 +121,9 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The peer that `NYALA_INFLUXD` names; without it the test is skipped.
+    /// Starts it; without it the test is skipped.
     pub(crate) fn start() -> Option<Peer> {
-        let found = std::env::var_os("NYALA_INFLUXD");
-        let program = peers::require("InfluxDB 1.8.10", "set NYALA_INFLUXD to its server", found)?;
+        let program = peers::influxd()?;
         let directory = tempfile::tempdir().unwrap();
         let address = free_address();
         let process = Command::new(program)

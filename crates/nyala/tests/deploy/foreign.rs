@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 fn named(variable: &str) -> Option<String> {
     let path = std::env::var(variable).ok().filter(|value| !value.is_empty());
     if path.is_none() {
-        peers::skip(
+        peers::pass_over(
             "program for another machine",
             &format!("build it by deploy/cross/build.sh, and name it in {variable}"),
         );

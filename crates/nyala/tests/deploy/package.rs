@@ -34,7 +34,7 @@ impl Drop for Ended {
 fn the_package_is_installed_upgraded_and_removed() {
     if std::env::var_os("NYALA_TEST_PACKAGE").is_none_or(|value| value != "1") {
         // It makes a whole system, so that nobody is required to have it.
-        return peers::skip("system for the package", "set NYALA_TEST_PACKAGE=1");
+        return peers::pass_over("system for the package", "set NYALA_TEST_PACKAGE=1");
     }
     let found = peers::works("mmdebstrap", &["--version"]).then_some(());
     if peers::require("mmdebstrap", "install mmdebstrap", found).is_none() {

@@ -36,7 +36,6 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use server::{Program, Server};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 /// Requests per database.
 const QUERIES_OF_A_ROUND: usize = 200;
@@ -107,12 +106,6 @@ impl Findings {
     }
 }
 
-/// InfluxDB's server, one with unsigned integers if there is one.
-fn find_influxd() -> Option<Program> {
-    let with_unsigned = std::env::var_os("NYALA_INFLUXD_UNSIGNED").map(PathBuf::from);
-    with_unsigned.filter(|path| path.is_file()).map(Program::Influx).or_else(server::find_influxd)
-}
-
 #[test]
 fn random_queries_have_influxdbs_answers() {
     compare_answers(&Program::Nyala, 1_000);
@@ -126,13 +119,12 @@ fn random_queries_over_kudu_have_influxdbs_answers() {
 
 /// Asks so many queries, unless a setting says another number.
 fn compare_answers(nyala: &Program, queries: u64) {
-    let found = peers::require(server::INFLUXD, server::INFLUXD_REMEDY, find_influxd());
-    let Some(influxd) = found else { return };
+    let Some((influxd, _)) = peers::influxd_with_unsigned() else { return };
     let queries = number("NYALA_DIFFERENTIAL_QUERIES", queries) as usize;
     let seed = number("NYALA_DIFFERENTIAL_SEED", 1);
     let pair = Pair {
         nyala: Server::start(nyala, &[]).expect("nyala starts"),
-        influx: Server::start(&influxd, &[]).expect("influxd starts"),
+        influx: Server::start(&Program::Influx(influxd), &[]).expect("influxd starts"),
     };
     let with_unsigned = pair.has_unsigned();
     let mut random = SmallRng::seed_from_u64(seed);

@@ -28,27 +28,6 @@ impl Program {
     }
 }
 
-/// The peer of most tests, and how to get it.
-pub(crate) const INFLUXD: &str = "InfluxDB 1.8.10";
-pub(crate) const INFLUXD_REMEDY: &str =
-    "go install github.com/influxdata/influxdb/cmd/influxd@v1.8.10, or set NYALA_INFLUXD";
-
-/// Finds InfluxDB's server: `NYALA_INFLUXD`, the search path, Go's usual place.
-pub(crate) fn find_influxd() -> Option<Program> {
-    let named = std::env::var_os("NYALA_INFLUXD").map(PathBuf::from);
-    if let Some(path) = named {
-        assert!(path.is_file(), "NYALA_INFLUXD names no file: {path:?}");
-        return Some(Program::Influx(path));
-    }
-    let search = std::env::var_os("PATH").unwrap_or_default();
-    let mut places: Vec<PathBuf> = std::env::split_paths(&search).collect();
-    if let Some(home) = std::env::var_os("HOME") {
-        places.push(Path::new(&home).join("go/bin"));
-    }
-    let found = places.iter().map(|place| place.join("influxd"));
-    found.into_iter().find(|p| p.is_file()).map(Program::Influx)
-}
-
 /// A running server; it is killed and its data removed when dropped.
 pub(crate) struct Server {
     program: Program,
