@@ -1,11 +1,11 @@
 //! Values as a real PostgreSQL 15 prints, sends and reads them (`testdata/postgres`; `record` there writes its answers).
 
 use arrow_schema::DataType;
-use datafusion::common::ScalarValue;
 use nyala_exec::Zone;
 use nyala_postgres::error::Failure;
 use nyala_postgres::value::types::ColumnType;
 use nyala_postgres::value::{Column, Format, PgType, parameter};
+use nyala_sql::ScalarValue;
 use std::path::Path;
 
 fn lines(name: &str) -> Vec<Vec<String>> {

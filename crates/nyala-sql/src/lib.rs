@@ -112,6 +112,7 @@ pub use awaited::Awaited;
 pub use bytes_text::read_bytes;
 pub use command_tag::CommandTag;
 pub use copy::{CopyContext, CopyForm, CopyHeader, CopyKind, CopyRows};
+pub use datafusion::common::ScalarValue;
 pub use error::{BrokenRule, SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};
 pub use identifier::{quoted_name, quoted_text};

@@ -12,9 +12,8 @@ use crate::message::{Bind, Target, backend};
 use crate::value::types::ColumnType;
 use crate::value::{Format, parameter};
 use bytes::Bytes;
-use datafusion::common::ScalarValue;
 use nyala_core::memory::Component;
-use nyala_sql::{CommandTag, Forgotten, Outcome, Prepared, Statement, TransactionStatus};
+use nyala_sql::{CommandTag, Forgotten, Outcome, Prepared, ScalarValue, Statement, TransactionStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

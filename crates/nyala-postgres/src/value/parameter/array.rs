@@ -3,8 +3,8 @@
 use crate::error::Failure;
 use crate::value::types::{ColumnType, PgType};
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
-use datafusion::common::ScalarValue;
 use nyala_exec::Zone;
+use nyala_sql::ScalarValue;
 
 /// Reads an array from text.
 pub(super) fn of_text(text: &str, of: PgType, zone: Zone) -> Result<ScalarValue, Failure> {

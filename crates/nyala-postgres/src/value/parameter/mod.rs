@@ -13,9 +13,8 @@ use super::types::{ColumnType, PgType};
 use crate::error::Failure;
 use arrow_buffer::IntervalMonthDayNano;
 use arrow_schema::DataType;
-use datafusion::common::ScalarValue;
 use nyala_exec::Zone;
-use nyala_sql::{read_bytes, read_interval};
+use nyala_sql::{ScalarValue, read_bytes, read_interval};
 
 /// Reads a parameter. A text of a time without a zone means one of `zone`.
 ///
