@@ -29,7 +29,7 @@ const STATEMENT_BYTES: usize = 4 << 20;
 const STATEMENT_TIME: Duration = Duration::from_secs(2);
 const MESSAGE_BYTES: usize = 1 << 20;
 /// When a client leaves that the server waits for: longer than any statement runs.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// A conversation that takes longer hangs.
 const CONVERSATION_TIME: Duration = Duration::from_secs(60);
 
@@ -118,7 +118,7 @@ impl Peer {
                 if !is_raw {
                     // A statement whose client leaves ends. It has left when it was told to.
                     let _ = writer.write_all(b"S\0\0\0\x04X\0\0\0\x04").await;
-                    tokio::time::sleep(PATIENCE).await;
+                    tokio::time::sleep(TIMEOUT).await;
                 }
                 let _ = writer.shutdown().await;
             });

@@ -60,7 +60,7 @@ fn a_dropped_write_is_still_finished() -> Result<()> {
     Ok(())
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Holds the next sync of a file whose path begins so: tells when it is reached, and goes on when it is told.
 fn hold_a_sync(fs: &SimulatedFs, path: &'static str) -> (Receiver<()>, Sender<()>) {
@@ -97,14 +97,14 @@ fn a_batch_is_written_while_a_table_is_being_made_or_altered() -> Result<()> {
         std::thread::scope(|scope| {
             let changer = engine.clone();
             scope.spawn(move || change(&changer, table).expect("changed"));
-            began.recv_timeout(PATIENCE).expect("the change reaches its sync");
+            began.recv_timeout(TIMEOUT).expect("the change reaches its sync");
             let (written, done) = channel();
             let writer = engine.clone();
             scope.spawn(move || {
                 let row = [(1, time_ns, Some(time_ns))];
                 written.send(block_on(writer.write(points(table, &row)))).expect("the test waits for it");
             });
-            let done = done.recv_timeout(PATIENCE);
+            let done = done.recv_timeout(TIMEOUT);
             release.send(()).expect("the change waits for it");
             done.expect("others write while a table is changed").expect("written");
         });
@@ -124,7 +124,7 @@ fn tables_and_columns_come_and_go_while_a_batch_is_being_synced() -> Result<()> 
     std::thread::scope(|scope| {
         let writer = engine.clone();
         scope.spawn(move || block_on(writer.write(points(table, &[(1, 2, Some(2))]))).expect("written"));
-        began.recv_timeout(PATIENCE).expect("the batch reaches its sync");
+        began.recv_timeout(TIMEOUT).expect("the batch reaches its sync");
         let (changed, done) = channel();
         let changer = engine.clone();
         scope.spawn(move || {
@@ -139,7 +139,7 @@ fn tables_and_columns_come_and_go_while_a_batch_is_being_synced() -> Result<()> 
             .expect("changed");
             changed.send(()).expect("the test waits for it");
         });
-        let done = done.recv_timeout(PATIENCE);
+        let done = done.recv_timeout(TIMEOUT);
         release.send(()).expect("the batch waits for it");
         done.expect("tables are changed while a batch is on its way");
     });
@@ -214,7 +214,7 @@ fn dropping_many_tables_does_not_wait_until_their_files_are_unlinked() -> Result
             block_on(dropper.drop_tables(tables)).expect("they are there");
             dropped.send(()).expect("the test waits for it");
         });
-        let done = done.recv_timeout(PATIENCE);
+        let done = done.recv_timeout(TIMEOUT);
         release.send(()).expect("a file is about to be unlinked");
         done.expect("the tables are dropped before their files are unlinked");
     });

@@ -11,10 +11,10 @@ use datafusion::error::{DataFusionError, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A text is long if a batch of such would take so many times what it should.
-const PATIENCE: usize = 8;
+const EXCESS_MAX: usize = 8;
 
 /// Texts up to this length are never long.
-const SHORT_BYTES: usize = PATIENCE * BATCH_BYTES / BATCH_ROWS;
+const SHORT_BYTES: usize = EXCESS_MAX * BATCH_BYTES / BATCH_ROWS;
 
 /// The longest text that is too long, of one execution.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl LongTexts {
             return Ok(());
         }
         let longest_bytes = longest_bytes(batch);
-        if longest_bytes.saturating_mul(batch_rows) <= PATIENCE * BATCH_BYTES {
+        if longest_bytes.saturating_mul(batch_rows) <= EXCESS_MAX * BATCH_BYTES {
             return Ok(());
         }
         self.longest_bytes.fetch_max(longest_bytes, Ordering::Relaxed);

@@ -39,7 +39,7 @@ const SERIES: usize = 6;
 /// How long a process is dead or frozen. Kudu elects another leader within a few seconds.
 const FAULT: Duration = Duration::from_secs(6);
 /// How long the writers may take to go on after a fault.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What a writer has done.
 #[derive(Default)]
@@ -178,7 +178,7 @@ impl Run {
     fn wait_for_progress(&self, after: &str) {
         let (before, begun) = (self.acknowledged(), Instant::now());
         while self.acknowledged().iter().zip(&before).any(|(now, before)| *now < before + 2) {
-            assert!(begun.elapsed() < PATIENCE, "no progress after {after}: {before:?}");
+            assert!(begun.elapsed() < TIMEOUT, "no progress after {after}: {before:?}");
             assert!(!self.writers_stop.load(Ordering::Relaxed), "a check has failed");
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -221,7 +221,7 @@ fn fault(
             std::thread::sleep(FAULT / 2);
             let log = format!("{place}-{}.log", random.random::<u32>());
             daemons[place] = spawn(cluster, directory, run.daemons[place], &log);
-            daemons[place].wait_until_ready(PATIENCE);
+            daemons[place].wait_until_ready(TIMEOUT);
         } else {
             daemons[place].signal("STOP");
             std::thread::sleep(FAULT);
@@ -258,7 +258,7 @@ fn nothing_acknowledged_is_lost_when_processes_die() {
     let mut daemons: Vec<Process> = (0..2)
         .map(|place| spawn(&cluster, directory.path(), addresses[place], &format!("{place}.log")))
         .collect();
-    daemons.iter().for_each(|daemon| daemon.wait_until_ready(PATIENCE));
+    daemons.iter().for_each(|daemon| daemon.wait_until_ready(TIMEOUT));
     daemons[0].query("CREATE DATABASE d");
     let run = Run {
         daemons: addresses.to_vec(),
@@ -300,12 +300,12 @@ fn nothing_acknowledged_is_lost_when_processes_die() {
     // All daemons agree at the end, also one that has just started.
     let fresh = client::free_address();
     let newest = spawn(&cluster, directory.path(), fresh, "fresh.log");
-    newest.wait_until_ready(PATIENCE);
+    newest.wait_until_ready(TIMEOUT);
     for daemon in addresses.into_iter().chain([fresh]) {
         for writer in 0..WRITERS {
             let begun = Instant::now();
             while !run.check(daemon, writer) {
-                assert!(begun.elapsed() < PATIENCE, "{daemon} does not answer");
+                assert!(begun.elapsed() < TIMEOUT, "{daemon} does not answer");
             }
         }
     }

@@ -12,7 +12,7 @@ const CELLS_MAX: usize = 1 << 20;
 /// The most rows of a batch.
 const ROWS_MAX: usize = 10_000;
 /// How long the target may have no room, or not answer, before a move gives up.
-const PATIENCE: Duration = Duration::from_secs(300);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(300);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -71,7 +71,8 @@ async fn write_patiently(store: StoreRef, batch: WriteBatch) -> Result<()> {
     loop {
         match store.write(batch.clone()).await {
             Err(error)
-                if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown) && waited < PATIENCE =>
+                if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown)
+                    && waited < RETRY_TIMEOUT =>
             {
                 tokio::time::sleep(pause).await;
                 waited += pause;

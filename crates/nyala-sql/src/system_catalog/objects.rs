@@ -70,7 +70,7 @@ pub(crate) struct TableIndex {
     pub(crate) is_primary: bool,
 }
 
-/// What a constraint demands.
+/// What kind of constraint one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConstraintKind {
     PrimaryKey,
@@ -91,12 +91,12 @@ pub(crate) struct Constraint {
     /// The number of the index that it is kept by; `None`: it is a check.
     pub(crate) index: Option<u32>,
     /// What it says.
-    demand: Demand,
+    text: ConstraintText,
 }
 
 /// What a constraint says.
 #[derive(Debug, Clone)]
-enum Demand {
+enum ConstraintText {
     /// That of a key, as it is written in SQL.
     Key(String),
     /// Which of the checks of a table it is.
@@ -215,7 +215,7 @@ impl Objects {
                 oid: taken.take("constraint", &[database, &relation.name, name]),
                 name: name.clone(),
                 table: table_oid,
-                demand: Demand::Key(format!("{words} ({})", names(table, &columns).join(", "))),
+                text: ConstraintText::Key(format!("{words} ({})", names(table, &columns).join(", "))),
                 columns,
                 kind,
                 index: Some(oid),
@@ -231,7 +231,7 @@ impl Objects {
                 columns: columns.map(|(_, place)| place).collect(),
                 kind: ConstraintKind::Check,
                 index: None,
-                demand: Demand::Check(relation.clone(), place),
+                text: ConstraintText::Check(relation.clone(), place),
             });
         }
     }
@@ -298,7 +298,7 @@ impl Objects {
 impl Constraint {
     /// The condition of a check, as PostgreSQL shows it, or as it was written.
     pub(super) fn condition(&self, style: &Style) -> Option<String> {
-        let Demand::Check(relation, place) = &self.demand else { return None };
+        let ConstraintText::Check(relation, place) = &self.text else { return None };
         let table = relation.table()?;
         let written = &table.checks.get(*place)?.expression;
         let Ok(parsed) = parsed(written) else { return Some(written.clone()) };
@@ -312,9 +312,9 @@ impl Constraint {
 
     /// It as it is written in SQL.
     pub(super) fn definition(&self, style: &Style) -> String {
-        match &self.demand {
-            Demand::Key(text) => text.clone(),
-            Demand::Check(..) => format!("CHECK ({})", self.condition(style).unwrap_or_default()),
+        match &self.text {
+            ConstraintText::Key(text) => text.clone(),
+            ConstraintText::Check(..) => format!("CHECK ({})", self.condition(style).unwrap_or_default()),
         }
     }
 }

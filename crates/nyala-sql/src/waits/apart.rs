@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How long a thread waits for a sequence, for a statement that cannot begin anew.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A call that gives a number, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -90,7 +90,7 @@ impl Waits {
         drop(calls);
         let (sender, result) = mpsc::channel();
         apart(move || drop(sender.send(make())))?;
-        result.recv_timeout(PATIENCE).map_err(|error| match error {
+        result.recv_timeout(WAIT_MAX).map_err(|error| match error {
             RecvTimeoutError::Timeout => not_done(),
             RecvTimeoutError::Disconnected => broke_off(),
         })?

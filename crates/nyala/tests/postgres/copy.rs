@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 /// How long a server may take for a step.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Executes a text in the simple protocol, and returns the answer.
 fn ask(raw: &mut Raw, text: &str) -> Vec<u8> {
@@ -190,7 +190,7 @@ fn a_copy_that_does_not_end_leaves_nothing() {
             let number = before.rsplit('[').next().expect("a number").to_owned();
             break number;
         }
-        assert!(begun.elapsed() < PATIENCE, "{shown}");
+        assert!(begun.elapsed() < TIMEOUT, "{shown}");
     };
     server.ask(&format!("KILL QUERY {number}"));
     let answer = raw.until_ready();

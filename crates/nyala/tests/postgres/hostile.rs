@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How long a server may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection of bytes.
 pub(crate) struct Raw(TcpStream);
@@ -18,7 +18,7 @@ pub(crate) struct Raw(TcpStream);
 impl Raw {
     fn connect(address: SocketAddr) -> Raw {
         let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         Raw(stream)
     }
 
@@ -115,7 +115,7 @@ fn check_alive(server: &Server) {
 pub(crate) fn wait_for_connections(server: &Server, wanted: u64) {
     let begun = Instant::now();
     while server.process.metric("nyala_postgres_connections ") != wanted {
-        assert!(begun.elapsed() < PATIENCE, "connections are left open");
+        assert!(begun.elapsed() < TIMEOUT, "connections are left open");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -274,13 +274,13 @@ fn a_statement_whose_client_has_left_ends() {
     let runs = || server.process.query("SHOW QUERIES").to_string().contains("generate_series");
     let begun = Instant::now();
     while !runs() {
-        assert!(begun.elapsed() < PATIENCE, "the statement does not begin");
+        assert!(begun.elapsed() < TIMEOUT, "the statement does not begin");
         std::thread::sleep(Duration::from_millis(10));
     }
     drop(raw);
     let left = Instant::now();
     while runs() {
-        assert!(left.elapsed() < PATIENCE, "the statement does not end");
+        assert!(left.elapsed() < TIMEOUT, "the statement does not end");
         std::thread::sleep(Duration::from_millis(10));
     }
     wait_for_connections(&server, 0);

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program that is killed when this is dropped.
 pub(crate) struct Terminal {
@@ -63,7 +63,7 @@ impl Terminal {
                 self.seen += at + text.len();
                 return unseen[..at].to_owned();
             }
-            assert!(begun.elapsed() < PATIENCE, "{text:?} does not appear in {unseen:?}");
+            assert!(begun.elapsed() < TIMEOUT, "{text:?} does not appear in {unseen:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -92,7 +92,7 @@ impl Terminal {
             if let Some(status) = self.child.try_wait().expect("can be waited for") {
                 return status;
             }
-            assert!(begun.elapsed() < PATIENCE, "does not end: {}", self.unseen());
+            assert!(begun.elapsed() < TIMEOUT, "does not end: {}", self.unseen());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

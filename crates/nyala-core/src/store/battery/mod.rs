@@ -252,9 +252,9 @@ mod tests {
 
     impl Naive {
         /// A store that has a past if its capabilities need one.
-        fn new(capabilities: Capabilities, piece_rows: usize) -> Self {
+        fn new(capabilities: Capabilities, chunk_rows: usize) -> Self {
             let naive = Arc::new(MemoryStore::with_history(capabilities, Arc::new(ManualClock::new(0))));
-            Self { store: complete_by_chunks(naive.clone(), piece_rows), naive }
+            Self { store: complete_by_chunks(naive.clone(), chunk_rows), naive }
         }
     }
 

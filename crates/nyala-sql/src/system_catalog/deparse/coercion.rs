@@ -2,7 +2,7 @@
 
 use super::constant::Reading;
 use super::node::{Kind, Node, TEXT, UNKNOWN, array_of, category, element_of};
-use super::signatures::{Context, Way, cast};
+use super::signatures::{CastMethod, Context, cast};
 
 /// Types that stand for several: the first are those of arrays.
 const ANY_ARRAYS: [u32; 2] = [2277, 5078];
@@ -58,9 +58,9 @@ fn are_consistent(from: &[u32], to: &[u32]) -> bool {
 }
 
 /// How values of a type become those of another.
-pub(super) fn way(from: u32, to: u32, context: Context) -> Option<Way> {
+pub(super) fn way(from: u32, to: u32, context: Context) -> Option<CastMethod> {
     if from == to {
-        return Some(Way::Relabel);
+        return Some(CastMethod::Relabel);
     }
     if let Some((least, way)) = cast(from, to) {
         return (context >= least).then_some(way);
@@ -68,12 +68,12 @@ pub(super) fn way(from: u32, to: u32, context: Context) -> Option<Way> {
     if let (Some(from), Some(to)) = (element_of(from), element_of(to))
         && way(from, to, context).is_some()
     {
-        return Some(Way::Relabel);
+        return Some(CastMethod::Relabel);
     }
     let is_text = |oid| category(oid).0 == "S";
     let goes_through_text =
         (context >= Context::Assignment && is_text(to)) || (context == Context::Explicit && is_text(from));
-    goes_through_text.then_some(Way::Relabel)
+    goes_through_text.then_some(CastMethod::Relabel)
 }
 
 /// A value as one of a type without a modifier.
@@ -105,7 +105,7 @@ pub(super) fn coerced_to(node: Node, to: Kind, context: Context, reading: &Readi
         return Some(node);
     }
     if to.modifier < 0 {
-        return Some(cast_of(node, to, context == Context::Explicit, Way::Relabel));
+        return Some(cast_of(node, to, context == Context::Explicit, CastMethod::Relabel));
     }
     // Of two steps only the second is shown.
     if let Node::Cast { is_implicit, .. } = &mut node
@@ -113,11 +113,11 @@ pub(super) fn coerced_to(node: Node, to: Kind, context: Context, reading: &Readi
     {
         *is_implicit = true;
     }
-    Some(cast_of(node, to, context == Context::Explicit, Way::Function))
+    Some(cast_of(node, to, context == Context::Explicit, CastMethod::Function))
 }
 
-fn cast_of(node: Node, kind: Kind, is_explicit: bool, way: Way) -> Node {
-    let by_function = way == Way::Function;
+fn cast_of(node: Node, kind: Kind, is_explicit: bool, way: CastMethod) -> Node {
+    let by_function = way == CastMethod::Function;
     Node::Cast { inner: Box::new(node), kind, is_implicit: !is_explicit, by_function }
 }
 

@@ -33,7 +33,7 @@ pub(super) enum Context {
 
 /// How a cast works, as far as it matters for its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum CastMethod {
     /// By a function.
     Function,
     /// The value is the same, or goes through its text.
@@ -68,7 +68,7 @@ static CALLS: LazyLock<Named> = LazyLock::new(|| {
     named
 });
 
-static CASTS: LazyLock<HashMap<(u32, u32), (Context, Way)>> = LazyLock::new(|| {
+static CASTS: LazyLock<HashMap<(u32, u32), (Context, CastMethod)>> = LazyLock::new(|| {
     let cast = |line: &'static str| {
         let parts: Vec<&'static str> = line.split('|').collect();
         let number = |place: usize| parts[place].parse::<u32>().expect("the file has numbers here");
@@ -77,7 +77,7 @@ static CASTS: LazyLock<HashMap<(u32, u32), (Context, Way)>> = LazyLock::new(|| {
             "a" => Context::Assignment,
             _ => Context::Explicit,
         };
-        let way = if parts[3] == "f" { Way::Function } else { Way::Relabel };
+        let way = if parts[3] == "f" { CastMethod::Function } else { CastMethod::Relabel };
         ((number(0), number(1)), (context, way))
     };
     include_str!("../definitions/casts.txt").lines().map(cast).collect()
@@ -110,6 +110,6 @@ pub(super) fn functions(name: &str, count: usize) -> Vec<Signature> {
 }
 
 /// How values of a type become those of another, if there is a cast of its own for them.
-pub(super) fn cast(from: u32, to: u32) -> Option<(Context, Way)> {
+pub(super) fn cast(from: u32, to: u32) -> Option<(Context, CastMethod)> {
     CASTS.get(&(from, to)).copied()
 }

@@ -3,7 +3,7 @@
 use super::super::coercion::{coerced, common_type, is_polymorphic, unified, way};
 use super::super::node::{INT4, Kind, Node, TEXT, UNKNOWN};
 use super::super::resolution;
-use super::super::signatures::{Context, Way};
+use super::super::signatures::{CastMethod, Context};
 use super::Analysis;
 use crate::identifier::folded;
 use crate::system_catalog::builtin_type::BuiltinType;
@@ -152,7 +152,7 @@ impl Analysis<'_> {
         // The name of a type may be that of its casts.
         if let ([from], false) = (&given[..], resolution::is_exact(name, &given))
             && let Some(of) = BuiltinType::of_name(name)
-            && (*from == UNKNOWN || way(*from, of.oid, Context::Explicit) == Some(Way::Relabel))
+            && (*from == UNKNOWN || way(*from, of.oid, Context::Explicit) == Some(CastMethod::Relabel))
         {
             return coerced(arguments.into_iter().next()?, of.oid, Context::Explicit, &self.reading);
         }
