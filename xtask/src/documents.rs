@@ -1,7 +1,7 @@
 //! Settings, metrics and statements that no page tells of, and tests that a page names and that are not there.
 //!
-//! What there is follows from the code: members of `GivenConfig` or of the table `settings!`, names of metrics in text,
-//! variants of `Statement`.
+//! What there is follows from the code: members of `GivenConfig` or of the table `settings!`, those of sessions in `KNOWN`, names
+//! of metrics in text, variants of `Statement`.
 
 use crate::tokens;
 use crate::workspace::{crates, rust_files};
@@ -20,6 +20,9 @@ const STATEMENTS: &str = "crates/nyala-query/src";
 const CHECKLIST: &str = "docs/operations/security-checklist.md";
 const TESTS: &str = "crates/nyala/tests";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// Settings that a session of SQL knows.
+const SESSION_SETTINGS: &str = "crates/nyala-sql/src/settings.rs";
+const SQL_PAGE: &str = "docs/sql.md";
 const STATEMENTS_PAGE: &str = "docs/compat/influxdb.md";
 
 /// Complaints about everything without a line in its page.
@@ -40,9 +43,50 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     let packages: Vec<String> = crates(root).iter().map(|(name, _)| name.replace('-', "_")).collect();
     judge(METRICS_PAGE, "metric", &|| metrics(&texts_below(root, METRICS)?, &packages));
     judge(STATEMENTS_PAGE, "statement", &|| statements(&texts_below(root, STATEMENTS)?));
+    complaints.extend(check_session_settings(root));
     complaints.extend(check_paths(root));
     complaints.extend(check_tests(root));
     complaints
+}
+
+/// Complaints about settings of sessions that the page on SQL does not name.
+fn check_session_settings(root: &Path) -> Vec<String> {
+    let found = read(&root.join(SESSION_SETTINGS)).and_then(|text| session_settings(&text));
+    let (names, page) = match (found, read(&root.join(SQL_PAGE))) {
+        (Ok(names), Ok(page)) => (names, page),
+        (Err(error), _) | (_, Err(error)) => return vec![error],
+    };
+    let missing = names.iter().filter(|name| !page.contains(&format!("`{name}`")));
+    missing.map(|name| format!("{SQL_PAGE} does not name the setting {name}")).collect()
+}
+
+/// The names in the table `KNOWN`, the first of each row: a text, or a constant of the same file.
+fn session_settings(text: &str) -> Result<Vec<String>, String> {
+    let file = syn::parse_file(text).map_err(|error| format!("{SESSION_SETTINGS}: {error}"))?;
+    let value_of = |name: &dyn Fn(&syn::Ident) -> bool| {
+        file.items.iter().find_map(|item| match item {
+            Item::Const(own) if name(&own.ident) => Some(&*own.expr),
+            _ => None,
+        })
+    };
+    let Some(Expr::Array(rows)) = value_of(&|own| own == "KNOWN") else {
+        return Err(format!("{SESSION_SETTINGS} has no table KNOWN"));
+    };
+    let names = rows.elems.iter().map(|row| {
+        let first = match row {
+            Expr::Tuple(row) => row.elems.first(),
+            _ => None,
+        };
+        let first = match first {
+            Some(Expr::Path(path)) => value_of(&|own| path.path.is_ident(own)),
+            other => other,
+        };
+        match first {
+            Some(Expr::Lit(ExprLit { lit: Lit::Str(name), .. })) => Ok(name.value()),
+            _ => Err(format!("{SESSION_SETTINGS}: a row of KNOWN has no name")),
+        }
+    });
+    names.collect()
 }
 
 /// Complaints about tests that the security checklist names and nobody has: `file: test` below the tests of the program, or
@@ -293,6 +337,14 @@ mod tests {
         let table = "macro_rules! settings { ($name:ident) => { pub struct GivenConfig { $(pub $name: u8)* } } }\n\
                      settings! { \"Data\" { data_dir: PathBuf = \"x: y\", \"DIRECTORY\", \"Where.\"; #[arg(a)] wal_sync: a::B = (\"\"); } }";
         assert_eq!(settings(table), settings(members));
+    }
+
+    #[test]
+    fn settings_of_sessions_are_in_a_table() {
+        let text = "const R: &str = \"read\"; const KNOWN: [(&str, u8); 2] = [(\"a.b\", 1), (R, 2)];";
+        assert_eq!(session_settings(text), Ok(vec!["a.b".to_owned(), "read".to_owned()]));
+        assert!(session_settings("const KNOWN: [u8; 1] = [1];").is_err());
+        assert!(session_settings("const OTHER: u8 = 1;").is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod banned;
 mod circles;
 mod coverage;
+mod dependencies;
 mod documents;
 mod instructions;
 mod kudu_cluster;
@@ -25,7 +26,7 @@ usage: cargo xtask COMMAND
 
   tidy [ROOT]
           check dependency directions, circles of modules, names that were replaced, file sizes, module headers, where
-          unsafe code stands, and that documents tell of every setting, metric and statement;
+          unsafe code stands, and that documents tell of every dependency, setting, metric and statement;
           ROOT is a checkout, by default this one
   circles [ROOT]
           list every circle of modules with all references that make it

@@ -1,5 +1,6 @@
 //! Where things lie in a checkout.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// The workspace this program was built from.
@@ -18,8 +19,13 @@ pub(crate) fn crates(root: &Path) -> Vec<(String, PathBuf)> {
     crates
 }
 
-/// All source files below `folder`.
+/// All source files of Rust below `folder`.
 pub(crate) fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    files_below(folder, &["rs"])
+}
+
+/// All files below `folder` whose names end so.
+pub(crate) fn files_below(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -28,7 +34,7 @@ pub(crate) fn rust_files(folder: &Path) -> Vec<PathBuf> {
             let hidden = entry.file_name().to_string_lossy().starts_with('.');
             if path.is_dir() && !hidden && !path.ends_with("target") {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().and_then(OsStr::to_str).is_some_and(|own| extensions.contains(&own)) {
                 files.push(path);
             }
         }
