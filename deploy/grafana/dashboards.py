@@ -14,7 +14,7 @@ DOCS = "docs/operations"
 # Every panel is limited to the chosen servers.
 CHOSEN = 'job=~"$job",instance=~"$instance"'
 
-WRITES = 'path=~"/write|/api/v2/write|/api/v1/prom/write"'
+WRITES = 'path=~"/write|/api/v2/write|/api/v1/prom/write|/v1/metrics"'
 QUERIES = 'path=~"/query|/api/sql|/api/v1/prom/read"'
 SERIES_INDEX = 'component="series_index"'
 

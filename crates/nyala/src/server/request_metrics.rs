@@ -29,7 +29,7 @@ const KNOWN_PATHS: [&str; 12] = [
     "/status",
 ];
 /// How many of these paths are writes and queries.
-const MEASURED_PATHS: usize = 6;
+const MEASURED_PATHS: usize = 7;
 
 /// Upper bounds of latencies, seconds: from light requests, which take a tenth of a millisecond, to heavy queries.
 const DURATION_BOUNDS: [f64; 16] =

@@ -54,6 +54,8 @@ fn data_points_are_stored_before_the_answer_and_what_is_not_is_said() {
     let rejected = |reason: &str| input_metric(&server, "rejected", &labels(reason));
     assert_eq!((rejected("not_a_number"), rejected("refused")), (1, 1));
     assert_eq!(input_metric(&server, "points_written", "input=\"otlp\""), 2);
+    let measured = "nyala_http_request_duration_seconds_count{path=\"/v1/metrics\"}";
+    assert_eq!(server.metric(measured), 2);
     // An empty request of protocol buffers has an empty answer; a broken one a status, whose second field is its message.
     let answer = post(&server, &[BINARY], Vec::new());
     assert_eq!((answer.status, answer.body.len()), (200, 0));
