@@ -195,12 +195,16 @@ fn read_time_of_day(text: &str) -> Result<(NaiveTime, u64, &str), TimeError> {
         false => ("", rest),
     };
     let (hour, minute, second) = (number(hour)?, number(minute)?, number(second)?);
+    // Checked before it is multiplied: many hours would wrap around to a time of this day.
+    if hour > 24 || minute > 59 || second > 60 {
+        return Err(TimeError::Range);
+    }
     let nine = format!("{fraction:0<10}");
     let (nanoseconds, next) = (number(&nine[..9])?, nine.as_bytes()[9] >= b'5');
     let mut total_ns = (u64::from(hour) * 3600 + u64::from(minute) * 60 + u64::from(second)) * 1_000_000_000;
     total_ns += u64::from(nanoseconds) + u64::from(next);
     // The last second of a minute may be a leap second, and the last time of a day is midnight.
-    if minute > 59 || second > 60 || total_ns > 86_400_000_000_000 {
+    if total_ns > 86_400_000_000_000 {
         return Err(TimeError::Range);
     }
     let (days, left_ns) = (total_ns / 86_400_000_000_000, total_ns % 86_400_000_000_000);
@@ -301,6 +305,8 @@ mod tests {
             ("2024-13-01", TimeError::Range),
             ("2024-02-30", TimeError::Range),
             ("2024-01-01 25:00", TimeError::Range),
+            // 1526 seconds more than 2^64 ns.
+            ("2024-01-01 5124096:00", TimeError::Range),
             ("2300-01-01", TimeError::Range),
             ("infinity", TimeError::Range),
             ("2024-01", TimeError::Syntax),
