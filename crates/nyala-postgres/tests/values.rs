@@ -168,3 +168,24 @@ fn zeros_that_a_number_only_shows_are_no_reason_to_refuse_it() {
     let read = parameter::read(Some(&bytes), Format::Binary, column, &wanted, Zone::UTC);
     assert_eq!(read, Ok(ScalarValue::Decimal128(Some(1_234_567_800), 38, 2)));
 }
+
+/// An offset must have digits, and too many of them are no zone (`ParseDateTime`, `DecodeTimezone` of PostgreSQL).
+#[test]
+fn offsets_without_digits_or_with_too_many_are_refused() {
+    for (offset, answer) in [
+        ("+", Err("22007")),
+        ("-x", Err("22007")),
+        ("+99999999999999999999", Err("22009")),
+        ("+01:99999999999999999999", Err("22009")),
+        ("+16", Err("22009")),
+        ("+130", Ok("2023-12-31 22:30:00+00")),
+        ("+0130", Ok("2023-12-31 22:30:00+00")),
+        ("+01:", Ok("2023-12-31 23:00:00+00")),
+    ] {
+        let (column, text) = (type_of("timestamptz"), format!("2024-01-01 00:00:00{offset}"));
+        let read = parameter::read(Some(text.as_bytes()), Format::Text, column, &column.values(), Zone::UTC);
+        let shown = read.and_then(|value| written(&value, column, Format::Text));
+        let shown = shown.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|failure| failure.code);
+        assert_eq!(shown, answer.map(str::to_owned), "{text}");
+    }
+}

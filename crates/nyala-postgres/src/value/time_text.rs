@@ -212,18 +212,29 @@ impl<'a> Reader<'a> {
                 return Some(0);
             }
         }
+        let before = self.text;
         let sign = self.take(&['+', '-'])?;
         let digits = self.digits();
-        let (hours, mut minutes) = match digits.len() {
-            4 => (&digits[..2], digits[2..].parse().unwrap_or(0)),
-            _ => (digits, 0),
+        if digits.is_empty() {
+            self.text = before;
+            return None;
+        }
+        // What has too many digits is beyond any zone.
+        let number = |digits: &str| match digits {
+            "" => 0,
+            _ => digits.parse().unwrap_or(i64::MAX),
         };
-        let hours: i64 = hours.parse().unwrap_or(0);
+        let (hours, minutes) = match digits.len() {
+            3 | 4 => digits.split_at(digits.len() - 2),
+            _ => (digits, ""),
+        };
+        let hours = number(hours);
+        let mut minutes = number(minutes);
         let mut seconds = 0;
         if self.take(&[':']).is_some() {
-            minutes = self.number().unwrap_or(0);
+            minutes = number(self.digits());
             if self.take(&[':']).is_some() {
-                seconds = self.number().unwrap_or(0);
+                seconds = number(self.digits());
             }
         }
         if hours > 15 || minutes > 59 || seconds > 59 {
