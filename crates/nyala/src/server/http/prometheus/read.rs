@@ -8,7 +8,9 @@
 use super::super::body::{self, DecompressedBody, RequestBody};
 use super::super::response::{Answer, Failure, failed, failure, with_body};
 use super::super::{Context, access, params::Params};
-use super::{NAME_LABEL, broken, decompressed, refused};
+use super::lines::decompressed;
+use super::refused;
+use super::selection::{FIELD, LabelMatcher, Selection};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType};
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
@@ -16,25 +18,14 @@ use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use nyala_core::schema::TIME_COLUMN;
 use nyala_core::store::Freshness;
-use nyala_core::{Error, Result, SeriesId, TimeRange};
+use nyala_core::{Error, Result, SeriesId};
 use nyala_db::catalog::{Catalog, Field, FieldType, Measurement};
-use nyala_db::series::TagFilter;
 use nyala_exec::QueryMemory;
-use nyala_query::influxql::Regex;
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint, message};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// The field that holds samples.
-const FIELD: &str = "value";
-/// Labels that stand for the measurement or the field.
-const MEASUREMENT_LABELS: [&str; 3] = [NAME_LABEL, "_measurement", "_name"];
-const FIELD_LABEL: &str = "_field";
-/// The most matchers: each may be a regular expression, which takes time to compile ...
-const MATCHERS_MAX: usize = 64;
-/// ... and memory.
-const EXPRESSION_MAX_BYTES: usize = 1 << 20;
 /// Every byte of a series exists twice, when the answer is put together and when it is compressed, plus some overhead.
 const ANSWER_FACTOR: usize = 3;
 /// The longest sample: two keys and lengths, a float, a time of ten bytes.
@@ -60,47 +51,6 @@ pub(super) struct Sample {
     pub(super) value: f64,
     #[prost(int64, tag = "2")]
     pub(super) time_ms: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ReadRequest {
-    #[prost(message, repeated, tag = "1")]
-    queries: Vec<Query>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Query {
-    #[prost(int64, tag = "1")]
-    start_ms: i64,
-    #[prost(int64, tag = "2")]
-    end_ms: i64,
-    #[prost(message, repeated, tag = "3")]
-    matchers: Vec<Matcher>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Matcher {
-    #[prost(int32, tag = "1")]
-    kind: i32,
-    #[prost(string, tag = "2")]
-    name: String,
-    #[prost(string, tag = "3")]
-    value: String,
-}
-
-/// What a query selects.
-struct Selection {
-    names: Vec<LabelMatcher>,
-    tags: TagFilter,
-    time: TimeRange,
-}
-
-/// What a matcher asks of a label's value; a missing label has the empty value.
-enum LabelMatcher {
-    Equal(String),
-    NotEqual(String),
-    Matches(regex::bytes::Regex),
-    MatchesNot(regex::bytes::Regex),
 }
 
 pub(in super::super) async fn handle(
@@ -147,74 +97,7 @@ fn read_selection(
 ) -> std::result::Result<Selection, Failure> {
     let bytes = decompressed(&body.bytes, REQUEST_MAX_BYTES, &mut body.charge).map_err(refused)?;
     body.charge.grow(DECODED_FACTOR * bytes.len()).map_err(refused)?;
-    let request = ReadRequest::decode(&*bytes).map_err(|error| failed(&broken(&error)))?;
-    select(&request, memory).map_err(|error| failed(&error))
-}
-
-fn select(request: &ReadRequest, memory: &QueryMemory) -> Result<Selection> {
-    let [query] = &request.queries[..] else {
-        return Err(Error::invalid("Prometheus read endpoint currently only supports one query at a time"));
-    };
-    if query.matchers.is_empty() {
-        return Err(Error::invalid("expected matcher"));
-    }
-    if query.matchers.len() > MATCHERS_MAX {
-        return Err(Error::limit(format!("a query may have {MATCHERS_MAX} matchers")));
-    }
-    let (mut names, mut tags) = (Vec::new(), Vec::new());
-    for matcher in &query.matchers {
-        let label_matcher = LabelMatcher::of(matcher, memory)?;
-        match &*matcher.name {
-            name if MEASUREMENT_LABELS.contains(&name) => names.push(label_matcher),
-            FIELD_LABEL if label_matcher.matches(FIELD) => {}
-            FIELD_LABEL => tags.push(TagFilter::None),
-            name => tags.push(label_matcher.into_tag_filter(name)),
-        }
-    }
-    // As in InfluxDB, a bound at or before 1970 means no bound.
-    let bound = |time_ms: i64| (time_ms > 0).then(|| time_ms.saturating_mul(1_000_000));
-    let time = TimeRange::new(
-        bound(query.start_ms).unwrap_or(i64::MIN),
-        bound(query.end_ms).map_or(i64::MAX, |last_ns| last_ns.saturating_add(1)),
-    );
-    Ok(Selection { names, tags: TagFilter::And(tags), time })
-}
-
-impl LabelMatcher {
-    fn of(matcher: &Matcher, memory: &QueryMemory) -> Result<Self> {
-        // Expressions of Prometheus match whole values.
-        let regex = || Regex::new(&format!("^(?:{})$", matcher.value));
-        let regex = || regex()?.compile_within(EXPRESSION_MAX_BYTES);
-        if matches!(matcher.kind, 2 | 3) {
-            memory.charge(EXPRESSION_MAX_BYTES)?;
-        }
-        Ok(match matcher.kind {
-            0 => LabelMatcher::Equal(matcher.value.clone()),
-            1 => LabelMatcher::NotEqual(matcher.value.clone()),
-            2 => LabelMatcher::Matches(regex().map_err(Error::invalid)?),
-            3 => LabelMatcher::MatchesNot(regex().map_err(Error::invalid)?),
-            kind => return Err(Error::invalid(format!("unknown match type {kind}"))),
-        })
-    }
-
-    fn matches(&self, value: &str) -> bool {
-        match self {
-            LabelMatcher::Equal(own) => own == value,
-            LabelMatcher::NotEqual(own) => own != value,
-            LabelMatcher::Matches(regex) => regex.is_match(value.as_bytes()),
-            LabelMatcher::MatchesNot(regex) => !regex.is_match(value.as_bytes()),
-        }
-    }
-
-    fn into_tag_filter(self, name: &str) -> TagFilter {
-        let name = name.to_owned();
-        match self {
-            LabelMatcher::Equal(value) => TagFilter::Equal(name, value),
-            LabelMatcher::NotEqual(value) => TagFilter::NotEqual(name, value),
-            LabelMatcher::Matches(regex) => TagFilter::Matches(name, regex),
-            LabelMatcher::MatchesNot(regex) => TagFilter::MatchesNot(name, regex),
-        }
-    }
+    Selection::of(&bytes, memory).map_err(|error| failed(&error))
 }
 
 /// The compressed answer to a query.
