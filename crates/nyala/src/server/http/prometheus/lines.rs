@@ -40,8 +40,9 @@ impl Lines {
         let request = decompressed(compressed, limit_bytes, charge)?;
         let max_bytes = line_bytes_max(limit_bytes);
         let (series_key, tags) = Default::default();
+        let lines = Self::default();
         let mut writer =
-            LinesWriter { lines: Self::default(), is_own: false, series_key, tags, charge, max_bytes };
+            LinesWriter { lines, is_own: false, series_key, tags, key_bytes: 0, charge, max_bytes };
         for field in Fields(&request) {
             match field? {
                 (1, FieldValue::Bytes(series)) => writer.series(series, &own_tables)?,
@@ -66,6 +67,8 @@ struct LinesWriter<'a> {
     /// Its measurement and tags.
     series_key: String,
     tags: String,
+    /// What is charged for these.
+    key_bytes: usize,
     /// Lines are charged here before they are written.
     charge: &'a mut BodyCharge,
     max_bytes: usize,
@@ -104,11 +107,22 @@ impl LinesWriter<'_> {
                 push_text(&mut self.tags, key, TAG_SPECIALS);
                 self.tags.push('=');
                 push_text(&mut self.tags, value, TAG_SPECIALS);
+                self.charge_key()?;
             }
         }
         self.series_key.clear();
         push_measurement(&mut self.series_key, if name.is_empty() { NAMELESS } else { name });
         self.series_key.push_str(&self.tags);
+        self.charge_key()
+    }
+
+    /// Charges the key, which may be several times longer than the request: every letter may need an escape.
+    fn charge_key(&mut self) -> Result<()> {
+        let held_bytes = self.series_key.capacity() + self.tags.capacity();
+        if held_bytes > self.key_bytes {
+            self.charge.grow(held_bytes - self.key_bytes)?;
+            self.key_bytes = held_bytes;
+        }
         Ok(())
     }
 
@@ -194,8 +208,9 @@ mod tests {
     use super::*;
 
     use super::super::read::{Label, Sample};
-    use nyala_core::memory::MemoryBudget;
+    use nyala_core::memory::{Component, MemoryBudget};
     use prost::Message;
+    use std::sync::Arc;
 
     #[derive(Clone, PartialEq, Message)]
     struct WriteRequest {
@@ -279,6 +294,22 @@ mod tests {
         let text = Lines::of(&request, 25_000_000, |_| false, &mut charge).unwrap().of_group;
         let charged_bytes = memory.total_bytes() as usize;
         assert!((text.len()..4 * text.len()).contains(&charged_bytes), "{charged_bytes} of {}", text.len());
+    }
+
+    #[test]
+    fn labels_that_grow_by_escapes_are_charged() {
+        let request = packed(&request(&[("a", &",".repeat(1 << 20))], &[]));
+        let charged_bytes = |memory: &Arc<MemoryBudget>| {
+            let mut charge = BodyCharge::of(memory);
+            let read = Lines::of(&request, 25_000_000, |_| false, &mut charge);
+            read.map(|_| memory.total_bytes() as usize)
+        };
+        let charged = charged_bytes(&MemoryBudget::new(64 << 20)).unwrap();
+        assert!(charged >= 5 << 20, "{charged} bytes of the request, its tags and the key of the series");
+        // There is room for the request, and none for what it becomes.
+        let nearly_full = MemoryBudget::new(64 << 20);
+        let _others = nearly_full.charge(Component::Query, 61 << 20);
+        assert!(charged_bytes(&nearly_full).is_err());
     }
 
     #[test]
