@@ -25,6 +25,11 @@ pub fn ranges(rows: &RecordBatch, columns: &[usize]) -> FileResult<Vec<Range<usi
 pub fn folder<'a>(values: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> FileResult<String> {
     let mut path = String::new();
     for (name, value) in values {
+        if name == "\0" || value == Some("\0") {
+            // It would be read as an empty text.
+            let message = format!("a zero byte of {name:?} cannot be the name of a directory");
+            return Err(FileError::new(FileErrorKind::Unsupported, message));
+        }
         let part = format!("{}={}", escaped(name), value.map_or(NULL.to_owned(), escaped));
         if part.len() > NAME_MAX_BYTES {
             let message = format!("the value of \"{name}\" is too long for the name of a directory");
@@ -118,6 +123,8 @@ fn unescaped(text: &str) -> String {
     let mut at = 0;
     while at < bytes.len() {
         let digits = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        // A number may have a sign, an escape may not.
+        let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 out.push(byte);
@@ -161,6 +168,11 @@ mod tests {
             assert_eq!(values, [("host".to_owned(), own(value)), ("d=y".to_owned(), own(Some("1")))]);
         }
         assert_eq!(folder([("host", Some("a:b"))].into_iter()).unwrap(), "host=a%3Ab");
+        assert!(folder([("host", Some("\0"))].into_iter()).is_err());
+        for text in ["%+5", "%", "%5", "%ä"] {
+            let found = values_of(&format!("host={text}/x.parquet"));
+            assert_eq!(found, [("host".to_owned(), Some(text.to_owned()))], "no escape");
+        }
         assert!(folder([("host", Some(&*"x".repeat(300)))].into_iter()).is_err());
         let mut folders = Folders::default();
         assert!(
