@@ -7,6 +7,7 @@
 //! A body of Arrow IPC or CSV is rows for the COPY that is `q` of the URL ([`copy`]). `load` and `attempt` of the URL say that what
 //! earlier attempts of the same load have sent must be over before ([`load_attempts`]).
 
+mod arrow_stream;
 mod copy;
 mod load_attempts;
 

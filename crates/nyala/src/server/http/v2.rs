@@ -6,6 +6,7 @@
 
 pub(super) mod buckets;
 pub(super) mod delete;
+mod deletion;
 
 use super::Context;
 use super::body::{self, RequestBody};
