@@ -94,7 +94,8 @@ impl State {
     pub(crate) fn after(&self, version: i64, entry: &Entry) -> Result<Self> {
         let damaged = |words: &str| Error::invalid(format!("entry {version} of the schema log {words}"));
         let mut state = self.clone();
-        if version != self.version + 1 && !entry.is_whole() {
+        let used_up = || damaged("has a number after which there is none");
+        if self.version.checked_add(1) != Some(version) && !entry.is_whole() {
             return Err(damaged(&format!("comes after entry {}", self.version)));
         }
         state.version = version;
@@ -124,7 +125,8 @@ impl State {
                 }
                 Change::Create { table, schema } => {
                     let schema = Arc::new(schema.clone().try_into()?);
-                    state.next_table = state.next_table.max(table + 1);
+                    let next = table.checked_add(1).ok_or_else(used_up)?;
+                    state.next_table = state.next_table.max(next);
                     state.tables.insert(
                         TableId(*table),
                         TableState { schema, ranges: Arc::new([]), altered: version, added: Arc::default() },
@@ -150,8 +152,10 @@ impl State {
                         let is_marked = leaving.contains(&range.number);
                         RangeState { leaving: is_marked.then_some(version).or(range.leaving), ..range }
                     });
-                    let numbers = ranges.iter().map(|(number, ..)| number + 1);
-                    state.next_range = numbers.fold(state.next_range, u32::max);
+                    for (number, ..) in ranges {
+                        let next = number.checked_add(1).ok_or_else(used_up)?;
+                        state.next_range = state.next_range.max(next);
+                    }
                 }
                 Change::Sheets { table, sheets, progress } => {
                     let known = state.tables.get_mut(&TableId(*table));
@@ -333,5 +337,19 @@ mod tests {
         assert_eq!(table.range_of(middle), None);
         assert_eq!(table.new_range(middle), TimeRange::new(width.start_ns + 10, width.end_ns - 10));
         assert_eq!(table.range_of(width.start_ns), Some(table.ranges[0]));
+    }
+
+    #[test]
+    fn numbers_after_which_there_is_none_are_refused() {
+        let create = |table| Change::Create { table, schema: (&TableSchema::measurement("m", 100)).into() };
+        let after = |state: &State, change| state.after(state.version + 1, &Entry { changes: vec![change] });
+        assert!(after(&State::default(), create(u32::MAX)).is_err());
+        let state = after(&State::default(), create(u32::MAX - 1)).unwrap();
+        assert_eq!(state.next_table, u32::MAX);
+        let ranges = |number| Change::Ranges { table: u32::MAX - 1, ranges: vec![(number, 0, 100)] };
+        assert!(after(&state, ranges(u32::MAX)).is_err());
+        assert_eq!(after(&state, ranges(7)).unwrap().next_range, 8);
+        let last = State { version: i64::MAX, ..state };
+        assert!(last.after(i64::MIN, &Entry { changes: Vec::new() }).is_err());
     }
 }
