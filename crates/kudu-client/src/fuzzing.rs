@@ -1,4 +1,4 @@
-//! Entry points of the fuzz targets: everything that a hostile server can send, without a network.
+//! Entry points of the fuzz targets: everything that a hostile server can send, without a network, and scan tokens.
 //!
 //! Each function takes any bytes and must end without a panic and without reserving much more memory than it was given.
 //! It returns whether anything was accepted.
@@ -144,6 +144,11 @@ pub fn blocks(bytes: &[u8]) -> bool {
     }
 }
 
+/// A scan token that somebody else has serialized.
+pub fn tokens(bytes: &[u8]) -> bool {
+    crate::scan::token::read_arbitrary(bytes)
+}
+
 fn projection(types: &[u8], nullable: u8) -> (Arc<ArrowSchema>, Vec<ProjectedColumn>) {
     let attributes = |code: u8| pb::ColumnTypeAttributes {
         precision: None,
@@ -283,6 +288,11 @@ mod tests {
                     .concat(),
                 true,
             ),
+            (
+                "tokens/column",
+                b"\x08\x01\x12\x01x\x1a\x0c\x0a\x01t\x22\x07\x12\x01v\x18\x07\x28\x01".to_vec(),
+                true,
+            ),
         ]
     }
 
@@ -294,6 +304,7 @@ mod tests {
             let target = match name.split('/').next() {
                 Some("frames") => frames,
                 Some("negotiation") => negotiation,
+                Some("tokens") => tokens,
                 _ => blocks,
             };
             assert_eq!(target(&bytes), accepted, "{name}");

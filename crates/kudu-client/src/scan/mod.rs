@@ -7,7 +7,7 @@ mod scanner;
 mod sorted;
 mod tablet_scan;
 mod tablet_scanner;
-mod token;
+pub(crate) mod token;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -74,14 +74,7 @@ impl ScanToken {
     /// # Errors
     /// When the bytes are not a token, or the table or tablet no longer exists.
     pub async fn open_serialized(client: &Client, token: &[u8]) -> Result<Scanner> {
-        let token = SerializedToken::decode(token)?;
-        if token.format != FORMAT {
-            return Err(Error::new(
-                ErrorKind::NotSupported,
-                format!("a scan token of format {}", token.format),
-            ));
-        }
-        open(client, token).await
+        open(client, read(token)?).await
     }
 
     /// Opens the scan.
@@ -91,6 +84,37 @@ impl ScanToken {
     pub async fn open(&self, client: &Client) -> Result<Scanner> {
         open(client, self.token.clone()).await
     }
+}
+
+fn read(token: &[u8]) -> Result<SerializedToken> {
+    let token = SerializedToken::decode(token)?;
+    match token.format {
+        FORMAT => Ok(token),
+        other => Err(Error::new(ErrorKind::NotSupported, format!("a scan token of format {other}"))),
+    }
+}
+
+fn columns_of(request: &NewScanRequest) -> Vec<ProjectedColumn> {
+    let column = |column: &crate::pb::ColumnSchema| ProjectedColumn {
+        name: column.name.clone(),
+        data_type: if column.data_type == IS_DELETED {
+            DataType::Bool
+        } else {
+            DataType::from_pb(column.data_type, column.type_attributes.as_ref())
+        },
+        is_nullable: column.is_nullable.unwrap_or(false),
+    };
+    request.projected_columns.iter().map(column).collect()
+}
+
+/// Reads bytes as a token, and whether they are one: what a fuzzer calls. A token is read as it is written.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_arbitrary(bytes: &[u8]) -> bool {
+    let Ok(token) = read(bytes) else { return false };
+    let columns = columns_of(&token.template.clone().unwrap_or_default());
+    assert_eq!(arrow_schema_of(&columns, token.strings_as_binary).fields().len(), columns.len());
+    assert!(read(&token.encode_to_vec()).is_ok_and(|again| again == token));
+    true
 }
 
 async fn open(client: &Client, token: SerializedToken) -> Result<Scanner> {
@@ -107,19 +131,7 @@ async fn open(client: &Client, token: SerializedToken) -> Result<Scanner> {
             return Err(Error::new(ErrorKind::NotFound, "the partition of the scan token was dropped"));
         }
     };
-    let columns: Vec<ProjectedColumn> = template
-        .projected_columns
-        .iter()
-        .map(|column| ProjectedColumn {
-            name: column.name.clone(),
-            data_type: if column.data_type == IS_DELETED {
-                DataType::Bool
-            } else {
-                DataType::from_pb(column.data_type, column.type_attributes.as_ref())
-            },
-            is_nullable: column.is_nullable.unwrap_or(false),
-        })
-        .collect();
+    let columns = columns_of(&template);
     let range = TabletRange {
         tablet,
         start_primary_key: template.start_primary_key.clone(),
