@@ -9,5 +9,5 @@ fuzz_target!(|input: (&str, &[u8], bool)| {
     let mut types = Types::default();
     drop(types.add(text));
     let reader = Reader { types, protection_min: Protection::None, joins_values };
-    drop(reader.read(packet, &mut |user| Some(user.to_owned()), &mut |point| drop(point)));
+    let _ = reader.read(packet, &mut |user| Some(user.to_owned()), &mut |point| drop(point));
 });

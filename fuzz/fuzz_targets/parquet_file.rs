@@ -6,6 +6,7 @@ use nyala_files::parquet::ParquetInput;
 use std::io::{Seek, Write};
 
 fuzz_target!(|bytes: &[u8]| {
+    nyala_fuzz::contain_panics();
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(bytes).and_then(|()| file.rewind()).expect("written");
     let Ok(mut input) = ParquetInput::open(file, "x.parquet") else { return };

@@ -4,6 +4,7 @@
 //! series in `series` and reads rows by scans of the store. This crate knows no concrete store, and stores know nothing
 //! of databases.
 
+mod arbitrary;
 pub mod catalog;
 pub mod changes;
 pub mod correct;
@@ -25,4 +26,5 @@ pub mod undo;
 pub mod users;
 pub mod write;
 
+pub use arbitrary::read_arbitrary;
 pub use names::{is_valid_name, quoted};

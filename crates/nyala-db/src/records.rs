@@ -4,7 +4,9 @@
 mod change_log;
 mod versioned;
 
-pub(crate) use change_log::{Applied, ChangeLog, Doubts, Entry, Follower, News, Recent, SeriesChange};
+pub(crate) use change_log::{
+    Applied, ChangeLog, Doubts, Entry, Follower, News, Recent, SeriesChange, read_arbitrary,
+};
 pub(crate) use versioned::{Change, VersionedRecords};
 
 use arrow_array::cast::AsArray;

@@ -140,6 +140,17 @@ impl<G: Unpin> Body for HeldBody<G> {
     }
 }
 
+/// Follows the messages in bytes: what a fuzzer calls. It asserts that it does not matter how they come.
+pub(crate) fn read_arbitrary(bytes: &[u8], memory: &Arc<MemoryBudget>) {
+    const MESSAGE_BYTES: usize = 64 << 10;
+    let follower = || ChargedBody::new((), MESSAGE_BYTES, memory).messages;
+    let (mut whole, mut pieces) = (follower(), follower());
+    let is_read = whole.follow(bytes).is_ok();
+    assert_eq!(bytes.iter().all(|byte| pieces.follow(&[*byte]).is_ok()), is_read);
+    assert_eq!(whole.charge.bytes(), pieces.charge.bytes());
+    assert!(whole.charge.bytes() <= MESSAGE_BYTES as u64);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use arrow_flight::error::FlightError;
 use arrow_flight::{FlightData, FlightDescriptor};
 use arrow_ipc::MessageHeader;
 use arrow_schema::SchemaRef;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,17 +48,26 @@ impl Input {
         let described = first.flight_descriptor.clone();
         let described =
             described.ok_or_else(|| Status::invalid_argument("the first message has no descriptor"))?;
-        let charge = memory.charge(Component::InFlight, 0);
-        let mut guard = Guard { dictionaries: HashMap::new(), charge };
         // The first may have nothing but the descriptor.
         let has_data = !first.data_header.is_empty();
-        let checked = stream::iter(has_data.then_some(Ok(first))).chain(messages).map(move |message| {
+        let messages = stream::iter(has_data.then_some(Ok(first))).chain(messages);
+        Ok((described, Self::of(messages, memory)))
+    }
+
+    /// Reads messages, each of which is checked before it is decoded.
+    fn of(
+        messages: impl Stream<Item = Result<FlightData, Status>> + Send + 'static,
+        memory: &Arc<MemoryBudget>,
+    ) -> Self {
+        let charge = memory.charge(Component::InFlight, 0);
+        let mut guard = Guard { dictionaries: HashMap::new(), charge };
+        let checked = messages.map(move |message| {
             let message: FlightData = message?;
             guard.check(&message)?;
             Ok(message)
         });
         let decoder = FlightDataDecoder::new(checked.map_err(|status: Status| FlightError::from(status)));
-        Ok((described, Self { decoder, schema: None, ahead: None }))
+        Self { decoder, schema: None, ahead: None }
     }
 
     /// The columns; `None` if the client sends none.
@@ -135,4 +144,14 @@ impl Guard {
         }
         Ok(())
     }
+}
+
+/// Reads messages as if a client had sent them: what a fuzzer calls. Returns the rows before the first error.
+pub(crate) fn read_arbitrary(messages: Vec<FlightData>, memory: &Arc<MemoryBudget>) -> Vec<RecordBatch> {
+    let mut input = Input::of(stream::iter(messages.into_iter().map(Ok)), memory);
+    let mut read = Vec::new();
+    while let Some(Ok(Some(rows))) = input.next().now_or_never() {
+        read.push(rows);
+    }
+    read
 }

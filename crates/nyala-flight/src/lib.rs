@@ -6,6 +6,7 @@
 //! and the list of what runs.
 
 mod answer;
+mod arbitrary;
 mod authentication;
 mod body;
 mod caller;
@@ -30,5 +31,6 @@ mod transaction;
 mod wire_type;
 mod work;
 
+pub use arbitrary::read_arbitrary;
 pub use connection::BeginCall;
 pub use shared::{Authenticate, Counts, Ready, Refused, Server, Settings, Surroundings, Why};

@@ -191,7 +191,7 @@ fn traced<T>(call: &'static str, request: &Request<T>) -> Span {
     )
 }
 
-fn command_of(descriptor: &FlightDescriptor) -> Result<Command, Status> {
+pub(crate) fn command_of(descriptor: &FlightDescriptor) -> Result<Command, Status> {
     let any = Any::decode(&*descriptor.cmd);
     command(any.map_err(|error| malformed("the descriptor is no command of Flight SQL", error))?)
 }

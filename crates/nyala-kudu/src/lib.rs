@@ -14,6 +14,7 @@
 //! - `cluster`: what these work with. `cells`: values and arrays, between the contract's types and Kudu's.
 
 mod aggregate;
+mod arbitrary;
 mod cells;
 mod clock;
 mod cluster;
@@ -32,5 +33,6 @@ mod state;
 mod store;
 mod write;
 
+pub use arbitrary::read_arbitrary;
 pub use options::{KuduLogin, KuduOptions};
 pub use store::KuduStore;

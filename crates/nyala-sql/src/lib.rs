@@ -8,6 +8,7 @@
 //! sees, [`measurement`] what a measurement looks like and how it is read. A statement reads one snapshot
 //! ([`execution`]).
 
+mod arbitrary;
 mod arithmetic;
 mod as_of;
 mod asof_join;
@@ -108,6 +109,7 @@ mod walk;
 mod whole_numbers;
 mod yielding;
 
+pub use arbitrary::read_arbitrary;
 pub use awaited::Awaited;
 pub use bytes_text::read_bytes;
 pub use command_tag::CommandTag;

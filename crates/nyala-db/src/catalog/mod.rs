@@ -48,7 +48,7 @@ pub(crate) use moved_records::{MovedRecords, record_range, tag_set_range};
 pub(crate) use name_records::{ALIASES, NAMES_TABLE, name_key, split_name_key};
 pub use opening::{DAMAGED_DATABASES_TABLE, earlier_records};
 pub(crate) use opening::{DATABASES_TABLE, SERIES_TABLE, UNFINISHED_MOVE_TABLE};
-pub(crate) use record::recorded_table;
+pub(crate) use record::{read_arbitrary, recorded_table};
 pub use retention_policy::{DEFAULT_POLICY_NAME, MIN_DURATION_NS, RetentionPolicy};
 pub(crate) use series_table::{LAST_SERIES, NO_MORE_IDS, SeriesTable};
 pub use series_view::SeriesView;

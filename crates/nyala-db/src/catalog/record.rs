@@ -332,6 +332,19 @@ fn split_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
+/// Reads bytes as a record of every kind: what a fuzzer calls. It asserts that an idle set is read as it is written.
+pub(crate) fn read_arbitrary(key: &[u8], value: &[u8]) {
+    let mut read = ReadRecords::default();
+    let _ = read.take(key, value);
+    read.finish();
+    let _ = read_idle_tags(value).map(|tags| tags.into_iter().map(read_tags).count());
+    if let Some((time, keys, series)) = read_idle_set(value) {
+        let owned: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        let written = idle_set_record(time, &owned, &series);
+        assert_eq!(read_idle_set(&written), Some((time, keys, series)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ mod list;
 mod record;
 
 pub(crate) use list::Changes;
+pub(crate) use record::read_arbitrary;
 
 use nyala_core::{ColumnId, Sequence, TableId, TimeRange};
 use roaring::RoaringBitmap;

@@ -128,6 +128,15 @@ fn take_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_le_bytes(*number), rest))
 }
 
+/// Reads bytes as a record: what a fuzzer calls. It asserts that a record is read as it is written.
+pub(crate) fn read_arbitrary(key: &[u8], value: &[u8]) {
+    let _ = Change::read(key, value);
+    if let Ok(part) = read_part(key, value) {
+        let (key, written) = part.record(ChangeId(1), 1);
+        assert_eq!(read_part(&key, &written).ok(), Some(part));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

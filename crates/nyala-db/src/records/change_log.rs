@@ -514,3 +514,12 @@ fn read_entry(key: &[u8], value: &[u8]) -> Result<(i64, Entry)> {
         _ => Err(Error::new(ErrorKind::Corrupt, format!("entry {key:?} of {TABLE} has an unknown form"))),
     }
 }
+
+/// Reads bytes as an entry: what a fuzzer calls. It asserts that an entry is read as it is written.
+pub(crate) fn read_arbitrary(value: &[u8]) {
+    if let Ok((number, entry)) = read_entry(&key(1), value) {
+        let _ = (entry.of_series(), entry.hidden_ids());
+        let written = serde_json::to_vec(&entry).expect("plain data becomes JSON");
+        assert_eq!(read_entry(&key(number), &written).ok(), Some((number, entry)));
+    }
+}

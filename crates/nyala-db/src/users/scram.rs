@@ -49,7 +49,10 @@ impl ScramVerifier {
     }
 
     /// Reads what [`Self::to_text`] wrote.
-    pub(super) fn read(text: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Corrupt, if that is none.
+    pub fn read(text: &str) -> Result<Self> {
         let read = || {
             let (iterations, rest) = text.strip_prefix(NAME)?.strip_prefix('$')?.split_once(':')?;
             let (salt, keys) = rest.split_once('$')?;

@@ -6,6 +6,7 @@
 //! quoted value from one without quotes, which is how PostgreSQL tells a text from NULL, and have rules of their own for ends
 //! of lines.
 
+mod arbitrary;
 mod binary;
 mod fields;
 mod file_in;
@@ -14,6 +15,7 @@ mod lines;
 mod reader;
 mod writer;
 
+pub use arbitrary::{ArbitraryRow, split_arbitrary};
 pub use file_in::read_file;
 pub use file_out::{RowFile, write_files};
 pub use reader::CopyReader;

@@ -25,7 +25,7 @@ pub(crate) mod rules;
 mod scan;
 pub(crate) mod second_digits;
 mod shown;
-mod time_text;
+pub(crate) mod time_text;
 
 use crate::awaited::{Awaited, at_once};
 use async_trait::async_trait;

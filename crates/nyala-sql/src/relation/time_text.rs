@@ -254,6 +254,19 @@ fn number(digits: &str) -> Result<u32, TimeError> {
     digits.parse().map_err(|_| TimeError::Syntax)
 }
 
+/// Reads a text in every way there is: what a fuzzer calls. It asserts that the quick reader agrees with the other.
+pub(crate) fn read_arbitrary(text: &str) {
+    let zone = Tz::Europe__Berlin;
+    let found = WrittenTime::read(text, zone, 0);
+    if let Ok(time) = found {
+        let _ = (time.days(), time.moment_ns(zone));
+    }
+    if let Some((local_ns, offset_s)) = quick_time(text) {
+        let found = found.map(|time| (time.local_ns(), time.offset_s));
+        assert_eq!(found, Ok((Ok(local_ns), offset_s)), "{text}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

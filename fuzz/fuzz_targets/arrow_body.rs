@@ -1,0 +1,8 @@
+//! Any body is read as rows of Arrow IPC, or refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    nyala_fuzz::program::run_arrow(bytes);
+});
