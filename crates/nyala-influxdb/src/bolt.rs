@@ -123,8 +123,10 @@ impl BoltFile {
         if depth > DEPTH_MAX {
             return Err(format!("a tree of more than {DEPTH_MAX} pages from its root to a leaf"));
         }
-        *left = left.checked_sub(1).ok_or("pages that lead to themselves")?;
         let bytes = self.page(page)?;
+        // With those that overflow it: so all pages that are read, and held, are no longer than the file.
+        let pages = bytes.len() as u64 / self.page_bytes;
+        *left = left.checked_sub(pages).ok_or("pages that lead to themselves")?;
         match kind(&bytes)? {
             LEAF => leaf(&bytes, target),
             BRANCH => {

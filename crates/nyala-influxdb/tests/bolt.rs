@@ -110,3 +110,31 @@ fn a_tree_that_is_deeper_than_any_real_one_is_an_error() {
     let error = read(&path).expect_err("no bucket");
     assert!(error.contains("from its root to a leaf"), "{error}");
 }
+
+/// Three elements of a branch lead to one leaf of ten pages, in a file of sixteen: each page of a tree is in one place.
+#[test]
+fn long_pages_are_not_read_again_and_again() {
+    const PAGE_BYTES: usize = 1024;
+    let mut file = vec![0; 16 * PAGE_BYTES];
+    let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+    put(16, &0xED0C_DAED_u32.to_le_bytes());
+    put(20, &2_u32.to_le_bytes());
+    put(24, &(PAGE_BYTES as u32).to_le_bytes());
+    put(32, &2_u64.to_le_bytes());
+    let (branch, leaf) = (2 * PAGE_BYTES, 3 * PAGE_BYTES);
+    // Kind and count; of the leaf also the pages that overflow it.
+    put(branch + 8, &[1, 0, 3, 0]);
+    for element in 0..3 {
+        put(branch + 16 + 16 * element + 8, &3_u64.to_le_bytes());
+    }
+    put(leaf + 8, &[2, 0, 0, 0, 9, 0, 0, 0]);
+    let fold = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let checksum = file[16..72].iter().fold(0xcbf2_9ce4_8422_2325, fold);
+    file[72..80].copy_from_slice(&checksum.to_le_bytes());
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("influxd.bolt");
+    fs::write(&path, file).expect("written");
+    let read = BoltFile::open(&path).expect("its first page is right").bucket(b"x");
+    assert_eq!(read, Err("pages that lead to themselves".to_owned()));
+}
