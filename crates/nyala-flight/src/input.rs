@@ -12,7 +12,7 @@ use arrow_ipc::MessageHeader;
 use arrow_schema::SchemaRef;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use nyala_core::memory::{Charge, Component, MemoryBudget};
-use std::collections::HashMap;
+use nyala_sql::SentDictionaries;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Status, Streaming};
@@ -32,7 +32,8 @@ pub(crate) struct Input {
 
 /// What stays after a message.
 struct Guard {
-    dictionaries: HashMap<i64, u64>,
+    dictionaries: SentDictionaries,
+    sent_bytes: u64,
     charge: Charge,
 }
 
@@ -60,7 +61,7 @@ impl Input {
         memory: &Arc<MemoryBudget>,
     ) -> Self {
         let charge = memory.charge(Component::InFlight, 0);
-        let mut guard = Guard { dictionaries: HashMap::new(), charge };
+        let mut guard = Guard { dictionaries: SentDictionaries::default(), sent_bytes: 0, charge };
         let checked = messages.map(move |message| {
             let message: FlightData = message?;
             guard.check(&message)?;
@@ -113,6 +114,7 @@ fn status_of(error: FlightError) -> Status {
 
 impl Guard {
     fn check(&mut self, message: &FlightData) -> Result<(), Status> {
+        self.sent_bytes = self.sent_bytes.saturating_add(message.data_body.len() as u64);
         let header = arrow_ipc::root_as_message(&message.data_header)
             .map_err(|error| malformed("the header of a message cannot be read", error))?;
         let rows = match header.header_type() {
@@ -121,10 +123,12 @@ impl Guard {
                 let dictionary = header.header_as_dictionary_batch();
                 let dictionary =
                     dictionary.ok_or_else(|| Status::invalid_argument("a dictionary is missing"))?;
-                let bytes = self.dictionaries.entry(dictionary.id()).or_default();
                 let own = message.data_body.len() as u64;
-                *bytes = if dictionary.isDelta() { bytes.saturating_add(own) } else { own };
-                let all = self.dictionaries.values().fold(0_u64, |all, own| all.saturating_add(*own));
+                if !self.dictionaries.note(dictionary.id(), own, dictionary.isDelta(), self.sent_bytes) {
+                    let words = "dictionaries are extended too often: send them anew, or fewer frames";
+                    return Err(Status::resource_exhausted(words));
+                }
+                let all = self.dictionaries.held_bytes();
                 let held = self.charge.bytes();
                 if all > held {
                     let grown = self.charge.try_grow(all - held);

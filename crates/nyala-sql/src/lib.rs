@@ -113,7 +113,7 @@ pub use arbitrary::read_arbitrary;
 pub use awaited::Awaited;
 pub use bytes_text::read_bytes;
 pub use command_tag::CommandTag;
-pub use copy::{CopyContext, CopyForm, CopyHeader, CopyKind, CopyRows};
+pub use copy::{CopyContext, CopyForm, CopyHeader, CopyKind, CopyRows, SentDictionaries};
 pub use datafusion::common::ScalarValue;
 pub use error::{BrokenRule, SqlError, SqlResult, SqlState};
 pub use format::{RowFormat, RowWriter};

@@ -6,7 +6,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::{MessageHeader, root_as_message};
 use arrow_schema::ArrowError;
-use nyala_sql::{SqlError, SqlResult, SqlState};
+use nyala_sql::{SentDictionaries, SqlError, SqlResult, SqlState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Rows of a batch, at most: some columns need no bytes for them.
@@ -39,7 +39,7 @@ impl ArrowStream {
 fn check_stream(body: &[u8]) -> Result<(), ArrowError> {
     let malformed = |words: &str| ArrowError::IpcError(words.to_owned());
     let cut_off = || malformed("it was cut off");
-    let mut rest = body;
+    let (mut rest, mut dictionaries) = (body, SentDictionaries::default());
     while !rest.is_empty() {
         let (mut word, mut behind) = rest.split_first_chunk::<4>().ok_or_else(cut_off)?;
         if *word == [0xff; 4] {
@@ -55,7 +55,16 @@ fn check_stream(body: &[u8]) -> Result<(), ArrowError> {
         rest = behind.get(length..).ok_or_else(cut_off)?;
         let batch = match message.header_type() {
             MessageHeader::RecordBatch => message.header_as_record_batch(),
-            MessageHeader::DictionaryBatch => message.header_as_dictionary_batch().and_then(|own| own.data()),
+            MessageHeader::DictionaryBatch => {
+                let own = message.header_as_dictionary_batch();
+                let is_usual = own.is_none_or(|own| {
+                    dictionaries.note(own.id(), length as u64, own.isDelta(), body.len() as u64)
+                });
+                if !is_usual {
+                    return Err(malformed("its dictionaries are extended too often"));
+                }
+                own.and_then(|own| own.data())
+            }
             _ => None,
         };
         let Some(batch) = batch else { continue };
@@ -80,5 +89,46 @@ fn contained<T>(step: impl FnOnce() -> Result<T, ArrowError>) -> SqlResult<T> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(done) => done.map_err(|error| malformed(&error.to_string())),
         Err(_) => Err(malformed("they are damaged")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
+    use arrow_ipc::writer::{DictionaryHandling, IpcWriteOptions, StreamWriter};
+    use std::sync::Arc;
+
+    /// A batch of a column whose dictionary has these texts.
+    fn batch(texts: &[&str]) -> RecordBatch {
+        let texts = Arc::new(StringArray::from(texts.to_vec()));
+        let tags = DictionaryArray::<Int32Type>::new(Int32Array::from(vec![0, 1]), texts);
+        RecordBatch::try_from_iter([("tag", Arc::new(tags) as ArrayRef)]).unwrap()
+    }
+
+    #[test]
+    fn a_long_dictionary_is_not_extended_a_thousand_times() {
+        let long = "x".repeat(4 << 20);
+        let (first, second) = (batch(&[&long, "a"]), batch(&[&long, "a", "b"]));
+        let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
+        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &first.schema(), options).unwrap();
+        writer.write(&first).unwrap();
+        let length = writer.get_ref().len();
+        writer.write(&second).unwrap();
+        let sent = writer.get_ref();
+        let (beginning, extension) = sent.split_at(length);
+        assert!(extension.len() < 2000, "only what is new is sent: {} bytes", extension.len());
+        let read = |extensions: usize| {
+            let bytes = [beginning, &extension.repeat(extensions)].concat();
+            let mut stream = ArrowStream::of(&bytes)?;
+            let mut batches = 0;
+            while stream.next()?.is_some() {
+                batches += 1;
+            }
+            Ok::<_, SqlError>(batches)
+        };
+        assert_eq!(read(10).unwrap(), 11);
+        assert!(read(1100).unwrap_err().message.contains("extended too often"));
     }
 }
