@@ -11,7 +11,7 @@ use crate::pg_type::TYPE_KEY;
 use crate::type_name;
 use crate::typed_calls;
 use crate::walk::{Walk, WalkPlan, read_schema};
-use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType, IntervalUnit, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -136,6 +136,12 @@ pub(crate) fn unified(expression: Expr, schema: &DFSchema) -> Result<Transformed
             Expr::ScalarFunction(call) if let Some(typed) = typed_calls::typed(&call, schema)? => {
                 Transformed::yes(typed)
             }
+            Expr::ScalarFunction(ScalarFunction { func, args })
+                if func.name() == "array_has" && args.len() == 2 =>
+            {
+                let args = with_common_digits(args, schema);
+                Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
+            }
             Expr::InSubquery(own) => {
                 let own = by_length(own, schema)?;
                 Transformed::yes(match constant(&own.expr, schema)?.filter(|_| own.negated) {
@@ -175,6 +181,25 @@ fn is_computed(element: &Expr) -> bool {
     !matches!(element, Expr::Column(_) | Expr::OuterReferenceColumn(..))
         && !each_row::is(element)
         && (element.any_column_refs() || element.contains_outer() || element.is_volatile())
+}
+
+/// A list of numbers and one that is looked for in it, with as many digits behind the point: the planner refuses others.
+fn with_common_digits(args: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    let [list, element] = &args[..] else { return args };
+    let (Ok(DataType::List(field)), Ok(element_type)) = (list.get_type(schema), element.get_type(schema))
+    else {
+        return args;
+    };
+    match (field.data_type(), &element_type) {
+        (of_list @ DataType::Decimal128(_, scale), DataType::Decimal128(_, other))
+            if *of_list != element_type =>
+        {
+            let common = DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale.max(other));
+            let list = cast(list.clone(), DataType::new_list(common.clone(), true));
+            vec![list, cast(element.clone(), common)]
+        }
+        _ => args,
+    }
 }
 
 /// Looks for intervals among others by their lengths.

@@ -145,7 +145,12 @@ fn typed_by_place(plan: &LogicalPlan) -> SqlResult<Vec<(usize, Option<DataType>)
                         let Ok(element) = call.args[1].get_type(&schema) else {
                             return Ok(TreeNodeRecursion::Continue);
                         };
-                        (&call.args[0], DataType::new_list(plain(element), true))
+                        let element = match plain(element) {
+                            // Elements may have more digits than what they are compared with.
+                            decimal if decimal.is_decimal() => compared_decimal(&decimal),
+                            other => other,
+                        };
+                        (&call.args[0], DataType::new_list(element, true))
                     }
                     other => {
                         for (parameter, data_type) in typed_by_others(other, &schema)? {

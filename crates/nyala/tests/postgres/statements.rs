@@ -66,6 +66,27 @@ fn sql_and_messages_keep_the_same_statements() {
     assert!(query(&mut raw, &limited).contains("C54000"));
 }
 
+/// What has more digits than a column has equals none of its numbers: it is not rounded to them.
+#[test]
+fn numbers_of_a_list_are_compared_with_all_of_their_digits() {
+    let server = Server::start(&[]);
+    let mut raw = Raw::open(server.address);
+    does(
+        &mut raw,
+        &["CREATE TABLE p (a int PRIMARY KEY, c numeric(10,2))", "INSERT INTO p VALUES (1, 1.00), (2, 1.01)"],
+    );
+    let statement = text("SELECT 'found ' || a AS shown FROM p WHERE c = ANY($1)");
+    let parse = [text(""), statement, vec![0, 0]].concat();
+    for (list, wanted) in [("{1.004,1.005}", "SELECT 0\0"), ("{1.010,7}", "found 2")] {
+        let length = (list.len() as u32).to_be_bytes();
+        let bind = [&[0_u8, 0, 0, 0, 0, 1][..], &length[..], list.as_bytes(), &[0, 0][..]].concat();
+        raw.send(&[message(b'P', &parse), message(b'B', &bind), message(b'E', &[0; 5])].concat());
+        raw.send(&message(b'S', b""));
+        let answer = raw.until_ready();
+        assert!(contains(&answer, wanted), "{list}: {}", String::from_utf8_lossy(&answer));
+    }
+}
+
 /// Drivers read times by the zone that they were told of last.
 #[test]
 fn settings_that_a_query_changes_are_told_to_the_client() {
