@@ -1,4 +1,5 @@
-// The whole answer as CSV, as the server writes it: nothing is rounded, and nothing left out.
+// The whole answer as CSV, as the server writes it: nothing is rounded, and nothing left out. The query is asked again for it, so
+// it only reads: what it changes was changed when it was run.
 
 import type { Language } from "../data/request";
 import { QueryError } from "../server/run";
@@ -11,11 +12,11 @@ export async function downloadCsv(language: Language, text: string, database: st
   let response: Response;
   if (language === "sql") {
     headers["Content-Type"] = "application/json";
-    response = await fetch("/api/sql", { ...common, headers, body: JSON.stringify({ query: text, db: database }) });
+    response = await fetch("/api/sql?read_only=true", { ...common, headers, body: JSON.stringify({ query: text, db: database }) });
   } else {
     // Chunks make the server send what it has instead of holding all of it.
     const body = new URLSearchParams({ db: database, q: text, chunked: "true" });
-    response = await fetch("/query", { ...common, headers, body });
+    response = await fetch("/query?read_only=true", { ...common, headers, body });
   }
   if (!response.ok) {
     noteStatus(response.status);

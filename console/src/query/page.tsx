@@ -56,7 +56,8 @@ export function QueryPage() {
     }
   }, [databases.value]);
 
-  const start = (asked: TimeRange = range) => {
+  /** What the page asks by itself only reads: somebody else may have written it, or it was meant to be done once. */
+  const start = (asked: TimeRange = range, onlyReads = true) => {
     const { language, database, text, view } = state.current;
     if (text.trim() === "") return;
     current.current?.cancel();
@@ -65,7 +66,7 @@ export function QueryPage() {
     // Another query has other points: what was zoomed into may have none of them.
     if (outcome.asked !== null && outcome.asked.text !== text && !usesVariables(text)) setZoom(null);
     const substituted = substitute(text, language, asked);
-    const started = run(language, substituted.text, database, { progress: (rows, bytes) => setProgress({ rows, bytes }) });
+    const started = run(language, substituted.text, database, { onlyReads, progress: (rows, bytes) => setProgress({ rows, bytes }) });
     current.current = started;
     setProgress({ rows: 0, bytes: 0 });
     setFault(null);
@@ -174,7 +175,7 @@ export function QueryPage() {
           </button>
           <Save language={language} database={database} text={text} view={view} range={range} onFault={setFault} />
           {running === null ? (
-            <button type="button" class="primary" onClick={() => start(zoom ?? range)} disabled={text.trim() === "" || !isOnline.value}>
+            <button type="button" class="primary" onClick={() => start(zoom ?? range, false)} disabled={text.trim() === "" || !isOnline.value}>
               Run
             </button>
           ) : (
@@ -196,7 +197,7 @@ export function QueryPage() {
           setText(next);
           setFault(null);
         }}
-        onRun={() => start(zoom ?? range)}
+        onRun={() => start(zoom ?? range, false)}
       />
       {failure !== null && (
         <div class="failure" role="alert">

@@ -48,7 +48,7 @@ export function note(page: string, params: Record<string, string>): void {
 
 /**
  * Whether the console itself, not a link from elsewhere, asked for the page's query. A link must never run a statement by
- * itself: it could drop a database.
+ * itself: it could drop a database. What runs by itself only reads, whoever asked for it.
  */
 export function mayRun(): boolean {
   const may = handed;

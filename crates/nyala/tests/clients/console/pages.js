@@ -205,7 +205,7 @@ async function steps(page) {
   await sql("CREATE VIEW hidden AS SELECT setval('numbers', 777) AS it");
   const acting = ["SELECT setval('numbers', 777)", "SELECT pg_sleep(60)"].map((text) => ({ title: 'Harm', language: 'sql', text, view: 'table', size: 'half' }));
   const reading = { title: 'Reads', language: 'sql', text: "SELECT 'it only reads' AS words", view: 'table', size: 'half' };
-  const hiding = { ...reading, text: 'SELECT it FROM hidden' };
+  const hiding = { ...reading, title: 'Hides', text: 'SELECT it FROM hidden' };
   const panels = JSON.stringify({ panels: [...acting, hiding, reading, { ...reading, language: 'influxql', text: 'SELECT usage FROM cpu LIMIT 3' }], range: {} });
   await sql(`UPDATE nyala_dashboards SET definition = '${panels.replaceAll("'", "''")}' WHERE name = 'Harm'`);
   page.sent.length = 0;
@@ -218,6 +218,20 @@ async function steps(page) {
   assert.match(await sql("SELECT nextval('numbers')"), /:1\b/);
   const asked = page.sent.filter(({ body }) => body.includes('only+reads') || body.includes('only reads') || body.includes('LIMIT+3'));
   assert.ok(asked.length >= 2 && asked.every(({ url }) => url.endsWith('?read_only=true')), JSON.stringify(page.sent));
+  // Nor when the panel is opened as a query, before somebody presses Run.
+  const failure = () => page.until('a refusal', () => document.querySelector('.query-page .failure')?.innerText.includes('in a read-only transaction'));
+  await page.click('button', 'Open Hides as a query');
+  await failure();
+  assert.match(await sql("SELECT nextval('numbers')"), /:2\b/);
+  await page.click('button', 'Run');
+  await page.shows('777');
+  // The answer is asked for again as CSV, and what the query did is not done again.
+  assert.match(await sql("SELECT nextval('numbers')"), /:778\b/);
+  await page.click('button', 'CSV');
+  await page.shows('read-only');
+  assert.match(await sql("SELECT nextval('numbers')"), /:779\b/);
+  await page.open('#/dashboards?db=d&name=Harm');
+  await page.shows('it only reads');
   await sql('DROP VIEW hidden');
   await sql('DROP SEQUENCE numbers');
   await page.click('button', 'Edit');
