@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cell, ColumnBuilder, formatTime, isNull, parseTime, type Column, type Frame } from "../src/data/frame";
 import { parse } from "../src/data/json";
+import { unitAt, unitsOf } from "../src/data/position";
 import { tables } from "../src/data/tables";
 
 const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
@@ -104,4 +105,13 @@ test("series of the same columns are one table with their tags", () => {
   assert.deepEqual(table.columns.map(({ name }) => name), ["time", "host", "usage"]);
   assert.deepEqual([0, 1, 2].map((row) => cell(table.columns[1], row)), ["a", "a", "b"]);
   assert.deepEqual(table.columns[2].kind === "number" && [...table.columns[2].values], [1, 2, 3]);
+});
+
+test("an error stands where the server counts it, also behind characters of two units", () => {
+  const text = "SELECT '🌡🌡', x FORM m";
+  assert.equal(text.slice(unitsOf(text, 15), unitsOf(text, 19)), "FORM");
+  const lines = `SELECT "🌡"\nFROM "🌡🌡", ! m`;
+  assert.equal(lines.slice(unitAt(lines, 2, 12)), "! m");
+  assert.equal(unitAt(lines, 2, 99), lines.length);
+  assert.equal(unitAt(lines, 9, 9), lines.length + 1, "the editor takes what is beyond the text for its end");
 });

@@ -8,7 +8,7 @@ import { QueryError, run } from "../server/run";
 export interface Doubt {
   message: string;
   hint?: string;
-  /** Where in the query, in characters from 0. */
+  /** Where in the query, in units of UTF-16 from 0. */
   position?: number;
   /** It is no query, and never will be; otherwise it may work some day, or for somebody else. */
   isFinal: boolean;

@@ -20,7 +20,7 @@ export interface Failure {
   message: string;
   /** The status of the response; 0: the server could not be reached. */
   status: number;
-  /** Where in the text, in characters from 0. */
+  /** Where in the text, in units of UTF-16 from 0. */
   position?: number;
   hint?: string;
   /** The code of SQL's errors. */

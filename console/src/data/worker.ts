@@ -3,6 +3,7 @@
 
 import { ColumnBuilder, type Answer, type Frame } from "./frame";
 import { parse } from "./json";
+import { unitAt, unitsOf } from "./position";
 import type { Ask, Failure, FromWorker, ToWorker } from "./request";
 
 const CHUNK_ROWS = 20_000;
@@ -85,15 +86,12 @@ async function failureOf(response: Response, ask: Ask): Promise<Failure> {
     if (said.detail !== undefined) failure.message += ` (${said.detail})`;
     if (said.code !== undefined) failure.code = said.code;
     if (said.hint !== undefined) failure.hint = said.hint;
-    if (said.position !== undefined) failure.position = said.position - 1;
+    if (said.position !== undefined) failure.position = unitsOf(ask.text, said.position - 1);
   } catch {
     // A proxy may answer in words; they are shown as they are.
   }
   const place = / at line (\d+), char (\d+)$/.exec(failure.message);
-  if (place !== null) {
-    const before = ask.text.split("\n").slice(0, Number(place[1]) - 1);
-    failure.position = before.reduce((sum, line) => sum + line.length + 1, 0) + Number(place[2]) - 1;
-  }
+  if (place !== null) failure.position = unitAt(ask.text, Number(place[1]), Number(place[2]));
   return failure;
 }
 
