@@ -37,6 +37,9 @@ const HEADER_BYTES_MAX: u32 = 64 << 10;
 /// How often a client is asked whether it is still there, and how long it may take to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection that is being closed waits for its client while there is no call: to take the end of the last answer, and
+/// to say that it knows.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Says that a call begins. What it returns is held until the call ends; `None`: the connection is being closed.
 pub type BeginCall = Arc<dyn Fn() -> Option<Box<dyn Any + Send + Sync>> + Send + Sync>;
@@ -106,6 +109,12 @@ impl Calls {
             }
         }
     }
+
+    /// Waits until there was no call for the time of a farewell, which begins now.
+    async fn farewell(&self) {
+        tokio::time::sleep(FAREWELL).await;
+        self.idle_for(FAREWELL).await;
+    }
 }
 
 impl Server {
@@ -152,7 +161,11 @@ impl Server {
             () = calls.idle_for(self.settings.keep_alive_timeout) => {}
         }
         connection.as_mut().graceful_shutdown();
-        connection.await.map_err(io::Error::other)
+        tokio::select! {
+            ended = connection => ended.map_err(io::Error::other),
+            // A client that has never begun to speak HTTP/2, or no longer answers, is not waited for.
+            () = calls.farewell() => Ok(()),
+        }
     }
 
     /// Answers a call, if it is one and its sender is known.

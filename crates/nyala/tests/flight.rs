@@ -279,6 +279,20 @@ fn idle_connections_are_closed_and_opened_again() {
     paused.go_on();
 }
 
+/// One says nothing, and one only what HTTP/2 begins with, and does not answer.
+#[test]
+fn clients_that_do_not_speak_hold_no_shutdown_up() {
+    let mut server = Server::start(&["--shutdown-timeout", "20s"]);
+    let silent = TcpStream::connect(server.address).expect("it listens");
+    let mut begun = TcpStream::connect(server.address).expect("it listens");
+    begun.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("it reads");
+    wait_for("they are not accepted", || server.metric("nyala_flight_connections ") == 2);
+    server.process.signal("TERM");
+    assert!(server.process.wait().success());
+    assert!(!server.process.log().contains("aborted"), "{}", server.process.log());
+    drop((silent, begun));
+}
+
 #[test]
 fn connections_are_encrypted_with_the_servers_certificate() {
     let Some(python) = python() else { return };
