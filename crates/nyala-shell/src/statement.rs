@@ -221,11 +221,38 @@ pub(crate) fn is_complete(text: &str, language: Language) -> bool {
 fn is_comment(text: &str) -> bool {
     let mut rest = text.trim_start();
     loop {
-        rest = match rest.strip_prefix("--") {
-            Some(comment) => comment.split_once('\n').map_or("", |(_, after)| after).trim_start(),
-            None => return rest.is_empty(),
+        let after = match (rest.strip_prefix("--"), rest.strip_prefix("/*")) {
+            (Some(comment), _) => comment.split_once('\n').map_or("", |(_, after)| after),
+            (None, Some(comment)) => match after_comment(comment) {
+                Some(after) => after,
+                // The server says that its end is missing.
+                None => return false,
+            },
+            (None, None) => return rest.is_empty(),
         };
+        rest = after.trim_start();
     }
+}
+
+/// What stands behind the end of a comment that `/*` has begun; `None` if it has none.
+fn after_comment(text: &str) -> Option<&str> {
+    let (mut at, mut depth) = (0, 1);
+    while depth > 0 {
+        at += text[at..].find(['*', '/'])?;
+        let length = match &text.as_bytes()[at..] {
+            [b'*', b'/', ..] => {
+                depth -= 1;
+                2
+            }
+            [b'/', b'*', ..] => {
+                depth += 1;
+                2
+            }
+            _ => 1,
+        };
+        at += length;
+    }
+    Some(&text[at..])
 }
 
 #[cfg(test)]
@@ -288,6 +315,8 @@ mod tests {
         assert!(!is_complete("select 1", Language::Sql));
         assert!(is_complete("select 1", Language::Influxql));
         assert!(is_complete("select 1; -- done", Language::Sql));
+        assert!(is_complete("select 1; /* done */", Language::Sql));
+        assert!(!is_complete("select 1; /* not", Language::Sql));
         assert!(is_complete("", Language::Sql) && is_complete("\\x", Language::Sql));
     }
 
@@ -298,7 +327,13 @@ mod tests {
         assert!(reader.next(Language::Sql).is_some() && reader.next(Language::Sql).is_none());
         assert_eq!(reader.finish().unwrap().text, "select 2");
         assert_eq!(reader.finish(), None);
-        reader.push_line("-- the end").unwrap();
-        assert_eq!(reader.finish(), None);
+        for nothing in ["-- the end", "/* the end */", "/* /* in */ ' */ -- \n/**/ /***/ ", ""] {
+            reader.push_line(nothing).unwrap();
+            assert_eq!(reader.finish(), None, "{nothing}");
+        }
+        for something in ["/* /* in */ out", "/*/", "/* the end */ select 3", "/ * */"] {
+            reader.push_line(something).unwrap();
+            assert_eq!(reader.finish().unwrap().text, something);
+        }
     }
 }
