@@ -173,10 +173,19 @@ impl Connection {
 
     /// Executes a portal, or goes on with it.
     pub(super) async fn execute(&mut self, name: &str, most: usize) -> Result<(), Stop> {
+        if let Some(prepared) = self.portals.get(name).and_then(|portal| portal.statement.prepared()) {
+            self.session.check_not_failed(&prepared.statement)?;
+        }
         // While it is executed it is not in the list: if it fails, it is gone.
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let was_begun = self.session.transaction() != TransactionStatus::Idle && !self.session.is_in_series();
         let executed = Box::pin(self.execute_portal(name, &mut portal, most)).await;
+        let is_ended = was_begun && self.session.transaction() == TransactionStatus::Idle;
         match executed {
+            Ok(()) if is_ended => {
+                self.free(portal.bytes);
+                self.forget_portals_of_ended_transaction();
+            }
             Ok(()) => drop(self.portals.insert(name.to_owned(), portal)),
             Err(_) => self.free(portal.bytes),
         }

@@ -356,7 +356,11 @@ impl Session {
         done
     }
 
-    fn check_not_failed(&self, statement: &Statement) -> SqlResult<()> {
+    /// Whether a statement may be executed, or go on: in a transaction that has failed, only its end.
+    ///
+    /// # Errors
+    /// The transaction has failed.
+    pub fn check_not_failed(&self, statement: &Statement) -> SqlResult<()> {
         let ends = matches!(*statement.ast, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. });
         match self.transaction() {
             TransactionStatus::Failed if !ends => Err(SqlError::new(

@@ -2,10 +2,10 @@
 //! compared with a real PostgreSQL in `psql.rs`.
 
 use super::client;
-use super::hostile::{Raw, message};
+use super::hostile::{Raw, contains, message};
 use super::process::Process;
 use super::server::Server;
-use super::statements::{does, query};
+use super::statements::{does, query, text};
 
 pub(crate) fn fails(raw: &mut Raw, statement: &str, code: &str) {
     let answer = query(raw, statement);
@@ -57,6 +57,44 @@ fn nobody_else_sees_what_is_not_committed() {
     does(&mut own, &["BEGIN", "CREATE TABLE gone (a int)", "INSERT INTO gone VALUES (1)"]);
     drop(own);
     does(&mut other, &["CREATE TABLE gone (b text)", "INSERT INTO gone VALUES ('x')"]);
+}
+
+/// No more rows come from a portal whose transaction has failed or ended.
+#[test]
+fn portals_end_with_their_transaction() {
+    let server = Server::start(&[]);
+    let mut raw = Raw::open(server.address);
+    let execute = |portal: &str| message(b'E', &[text(portal), vec![0, 0, 0, 2]].concat());
+    let bound = |portal: &str, statement: &str| {
+        let parse = [text(""), text(statement), vec![0, 0]].concat();
+        let bind = [text(portal), text(""), vec![0; 6]].concat();
+        [message(b'P', &parse), message(b'B', &bind), execute(portal)].concat()
+    };
+    let sync = message(b'S', b"");
+    let suspends = |raw: &mut Raw| {
+        does(raw, &["BEGIN"]);
+        raw.send(&[bound("p", "SELECT n FROM generate_series(1, 9) AS s(n)"), sync.clone()].concat());
+        let answer = raw.until_ready();
+        assert!(contains(&answer, "s\0\0\0\x04"), "it is not suspended: {answer:?}");
+    };
+    let refuses = |raw: &mut Raw, sent: &[u8], code: &str| {
+        raw.send(&[sent, &sync].concat());
+        let answer = raw.until_ready();
+        assert!(contains(&answer, &format!("C{code}\0")), "{}", String::from_utf8_lossy(&answer));
+    };
+    suspends(&mut raw);
+    fails(&mut raw, "SELECT * FROM nowhere", "42P01");
+    refuses(&mut raw, &execute("p"), "25P02");
+    does(&mut raw, &["ROLLBACK"]);
+    refuses(&mut raw, &execute("p"), "34000");
+    // Not even before the next Sync.
+    for end in ["ROLLBACK", "COMMIT"] {
+        suspends(&mut raw);
+        refuses(&mut raw, &[bound("", end), execute("p")].concat(), "34000");
+        suspends(&mut raw);
+        refuses(&mut raw, &[bound("", end), execute("")].concat(), "34000");
+        does(&mut raw, &["SELECT 1"]);
+    }
 }
 
 #[test]
