@@ -107,8 +107,8 @@ impl Users {
         self.scram_iterations.store(iterations, Ordering::Relaxed);
     }
 
-    /// What a log-in by SCRAM is verified with: `None` if the user has no verifier. An unknown user has one that nothing
-    /// fits, if verifiers are made at all.
+    /// What a log-in by SCRAM is verified with: `None` if the user has no verifier. An unknown user is asked like one of the others,
+    /// always the same: like one with a verifier, it has one that nothing fits.
     pub async fn scram_verifier(&self, name: &str) -> Result<Option<ScramVerifier>> {
         if self.change_log.is_some() {
             // Another server may have created the user, or changed the password.
@@ -118,10 +118,14 @@ impl Users {
         if let Some(user) = users.get(name) {
             return user.scram.as_deref().map(ScramVerifier::read).transpose();
         }
-        let iterations = self.scram_iterations.load(Ordering::Relaxed);
-        // A secret that stays the same across restarts.
-        let secret = users.values().find(|user| user.admin).map(|admin| admin.password_hash.as_bytes());
-        Ok(secret.filter(|_| iterations > 0).map(|secret| ScramVerifier::of_nobody(name, secret, iterations)))
+        // A secret that stays the same across restarts, and when there are more administrators.
+        let oldest = users.values().filter(|user| user.admin).min_by_key(|user| user.created);
+        let Some(secret) = oldest.map(|admin| admin.password_hash.as_bytes()) else { return Ok(None) };
+        let likeness =
+            |user: &&Arc<User>| scram::keyed_hash(secret, format!("{name}\0{}", user.name).as_bytes());
+        let model = users.values().min_by_key(likeness).and_then(|user| user.scram.as_deref());
+        let iterations = model.map(ScramVerifier::read).transpose()?.map(|verifier| verifier.iterations());
+        Ok(iterations.map(|iterations| ScramVerifier::of_nobody(name, secret, iterations)))
     }
 
     /// Hashes a password in all the ways that are stored.

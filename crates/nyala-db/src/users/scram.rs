@@ -98,7 +98,7 @@ impl ScramVerifier {
     }
 }
 
-fn keyed_hash(key: &[u8], message: &[u8]) -> [u8; HASH_BYTES] {
+pub(super) fn keyed_hash(key: &[u8], message: &[u8]) -> [u8; HASH_BYTES] {
     let tag = hmac::sign(&hmac::Key::new(HMAC_SHA256, key), message);
     tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
