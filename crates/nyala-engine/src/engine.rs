@@ -38,14 +38,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// Shorter segments of the log would be started too often.
 const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// Losses that are kept until they are accepted: an operator reads no more.
 const LOSSES_MAX: usize = 100;
-/// A history of which nothing is forgotten.
-const LONG_HISTORY: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Up to so many files are unlinked by the thread that drops their tables. More are unlinked by a thread of their own,
 /// because some disks take milliseconds for each, and others may wait for the dropping thread.
@@ -111,13 +108,12 @@ impl Engine {
             progress,
         };
         let (signal, counters) = (Arc::<WorkSignal>::default(), Arc::<Counters>::default());
-        let kept = match options.leaves_past {
-            true if catalog.state.times.is_empty() => Duration::ZERO,
-            true => LONG_HISTORY,
-            false => options.history,
+        let (clock, times) = (options.clock.clone(), &catalog.state.times);
+        let history = match options.leaves_past {
+            true => (!times.is_empty()).then(|| History::left(clock, times)),
+            false => (!options.history.is_zero()).then(|| History::new(clock, options.history, times)),
         };
-        let history = (!kept.is_zero())
-            .then(|| Arc::new(History::new(options.clock.clone(), kept, &catalog.state.times)));
+        let history = history.map(Arc::new);
         let versions = Arc::new(VersionPublisher::new(catalog, version, &budget));
         // Replay needs a writer that applies records, and the writer needs the log that replay opens: it gets the log
         // right after.

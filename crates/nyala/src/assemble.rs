@@ -29,7 +29,7 @@ use crate::server::slow_queries::SlowQueries;
 use crate::server::statistics::{self, ContinuousCounts};
 use crate::server::tls;
 use crate::server::{ConnectionLimits, Connections, Server};
-use crate::storage::{self, Storage};
+use crate::storage::{self, Past, Storage};
 #[cfg(feature = "sql")]
 use crate::storage::{exchange, spill};
 use crate::subscriber::Subscriptions;
@@ -80,7 +80,7 @@ pub struct Running {
 
 impl Running {
     /// Opens the store and begins to serve.
-    pub fn start(config: &Config) -> Result<Self> {
+    pub fn start(config: &Config, past: Past) -> Result<Self> {
         descriptors::raise_limit();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let work = tokio::runtime::Builder::new_multi_thread()
@@ -197,7 +197,7 @@ impl Running {
             certificates,
         )
         .map_err(|error| Error::from(error).context(format!("listening on {}", config.http_bind)))?;
-        let now_open = match open_databases(config, &work, &context, &memory) {
+        let now_open = match open_databases(config, past, &work, &context, &memory) {
             Ok(now_open) => now_open,
             Err(error) => {
                 server.stop();
@@ -358,12 +358,13 @@ fn listen<T>(
 /// Opens store and databases, and reports the progress of the recovery.
 fn open_databases(
     config: &Config,
+    past: Past,
     work: &tokio::runtime::Runtime,
     context: &Context,
     memory: &Arc<MemoryBudget>,
 ) -> Result<Opened> {
     let mut watch = |replayed_bytes| context.lifecycle.recovering(replayed_bytes);
-    let storage = storage::open(config, memory, work.handle(), &mut watch)?;
+    let storage = storage::open(config, past, memory, work.handle(), &mut watch)?;
     let losses = storage.losses();
     for loss in &losses {
         tracing::error!(loss, "stored data is damaged or lost; `nyala check --accept` ends this message");

@@ -9,6 +9,7 @@ mod process;
 
 use process::Process;
 use serde_json::Value;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// A moment after everything that was answered, and before everything that is sent from now on.
@@ -29,6 +30,27 @@ fn ask(server: &Process, text: &str, as_of: &str) -> Value {
 fn rows(answer: &Value) -> Vec<(i64, f64)> {
     let rows = answer["results"][0]["series"][0]["values"].as_array().cloned().unwrap_or_default();
     rows.iter().map(|row| (row[0].as_i64().expect("a time"), row[1].as_f64().expect("a value"))).collect()
+}
+
+/// They know nothing of its settings, and may write.
+#[test]
+fn who_opens_the_data_of_a_stopped_server_leaves_its_past() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Process::start(dir.path(), &["--history", "15m"]);
+    server.query("CREATE DATABASE d");
+    assert_eq!(server.write("m v=1 1").status, 204);
+    let written = moment();
+    assert_eq!(server.write("m v=2 1").status, 204);
+    let overwritten = moment();
+    assert!(server.stop().success());
+    let data_dir = dir.path().to_str().expect("UTF-8");
+    let shell = ["shell", "--data-dir", data_dir, "-d", "d", "-c", "DELETE FROM m"];
+    let done = Command::new(env!("CARGO_BIN_EXE_nyala")).args(shell).output().expect("it runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let server = Process::start(dir.path(), &["--history", "15m"]);
+    let at = |time: u128| rows(&ask(&server, "SELECT v FROM m", &time.to_string()));
+    assert_eq!((at(written), at(overwritten)), (vec![(1, 1.0)], vec![(1, 2.0)]));
+    assert_eq!(at(moment()), []);
 }
 
 #[test]

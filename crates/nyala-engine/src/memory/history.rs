@@ -15,6 +15,12 @@ use std::time::Duration;
 const STEPS_MAX: i64 = 1 << 18;
 /// The shortest step, ns.
 const STEP_NS_MIN: i64 = 1_000_000;
+/// The step of times that are noted for somebody else's server, ns: nothing is forgotten meanwhile.
+const STEP_NS_LEFT: i64 = 10_000_000;
+/// Each time that so many more steps are known, new ones are twice as long.
+const STEPS_OF_A_LENGTH: usize = 2 * STEPS_MAX as usize;
+/// They are doubled so often at most.
+const DOUBLINGS_MAX: usize = 16;
 
 /// The steps that are known, and how long the past is kept.
 pub(crate) struct History {
@@ -32,6 +38,12 @@ impl History {
         Self { clock, kept_ns, step_ns, steps: Mutex::new(known.iter().copied().collect()) }
     }
 
+    /// A history of which nothing is forgotten: the server that keeps it is another one, and knows how long.
+    pub(crate) fn left(clock: ClockRef, known: &[TimeStep]) -> Self {
+        let steps = Mutex::new(known.iter().copied().collect());
+        Self { clock, kept_ns: i64::MAX, step_ns: STEP_NS_LEFT, steps }
+    }
+
     /// The time of a record that is submitted now.
     pub(crate) fn now_ns(&self) -> i64 {
         self.clock.now_ns()
@@ -40,7 +52,7 @@ impl History {
     /// Begins with the present, after a sequence, or after the last one whose record was noted since that was read.
     /// Returns where it begins.
     pub(crate) fn begin(&self, sequence: u64) -> TimeStep {
-        let time_ns = self.step_of(self.now_ns());
+        let time_ns = self.step_of(self.now_ns(), 0);
         let mut steps = self.steps.lock();
         let noted = steps.back().map_or(0, |last| last.sequence);
         let first = TimeStep { time_ns, sequence: sequence.max(noted) };
@@ -48,14 +60,16 @@ impl History {
         first
     }
 
-    fn step_of(&self, time_ns: i64) -> i64 {
-        time_ns.div_euclid(self.step_ns).saturating_mul(self.step_ns)
+    /// The step that a time lies in, when so many are known.
+    fn step_of(&self, time_ns: i64, known: usize) -> i64 {
+        let step_ns = self.step_ns << (known / STEPS_OF_A_LENGTH).min(DOUBLINGS_MAX);
+        time_ns.div_euclid(step_ns).saturating_mul(step_ns)
     }
 
     /// Notes the time of a record. Called in the order of sequences.
     pub(crate) fn note(&self, time_ns: i64, sequence: u64) {
-        let time_ns = self.step_of(time_ns);
         let mut steps = self.steps.lock();
+        let time_ns = self.step_of(time_ns, steps.len());
         match steps.back_mut() {
             Some(last) if time_ns <= last.time_ns => last.sequence = last.sequence.max(sequence),
             _ => steps.push_back(TimeStep { time_ns, sequence }),
@@ -152,6 +166,24 @@ mod tests {
         copy.note(30_000 * MS, 13);
         assert!(copy.is_ahead(), "of a clock that was set back");
         assert_eq!((copy.sequence_at(8 * MS).ok(), copy.sequence_at(9 * MS).ok()), (None, Some(10)));
+    }
+
+    #[test]
+    fn a_history_that_is_left_to_a_server_forgets_nothing_and_tells_moments_apart() {
+        let known = [TimeStep { time_ns: 5 * MS, sequence: 7 }];
+        let clock = Arc::new(ManualClock::new(40 * MS));
+        let history = History::left(clock.clone(), &known);
+        history.note(40 * MS, 8);
+        assert_eq!([5, 39, 40].map(|ms| history.sequence_at(ms * MS).ok()), [Some(7), Some(7), Some(8)]);
+        clock.set(i64::MAX - 1);
+        assert_eq!(history.horizon(), None);
+        clock.set(0);
+        assert!(!history.is_ahead());
+        // However much is written, the steps have room.
+        for step in 0..3 * STEPS_OF_A_LENGTH as i64 {
+            history.note(step * STEP_NS_LEFT, 8 + step as u64);
+        }
+        assert!(history.steps.lock().len() < 9 * STEPS_OF_A_LENGTH / 4);
     }
 
     #[test]

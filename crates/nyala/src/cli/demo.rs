@@ -7,6 +7,7 @@ use super::log;
 use super::signals::Signals;
 use crate::assemble::Running;
 use crate::config::{BindAddress, GivenConfig};
+use crate::storage::Past;
 use clap::Args;
 use nyala_bench::demo::DemoSettings;
 use std::io::Write;
@@ -48,7 +49,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
     let data_dir = args.data_dir.clone().or_else(|| Some(temporary.as_ref()?.path().to_owned()));
     let given = GivenConfig { data_dir, http_bind: Some(args.http_bind), ..GivenConfig::default() };
     let config = given.resolve(None)?;
-    let running = Running::start(&config).map_err(|error| match error.kind() {
+    let running = Running::start(&config, Past::Left).map_err(|error| match error.kind() {
         nyala_core::ErrorKind::Io => {
             format!("{error} (is something else on {}? try --http-bind)", args.http_bind)
         }

@@ -7,6 +7,7 @@ use crate::allocator;
 use crate::assemble::Running;
 use crate::config::{Config, GivenConfig, markdown};
 use crate::log_filter;
+use crate::storage::Past;
 use crate::traces;
 use clap::Args;
 use std::io::Write;
@@ -93,7 +94,7 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
 fn serve(args: ServeArgs, config: &Config) -> Result<(), String> {
     let signals = Signals::listen(move || read_log_level_again(args.clone()))?;
     log_settings(config);
-    let running = Running::start(config).map_err(|error| error.to_string())?;
+    let running = Running::start(config, Past::Kept).map_err(|error| error.to_string())?;
     #[cfg(feature = "sql")]
     if let Some(postgres) = &running.postgres {
         tracing::info!(address = %postgres.address(), "PostgreSQL's clients are served");

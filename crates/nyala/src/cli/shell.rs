@@ -3,6 +3,7 @@
 use super::log;
 use crate::assemble::Running;
 use crate::config::GivenConfig;
+use crate::storage::Past;
 use clap::Args;
 use nyala_shell::ShellArgs;
 use std::path::{Path, PathBuf};
@@ -48,5 +49,5 @@ pub(super) fn serve(data_dir: &Path) -> Result<Running, String> {
         ..GivenConfig::default()
     };
     let config = given.resolve(None)?;
-    Running::start(&config).map_err(|error| format!("opening {}: {error}", data_dir.display()))
+    Running::start(&config, Past::Left).map_err(|error| format!("opening {}: {error}", data_dir.display()))
 }

@@ -1,7 +1,7 @@
 //! The embedded engine as the store.
 
-use super::Storage;
 use super::disk::Disk;
+use super::{Past, Storage};
 use crate::backup::copies::CopiedStore;
 use crate::config::{Config, Encoding, WalSync};
 use crate::server::health::Check;
@@ -30,11 +30,13 @@ pub(super) struct Embedded {
 impl Embedded {
     pub(super) fn open(
         config: &Config,
+        past: Past,
         memory: &Arc<MemoryBudget>,
         on_replay: &mut dyn FnMut(u64),
     ) -> Result<Self> {
+        let options = EngineOptions { leaves_past: past == Past::Left, ..options(config, memory.clone()) };
         Ok(Self {
-            engine: Arc::new(Engine::open_watched(options(config, memory.clone()), on_replay)?),
+            engine: Arc::new(Engine::open_watched(options, on_replay)?),
             data_dir: config.data_dir.clone(),
             log_limit_bytes: config.wal_limit.0 as u64,
             disk: Disk::default(),

@@ -46,15 +46,25 @@ pub trait Storage: Send + Sync + 'static {
 
 pub use embedded::{copy_closed, open_copy, open_to_read};
 
+/// What becomes of the past that a data directory has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Past {
+    /// It is kept for as long as the setting `history` says, and forgotten if that says nothing.
+    Kept,
+    /// All of it stays: the server that keeps it is another one, with its own settings.
+    Left,
+}
+
 /// Opens the configured store, and tells `on_replay` how many bytes of its log were replayed so far. Blocks.
 pub fn open(
     config: &Config,
+    past: Past,
     memory: &Arc<MemoryBudget>,
     work: &Handle,
     on_replay: &mut dyn FnMut(u64),
 ) -> Result<Arc<dyn Storage>> {
     Ok(match config.store {
-        StoreKind::Embedded => Arc::new(embedded::Embedded::open(config, memory, on_replay)?),
+        StoreKind::Embedded => Arc::new(embedded::Embedded::open(config, past, memory, on_replay)?),
         StoreKind::Kudu => Arc::new(kudu::Kudu::open(config, work.clone())?),
     })
 }

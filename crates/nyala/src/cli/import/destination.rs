@@ -2,7 +2,7 @@
 
 use crate::config::{ByteSize, GivenConfig};
 use crate::descriptors;
-use crate::storage::{self, Storage};
+use crate::storage::{self, Past, Storage};
 use nyala_core::env::{Clock, SystemClock};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{Freshness, emulate};
@@ -46,7 +46,8 @@ impl Destination {
         let opening = |error: nyala_core::Error| {
             format!("opening {}: {error} (is nyala running? stop it first)", data_dir.display())
         };
-        let storage = storage::open(&config, &memory, work.handle(), &mut |_| {}).map_err(opening)?;
+        let storage =
+            storage::open(&config, Past::Left, &memory, work.handle(), &mut |_| {}).map_err(opening)?;
         if let Some(loss) = storage.losses().first() {
             return Err(format!("{} is damaged: {loss}; `nyala check` says more", data_dir.display()));
         }

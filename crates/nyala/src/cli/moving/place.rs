@@ -6,7 +6,7 @@ use crate::cli::backup::source::Source;
 use crate::cli::server::Ended;
 use crate::config::{ByteSize, GivenConfig, StoreKind};
 use crate::descriptors;
-use crate::storage::{self, Storage};
+use crate::storage::{self, Past, Storage};
 use clap::Args;
 use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{Freshness, StoreRef, emulate};
@@ -208,7 +208,7 @@ impl Opened {
         };
         let config = given.resolve(None)?;
         let memory = MemoryBudget::new(memory_limit.0 as u64);
-        let opened = storage::open(&config, &memory, work, &mut |_| {});
+        let opened = storage::open(&config, Past::Left, &memory, work, &mut |_| {});
         let storage = opened.map_err(|error| format!("opening {place}: {error}"))?;
         Self::of(place, log_in, storage, work)
     }
