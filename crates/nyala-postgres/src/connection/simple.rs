@@ -1,7 +1,7 @@
 //! The simple protocol: the statements of a text, one after the other, and their rows as text.
 
 use super::fetch::Fetch;
-use super::stored::columns_of;
+use super::stored::{check_count_of_columns, columns_of};
 use super::{Connection, Stop, before_long_text, unless_closed};
 use crate::copy::{read_file, write_files};
 use crate::error::Failure;
@@ -35,6 +35,8 @@ impl Connection {
         if !prepared.parameters.is_empty() {
             return Err(Failure::new("42P02", "there is no parameter $1").into());
         }
+        // Before it changes anything.
+        prepared.columns.as_deref().map_or(Ok(()), check_count_of_columns)?;
         if prepared.begins_series() && !is_last {
             self.session.begin_series();
         }

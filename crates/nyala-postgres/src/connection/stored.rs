@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 /// PostgreSQL's type of a literal without a type.
 const UNKNOWN_OID: u32 = 705;
+/// The most columns of an answer: the protocol counts them by a number of 16 bits with a sign.
+const COLUMNS_MAX: usize = i16::MAX as usize;
 
 /// A prepared statement.
 pub(super) struct Stored {
@@ -48,8 +50,20 @@ impl Stored {
     }
 }
 
+/// Refuses an answer of more columns than the protocol can count.
+pub(super) fn check_count_of_columns(schema: &Schema) -> Result<(), Failure> {
+    match schema.fields().len() {
+        0..=COLUMNS_MAX => Ok(()),
+        count => {
+            let words = format!("an answer of {count} columns: there can be at most {COLUMNS_MAX}");
+            Err(Failure::new("54011", words).with_hint("Select fewer columns."))
+        }
+    }
+}
+
 /// The types of the columns of an answer.
 pub(super) fn columns_of(schema: &Schema) -> Result<Vec<ColumnType>, Failure> {
+    check_count_of_columns(schema)?;
     schema.fields().iter().map(|field| ColumnType::of_field(field)).collect()
 }
 
@@ -72,5 +86,23 @@ pub(super) fn known_to_planner(declared: &Option<ColumnType>) -> Option<DataType
         Some(column) if column.of == crate::value::PgType::Numeric => None,
         Some(column) => Some(column.values()),
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::Field;
+
+    /// A measurement may have more fields than a message can count.
+    #[test]
+    fn an_answer_has_as_many_columns_as_can_be_counted() {
+        let of = |count: usize| {
+            let fields = (0..count).map(|number| Field::new(number.to_string(), DataType::Int64, true));
+            columns_of(&Schema::new(fields.collect::<Vec<_>>()))
+        };
+        assert_eq!(of(32_767).map(|columns| columns.len()).ok(), Some(32_767));
+        assert_eq!(of(32_768).err().map(|failure| failure.code), Some("54011"));
+        assert_eq!(of(65_537).err().map(|failure| failure.code), Some("54011"), "which is 1 of 16 bits");
     }
 }
