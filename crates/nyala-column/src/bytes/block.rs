@@ -125,11 +125,17 @@ impl<'a> BytesBlock<'a> {
         entries.decode(low..*high as u32 + 1, &mut strings)?;
         let limit = out.data_len() + BLOCK_BYTES;
         for code in row_codes {
-            out.push(strings.get(code as usize - low as usize));
-            ensure(out.data_len() <= limit, "strings longer than a block may be")?;
+            push_within(limit, strings.get(code as usize - low as usize), out)?;
         }
         Ok(())
     }
+}
+
+/// Appends a string if all are no longer than a limit then. A buffer cannot hold much more than a block does.
+fn push_within(limit: usize, string: &[u8], out: &mut ByteValues) -> Result<()> {
+    ensure(out.data_len() + string.len() <= limit, "strings longer than a block may be")?;
+    out.push(string);
+    Ok(())
 }
 
 fn parse_bounds<'a>(reader: &mut Reader<'a>) -> Result<BytesBounds<'a>> {
@@ -140,4 +146,18 @@ fn parse_bounds<'a>(reader: &mut Reader<'a>) -> Result<BytesBounds<'a>> {
     let (high_length, high_is_prefix) = ((high_length & 0x7f) as usize, high_length & 0x80 != 0);
     ensure(high_length <= BOUND_BYTES, "bound too long")?;
     Ok(BytesBounds { low, high: reader.take(high_length)?, high_is_prefix })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two rows of a dictionary with a string of 1 GiB would pass what a buffer can hold, before all of them were counted.
+    #[test]
+    fn strings_beyond_the_limit_are_refused_before_they_are_appended() {
+        let mut out = ByteValues::new();
+        assert!(push_within(4, b"abcd", &mut out).is_ok() && push_within(4, b"", &mut out).is_ok());
+        assert!(push_within(4, b"e", &mut out).is_err());
+        assert_eq!((out.len(), out.data_len()), (2, 4));
+    }
 }
