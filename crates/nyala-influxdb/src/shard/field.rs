@@ -82,6 +82,12 @@ impl FieldPoints {
         self.sources.make_contiguous().sort_by_key(|(rank, source)| (source.first_ns(), *rank));
     }
 
+    /// Approximate bytes of the points that are in memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let bytes = |points: &Points| 8 * points.len() + points.values.memory_bytes();
+        bytes(&self.ready) + self.decoded.iter().map(|decoded| bytes(&decoded.points)).sum::<usize>()
+    }
+
     /// The times that are ready and not used yet.
     pub(super) fn waiting(&self) -> &[i64] {
         &self.ready.times_ns[self.used..]
