@@ -8,8 +8,10 @@
 //! ```
 //!
 //! A deletion concerns what the log wrote before it: from TSM files it was deleted by tombstones at the same time. Next:
-//! `entry` (decodes entries), `segment` (reads them), `run` (what the log holds, in order of keys).
+//! `entry` (decodes entries), `segment` (reads them), `run` (what the log holds, in order of
+//! keys), `written` (the points of a key there, and what was deleted of them).
 
 pub mod entry;
 pub mod run;
 pub mod segment;
+mod written;

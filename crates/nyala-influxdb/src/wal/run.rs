@@ -3,6 +3,7 @@
 
 use super::entry::LogTarget;
 use super::segment;
+use super::written::Written;
 use crate::damage::{Damage, DamageList};
 use crate::tsm::tombstone::Tombstones;
 use crate::values::{Kind, Points, Values};
@@ -65,7 +66,7 @@ pub fn read_log(
 struct Log<'a> {
     spill_dir: &'a Path,
     runs: Vec<Run>,
-    points: HashMap<(Vec<u8>, Kind), Points>,
+    points: HashMap<(Vec<u8>, Kind), Written>,
     bytes: usize,
     failure: Option<io::Error>,
 }
@@ -80,21 +81,25 @@ impl LogTarget for Log<'_> {
     }
 
     fn points(&mut self, key: &[u8], kind: Kind) -> &mut Points {
-        self.points.entry((key.to_owned(), kind)).or_insert_with(|| {
+        let written = self.points.entry((key.to_owned(), kind)).or_insert_with(|| {
             self.bytes += key.len() + KEY_BYTES;
-            Points::new(kind)
-        })
+            Written::new(kind)
+        });
+        &mut written.points
     }
 
     fn delete(&mut self, key: &[u8], first_ns: i64, last_ns: i64) {
+        if self.bytes > RUN_BYTES_MAX {
+            self.spill();
+        }
         for run in &mut self.runs {
             if let Err(message) = run.deleted.add(key, first_ns, last_ns) {
                 self.failure.get_or_insert_with(|| io::Error::other(message));
             }
         }
         for kind in [Kind::Float, Kind::Integer, Kind::Boolean, Kind::String, Kind::Unsigned] {
-            if let Some(points) = self.points.get_mut(&(key.to_owned(), kind)) {
-                points.remove_times(&[(first_ns, last_ns)]);
+            if let Some(written) = self.points.get_mut(&(key.to_owned(), kind)) {
+                self.bytes += written.delete(first_ns, last_ns);
             }
         }
     }
@@ -105,8 +110,8 @@ impl Log<'_> {
         self.bytes = 0;
         let taken = std::mem::take(&mut self.points).into_iter();
         let mut sorted: Vec<LoggedKey> = taken
-            .filter(|(_, points)| !points.is_empty())
-            .map(|((key, _), points)| LoggedKey { key, points })
+            .map(|((key, _), written)| LoggedKey { key, points: written.left() })
+            .filter(|logged| !logged.points.is_empty())
             .collect();
         sorted.sort_unstable_by(|left, right| {
             (&left.key, left.points.values.kind()).cmp(&(&right.key, right.points.values.kind()))
