@@ -42,6 +42,15 @@ pub(super) struct MadeCopy {
     pub(super) sequence: u64,
 }
 
+/// Lines of which a server has not stored all points.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// Why.
+    pub(super) words: String,
+    /// The points that it has stored.
+    pub(super) written: u64,
+}
+
 /// What a copy was good for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ended {
@@ -114,14 +123,14 @@ impl Server {
         database: &str,
         policy: &str,
         lines: &[u8],
-    ) -> Result<Result<(), String>, String> {
+    ) -> Result<Result<(), Refused>, String> {
         let (database, policy) = (query_escape(database), query_escape(policy));
         let path = format!("/write?db={database}&rp={policy}&precision=ns");
         for pause in BUSY_PAUSES {
             match self.send("POST", &path, lines)? {
-                (503, _) => std::thread::sleep(pause),
-                (400, words) if words.starts_with("partial write") => return Ok(Err(words)),
-                (status, words) => return self.checked(status, words).map(Ok),
+                (503, ..) => std::thread::sleep(pause),
+                (400, Some(written), words) => return Ok(Err(Refused { words, written })),
+                (status, _, words) => return self.checked(status, words).map(Ok),
             }
         }
         Err(format!("the server {} takes no points now", self.target.url()))
@@ -170,12 +179,12 @@ impl Server {
         }
     }
 
-    /// The status of an answer, and its words.
-    fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<(u16, String), String> {
+    /// The status of an answer, how many points of a refused write are stored, and its words.
+    fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<(u16, Option<u64>, String), String> {
         let mut connection = Connection::new(&self.target, TIMEOUT).patient();
         let response = connection.request(method, path, &self.headers, body, Body::Drop);
-        let status = response.map_err(|error| error.to_string())?.status;
-        Ok((status, words_of(&connection.error_text())))
+        let response = response.map_err(|error| error.to_string())?;
+        Ok((response.status, response.points_written, words_of(&connection.error_text())))
     }
 
     fn checked(&self, status: u16, words: String) -> Result<(), String> {

@@ -260,6 +260,56 @@ fn a_measurement_and_a_range_of_times_are_restored() {
     }
 }
 
+/// A field of the target has another type there, so no point of it is stored.
+#[test]
+fn points_that_are_refused_are_not_counted_as_restored() {
+    let Place { backups, server, new, .. } = &begin(&[]);
+    backup(server, backups, &[]);
+    let other = Process::start(new, &[]);
+    for server in [server, &other] {
+        server.query("CREATE DATABASE copy");
+        let written = server.send("POST", "/write?db=copy", b"times v=\"a text\" 1").expect("an answer");
+        assert_eq!(written.status, 204);
+    }
+    other.stop();
+    let url = url(server);
+    for target in [["--url", &*url], ["--data-dir", at(new)]] {
+        let selected = ["--database", "d", "--measurement", "times", "--as-database", "copy"];
+        let output = run(&[&["restore", at(backups)][..], &target[..], &selected[..]].concat());
+        let report = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{report}");
+        assert!(report.contains("copy.autogen.times: 0 points\nnot restored: points of copy"), "{report}");
+        assert!(report.contains("\n0 points were restored from "), "{report}");
+    }
+}
+
+/// As lines, with all their names, rows are many times as long as the columns that they are read as.
+#[test]
+fn long_rows_are_sent_in_requests_that_a_server_takes() {
+    const ROWS: usize = 6000;
+    let Place { backups, server, new, .. } = &begin(&["--max-body-size", "5MB"]);
+    let names = ["one", "two", "three"].map(|name| name.repeat(100));
+    let row = |row: usize| format!("long {}=1,{}=2,{}=3 {row}\n", names[0], names[1], names[2]);
+    for part in 0..3 {
+        let lines: String = (part * ROWS / 3..(part + 1) * ROWS / 3).map(row).collect();
+        assert_eq!(server.write(&lines).status, 204);
+    }
+    backup(server, backups, &[]);
+    let to = |server: &Process, name: &str| {
+        let url = url(server);
+        run(&["restore", at(backups), "--url", &url, "--database", "d", "--as-database", name])
+    };
+    let output = to(server, "copy");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let count = ask(server, "copy", &format!("SELECT count({}) FROM long", names[2]));
+    assert_eq!(count["results"][0]["series"][0]["values"][0][1], ROWS, "{count}");
+    // What breaks off in the middle has restored something.
+    let small = Process::start(new, &["--max-body-size", "64KB"]);
+    let output = to(&small, "copy");
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(ask(&small, "copy", QUESTIONS[0]), ask(server, "d", QUESTIONS[0]));
+}
+
 #[test]
 fn a_moment_before_the_backup_is_restored() {
     let Place { backups, server, .. } = &begin(&["--history", "1h"]);

@@ -27,7 +27,8 @@ nyala must be stopped, too, because the import writes to its data directory.
 An import that was interrupted goes on where it was when it is started again: shards that are done are not read again.
 Users get no password, because their hashes cannot be taken over: set one with SET PASSWORD before --auth-enabled.
 
-Exit code: 0 everything was imported, 1 something was not (the report says what), 2 nothing was imported.
+Exit code: 0 everything was imported, 1 something was not (the report, or the error that broke it off, says what), 2 nothing was
+imported.
 
 Examples:
   nyala import influxdb --dry-run /var/lib/influxdb                  list what there is
@@ -67,19 +68,23 @@ pub(in crate::cli) struct InfluxdbArgs {
 
 pub(super) fn run(args: &InfluxdbArgs) -> ExitCode {
     log::to_standard_error("warn");
-    let outcome = if args.dry_run { survey::run(&args.directory, &args.selection) } else { import(args) };
+    let mut has_begun = false;
+    let outcome = match args.dry_run {
+        true => survey::run(&args.directory, &args.selection),
+        false => import(args, &mut has_begun),
+    };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(INCOMPLETE),
         Err(message) => {
             log::print_error(&message);
-            ExitCode::from(NOT_IMPORTED)
+            ExitCode::from(if has_begun { INCOMPLETE } else { NOT_IMPORTED })
         }
     }
 }
 
-/// Imports, and returns whether everything was imported.
-fn import(args: &InfluxdbArgs) -> Result<bool, String> {
+/// Imports, and returns whether everything was imported. Says when it has begun to change the data directory.
+fn import(args: &InfluxdbArgs, has_begun: &mut bool) -> Result<bool, String> {
     let begun = Instant::now();
     nyala_influxdb::source::layout(&args.directory)?;
     in_use::check(&args.directory)?;
@@ -87,6 +92,7 @@ fn import(args: &InfluxdbArgs) -> Result<bool, String> {
     let source = Source::open(&args.directory, &args.selection, &mut damage)?;
     let destination = Destination::open(&args.data_dir, args.memory_limit)?;
     let mut outcome = Outcome::new(damage);
+    *has_begun = true;
     settings::apply(&source, !args.no_subscriptions, &destination, &mut outcome);
     let mut journal = Journal::open(&args.data_dir, &args.directory, &args.selection)?;
     let mut progress = Progress::start("importing");

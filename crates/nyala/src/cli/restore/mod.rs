@@ -25,7 +25,8 @@ Without a selection everything is restored, to a new directory: databases, table
 selection, points (and tables of SQL, to a data directory only) are written to what is there: they replace points of the same
 series and time, and nothing else is changed. So a restore that was interrupted is started again as it was.
 
-Exit code: 0 everything was restored, 1 something was not (the report says what), 2 nothing was restored.
+Exit code: 0 everything was restored, 1 something was not (the report, or the error that broke it off, says what), 2 nothing was
+restored.
 
 Examples:
   nyala restore /backup/nyala --data-dir /var/lib/nyala-new      everything; then: nyala serve --data-dir /var/lib/nyala-new
@@ -64,18 +65,19 @@ pub(super) struct RestoreArgs {
 
 pub(super) fn run(args: &RestoreArgs) -> ExitCode {
     log::to_standard_error("warn");
-    match restore(args) {
+    let mut has_begun = false;
+    match restore(args, &mut has_begun) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(INCOMPLETE),
         Err(message) => {
             log::print_error(&message);
-            ExitCode::from(NOT_RESTORED)
+            ExitCode::from(if has_begun { INCOMPLETE } else { NOT_RESTORED })
         }
     }
 }
 
-/// Restores, and returns whether everything was restored.
-fn restore(args: &RestoreArgs) -> Result<bool, String> {
+/// Restores, and returns whether everything was restored. Says when it has begun to change something that stays.
+fn restore(args: &RestoreArgs, has_begun: &mut bool) -> Result<bool, String> {
     let destination = Destination::open_to_read(&args.place)?;
     let manifest = destination.find(args.backup.as_deref())?;
     if args.selection.is_everything() {
@@ -84,5 +86,5 @@ fn restore(args: &RestoreArgs) -> Result<bool, String> {
         return whole::restore(&destination, &manifest, data_dir).map(|()| true);
     }
     args.selection.check()?;
-    part::restore(args, &destination, &manifest)
+    part::restore(args, &destination, &manifest, has_begun)
 }

@@ -28,11 +28,12 @@ struct Outcome {
     is_incomplete: bool,
 }
 
-/// Restores, and returns whether everything was restored.
+/// Restores, and returns whether everything was restored. Says when it has begun to change the target.
 pub(super) fn restore(
     args: &RestoreArgs,
     destination: &Destination,
     manifest: &Manifest,
+    has_begun: &mut bool,
 ) -> Result<bool, String> {
     let begun = Instant::now();
     let selection = &args.selection;
@@ -47,6 +48,7 @@ pub(super) fn restore(
     let all = databases.iter().map(|database| points_of(&source, database, selection)).sum::<u64>().max(1);
     for database in &databases {
         let created = create(database, selection, &target, &mut outcome)?;
+        *has_begun = true;
         points += restore_points(&source, database, selection, &target, &mut outcome, &mut |written| {
             progress.update((points + written) as f64 / all as f64, || {
                 let rate = (points + written) as f64 / begun.elapsed().as_secs_f64();

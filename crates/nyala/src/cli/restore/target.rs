@@ -3,7 +3,7 @@
 //! A data directory takes columns, in the same way as an import. A server takes lines, as from any client.
 
 use crate::cli::import::destination::Destination;
-use crate::cli::server::Server;
+use crate::cli::server::{Refused, Server};
 use nyala_db::ingest::{
     ColumnBatch, FieldSlice, LineValue, TAG_SPECIALS, ValueSlice, push_escaped, push_value,
 };
@@ -50,7 +50,7 @@ pub(super) enum Values {
 /// What came of points.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// Points that were handed over.
+    /// Points that are stored.
     pub(super) points: u64,
     /// Those that are older than their policy keeps them.
     pub(super) expired: u64,
@@ -65,6 +65,8 @@ pub(super) struct Writing<'a> {
     policy: &'a str,
     batch: ColumnBatch,
     lines: String,
+    /// How many lines they are.
+    line_count: u64,
     pub(super) written: Written,
 }
 
@@ -78,8 +80,8 @@ impl Target {
     }
 
     pub(super) fn write_to<'a>(&'a self, database: &'a str, policy: &'a str) -> Writing<'a> {
-        let (batch, lines, written) = Default::default();
-        Writing { target: self, database, policy, batch, lines, written }
+        let (batch, lines, line_count, written) = Default::default();
+        Writing { target: self, database, policy, batch, lines, line_count, written }
     }
 
     /// Makes everything durable.
@@ -93,10 +95,16 @@ impl Target {
 
 impl Writing<'_> {
     pub(super) fn add(&mut self, points: Points<'_>) -> Result<(), String> {
-        self.written.points += points.times_ns.len() as u64;
         if let Target::Server(_) = self.target {
-            points.push_lines(&mut self.lines);
-            return if self.lines.len() >= LINES_BYTES { self.flush() } else { Ok(()) };
+            let mut next = vec![0; points.fields.len()];
+            for row in 0..points.times_ns.len() {
+                points.push_line(row, &mut next, &mut self.lines);
+                self.line_count += 1;
+                if self.lines.len() >= LINES_BYTES {
+                    self.flush()?;
+                }
+            }
+            return Ok(());
         }
         let slices: Vec<FieldSlice<'_>> = points.fields.iter().map(FieldColumn::slice).collect();
         if let Err(words) = self.batch.append(points.key.as_bytes(), points.times_ns, &slices) {
@@ -110,6 +118,7 @@ impl Writing<'_> {
         match self.target {
             Target::Directory(directory) if !self.batch.is_empty() => {
                 let points = directory.write(self.database, self.policy, &mut self.batch)?.points;
+                self.written.points += points.written;
                 self.written.expired += points.expired;
                 if let Some(dropped) = points.dropped {
                     self.written.refuse(format!("{} points: {}", dropped.count, dropped.reason));
@@ -119,8 +128,13 @@ impl Writing<'_> {
                 }
             }
             Target::Server(server) if !self.lines.is_empty() => {
-                if let Err(words) = server.write(self.database, self.policy, self.lines.as_bytes())? {
-                    self.written.refuse(words);
+                let lines = std::mem::take(&mut self.line_count);
+                match server.write(self.database, self.policy, self.lines.as_bytes())? {
+                    Ok(()) => self.written.points += lines,
+                    Err(Refused { words, written }) => {
+                        self.written.points += written;
+                        self.written.refuse(words);
+                    }
                 }
                 self.lines.clear();
             }
@@ -139,22 +153,20 @@ impl Written {
 }
 
 impl Points<'_> {
-    fn push_lines(&self, lines: &mut String) {
-        let mut next = vec![0; self.fields.len()];
-        for (row, time_ns) in self.times_ns.iter().enumerate() {
-            lines.push_str(self.key);
-            let mut separator = ' ';
-            for (field, next) in self.fields.iter().zip(&mut next) {
-                if field.present[row] {
-                    lines.push(separator);
-                    push_escaped(lines, field.name, TAG_SPECIALS);
-                    lines.push('=');
-                    field.values.push_text(*next, lines);
-                    (separator, *next) = (',', *next + 1);
-                }
+    /// Appends a row as a line. `next` says which values of each field are next.
+    fn push_line(&self, row: usize, next: &mut [usize], lines: &mut String) {
+        lines.push_str(self.key);
+        let mut separator = ' ';
+        for (field, next) in self.fields.iter().zip(next) {
+            if field.present[row] {
+                lines.push(separator);
+                push_escaped(lines, field.name, TAG_SPECIALS);
+                lines.push('=');
+                field.values.push_text(*next, lines);
+                (separator, *next) = (',', *next + 1);
             }
-            writeln!(lines, " {time_ns}").expect("writing to memory does not fail");
         }
+        writeln!(lines, " {}", self.times_ns[row]).expect("writing to memory does not fail");
     }
 }
 
