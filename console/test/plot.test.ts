@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { packed } from "../src/plot/colors";
 import { decimate, lineOf } from "../src/plot/decimate";
+import { count } from "../src/plot/heat_cells";
 import { runs } from "../src/plot/lines";
 import { bounded, followed, panned, zoomed } from "../src/plot/range";
 import { Raster } from "../src/plot/raster";
@@ -176,4 +177,12 @@ test("what is under a finger stays under it", () => {
 test("a line is parted where there is no value", () => {
   assert.deepEqual(runs(Float64Array.of(1, 2, NaN, NaN, 3, 4)), [[0, 1], [4, 5]]);
   assert.deepEqual(runs(Float64Array.of(NaN)), []);
+});
+
+test("a heat map of one value has a row for it, however large it is", () => {
+  const ms = Float64Array.of(0, 1, 2);
+  for (const value of [0, -7, 1.5e18, -1e300]) {
+    const cells = count({ series: [{ label: "a", ms, values: ms.map(() => value) }], left: 0, from: 0, to: 3, points: 3 }, { from: 0, to: 3 }, 1, 4);
+    assert.deepEqual([...cells.counts, cells.most], [3, 0, 0, 0, 3], String(value));
+  }
 });

@@ -32,7 +32,8 @@ export function count({ series }: Drawing, { from, to }: Range, columns: number,
     }
   }
   if (!(low <= high)) [low, high] = [0, 1];
-  if (low === high) high = low + 1;
+  // Beside a large number, 1 is nothing.
+  if (low === high) high = low + Math.max(1, Math.abs(low) / 2 ** 20);
   const counts = new Uint32Array(columns * rows);
   let most = 0;
   const width = (to - from) / columns || 1;
