@@ -5,7 +5,7 @@ use super::destination::Destination;
 use super::report::Outcome;
 use super::source::Source;
 use nyala_influxdb::meta::{Database, Meta, Policy, User};
-use nyala_query::influxql::{identifier, literal};
+use nyala_query::influxql::{identifier, literal, without_password};
 use ring::rand::{SecureRandom, SystemRandom};
 
 /// A statement, and the database that it is executed in.
@@ -20,7 +20,7 @@ enum Thing {
     Database,
     Policy(Policy),
     Query(String),
-    Subscription { policy: String, name: String },
+    Subscription { policy: String, name: String, destinations: Vec<String> },
 }
 
 /// Whether something is there already.
@@ -37,6 +37,7 @@ pub(super) fn apply(source: &Source, subscriptions: bool, destination: &Destinat
         match step.presence(destination) {
             Presence::Absent => {
                 if let Err(error) = destination.execute(&step.database, &step.text) {
+                    let error = step.thing.without_passwords(error);
                     outcome.refused.push(format!("{} was not created: {error}", step.name()));
                 }
             }
@@ -56,6 +57,14 @@ pub(super) fn apply(source: &Source, subscriptions: bool, destination: &Destinat
     }
 }
 
+impl Thing {
+    /// An error about it, as a report may show it: URLs of subscriptions have passwords.
+    fn without_passwords(&self, error: String) -> String {
+        let Thing::Subscription { destinations, .. } = self else { return error };
+        destinations.iter().fold(error, |error, url| error.replace(url, &without_password(url)))
+    }
+}
+
 impl Step {
     fn name(&self) -> String {
         let database = &self.database;
@@ -63,7 +72,7 @@ impl Step {
             Thing::Database => format!("database {database:?}"),
             Thing::Policy(policy) => format!("retention policy {:?} of {database:?}", policy.name),
             Thing::Query(name) => format!("continuous query {name:?} of {database:?}"),
-            Thing::Subscription { policy, name } => {
+            Thing::Subscription { policy, name, .. } => {
                 format!("subscription {name:?} of {database:?}, policy {policy:?}")
             }
         }
@@ -80,7 +89,7 @@ impl Step {
             },
             // One with the same text may be created again.
             Thing::Query(_) => Presence::Absent,
-            Thing::Subscription { policy, name } => {
+            Thing::Subscription { policy, name, .. } => {
                 match known.subscriptions.iter().any(|own| own.policy == *policy && own.name == *name) {
                     true => Presence::Same,
                     false => Presence::Absent,
@@ -120,7 +129,9 @@ fn statements(meta: &Meta, subscriptions: bool) -> Vec<Step> {
                 if subscription.mode.eq_ignore_ascii_case("ANY") { "ANY" } else { "ALL" },
                 destinations.join(", ")
             );
-            step(Thing::Subscription { policy: policy.name.clone(), name: subscription.name.clone() }, text);
+            let (policy, name) = (policy.name.clone(), subscription.name.clone());
+            let destinations = subscription.destinations.clone();
+            step(Thing::Subscription { policy, name, destinations }, text);
         }
     }
     steps
@@ -188,5 +199,20 @@ fn create_user(user: &User, meta: &Meta, destination: &Destination, outcome: &mu
             let what = format!("{privilege} on {:?}", grant.database);
             outcome.refused.push(format!("user {:?} was not granted {what}: {error}", user.name));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscription_that_is_refused_is_reported_without_its_password() {
+        let urls = ["http://ann:pa\\ss@h:8086", "http://h:9092"].map(str::to_owned);
+        let error = format!("invalid subscription URL: {}", urls[0]);
+        let thing = Thing::Subscription { policy: "p".into(), name: "s".into(), destinations: urls.to_vec() };
+        let shown = thing.without_passwords(error);
+        assert!(shown.starts_with("invalid subscription URL: http://ann:") && shown.ends_with("@h:8086"));
+        assert!(!shown.contains("pa\\ss"), "{shown}");
     }
 }
