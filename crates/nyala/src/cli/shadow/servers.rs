@@ -108,12 +108,9 @@ impl Server {
         let status = self
             .send(&path, form.as_bytes(), TIMEOUT, STATEMENT_ANSWER_BYTES_MAX, &mut body)
             .map_err(|error| error.words())?;
-        let mut answer: Value = serde_json::from_slice(&body).map_err(|_| self.strange(status))?;
-        let result = answer["results"][0].take();
-        match answer["error"].as_str().or_else(|| result["error"].as_str()) {
-            Some(words) => Err(format!("{} refuses: {words}", self.named())),
-            None => Ok(result),
-        }
+        let answer = serde_json::from_slice(&body).map_err(|_| self.strange(status))?;
+        let result = result_of(answer).ok_or_else(|| self.strange(status))?;
+        result.map_err(|words| format!("{} refuses: {words}", self.named()))
     }
 
     /// Asks a query. An answer that is an error is an answer.
@@ -218,7 +215,7 @@ impl Server {
     }
 
     fn strange(&self, status: u16) -> String {
-        format!("{} answers {status} and no JSON: is it InfluxDB 1.x or nyala?", self.named())
+        format!("{} answers {status} and not as to a query: is it InfluxDB 1.x or nyala?", self.named())
     }
 }
 
@@ -227,6 +224,16 @@ impl Unanswered {
         match self {
             Unanswered::Server(words) | Unanswered::Question(words) => words,
         }
+    }
+}
+
+/// The result of the only statement, or why it is refused; `None` if that is no answer to a query.
+fn result_of(mut answer: Value) -> Option<Result<Value, String>> {
+    let result = answer.pointer_mut("/results/0").map(Value::take);
+    let error = |value: &Value| value["error"].as_str().map(|words| nyala_shell::escaped(words).into_owned());
+    match error(&answer).or_else(|| error(result.as_ref()?)) {
+        Some(words) => Some(Err(words)),
+        None => result.map(Ok),
     }
 }
 
@@ -241,4 +248,24 @@ fn error_of(body: &[u8]) -> String {
     let words = read.as_ref().and_then(|read| read["error"].as_str());
     let words = words.map_or_else(|| String::from_utf8_lossy(body).trim().to_owned(), str::to_owned);
     nyala_shell::escaped(&words).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn whatever_a_server_answers_is_read() {
+        let series = json!({ "statement_id": 0, "series": [] });
+        assert_eq!(result_of(json!({ "results": [series] })), Some(Ok(series)));
+        for refused in [json!({ "error": "no\u{1b}[2J" }), json!({ "results": [{ "error": "no\u{1b}[2J" }] })]
+        {
+            let words = result_of(refused).expect("an answer").expect_err("a refusal");
+            assert!(words.starts_with("no") && !words.contains('\u{1b}'), "{words}");
+        }
+        for other in [json!({}), json!({ "results": [] }), json!({ "results": 1 }), json!([1]), json!("ok")] {
+            assert_eq!(result_of(other.clone()), None, "{other}");
+        }
+    }
 }
