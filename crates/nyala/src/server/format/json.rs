@@ -43,6 +43,8 @@ pub struct JsonAnswer {
     has_series: bool,
     /// A value of the current document that JSON cannot express.
     unsupported: Option<f64>,
+    /// The same of what was there before the current statement.
+    unsupported_before: Option<f64>,
     broken: Option<String>,
     /// How the cells of a sheet are written; frames of the same sheet share it.
     cells: Option<(Arc<ResultBatch>, Vec<Cells>)>,
@@ -84,6 +86,7 @@ impl JsonAnswer {
             open: None,
             has_series: false,
             unsupported: None,
+            unsupported_before: None,
             broken: None,
             cells: None,
             tags: Vec::new(),
@@ -245,6 +248,7 @@ impl AnswerWriter for JsonAnswer {
         }
         self.has_series = false;
         self.statement_start = Some(self.out.len());
+        self.unsupported_before = self.unsupported;
         if !self.is_chunked() {
             self.push_statement_head();
         }
@@ -279,7 +283,8 @@ impl AnswerWriter for JsonAnswer {
         if !self.is_chunked() {
             self.statements -= 1;
         }
-        (self.open, self.has_series, self.unsupported, self.cells) = (None, false, None, None);
+        (self.open, self.has_series, self.cells) = (None, false, None);
+        self.unsupported = self.unsupported_before;
         self.push_statement_head();
         self.out.extend_from_slice(b",\"error\":");
         push_string(&mut self.out, message);
