@@ -152,11 +152,11 @@ mod http {
     }
 
     pub(super) mod access {
-        mod token;
+        mod jwt;
 
         use base64ct::{Base64UrlUnpadded, Encoding};
         use ring::hmac;
-        use token::SharedSecret;
+        use jwt::SharedSecret;
 
         const SECRET: &str = "a secret that nobody can guess, as it is long";
 

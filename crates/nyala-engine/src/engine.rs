@@ -2,8 +2,8 @@
 
 use crate::files::catalog::{self, Catalog, CatalogState, Edit, RetiredMeta};
 use crate::files::directory::{self, ROWSET_DIR, WAL_DIR};
+use crate::files::framed_log::Damage;
 use crate::files::fs::FsRef;
-use crate::files::record_log::Damage;
 use crate::files::reserve::Reserve;
 use crate::files::rowset::{Rowset, RowsetSource};
 use crate::files::wal::{Progress, ReplayReport, Wal, WalOptions};

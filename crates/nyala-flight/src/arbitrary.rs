@@ -1,7 +1,7 @@
 //! Reading arbitrary bytes as what clients send: the entry for fuzzers.
 
+use crate::session_tokens::{PREFIX, Tokens};
 use crate::ticket::Handle;
-use crate::tokens::{PREFIX, Tokens};
 use crate::{body, input, service};
 use arrow_array::Array;
 use arrow_flight::sql::{Any, Command, TicketStatementQuery};

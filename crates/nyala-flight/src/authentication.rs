@@ -7,8 +7,8 @@
 //! knows and with what changes with the password.
 
 use crate::caller::Caller;
+use crate::session_tokens::PREFIX;
 use crate::shared::{Ready, Refused, Server, Why};
-use crate::tokens::PREFIX;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use nyala_db::changes::{ClientProtocol, RemoteClient};
 use nyala_db::users::Principal;

@@ -2,7 +2,7 @@
 
 use crate::error::starting;
 use crate::kept::Kept;
-use crate::tokens::Tokens;
+use crate::session_tokens::Tokens;
 use futures::future::BoxFuture;
 use hyper::header::HeaderMap;
 use nyala_core::Durations;

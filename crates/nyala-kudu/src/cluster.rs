@@ -2,8 +2,8 @@
 
 use crate::clock::ClusterClock;
 use crate::dropping::SeenMarks;
+use crate::kudu_tables::PhysicalTables;
 use crate::options::KuduOptions;
-use crate::physical::PhysicalTables;
 use crate::schema_log::SchemaLog;
 use kudu_client::Client;
 use std::sync::Arc;

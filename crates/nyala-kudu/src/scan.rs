@@ -2,9 +2,9 @@
 
 use crate::cells::series_value;
 use crate::error::of_read;
+use crate::kudu_tables::{Physical, name_of, stored};
 use crate::merge::MergedRows;
 use crate::options::KuduOptions;
-use crate::physical::{Physical, name_of, stored};
 use crate::rows::{CountedReads, NoRows, Read, RowFilter, Rows, SERIES_LISTED, Source};
 use crate::sheets::Sheet;
 use crate::state::TableState;

@@ -5,7 +5,7 @@
 //! whoever finds it taken reads what the other did and decides again. Changes that a row does not hold are written to
 //! `<prefix>.schema_text` before, in parts, under a random name that the row says.
 //!
-//! Kudu's own tables follow the log, never the other way: see [`crate::physical`].
+//! Kudu's own tables follow the log, never the other way: see [`crate::kudu_tables`].
 
 use crate::clock::ClusterClock;
 use crate::entry::{Change, Entry};

@@ -3,7 +3,7 @@
 use crate::aggregate::{SERIES_ALONE, aggregate, count_reads, newest_suffices};
 use crate::cluster::Cluster;
 use crate::error::of_read;
-use crate::physical::Physical;
+use crate::kudu_tables::Physical;
 use crate::rows::{CountedReads, NoRows};
 use crate::scan::Reader;
 use crate::sheets::{self, Sheet};

@@ -7,7 +7,7 @@ use crate::cells::Stored;
 use crate::cluster::Cluster;
 use crate::entry::{Change, Progress};
 use crate::error::of_write;
-use crate::physical::{OWN_COLUMNS, Physical, stored, time_column};
+use crate::kudu_tables::{OWN_COLUMNS, Physical, stored, time_column};
 use crate::sheets::{self, Sheet};
 use crate::state::{RangeState, State, TableState};
 use arrow_array::cast::AsArray;

@@ -5,7 +5,7 @@ use crate::background;
 use crate::config::BindAddress;
 use crate::config::{AuditedLogIns, Config};
 use crate::descriptors;
-use crate::lead::Lead;
+use crate::leadership::Lead;
 use crate::process_metrics;
 use crate::resident_memory;
 use crate::server::audit::{Audit, AuditFile};

@@ -1,7 +1,7 @@
 //! What a server does without being asked: it follows other servers, drops what has expired, watches its health, and runs
 //! continuous queries. Each function runs until it is dropped.
 
-use crate::lead::Lead;
+use crate::leadership::Lead;
 use crate::server::audit::Audit;
 use crate::server::health::{Checks, HealthLog};
 use crate::server::http::Context;

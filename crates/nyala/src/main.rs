@@ -7,7 +7,7 @@ mod backup;
 mod cli;
 mod config;
 mod descriptors;
-mod lead;
+mod leadership;
 mod log_filter;
 mod log_lines;
 mod process_metrics;

@@ -14,7 +14,7 @@ use std::hash::BuildHasher;
 
 use super::column::{FieldColumn, FieldKind};
 use super::column_slice::FieldSlice;
-use super::matcher::{NameMatcher, append_fields, take_back};
+use super::known_fields::{NameMatcher, append_fields, take_back};
 use super::number::fast_digits;
 use super::options::{MAX_TIME_NS, MIN_TIME_NS};
 use super::series_cache::{FoundSeries, SeriesCache, SeriesHandle};

@@ -17,22 +17,23 @@
 //! need the catalog (fields and tags named `time`, type conflicts, retention) are not here.
 
 mod batch;
+mod body_lines;
 mod column;
 mod column_batch;
 mod column_slice;
 mod error;
 mod escape;
 mod key;
-mod matcher;
+mod known_fields;
 mod nanoseconds;
 mod number;
 mod options;
-mod request;
 mod series_cache;
 mod series_keys;
 mod slow_path;
 
 pub use batch::{ParsedBatch, RowGroup};
+pub use body_lines::{LineRequest, MAX_BODY_BYTES, RequestMark};
 pub use column::{Bitmap, FieldColumn, FieldKind, FieldValues, Strings};
 pub use column_batch::ColumnBatch;
 pub use column_slice::{FieldSlice, ValueSlice};
@@ -44,7 +45,6 @@ pub use escape::{
 pub use key::{TagSet, measurement_of};
 pub use nanoseconds::{Lines, end_without_time};
 pub use options::{LineLimits, MAX_KEY_BYTES, MAX_TIME_NS, MIN_TIME_NS, ParseOptions, Precision};
-pub use request::{LineRequest, MAX_BODY_BYTES, RequestMark};
 pub use series_cache::{Generation, SeriesCache, SeriesCacheLimits, SeriesHandle, UNRESOLVED_SERIES};
 pub use series_keys::{SeriesKeys, TagName};
 pub use slow_path::line_end;

@@ -19,7 +19,7 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
 use super::key::{TagSet, guess_key_end, measurement_of};
-use super::matcher::MAX_PLAIN_NAME_BYTES;
+use super::known_fields::MAX_PLAIN_NAME_BYTES;
 use super::options::MAX_KEY_BYTES;
 
 /// The series id of a row whose series the caller has not resolved yet.

@@ -8,8 +8,8 @@
 use super::check::check_record;
 use crate::files::catalog::{self, CatalogState, CatalogTable};
 use crate::files::directory::{self, ROWSET_DIR, WAL_DIR};
+use crate::files::framed_log::{self, FILE_HEADER_BYTES, FileHeader};
 use crate::files::fs::{Access, FileRef, FsRef};
-use crate::files::record_log::{self, FILE_HEADER_BYTES, FileHeader};
 use crate::files::rowset::RowsetMeta;
 use crate::files::rowset::format::{self, HEADER_BYTES};
 use crate::files::rowset::reader::read_footer;
@@ -42,7 +42,7 @@ impl FileKind {
     /// The version that this program writes. It reads those before, too.
     pub fn written_version(self) -> u32 {
         match self {
-            FileKind::Manifest | FileKind::Log => record_log::VERSION,
+            FileKind::Manifest | FileKind::Log => framed_log::VERSION,
             FileKind::Rowset => format::VERSION,
         }
     }

@@ -5,9 +5,9 @@
 //! nothing is in it that could belong to somebody.
 
 use crate::files::catalog::CatalogState;
+use crate::files::framed_log::Damage;
 use crate::files::fs::{FsRef, LOCK_FILE};
 use crate::files::manifest_log;
-use crate::files::record_log::Damage;
 use crate::files::rowset::RowsetMeta;
 use crate::files::wal;
 use nyala_core::{Error, Result};

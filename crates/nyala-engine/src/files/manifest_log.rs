@@ -18,11 +18,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nyala_core::{Error, ErrorKind, Result};
 
-use crate::files::fs::{Access, FileRef, FileSystem, FsRef, SimulatedFs};
-use crate::files::record_log::{
+use crate::files::framed_log::{
     Authority, Damage, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind,
     MAX_FILE_BYTES, Scanned, Scanner, frame_bytes, padding,
 };
+use crate::files::fs::{Access, FileRef, FileSystem, FsRef, SimulatedFs};
 
 pub(crate) const MAGIC: [u8; 8] = *b"nyalaMAN";
 const PREFIX: &str = "manifest-";

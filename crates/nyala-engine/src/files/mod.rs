@@ -2,10 +2,10 @@
 
 pub(crate) mod catalog;
 pub(crate) mod directory;
+pub(crate) mod framed_log;
 pub mod fs;
 pub(crate) mod log_record;
 pub mod manifest_log;
-pub(crate) mod record_log;
 pub(crate) mod reserve;
 pub(crate) mod rowset;
 pub(crate) mod schema_format;

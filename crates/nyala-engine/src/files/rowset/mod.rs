@@ -8,8 +8,8 @@
 //! The layout is drawn in `docs/format/rowset.md`.
 
 pub(crate) mod block;
+pub(crate) mod block_cache;
 pub(crate) mod bloom;
-pub(crate) mod cache;
 mod cached_row;
 mod clock_cache;
 pub(crate) mod format;

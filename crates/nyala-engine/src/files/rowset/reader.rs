@@ -1,7 +1,7 @@
 //! An open rowset: footer, pages and blocks through the cache.
 
 use super::block::BlockError;
-use super::cache::BlockCache;
+use super::block_cache::BlockCache;
 use super::clock_cache::{Cached, ClockCache};
 use super::format::{
     BlockRef, ColumnEntry, Footer, GroupEntry, HEADER_BYTES, MAGIC, PageEntry, TAIL_BYTES, VERSION,

@@ -5,11 +5,11 @@
 
 use super::MAX_PAYLOAD_BYTES;
 use super::segment::{self, Closed};
-use crate::files::fs::{Access, FileRef, FsRef};
-use crate::files::record_log::{
+use crate::files::framed_log::{
     Authority, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, MAX_FILE_BYTES,
     Scanned, Scanner, frame_bytes, padding,
 };
+use crate::files::fs::{Access, FileRef, FsRef};
 use nyala_core::{Error, Result};
 use std::io::IoSlice;
 use std::ops::RangeInclusive;

@@ -43,8 +43,8 @@ pub(crate) use replay::headers;
 pub use replay::{Record, ReplayReport, decode, first_sequence, replay, verify};
 pub use stats::{SYNC_BUCKETS, WalStats};
 
+use crate::files::framed_log::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, MAX_FILE_BYTES};
 use crate::files::fs::FsRef;
-use crate::files::record_log::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, MAX_FILE_BYTES};
 use queue::Queue;
 pub(crate) use segment::MAGIC;
 use segment::Segments;

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::MAX_PAYLOAD_BYTES;
 use super::stats::Counters;
-use crate::files::record_log::frame_bytes;
+use crate::files::framed_log::frame_bytes;
 
 /// The most that is written and synced together: a sync of this takes some 10 ms, and all its writers wait so long.
 const MAX_GROUP_BYTES: u64 = 16 << 20;

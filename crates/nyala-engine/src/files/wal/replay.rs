@@ -8,10 +8,10 @@ use bytes::Bytes;
 use nyala_core::Result;
 
 use super::segment::{self, Closed};
-use crate::files::fs::{Access, FileSystem, FsRef, SimulatedFs};
-use crate::files::record_log::{
+use crate::files::framed_log::{
     Authority, Damage, FILE_HEADER_BYTES, FileHeader, FrameKind, Scanned, Scanner,
 };
+use crate::files::fs::{Access, FileSystem, FsRef, SimulatedFs};
 
 /// Damaged places that a report lists; more are only counted.
 const MAX_DAMAGE_LISTED: usize = 1000;

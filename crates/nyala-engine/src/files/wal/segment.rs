@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use nyala_core::{ErrorKind, Result};
 
 use super::WalOptions;
+use crate::files::framed_log::FileHeader;
 use crate::files::fs::{Access, FileRef, FsRef};
-use crate::files::record_log::FileHeader;
 
 pub(crate) const MAGIC: [u8; 8] = *b"nyalaWAL";
 const SEGMENT_SUFFIX: &str = ".wal";

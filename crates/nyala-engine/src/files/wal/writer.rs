@@ -18,10 +18,10 @@ use super::queue::Entry;
 use super::replay::LogEnd;
 use super::segment::{self, Closed, Segments};
 use super::stats::{Counters, add};
-use crate::files::fs::{Access, FileRef, FsRef, Unreadable};
-use crate::files::record_log::{
+use crate::files::framed_log::{
     FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, frame_bytes, padding,
 };
+use crate::files::fs::{Access, FileRef, FsRef, Unreadable};
 
 /// Bytes that are copied at once of a tail that may not be on disk.
 const REWRITE_BYTES: u64 = 1 << 20;

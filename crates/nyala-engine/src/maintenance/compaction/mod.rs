@@ -5,10 +5,10 @@
 //! is left in the partition) deletes are left out. Readers keep the old rowsets until they are done.
 
 mod cuts;
-mod hidden;
+mod hidden_rows;
 mod pick;
 
-pub(crate) use hidden::pick_hidden;
+pub(crate) use hidden_rows::pick_hidden;
 pub(crate) use pick::{Candidate, FAN_IN_BUSY, FAN_IN_QUIET, pick};
 
 use super::inputs::MergeInputs;

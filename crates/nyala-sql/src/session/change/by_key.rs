@@ -3,7 +3,7 @@
 //! What is written does not depend on what is there, so the statement needs neither a plan nor a stage: the store sees whether
 //! the row is there when it writes. Writers of different rows share syncs of the log.
 
-use super::do_update::assignments;
+use super::assignments::assignments;
 use super::preparing::{Preparing, Written};
 use super::work::Work;
 use crate::error::{SqlError, SqlResult, SqlState};

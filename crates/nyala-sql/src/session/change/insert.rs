@@ -1,6 +1,6 @@
 //! `INSERT` and `UPSERT`: where rows come from, and what happens to those whose key is taken.
 
-use super::do_update::{self, ConflictUpdate};
+use super::assignments::{self, ConflictUpdate};
 use super::preparing::{Preparing, Written, is_default};
 use super::selection::{Selection, unknown_columns};
 use crate::error::{SqlError, SqlResult, SqlState};
@@ -123,7 +123,7 @@ pub(super) async fn prepare(
                         .with_hint("For example, ON CONFLICT (column_name)."));
                 }
                 OnConflictAction::DoUpdate(update) => {
-                    let taken = do_update::columns_taken(preparing, update)?;
+                    let taken = assignments::columns_taken(preparing, update)?;
                     let is_blind = arbiter == Arbiter::Key
                         && !has_indexes
                         && taken.is_some_and(|taken| {
@@ -131,7 +131,7 @@ pub(super) async fn prepare(
                         });
                     match is_blind {
                         true => Conflict::Replace { is_blind, may_repeat: false },
-                        false => Conflict::Update(do_update::prepare(preparing, update)?),
+                        false => Conflict::Update(assignments::prepare(preparing, update)?),
                     }
                 }
             }
@@ -160,7 +160,7 @@ fn check_generated(preparing: &Preparing<'_>, insert: &ast::Insert, named: &[usi
 pub(super) fn given_to_generated(column: &str) -> SqlError {
     let message = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
     SqlError::new(SqlState::GENERATED_ALWAYS, message)
-        .with_detail(do_update::always_generated(column))
+        .with_detail(assignments::always_generated(column))
         .with_hint("Use OVERRIDING SYSTEM VALUE to override.")
 }
 

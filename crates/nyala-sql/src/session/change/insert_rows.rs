@@ -1,8 +1,8 @@
 //! Executing an INSERT.
 
-use super::conflict::{arbiter, update_existing};
 use super::existing::some_rows;
 use super::insert::{Arbiter, Conflict, Insert};
+use super::on_conflict::{arbiter, update_existing};
 use super::preparing::is_default;
 use super::work::Work;
 use crate::error::{SqlError, SqlResult, SqlState};

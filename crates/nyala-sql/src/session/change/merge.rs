@@ -1,6 +1,6 @@
 //! `MERGE`: rows of a source meet those of the table, and each clause says what becomes of them.
 
-use super::do_update::assignments;
+use super::assignments::assignments;
 use super::existing::key_of;
 use super::insert::{check_width, given_to_generated};
 use super::preparing::{Preparing, Written, changed_name, column_of, is_default, named_item, query_of};

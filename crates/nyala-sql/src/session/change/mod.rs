@@ -11,15 +11,14 @@
 //! COPY inserts rows that its client sends ([`copy`], [`copy_in`]).
 //!
 //! [`prepare`] finds out what a statement does, with what [`preparing`] collects; [`execute`] begins and ends it. [`insert`], [`update`],
-//! [`delete`], [`merge`] and [`by_key`] are the kinds of statements, [`points`] are those that change points of measurements, [`do_update`] and [`conflict`] are ON CONFLICT DO UPDATE, [`entries`] keeps
+//! [`delete`], [`merge`] and [`by_key`] are the kinds of statements, [`points`] are those that change points of measurements, [`assignments`] and [`on_conflict`] are ON CONFLICT DO UPDATE, [`entries`] keeps
 //! indexes right.
 
+mod assignments;
 mod by_key;
-mod conflict;
 mod copy;
 mod copy_in;
 mod delete;
-mod do_update;
 mod entries;
 mod execute;
 mod existing;
@@ -27,6 +26,7 @@ mod insert;
 mod insert_rows;
 mod merge;
 mod met_keys;
+mod on_conflict;
 mod parameters;
 mod points;
 mod prepare;

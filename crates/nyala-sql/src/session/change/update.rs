@@ -1,6 +1,6 @@
 //! `UPDATE`.
 
-use super::do_update::assignments;
+use super::assignments::assignments;
 use super::existing::key_of;
 use super::preparing::{Preparing, Written, changed_name, column_of, named_item, query_of};
 use super::selection::Selection;

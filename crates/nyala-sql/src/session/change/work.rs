@@ -1,6 +1,6 @@
 //! What a change works with while it is executed, and the rows that it has written so far.
 
-use super::do_update::CompiledUpdate;
+use super::assignments::CompiledUpdate;
 use super::met_keys::MetKeys;
 use super::returning::ReturnedRows;
 use super::sink::{Sink, WAIT_MAX};

@@ -6,9 +6,9 @@
 //! `Bearer`, or in place of its user's password. Before there is an administrator, nobody can log in, and a request can only
 //! create the first one.
 
-mod token;
+mod jwt;
 
-pub use token::SharedSecret;
+pub use jwt::SharedSecret;
 
 use super::Context;
 use super::params::Params;

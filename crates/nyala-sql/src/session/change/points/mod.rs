@@ -14,7 +14,7 @@ mod value;
 pub(crate) use copy::CopiedPoints;
 pub(super) use copy::PointsIn;
 
-use super::do_update::assigned_names;
+use super::assignments::assigned_names;
 use super::parameters::ParameterTypes;
 use super::preparing::{
     Written, changed_measurement_name, column_of, first_word, is_default, named_item, query_of,

@@ -1,6 +1,6 @@
 //! `ON CONFLICT DO UPDATE`, and `UPSERT` of a part of the columns: the new row meets the row that is there.
 
-use super::do_update::CompiledUpdate;
+use super::assignments::CompiledUpdate;
 use super::existing::{existing, some_rows};
 use super::insert::Arbiter;
 use super::work::Work;
