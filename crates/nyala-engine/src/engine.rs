@@ -114,7 +114,7 @@ impl Engine {
             false => (!options.history.is_zero()).then(|| History::new(clock, options.history, times)),
         };
         let history = history.map(Arc::new);
-        let versions = Arc::new(VersionPublisher::new(catalog, version, &budget));
+        let versions = Arc::new(VersionPublisher::new(catalog, version, &budget, options.write_hook.clone()));
         // Replay needs a writer that applies records, and the writer needs the log that replay opens: it gets the log
         // right after.
         let writer = Arc::new(Writer::new(&options, &versions, reserve, &signal, &counters, lock, history)?);

@@ -1,9 +1,9 @@
-//! The steps of a write, for tests that break a write off at each of them.
+//! The steps of a write, and of changes of the manifest, for tests that break these off at each of them.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How far a batch has come.
+/// How far a batch or a change has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteStep {
     /// It was admitted; nothing is checked.
@@ -20,9 +20,11 @@ pub enum WriteStep {
     Applied,
     /// The rows of a large stage are in files; its commit is about to lock its tables.
     Adopting,
+    /// The manifest has a change, by whatever work; readers do not see it.
+    Committed,
 }
 
-/// Called at every step of every write, in the thread that does it.
+/// Called at every step, in the thread that takes it.
 #[derive(Clone, Default)]
 pub struct WriteHook(Option<Arc<dyn Fn(WriteStep) + Send + Sync>>);
 

@@ -4,16 +4,16 @@
 mod support;
 
 use nyala_core::store::Store;
-use nyala_core::{ErrorKind, Result};
-use nyala_engine::fs::{FileSystem, OperationKind, SimulatedFs};
-use nyala_engine::{Engine, EngineOptions, SyncPolicy, WriteHook, WriteStep, block_on};
+use nyala_core::{ErrorKind, Result, TableId};
+use nyala_engine::fs::{FileSystem, FsRef, OperationKind, SimulatedFs};
+use nyala_engine::{Engine, EngineOptions, SyncPolicy, WriteHook, WriteStep, block_on, check};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{create, options, points, rows};
+use support::{create, create_named, options, points, rows};
 
 const STEPS: [WriteStep; 6] = [
     WriteStep::Admitted,
@@ -242,5 +242,80 @@ fn what_a_panic_leaves_half_written_is_removed() -> Result<()> {
         assert_eq!(files()?, after);
     }
     assert_eq!(rows(&engine, table)?.len(), 3);
+    Ok(())
+}
+
+#[test]
+fn a_panic_between_manifest_and_readers_ends_all_changes_until_the_next_start() -> Result<()> {
+    type Work = fn(&Engine, TableId) -> Result<()>;
+    let works: [(&'static str, Work); 5] = [
+        ("a flush", |engine, _| engine.flush().map(drop)),
+        ("a merge", |engine, _| engine.compact().map(drop)),
+        ("a table", |engine, _| create_named(engine, "another").map(drop)),
+        ("a partition", |engine, table| {
+            block_on(engine.write(points(table, &[(1, 5010, Some(1))]))).map(drop)
+        }),
+        ("a stage", |engine, table| {
+            block_on(async {
+                let mut stage = engine.stage().await?;
+                for time_ns in [40, 50] {
+                    stage.write(points(table, &[(2, time_ns, Some(1))])).await?;
+                }
+                stage.commit().await.map(drop)
+            })
+        }),
+    ];
+    for (what, work) in works {
+        let (fs, armed, is_stage) = (SimulatedFs::new(), Arc::new(AtomicBool::new(false)), what == "a stage");
+        let trap = armed.clone();
+        let write_hook = WriteHook::new(move |step| match step {
+            // Its flush has changed the manifest before.
+            WriteStep::Adopting => trap.store(true, Ordering::SeqCst),
+            WriteStep::Committed if trap.swap(false, Ordering::SeqCst) => {
+                panic!("a panic that a test wants, in {what}")
+            }
+            _ => {}
+        });
+        let settings = EngineOptions { write_hook, stage_bytes_max: Some(1), ..options(&fs) };
+        let engine = Arc::new(Engine::open(settings)?);
+        let table = create(&engine)?;
+        let mut expected = Vec::new();
+        for time_ns in [10, 20, 30] {
+            block_on(engine.write(points(table, &[(1, time_ns, Some(1))])))?;
+            expected.push((1, time_ns, Some(1)));
+            // The last one stays in memory.
+            assert!(time_ns == 30 || engine.flush()?);
+        }
+        armed.store(!is_stage, Ordering::SeqCst);
+        let worker = engine.clone();
+        let worked = outcome(what, move || work(&worker, table));
+        assert!(!matches!(worked, Some(Ok(()))), "{what}: acknowledged");
+        assert!(!armed.load(Ordering::SeqCst), "{what}: the manifest was not changed");
+        // Readers see what they saw, and nothing is made of that.
+        assert_eq!(rows(&engine, table)?, expected, "{what}");
+        assert!(engine.failures().iter().any(|(name, _)| *name == "writes"), "{what}");
+        let refused = block_on(engine.write(points(table, &[(1, 10, Some(2))]))).expect_err("is refused");
+        assert_eq!(refused.kind(), ErrorKind::Retry, "{what}: {refused}");
+        assert!(refused.to_string().contains("until the server is started again"), "{refused}");
+        assert!(create_named(&engine, "one more").is_err(), "{what}");
+        assert!(!engine.flush()?, "{what}");
+        assert!(engine.compact().is_err(), "{what}");
+        let killed = fs.snapshot();
+        drop(engine);
+        let restarted = Engine::open(options(&killed))?;
+        if is_stage {
+            expected.extend([(2, 40, Some(1)), (2, 50, Some(1))]);
+        }
+        assert_eq!(rows(&restarted, table)?, expected, "{what}, restarted");
+        block_on(restarted.write(points(table, &[(3, 60, Some(1))])))?;
+        expected.push((3, 60, Some(1)));
+        assert!(restarted.flush()?, "{what}");
+        restarted.compact()?;
+        assert_eq!(rows(&restarted, table)?, expected, "{what}, merged");
+        drop(restarted);
+        let disk: FsRef = Arc::new(killed);
+        let report = check(&disk, Path::new("/data"), &mut |_| {})?;
+        assert_eq!(report.damage_count, 0, "{what}: {:?}", report.damage);
+    }
     Ok(())
 }

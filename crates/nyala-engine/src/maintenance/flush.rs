@@ -215,8 +215,7 @@ impl Maintenance {
         edits.push(Edit::Flushed(cut));
         // The space that the edit takes comes back when the log is cut.
         self.writer.reserve.make_room(0);
-        catalog.commit(edits)?;
-        self.versions.publish_flushed(changed, cut);
+        self.versions.commit(&mut catalog, edits, || self.versions.publish_flushed(changed, cut))?;
         flushed.iter().flat_map(|each| &each.memtables).for_each(|memtable| memtable.set_flushed());
         unwanted.into_iter().for_each(|meta| self.output.remove(meta));
         Ok(())

@@ -254,6 +254,10 @@ impl Maintenance {
         if self.flush_if_due(pace)? {
             return Ok(true);
         }
+        if self.versions.watermark.check().is_err() {
+            // Nothing may be changed any more: see `VersionPublisher::commit`.
+            return Ok(false);
+        }
         let is_quiet = pace.last_batch.elapsed() >= QUIET_FOR;
         self.refill_reserve();
         let mut failure = None;

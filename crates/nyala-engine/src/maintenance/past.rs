@@ -122,8 +122,7 @@ impl Maintenance {
         edits.push(Edit::ForgetPast(past_from));
         changed.past_from = past_from;
         self.writer.reserve.make_room(0);
-        catalog.commit(edits)?;
-        self.versions.publish(changed);
+        self.versions.commit(&mut catalog, edits, || self.versions.publish(changed))?;
         forgotten.iter().for_each(|(rowset, _)| rowset.set_obsolete());
         Ok(())
     }

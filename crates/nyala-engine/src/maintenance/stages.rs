@@ -155,15 +155,16 @@ impl Maintenance {
             let table = table.with_partition(partition.id, Some(partition));
             changed.put_table(table);
         }
-        self.writer.reserve.make_room(0);
-        catalog.commit(edits)?;
         let sequence = |rowsets: &[Arc<Rowset>]| rowsets.first().map_or(0, |rowset| rowset.meta.max_sequence);
         let changes = added.into_iter().map(|(table, rowsets)| Change {
             table,
             sequence: sequence(&rowsets),
             rows: ChangedRows::Rowsets(rowsets),
         });
-        self.writer.journal.publish(changes.collect(), || self.versions.publish_at(changed, since));
-        Ok(())
+        let changes: Vec<Change> = changes.collect();
+        self.writer.reserve.make_room(0);
+        self.versions.commit(&mut catalog, edits, || {
+            self.writer.journal.publish(changes, || self.versions.publish_at(changed, since));
+        })
     }
 }

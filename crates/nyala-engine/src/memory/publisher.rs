@@ -6,6 +6,7 @@ use super::version::{PartitionVersion, TableVersion, Version};
 use super::watermark::{TakenSequences, Watermark};
 use crate::files::catalog::{Catalog, Edit, ManifestHealth};
 use crate::rows::tombstone::{DeletedRange, Tombstone};
+use crate::write_hook::{WriteHook, WriteStep};
 use nyala_core::memory::MemoryBudget;
 use nyala_core::{Result, TableId};
 use parking_lot::{Mutex, RwLock};
@@ -29,11 +30,26 @@ pub(crate) struct VersionPublisher {
     /// Changed with the catalog locked.
     unflushed_tombstones: AtomicUsize,
     budget: Arc<MemoryBudget>,
+    hook: WriteHook,
+}
+
+/// Closes the store unless it is forgotten: the manifest has what readers do not see.
+struct Unpublished<'a>(&'a Arc<Watermark>);
+
+impl Drop for Unpublished<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl VersionPublisher {
     /// Deleted ranges are charged to the budget.
-    pub(crate) fn new(catalog: Catalog, version: Version, budget: &Arc<MemoryBudget>) -> Self {
+    pub(crate) fn new(
+        catalog: Catalog,
+        version: Version,
+        budget: &Arc<MemoryBudget>,
+        hook: WriteHook,
+    ) -> Self {
         Self {
             manifest_health: catalog.health.clone(),
             watermark: Watermark::new(catalog.state.flushed_sequence),
@@ -41,6 +57,7 @@ impl VersionPublisher {
             version: RwLock::new(Arc::new(version)),
             unflushed_tombstones: AtomicUsize::new(0),
             budget: budget.clone(),
+            hook,
         }
     }
 
@@ -62,16 +79,39 @@ impl VersionPublisher {
         self.catalog.lock().state.flushed_sequence
     }
 
+    /// Makes edits durable, then calls what publishes the version after them. The caller holds the lock of the catalog.
+    ///
+    /// After a panic in between the store is closed: a version without these edits must not be built on. It would flush again
+    /// what the manifest has in files, and drop deleted ranges that these files still need after the next start.
+    pub(crate) fn commit(
+        &self,
+        catalog: &mut Catalog,
+        edits: Vec<Edit>,
+        publish: impl FnOnce(),
+    ) -> Result<()> {
+        self.watermark.check()?;
+        catalog.commit(edits)?;
+        let unpublished = Unpublished(&self.watermark);
+        self.hook.call(WriteStep::Committed);
+        publish();
+        std::mem::forget(unpublished);
+        Ok(())
+    }
+
     /// Replaces the version. The caller holds the lock of the catalog.
     pub(crate) fn publish(&self, version: Version) {
-        *self.version.write() = Arc::new(version);
+        let replaced = std::mem::replace(&mut *self.version.write(), Arc::new(version));
+        // It may be much, and readers need not wait for that.
+        drop(replaced);
     }
 
     /// The same for a version that has what belongs to a sequence. Nobody gets one without the other.
     pub(crate) fn publish_at(&self, version: Version, sequence: TakenSequences) {
         let mut current = self.version.write();
-        *current = Arc::new(version);
+        let replaced = std::mem::replace(&mut *current, Arc::new(version));
         drop(sequence);
+        drop(current);
+        drop(replaced);
     }
 
     /// Changes tables while batches are under way. That does not disturb them: they do not know tables that are new,
@@ -84,8 +124,7 @@ impl VersionPublisher {
         let mut catalog = self.catalog.lock();
         let (edits, version, answer) = change(&catalog, &self.current())?;
         if !edits.is_empty() {
-            catalog.commit(edits)?;
-            self.publish(version);
+            self.commit(&mut catalog, edits, || self.publish(version))?;
         }
         Ok(answer)
     }
@@ -110,8 +149,7 @@ impl VersionPublisher {
             version.put_table(changed);
         }
         if !edits.is_empty() {
-            catalog.commit(edits)?;
-            self.publish(version);
+            self.commit(&mut catalog, edits, || self.publish(version))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 //!
 //! A batch that the log may have, and that is only partly in memory, holds the watermark back until the next start. No
 //! row from its sequence on is shown, no new batch begins, and waiters get an error. The next start replays the batch
-//! from the log.
+//! from the log. The same holds when a change of the manifest does not reach readers (`publisher.rs`).
 
 use nyala_core::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -58,8 +58,8 @@ impl Watermark {
         match self.lost_from.load(Ordering::Acquire) {
             NOTHING_LOST => Ok(()),
             sequence => Err(Error::retry(format!(
-                "the store takes no more writes until the server is started again: batch {sequence} is in the log \
-                 and broke off on its way into memory"
+                "the store takes no more writes until the server is started again: batch {sequence}, or a change of the \
+                 manifest before it, is on the disk and broke off on its way into memory"
             ))),
         }
     }
@@ -80,6 +80,12 @@ impl Watermark {
         Ok(Entry { watermark: self.clone(), number, is_finished: false })
     }
 
+    /// Lets nothing begin any more before the next start, and shows no more than is shown now.
+    pub(crate) fn close(self: &Arc<Self>) {
+        // As if the next batch had broken off. It is an error if one has already.
+        drop(self.begin(self.get() + 1));
+    }
+
     /// Marks a batch as lost: it stays under way until the next start.
     fn lose(&self, number: u64) {
         let mut state = self.state.lock();
@@ -88,7 +94,7 @@ impl Watermark {
         self.lost_from.store(lost_from, Ordering::Release);
         tracing::error!(
             sequence = lost_from,
-            "a batch broke off on its way into memory: no more is written until the server is started again"
+            "what is on the disk broke off on its way into memory: nothing is written before the next start"
         );
         let woken: Vec<_> = state.waiting.extract_if(.., |(sequence, _)| *sequence >= lost_from).collect();
         drop(state);
@@ -188,8 +194,8 @@ impl Drop for Entry {
 pub(crate) fn lost() -> Error {
     Error::new(
         ErrorKind::Unknown,
-        "the batch is in the log and cannot be shown before the server is started again: it, or one before it, broke \
-         off on its way into memory",
+        "the batch is in the log and cannot be shown before the server is started again: it, one before it or a change \
+         of the manifest broke off on its way into memory",
     )
 }
 

@@ -226,8 +226,8 @@ impl Maintenance {
         let durable = durable_tombstones(&table.all_tombstones(), catalog.state.flushed_sequence);
         edits.extend(catalog.state.tombstone_edits(table.id, &durable));
         self.writer.reserve.make_room(0);
-        catalog.commit(edits)?;
-        self.versions.publish(version.with_table(table));
+        let changed = version.with_table(table);
+        self.versions.commit(&mut catalog, edits, || self.versions.publish(changed))?;
         if until_sequence.is_none() {
             inputs.rowsets.iter().for_each(|rowset| rowset.set_obsolete());
         }
