@@ -9,7 +9,7 @@
 //! from the log. The same holds when a change of the manifest does not reach readers (`publisher.rs`).
 
 use nyala_core::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,12 +28,26 @@ const NOTHING_LOST: u64 = u64::MAX;
 
 #[derive(Default)]
 struct State {
-    next_entry: u64,
+    /// The number of the next entry, or of who waits next.
+    next_number: u64,
     /// Batches under way: entry, and a sequence not above theirs.
     under_way: Vec<(u64, u64)>,
     /// The largest sequence finished.
     finished: u64,
-    waiting: Vec<(u64, Waker)>,
+    waiting: Vec<Waiting>,
+}
+
+/// Somebody who waits for a sequence.
+struct Waiting {
+    number: u64,
+    sequence: u64,
+    waker: Waker,
+}
+
+/// Who waits as long as this is held, and was asked.
+struct Waiter<'a> {
+    watermark: &'a Watermark,
+    number: Option<u64>,
 }
 
 /// A batch under way. If it is dropped before it is finished, a panic broke it off, and it is lost.
@@ -74,8 +88,7 @@ impl Watermark {
         let mut state = self.state.lock();
         // Under the lock, so that a later loss wakes those who wait for this batch.
         self.check()?;
-        let number = state.next_entry;
-        state.next_entry += 1;
+        let number = state.take_number();
         state.under_way.push((number, bound));
         Ok(Entry { watermark: self.clone(), number, is_finished: false })
     }
@@ -96,32 +109,24 @@ impl Watermark {
             sequence = lost_from,
             "what is on the disk broke off on its way into memory: nothing is written before the next start"
         );
-        let woken: Vec<_> = state.waiting.extract_if(.., |(sequence, _)| *sequence >= lost_from).collect();
-        drop(state);
-        woken.into_iter().for_each(|(_, waker)| waker.wake());
+        let woken = state.waiting.extract_if(.., |waiting| waiting.sequence >= lost_from).collect();
+        wake(state, woken);
     }
 
-    fn publish(&self, mut state: parking_lot::MutexGuard<'_, State>) {
+    fn publish(&self, mut state: MutexGuard<'_, State>) {
         let least = state.under_way.iter().map(|(_, bound)| *bound).min();
         let watermark = least.map_or(state.finished, |least| state.finished.min(least - 1));
         if watermark <= self.published.load(Ordering::Relaxed) {
             return;
         }
         self.published.store(watermark, Ordering::Release);
-        let mut woken = Vec::new();
-        state.waiting.retain(|(sequence, waker)| {
-            let wait = *sequence > watermark;
-            if !wait {
-                woken.push(waker.clone());
-            }
-            wait
-        });
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
+        let woken = state.waiting.extract_if(.., |waiting| waiting.sequence <= watermark).collect();
+        wake(state, woken);
     }
 
     /// Waits until readers may see a sequence. An error says that they never will.
     pub(crate) async fn reached(&self, sequence: u64) -> Result<()> {
+        let mut waiter = Waiter { watermark: self, number: None };
         poll_fn(|context| {
             if self.get() >= sequence {
                 return Poll::Ready(Ok(()));
@@ -133,10 +138,48 @@ impl Watermark {
             if sequence >= self.lost_from.load(Ordering::Relaxed) {
                 return Poll::Ready(Err(lost()));
             }
-            state.waiting.push((sequence, context.waker().clone()));
+            // Whoever polls it now is woken, and nobody else.
+            let known = waiter.take_from(&mut state);
+            let (number, waker) = (state.take_number(), context.waker().clone());
+            waiter.number = Some(number);
+            state.waiting.push(Waiting { number, sequence, waker });
+            drop(state);
+            drop(known);
             Poll::Pending
         })
         .await
+    }
+}
+
+impl State {
+    fn take_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+}
+
+fn wake(state: MutexGuard<'_, State>, woken: Vec<Waiting>) {
+    drop(state);
+    woken.into_iter().for_each(|waiting| waiting.waker.wake());
+}
+
+impl Waiter<'_> {
+    /// Its place, if it has one. It is dropped without the lock: a waker may own anything.
+    fn take_from(&mut self, state: &mut State) -> Option<Waiting> {
+        let number = self.number.take()?;
+        let place = state.waiting.iter().position(|waiting| waiting.number == number)?;
+        Some(state.waiting.swap_remove(place))
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if self.number.is_some() {
+            let mut state = self.watermark.state.lock();
+            let known = self.take_from(&mut state);
+            drop(state);
+            drop(known);
+        }
     }
 }
 
@@ -203,6 +246,36 @@ pub(crate) fn lost() -> Error {
 mod tests {
     use super::*;
     use crate::block_on;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::{Context, Wake};
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_is_woken_once_and_nothing_stays_of_who_does_not_wait_any_more() -> Result<()> {
+        let watermark = Watermark::new(4);
+        let (first, last) = (Arc::<Woken>::default(), Arc::<Woken>::default());
+        let entry = watermark.begin(5)?;
+        let (mut waits, mut given_up) = (Box::pin(watermark.reached(5)), Box::pin(watermark.reached(5)));
+        for woken in [&first, &first, &last] {
+            let waker = Waker::from(woken.clone());
+            assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            assert!(given_up.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            assert_eq!(watermark.state.lock().waiting.len(), 2);
+        }
+        drop(given_up);
+        assert_eq!(watermark.state.lock().waiting.len(), 1);
+        entry.finish(Some(5));
+        assert_eq!([first, last].map(|woken| woken.0.load(Ordering::Relaxed)), [0, 1]);
+        block_on(waits)
+    }
 
     #[test]
     fn a_gap_holds_it_back() -> Result<()> {
