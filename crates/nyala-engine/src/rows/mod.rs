@@ -4,6 +4,7 @@ pub(crate) mod byte_vec;
 pub(crate) mod column_buffer;
 pub(crate) mod deleted_series;
 pub(crate) mod key;
+pub(crate) mod key_tombstones;
 pub(crate) mod merge;
 pub(crate) mod newest_row;
 pub(crate) mod projection;

@@ -83,7 +83,7 @@ impl Tombstone {
 
     /// Whether it hides an encoded key. A range of times never does: memtables of the dropped partitions
     /// are gone, and replay leaves their rows out before keys are encoded.
-    pub(crate) fn hides_key(&self, key: &[u8]) -> bool {
+    fn hides_key(&self, key: &[u8]) -> bool {
         match &self.range {
             DeletedRange::Keys(range) => range.contains(key),
             DeletedRange::Series { .. } | DeletedRange::SeriesKeys(_) | DeletedRange::Times(_) => false,
@@ -110,6 +110,13 @@ impl Tombstone {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(Self::new(reader.u64()?, DeletedRange::decode(reader)?))
     }
+}
+
+/// The sequence up to which some deleted ranges hide an encoded key; 0: none does. For few keys: each range is asked
+/// (`key_tombstones.rs`).
+pub(crate) fn hidden_to(tombstones: &[Arc<Tombstone>], key: &[u8]) -> u64 {
+    let hiding = tombstones.iter().filter(|tombstone| tombstone.hides_key(key));
+    hiding.map(|tombstone| tombstone.sequence).max().unwrap_or(0)
 }
 
 /// The tombstones the manifest has to know: those that the log does not bring back.

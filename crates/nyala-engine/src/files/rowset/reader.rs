@@ -247,10 +247,14 @@ impl Rowset {
         self.clean_to.fetch_max(sequence, Ordering::Release);
     }
 
+    /// Whether a range that was deleted at a sequence may hide rows of it that it covers.
+    pub(crate) fn may_be_hidden_to(&self, sequence: u64) -> bool {
+        self.meta.max_sequence <= sequence && self.clean_to.load(Ordering::Acquire) < sequence
+    }
+
     /// Whether a deleted range may hide rows of it.
     pub(crate) fn may_be_hidden_by(&self, tombstone: &Tombstone) -> bool {
-        self.meta.max_sequence <= tombstone.sequence
-            && self.clean_to.load(Ordering::Acquire) < tombstone.sequence
+        self.may_be_hidden_to(tombstone.sequence)
             && tombstone.times().is_none_or(|time| time.overlaps(self.meta.time()))
     }
 

@@ -11,8 +11,9 @@ use crate::files::rowset::reader::{HiddenRows, Use};
 use crate::memory::publisher::VersionPublisher;
 use crate::memory::version::{PartitionVersion, Version};
 use crate::rows::key::KeyRange;
+use crate::rows::key_tombstones::KeyTombstones;
 use crate::rows::series_tombstones::SeriesTombstones;
-use crate::rows::tombstone::{DeletedRange, Tombstone};
+use crate::rows::tombstone::Tombstone;
 use nyala_core::{Result, SeriesId, TableId, TimeRange};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -175,12 +176,7 @@ fn share_of(times: &mut [TimeRange], all: TimeRange, rows: u64) -> u64 {
 
 /// The same for a table with another key: counts all rows of groups that have a key in a range.
 fn hidden_keyed_rows(rowset: &Arc<Rowset>, ranges: &[Arc<Tombstone>]) -> Result<u64> {
-    let keys: Vec<&KeyRange> = (ranges.iter())
-        .filter_map(|tombstone| match &tombstone.range {
-            DeletedRange::Keys(keys) => Some(keys),
-            _ => None,
-        })
-        .collect();
+    let tombstones = KeyTombstones::new(ranges, u64::MAX, &KeyRange::all());
     let footer = rowset.footer()?;
     let mut hidden = 0;
     for (number, page) in footer.pages.iter().enumerate() {
@@ -193,10 +189,7 @@ fn hidden_keyed_rows(rowset: &Arc<Rowset>, ranges: &[Arc<Tombstone>]) -> Result<
                 true => index.first_key(group + 1),
                 false => footer.pages.get(number + 1).map_or(&footer.last_key, |page| &page.first_key),
             };
-            let is_outside = |keys: &&KeyRange| {
-                keys.start.as_slice() > next || keys.end.as_ref().is_some_and(|end| end.as_slice() <= first)
-            };
-            if !keys.iter().all(is_outside) {
+            if rowset.may_be_hidden_to(tombstones.hidden_between(first, next)) {
                 hidden += u64::from(index.entry(group).rows);
             }
         }

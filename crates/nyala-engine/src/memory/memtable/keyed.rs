@@ -2,22 +2,21 @@
 
 mod row_versions;
 
-use super::{PreparedKeys, PreparedUpsert, Visibility};
+use super::{PreparedKeys, PreparedUpsert};
 use crate::files::schema_format::SEQUENCE_COLUMN;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::Column;
 use crate::rows::key::KeyRange;
+use crate::rows::key_tombstones::KeyTombstones;
 use crate::rows::merge::{DELETED, REPLACED, RowBatch, UPSERTED};
 use crate::rows::newest_row::NewestRow;
 use crate::rows::projection::Projection;
-use crate::rows::tombstone::Tombstone;
 use nyala_core::Result;
 use parking_lot::RwLock;
 use row_versions::{Cell, PackedCells, RowVersion, RowVersions};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows by encoded key.
@@ -82,18 +81,17 @@ impl KeyedMemtable {
         self.rows.fetch_add(count as u64, Ordering::AcqRel);
     }
 
-    /// Adds the versions of a key that are here, if there are any, to a row.
+    /// Adds the versions of a key that are here, if there are any, to a row. Up to `hidden_to` they are deleted.
     pub(crate) fn add_versions(
         &self,
         key: &[u8],
         projection: &Projection,
-        visibility: &Visibility<'_>,
+        (sequence, hidden_to): (u64, u64),
         newest: &mut NewestRow,
     ) -> Result<()> {
         let map = self.map.read();
         let Some(versions) = map.get(key) else { return Ok(()) };
-        let hidden_to = visibility.hidden_to(key);
-        for version in versions.iter().rev().filter(|version| version.sequence <= visibility.sequence) {
+        for version in versions.iter().rev().filter(|version| version.sequence <= sequence) {
             if version.sequence <= hidden_to {
                 newest.settle();
             }
@@ -111,17 +109,18 @@ impl KeyedMemtable {
         Ok(())
     }
 
-    /// For each key whether its newest version is one of a row; nothing where no version is here.
+    /// For each key, with the sequence up to which it is hidden, whether its newest version is one of a row; nothing where no
+    /// version is here.
     pub(crate) fn newest_exist<'k>(
         &self,
-        keys: impl Iterator<Item = &'k [u8]>,
-        visibility: &Visibility<'_>,
+        keys: impl Iterator<Item = (&'k [u8], u64)>,
+        sequence: u64,
     ) -> Vec<Option<bool>> {
         let map = self.map.read();
-        let newest_exists = |key: &[u8]| {
+        let newest_exists = |(key, hidden_to): (&[u8], u64)| {
             let mut versions = map.get(key)?.iter().rev();
-            let newest = versions.find(|version| version.sequence <= visibility.sequence)?;
-            Some(newest.sequence > visibility.hidden_to(key) && newest.cells.is_some())
+            let newest = versions.find(|version| version.sequence <= sequence)?;
+            Some(newest.sequence > hidden_to && newest.cells.is_some())
         };
         keys.map(newest_exists).collect()
     }
@@ -131,14 +130,13 @@ impl KeyedMemtable {
     pub(super) fn for_each_replaced(
         &self,
         projection: &Projection,
-        tombstones: &[Arc<Tombstone>],
+        hidden: &KeyTombstones,
         is_elsewhere: impl Fn(&[u8]) -> bool,
         mut take: impl FnMut(&[u8], u64, u8, &mut dyn FnMut(usize, &mut Column)),
     ) {
-        let visibility = Visibility { sequence: u64::MAX, tombstones };
         for (key, versions) in &*self.map.read() {
             let is_replaced = versions.are_many()
-                || versions.iter().any(|version| version.sequence <= visibility.hidden_to(key))
+                || versions.iter().any(|version| version.sequence <= hidden.hidden_to(key))
                 || is_elsewhere(key);
             for version in versions.iter().filter(|_| is_replaced) {
                 let marker = if version.cells.is_some() { UPSERTED } else { DELETED };
@@ -169,7 +167,7 @@ impl KeyedMemtable {
         backward: bool,
         rows_max: usize,
         projection: &Projection,
-        visibility: &Visibility<'_>,
+        visible: (u64, &KeyTombstones),
     ) -> (RowBatch<ByteVec>, bool) {
         let mut batch = RowBatch::empty(&projection.kinds);
         if range.is_empty() {
@@ -181,7 +179,7 @@ impl KeyedMemtable {
             range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.as_slice())),
         );
         let entries = map.range::<[u8], _>(bounds);
-        let mut rows = NewestRows::new(projection, visibility);
+        let mut rows = NewestRows::new(projection, visible);
         let all = match backward {
             true => rows.add_all(entries.rev(), rows_max),
             false => rows.add_all(entries, rows_max),
@@ -194,7 +192,9 @@ impl KeyedMemtable {
 /// Rows made of the newest cells of their versions.
 struct NewestRows<'a> {
     projection: &'a Projection,
-    visibility: &'a Visibility<'a>,
+    /// The last sequence that is seen.
+    sequence: u64,
+    hidden: &'a KeyTombstones,
     /// Each with its marker and its newest sequence.
     keys: Vec<(&'a [u8], u8, u64)>,
     /// Which column is the sequence, if it is wanted.
@@ -205,9 +205,9 @@ struct NewestRows<'a> {
 }
 
 impl<'a> NewestRows<'a> {
-    fn new(projection: &'a Projection, visibility: &'a Visibility<'a>) -> Self {
+    fn new(projection: &'a Projection, (sequence, hidden): (u64, &'a KeyTombstones)) -> Self {
         let sequence_at = projection.columns.iter().position(|(id, _)| *id == SEQUENCE_COLUMN);
-        Self { projection, visibility, keys: Vec::new(), sequence_at, cells: Vec::new(), bytes: 0 }
+        Self { projection, sequence, hidden, keys: Vec::new(), sequence_at, cells: Vec::new(), bytes: 0 }
     }
 
     /// Adds rows until there are enough; whether those were all.
@@ -227,10 +227,9 @@ impl<'a> NewestRows<'a> {
 
     /// Adds the row of a key, if any version of it is visible.
     fn add(&mut self, key: &'a [u8], versions: &'a RowVersions) {
-        let hidden_to = self.visibility.hidden_to(key);
-        let is_visible = |version: &&RowVersion| {
-            version.sequence <= self.visibility.sequence && version.sequence > hidden_to
-        };
+        let hidden_to = self.hidden.hidden_to(key);
+        let is_visible =
+            |version: &&RowVersion| version.sequence <= self.sequence && version.sequence > hidden_to;
         let mut visible = versions.iter().rev().filter(is_visible).peekable();
         let Some(newest) = visible.peek() else { return };
         let (newest_deletes, newest_sequence) = (newest.cells.is_none(), newest.sequence);

@@ -54,21 +54,13 @@ pub(crate) enum MemtableRows {
     Keyed(Arc<KeyedMemtable>),
 }
 
-/// What readers of a memtable leave out.
+/// What readers of series leave out.
 #[derive(Clone, Copy)]
 pub(crate) struct Visibility<'a> {
     /// Rows of batches after this are not seen.
     pub(crate) sequence: u64,
     /// Deleted ranges; rows up to their sequence are not seen.
     pub(crate) tombstones: &'a [Arc<Tombstone>],
-}
-
-impl Visibility<'_> {
-    /// The last sequence of which deleted ranges hide an encoded key; 0: none.
-    pub(crate) fn hidden_to(&self, key: &[u8]) -> u64 {
-        let hiding = self.tombstones.iter().filter(|tombstone| tombstone.hides_key(key));
-        hiding.map(|tombstone| tombstone.sequence).max().unwrap_or(0)
-    }
 }
 
 impl Memtable {
@@ -108,9 +100,14 @@ impl Memtable {
         }
     }
 
-    /// What a reader sees of it at a sequence.
+    /// What a reader of series sees of it at a sequence.
     pub(crate) fn visibility<'a>(&self, sequence: u64, tombstones: &'a [Arc<Tombstone>]) -> Visibility<'a> {
-        Visibility { sequence: sequence.min(self.visible_to), tombstones }
+        Visibility { sequence: self.visible_at(sequence), tombstones }
+    }
+
+    /// The sequence up to which a reader sees its rows that reads at another one.
+    pub(crate) fn visible_at(&self, sequence: u64) -> u64 {
+        sequence.min(self.visible_to)
     }
 
     /// Adds rows of an upsert: all, or those listed.

@@ -1,11 +1,12 @@
 //! All versions of rows that memtables have several of: what a flush would otherwise forget.
 
+use super::Memtable;
 use super::row_collector::RowCollector;
 use super::series::SeriesMemtable;
-use super::{Memtable, Visibility};
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, VALUE, Values};
-use crate::rows::key;
+use crate::rows::key::{self, KeyRange};
+use crate::rows::key_tombstones::KeyTombstones;
 use crate::rows::merge::{self, Deletes, RowBatch, UPSERTED};
 use crate::rows::projection::Projection;
 use crate::rows::series_tombstones::SeriesTombstones;
@@ -94,7 +95,7 @@ fn for_each_replaced_key(
     mut take: impl FnMut(&RowBatch<ByteVec>) -> Result<()>,
 ) -> Result<()> {
     let kinds = &projection.kinds[..projection.kinds.len() - 1];
-    let hiding = Visibility { sequence: u64::MAX, tombstones }.tombstones;
+    let hidden = KeyTombstones::new(tombstones, u64::MAX, &KeyRange::all());
     let mut batches = Vec::new();
     for (position, memtable) in memtables.iter().enumerate() {
         let others = || memtables.iter().enumerate().filter(move |(other, _)| *other != position);
@@ -103,7 +104,7 @@ fn for_each_replaced_key(
         let mut batch: RowBatch<ByteVec> = RowBatch::empty(kinds);
         let mut markers = Vec::new();
         let keyed = memtable.keyed().expect("a table not keyed by series");
-        keyed.for_each_replaced(projection, hiding, is_elsewhere, |key, sequence, marker, push_cell| {
+        keyed.for_each_replaced(projection, &hidden, is_elsewhere, |key, sequence, marker, push_cell| {
             batch.keys.push(&versioned_key(key, sequence));
             markers.push(marker);
             batch.columns.iter_mut().enumerate().for_each(|(position, column)| push_cell(position, column));

@@ -6,12 +6,17 @@ use super::lookup::time_of;
 use crate::files::rowset::Rowset;
 use crate::files::rowset::lookup::SoughtKey;
 use crate::memory::version::{PartitionVersion, TableVersion};
+use crate::rows::key::KeyRange;
+use crate::rows::key_tombstones::KeyTombstones;
 use crate::rows::newest_row::NewestRow;
 use crate::rows::projection::Projection;
-use crate::rows::tombstone::Tombstone;
+use crate::rows::tombstone::{Tombstone, hidden_to};
 use nyala_core::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// For so many keys deleted ranges are sorted, which takes longer than to ask each of them for a few keys.
+const SORTED_FROM: usize = 16;
 
 /// For each of some encoded keys whether it has a row, seen at a sequence.
 pub(crate) fn existing<'k>(
@@ -30,9 +35,10 @@ pub(crate) fn existing<'k>(
     let tombstones = &table.tombstones[..table.tombstones.partition_point(|each| each.sequence <= sequence)];
     for (position, mut unknown) in of_partitions {
         unknown.sort();
+        unknown.find_hidden(tombstones);
         let partition = &table.partitions[position];
-        unknown.look_into_memory(partition, sequence, tombstones, &mut exists)?;
-        unknown.look_into_files(table, partition, tombstones, &mut exists)?;
+        unknown.look_into_memory(partition, sequence, &mut exists)?;
+        unknown.look_into_files(table, partition, &mut exists)?;
     }
     Ok(exists)
 }
@@ -42,6 +48,8 @@ pub(crate) fn existing<'k>(
 struct Unknown<'k> {
     keys: Vec<SoughtKey<'k>>,
     rows: Vec<usize>,
+    /// The sequence up to which deleted ranges hide each.
+    hidden_to: Vec<u64>,
 }
 
 impl<'k> Unknown<'k> {
@@ -60,6 +68,19 @@ impl<'k> Unknown<'k> {
         self.rows = order.iter().map(|at| self.rows[*at]).collect();
     }
 
+    /// Finds out which of them are hidden, once they are sorted.
+    fn find_hidden(&mut self, tombstones: &[Arc<Tombstone>]) {
+        let keys = self.keys.iter().map(|sought| sought.key);
+        self.hidden_to = match (self.keys.first(), self.keys.last()) {
+            (Some(first), Some(last)) if self.keys.len() >= SORTED_FROM => {
+                let range = KeyRange { start: first.key.to_vec(), end: KeyRange::one(last.key.to_vec()).end };
+                let hidden = KeyTombstones::new(tombstones, u64::MAX, &range);
+                keys.map(|key| hidden.hidden_to(key)).collect()
+            }
+            _ => keys.map(|key| hidden_to(tombstones, key)).collect(),
+        };
+    }
+
     /// Notes what became known of each key, in order, and keeps the others.
     fn settle(&mut self, known: Vec<Option<bool>>, exists: &mut [bool]) {
         let mut kept = 0;
@@ -68,27 +89,28 @@ impl<'k> Unknown<'k> {
                 Some(is_row) => exists[self.rows[at]] = is_row,
                 None => {
                     (self.keys[kept], self.rows[kept]) = (self.keys[at], self.rows[at]);
+                    self.hidden_to[kept] = self.hidden_to[at];
                     kept += 1;
                 }
             }
         }
         self.keys.truncate(kept);
         self.rows.truncate(kept);
+        self.hidden_to.truncate(kept);
     }
 
     fn look_into_memory(
         &mut self,
         partition: &PartitionVersion,
         sequence: u64,
-        tombstones: &[Arc<Tombstone>],
         exists: &mut [bool],
     ) -> Result<()> {
         let memtables: Vec<_> = partition.memtables().collect();
         for memtable in memtables.into_iter().rev() {
             memtable.check()?;
             let keyed = memtable.keyed().expect("a keyed table");
-            let keys = self.keys.iter().map(|sought| sought.key);
-            let known = keyed.newest_exist(keys, &memtable.visibility(sequence, tombstones));
+            let keys = self.keys.iter().map(|sought| sought.key).zip(self.hidden_to.iter().copied());
+            let known = keyed.newest_exist(keys, memtable.visible_at(sequence));
             self.settle(known, exists);
         }
         Ok(())
@@ -98,7 +120,6 @@ impl<'k> Unknown<'k> {
         &mut self,
         table: &TableVersion,
         partition: &PartitionVersion,
-        tombstones: &[Arc<Tombstone>],
         exists: &mut [bool],
     ) -> Result<()> {
         for layer in partition.key_layers()?.iter().rev() {
@@ -109,8 +130,8 @@ impl<'k> Unknown<'k> {
                 let (first, last) = rowset.key_bounds()?;
                 let begin = next + self.keys[next..].partition_point(|sought| sought.key < first.as_slice());
                 next = begin + self.keys[begin..].partition_point(|sought| sought.key <= last.as_slice());
-                let (keys, known) = (&self.keys[begin..next], &mut known[begin..next]);
-                look_into_file(table, rowset, keys, tombstones, known)?;
+                let (keys, hidden_to) = (&self.keys[begin..next], &self.hidden_to[begin..next]);
+                look_into_file(table, rowset, (keys, hidden_to), &mut known[begin..next])?;
             }
             self.settle(known, exists);
         }
@@ -118,19 +139,18 @@ impl<'k> Unknown<'k> {
     }
 }
 
-/// Notes which of some ascending keys a rowset has a version of, and whether that is one of a row.
+/// Notes which of some ascending keys a rowset has a version of, and whether that is one of a row. Each key has the sequence up
+/// to which deleted ranges hide it.
 fn look_into_file(
     table: &TableVersion,
     rowset: &Arc<Rowset>,
-    keys: &[SoughtKey<'_>],
-    tombstones: &[Arc<Tombstone>],
+    (keys, hidden_to): (&[SoughtKey<'_>], &[u64]),
     known: &mut [Option<bool>],
 ) -> Result<()> {
     let projection = Projection::keys_only();
-    let hiding: Vec<_> = tombstones.iter().filter(|each| rowset.may_be_hidden_by(each)).collect();
     for (at, page) in rowset.candidates(keys)?.into_iter().enumerate() {
-        let (Some(page), key) = (page, keys[at].key) else { continue };
-        if hiding.iter().any(|each| each.hides_key(key)) {
+        let Some(page) = page else { continue };
+        if rowset.may_be_hidden_to(hidden_to[at]) {
             continue;
         }
         let mut newest = NewestRow::new(&projection);

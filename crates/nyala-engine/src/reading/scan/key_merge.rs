@@ -5,6 +5,7 @@
 //! short scan of a table of many rowsets opens those that have its keys. Rowsets that lie one behind the other are one source
 //! ([`KeyLayers`]).
 
+use crate::files::rowset::Rowset;
 use crate::files::rowset::keyed::KeyedCursor;
 use crate::files::rowset::keyed_group::KeyedGroup;
 use crate::files::rowset::reader::Use;
@@ -13,6 +14,7 @@ use crate::memory::memtable::Memtable;
 use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::Kind;
 use crate::rows::key::KeyRange;
+use crate::rows::key_tombstones::KeyTombstones;
 use crate::rows::merge::{self, Deletes, Part, RowBatch, gallop, keep_rows};
 use crate::rows::projection::Projection;
 use crate::rows::tombstone::Tombstone;
@@ -34,7 +36,7 @@ pub(crate) struct KeyMerge {
     range: KeyRange,
     pub(super) backward: bool,
     use_of: Use,
-    tombstones: Vec<Arc<Tombstone>>,
+    hidden: KeyTombstones,
     sequence: u64,
 }
 
@@ -65,8 +67,9 @@ struct LayerReader {
 
 struct OpenRowset {
     cursor: Box<KeyedCursor>,
-    /// Those that may hide rows of it.
-    tombstones: Vec<Arc<Tombstone>>,
+    rowset: Arc<Rowset>,
+    /// Deleted ranges may hide rows of it.
+    may_be_hidden: bool,
 }
 
 impl KeyMerge {
@@ -79,9 +82,8 @@ impl KeyMerge {
         backward: bool,
         use_of: Use,
     ) -> Self {
-        let tombstones =
-            tombstones.iter().filter(|tombstone| tombstone.sequence <= sequence).cloned().collect();
-        Self { schema, sources: Vec::new(), projection, range, backward, use_of, tombstones, sequence }
+        let hidden = KeyTombstones::new(tombstones, sequence, &range);
+        Self { schema, sources: Vec::new(), projection, range, backward, use_of, hidden, sequence }
     }
 
     /// Adds sources of a partition, from oldest to newest; `first_rows` bounds what is read ahead at
@@ -150,7 +152,7 @@ impl KeyMerge {
         let (source, after) = rest.split_first_mut().expect("a source has that position");
         let SourceReader::Layer(reader) = &mut source.reader else { return Ok(None) };
         let open = reader.open.as_mut().expect("was opened");
-        if !source.left.is_empty() || !open.tombstones.is_empty() {
+        if !source.left.is_empty() || open.may_be_hidden {
             return Ok(None);
         }
         let others = before.iter().chain(&*after).filter_map(MergeSource::first_key).min();
@@ -180,12 +182,12 @@ impl KeyMerge {
             && let Some(place) = reader.next_place(self.backward)
         {
             let rowset = reader.layers.layer(reader.number).rowset(place).clone();
-            let hiding = self.tombstones.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
-            let tombstones = hiding.filter(|each| each.overlaps_keys(&self.range)).cloned().collect();
-            let (projection, range) = (self.projection.clone(), self.range.clone());
+            let (first, last) = rowset.key_bounds()?;
+            let may_be_hidden = rowset.may_be_hidden_to(self.hidden.hidden_between(first, last));
+            let (projection, range, opened) = (self.projection.clone(), self.range.clone(), rowset.clone());
             let cursor =
-                KeyedCursor::new(rowset, &self.schema, projection, range, self.backward, self.use_of)?;
-            reader.open = Some(OpenRowset { cursor: Box::new(cursor), tombstones });
+                KeyedCursor::new(opened, &self.schema, projection, range, self.backward, self.use_of)?;
+            reader.open = Some(OpenRowset { cursor: Box::new(cursor), rowset, may_be_hidden });
             reader.take_place(self.backward);
         }
         Ok(())
@@ -197,19 +199,19 @@ impl KeyMerge {
         let source = &mut self.sources[position];
         match &mut source.reader {
             SourceReader::Layer(reader) => {
-                let OpenRowset { cursor, tombstones } = reader.open.as_mut().expect("was opened");
+                let OpenRowset { cursor, rowset, .. } = reader.open.as_mut().expect("was opened");
                 let (batch, kinds) = (cursor.next_batch()?, &self.projection.kinds);
                 source.chunk = batch.map_or_else(
                     || RowBatch::empty(kinds),
-                    |batch| without_deleted(batch, tombstones, kinds),
+                    |batch| without_deleted(batch, rowset, &self.hidden, kinds),
                 );
                 source.bound = reader.bound(&self.range, self.backward)?;
                 source.exhausted = source.bound.is_none();
             }
             SourceReader::Memtable { memtable, range, rows } => {
-                let visibility = memtable.visibility(self.sequence, &self.tombstones);
+                let visible = (memtable.visible_at(self.sequence), &self.hidden);
                 let keyed = memtable.keyed().expect("a table not keyed by series");
-                let (batch, all) = keyed.read(range, self.backward, *rows, &self.projection, &visibility);
+                let (batch, all) = keyed.read(range, self.backward, *rows, &self.projection, visible);
                 source.exhausted = all;
                 if let (false, Some(last)) = (all, batch.rows().checked_sub(1)) {
                     if self.backward {
@@ -324,9 +326,16 @@ fn bytes_of(batch: &RowBatch<ByteVec>) -> u64 {
     (cells + batch.keys.data.len() + batch.string_bytes()) as u64
 }
 
-fn without_deleted(batch: RowBatch<ByteVec>, hides: &[Arc<Tombstone>], kinds: &[Kind]) -> RowBatch<ByteVec> {
-    if hides.is_empty() {
+/// Rows of a rowset, ascending, without those that deleted ranges hide.
+fn without_deleted(
+    batch: RowBatch<ByteVec>,
+    rowset: &Rowset,
+    hidden: &KeyTombstones,
+    kinds: &[Kind],
+) -> RowBatch<ByteVec> {
+    let Some(last) = batch.rows().checked_sub(1) else { return batch };
+    if !rowset.may_be_hidden_to(hidden.hidden_between(batch.keys.get(0), batch.keys.get(last))) {
         return batch;
     }
-    keep_rows(&batch, |row| !hides.iter().any(|tombstone| tombstone.hides_key(batch.keys.get(row))), kinds)
+    keep_rows(&batch, |row| !rowset.may_be_hidden_to(hidden.hidden_to(batch.keys.get(row))), kinds)
 }

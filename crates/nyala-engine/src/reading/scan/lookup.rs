@@ -11,6 +11,7 @@ use crate::rows::byte_vec::ByteVec;
 use crate::rows::column_buffer::{Column, Values};
 use crate::rows::newest_row::NewestRow;
 use crate::rows::projection::Projection;
+use crate::rows::tombstone::hidden_to;
 use async_trait::async_trait;
 use nyala_core::store::{Batch, RowStream};
 use nyala_core::{ColumnType, Result};
@@ -26,18 +27,20 @@ pub(crate) fn newest_row(
     let partition = &table.partitions[position];
     let mut newest = NewestRow::new(projection);
     let tombstones = &table.tombstones[..table.tombstones.partition_point(|each| each.sequence <= sequence)];
+    let hidden_to = hidden_to(tombstones, key);
     let memtables: Vec<_> = partition.memtables().collect();
     for memtable in memtables.into_iter().rev() {
         memtable.check()?;
         let keyed = memtable.keyed().expect("a table not keyed by series");
-        keyed.add_versions(key, projection, &memtable.visibility(sequence, tombstones), &mut newest)?;
+        let visible = (memtable.visible_at(sequence), hidden_to);
+        keyed.add_versions(key, projection, visible, &mut newest)?;
         if newest.is_settled() {
             return Ok(newest.exists().then_some(newest));
         }
     }
     let sought = SoughtKey::new(key);
     for rowset in partition.key_layers()?.around(key) {
-        if tombstones.iter().any(|each| rowset.may_be_hidden_by(each) && each.hides_key(key)) {
+        if rowset.may_be_hidden_to(hidden_to) {
             continue;
         }
         rowset.add_version(&table.schema, sought, projection, &mut newest)?;
