@@ -204,7 +204,7 @@ impl Maintenance {
             .collect();
         for id in with_tombstones {
             let mut table = TableVersion::clone(changed.table(id)?);
-            table.retire_tombstones(cut, self.keeps_past());
+            table.retire_tombstones(cut, self.keeps_past(), |_| true);
             let durable = durable_tombstones(&table.all_tombstones(), cut);
             edits.extend(catalog.state.tombstone_edits(id, &durable));
             changed.put_table(table);

@@ -4,5 +4,6 @@ pub(crate) mod history;
 pub(crate) mod key_layers;
 pub(crate) mod memtable;
 pub(crate) mod publisher;
+mod retired_tombstones;
 pub(crate) mod version;
 pub(crate) mod watermark;

@@ -315,29 +315,6 @@ impl TableVersion {
         self.tombstones.len() - self.tombstones.partition_point(|tombstone| tombstone.sequence <= flushed)
     }
 
-    /// Drops the tombstones that hide nothing any more when everything up to `flushed` is in rowsets; or keeps them for
-    /// reading the past.
-    pub(crate) fn retire_tombstones(&mut self, flushed: u64, keeps_past: bool) {
-        let all = std::mem::take(&mut self.tombstones).into_iter();
-        let (needed, retired): (Vec<_>, Vec<_>) = all.partition(|tombstone| self.needs(tombstone, flushed));
-        self.tombstones = needed;
-        if keeps_past && !retired.is_empty() {
-            self.past_tombstones.extend(retired);
-            self.past_tombstones.sort_by_key(|tombstone| tombstone.sequence);
-        }
-    }
-
-    /// Whether a tombstone still hides something, when everything up to `flushed` is in rowsets.
-    fn needs(&self, tombstone: &Tombstone, flushed: u64) -> bool {
-        if tombstone.sequence > flushed {
-            return true;
-        }
-        // Rowsets of dropped partitions are gone.
-        let is_dropped_partition = matches!(tombstone.range, DeletedRange::Times(_));
-        let mut rowsets = self.partitions.iter().flat_map(|partition| &partition.rowsets);
-        !is_dropped_partition && rowsets.any(|rowset| rowset.may_be_hidden_by(tombstone))
-    }
-
     /// All tombstones, by sequence, those for reading the past, too.
     pub(crate) fn all_tombstones(&self) -> Vec<Arc<Tombstone>> {
         let mut all = [&self.past_tombstones[..], &self.tombstones[..]].concat();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Deleted ranges of keys.
 pub(crate) struct KeyTombstones {
-    /// Each goes on to the next one; behind the last one nothing is hidden.
+    /// Each goes on to the next one, the last one to the end.
     intervals: Vec<Interval>,
 }
 

@@ -184,9 +184,11 @@ pub(crate) struct Rowset {
 /// How many rows of a rowset deleted ranges hide.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HiddenRows {
-    /// The newest range that was counted.
+    /// All ranges up to this sequence were looked at.
     pub(crate) sequence: u64,
     pub(crate) rows: u64,
+    /// How many may hide them.
+    pub(crate) ranges: usize,
     pub(crate) at: Instant,
 }
 
@@ -247,14 +249,14 @@ impl Rowset {
         self.clean_to.fetch_max(sequence, Ordering::Release);
     }
 
-    /// Whether a range that was deleted at a sequence may hide rows of it that it covers.
-    pub(crate) fn may_be_hidden_to(&self, sequence: u64) -> bool {
-        self.meta.max_sequence <= sequence && self.clean_to.load(Ordering::Acquire) < sequence
+    /// Ranges that were deleted at this sequence or later may hide rows of it.
+    pub(crate) fn hidden_from(&self) -> u64 {
+        self.meta.max_sequence.max(self.clean_to.load(Ordering::Acquire).saturating_add(1))
     }
 
     /// Whether a deleted range may hide rows of it.
     pub(crate) fn may_be_hidden_by(&self, tombstone: &Tombstone) -> bool {
-        self.may_be_hidden_to(tombstone.sequence)
+        self.hidden_from() <= tombstone.sequence
             && tombstone.times().is_none_or(|time| time.overlaps(self.meta.time()))
     }
 

@@ -44,10 +44,8 @@ pub(crate) fn pick_hidden(versions: &VersionPublisher, durable: u64, is_quiet: b
     let tables = with_deleted_ranges(&versions.current(), durable);
     for DeletedFrom { table, is_series_keyed, ranges, rowsets } in tables {
         for (partition, rowset) in rowsets {
-            let ranges = ranges.iter().filter(|tombstone| rowset.may_be_hidden_by(tombstone));
-            let ranges: Vec<Arc<Tombstone>> = ranges.cloned().collect();
-            let rows = match count_hidden(&rowset, is_series_keyed, &ranges, is_quiet) {
-                Ok(rows) => rows,
+            let counted = match count_hidden(&rowset, is_series_keyed, &ranges, is_quiet) {
+                Ok(counted) => counted,
                 Err(error) => {
                     tracing::error!(%error, "the deleted rows of a rowset cannot be counted");
                     let version = versions.current();
@@ -57,7 +55,8 @@ pub(crate) fn pick_hidden(versions: &VersionPublisher, durable: u64, is_quiet: b
                     continue;
                 }
             };
-            let is_worth = rows >= rowset.meta.rows.div_ceil(HIDDEN_SHARE) || ranges.len() > RANGES_MAX;
+            let HiddenRows { rows, ranges, .. } = counted;
+            let is_worth = rows >= rowset.meta.rows.div_ceil(HIDDEN_SHARE) || ranges > RANGES_MAX;
             if rows > 0 && is_worth {
                 candidates.push(Candidate {
                     table,
@@ -94,29 +93,39 @@ fn with_deleted_ranges(version: &Version, durable: u64) -> Vec<DeletedFrom> {
     tables
 }
 
-/// How many rows of a rowset these ranges hide, as far as it is known; it is found out if that is due.
+/// How many rows of a rowset the ranges of its table hide, as far as it is known; it is found out if that is due.
 fn count_hidden(
     rowset: &Arc<Rowset>,
     is_series_keyed: bool,
-    ranges: &[Arc<Tombstone>],
+    all: &[Arc<Tombstone>],
     is_quiet: bool,
-) -> Result<u64> {
-    let Some(newest) = ranges.last().map(|newest| newest.sequence) else { return Ok(0) };
-    let mut counted = rowset.hidden_rows.lock();
-    if let Some(counted) = &*counted
-        && (counted.sequence >= newest || (!is_quiet && counted.at.elapsed() < COUNT_PAUSE))
-    {
-        return Ok(counted.rows);
+) -> Result<HiddenRows> {
+    let newest = all.last().map_or(0, |newest| newest.sequence);
+    let may_hide = |tombstone: &&Arc<Tombstone>| rowset.may_be_hidden_by(tombstone);
+    let mut known = rowset.hidden_rows.lock();
+    if let Some(counted) = &mut *known {
+        // Mostly there are none, or they concern others.
+        let added = &all[all.partition_point(|tombstone| tombstone.sequence <= counted.sequence)..];
+        let is_same = !added.iter().any(|tombstone| may_hide(&tombstone));
+        if is_same {
+            counted.sequence = counted.sequence.max(newest);
+        }
+        if is_same || (!is_quiet && counted.at.elapsed() < COUNT_PAUSE) {
+            return Ok(*counted);
+        }
     }
-    let rows = match is_series_keyed {
-        true => hidden_rows(rowset, ranges)?,
-        false => hidden_keyed_rows(rowset, ranges)?,
+    let ranges: Vec<Arc<Tombstone>> = all.iter().filter(may_hide).cloned().collect();
+    let rows = match (ranges.is_empty(), is_series_keyed) {
+        (true, _) => 0,
+        (false, true) => hidden_rows(rowset, &ranges)?,
+        (false, false) => hidden_keyed_rows(rowset, &ranges)?,
     };
-    *counted = Some(HiddenRows { sequence: newest, rows, at: Instant::now() });
+    let counted = HiddenRows { sequence: newest, rows, ranges: ranges.len(), at: Instant::now() };
+    *known = Some(counted);
     if rows == 0 {
         rowset.set_clean_to(newest);
     }
-    Ok(rows)
+    Ok(counted)
 }
 
 /// About how many rows of a rowset of a series-keyed table are hidden; 0 says that none is.
@@ -189,7 +198,7 @@ fn hidden_keyed_rows(rowset: &Arc<Rowset>, ranges: &[Arc<Tombstone>]) -> Result<
                 true => index.first_key(group + 1),
                 false => footer.pages.get(number + 1).map_or(&footer.last_key, |page| &page.first_key),
             };
-            if rowset.may_be_hidden_to(tombstones.hidden_between(first, next)) {
+            if rowset.hidden_from() <= tombstones.hidden_between(first, next) {
                 hidden += u64::from(index.entry(group).rows);
             }
         }

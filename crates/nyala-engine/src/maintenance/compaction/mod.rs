@@ -222,8 +222,12 @@ impl Maintenance {
         }
         let partition = partition.with_rowsets(rowsets, &[]).with_past(past);
         let mut table = table.with_partition(partition.id, Some(partition));
-        table.retire_tombstones(catalog.state.flushed_sequence, self.keeps_past());
-        let durable = durable_tombstones(&table.all_tombstones(), catalog.state.flushed_sequence);
+        let flushed = catalog.state.flushed_sequence;
+        // The others may hide rows of the same rowsets as before.
+        let was_read =
+            |tombstone: &Tombstone| inputs.rowsets.iter().any(|rowset| rowset.may_be_hidden_by(tombstone));
+        table.retire_tombstones(flushed, self.keeps_past(), was_read);
+        let durable = durable_tombstones(&table.all_tombstones(), flushed);
         edits.extend(catalog.state.tombstone_edits(table.id, &durable));
         self.writer.reserve.make_room(0);
         let changed = version.with_table(table);

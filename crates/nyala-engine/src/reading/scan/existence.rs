@@ -150,7 +150,7 @@ fn look_into_file(
     let projection = Projection::keys_only();
     for (at, page) in rowset.candidates(keys)?.into_iter().enumerate() {
         let Some(page) = page else { continue };
-        if rowset.may_be_hidden_to(hidden_to[at]) {
+        if rowset.hidden_from() <= hidden_to[at] {
             continue;
         }
         let mut newest = NewestRow::new(&projection);

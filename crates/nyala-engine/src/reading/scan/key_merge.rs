@@ -183,7 +183,7 @@ impl KeyMerge {
         {
             let rowset = reader.layers.layer(reader.number).rowset(place).clone();
             let (first, last) = rowset.key_bounds()?;
-            let may_be_hidden = rowset.may_be_hidden_to(self.hidden.hidden_between(first, last));
+            let may_be_hidden = rowset.hidden_from() <= self.hidden.hidden_between(first, last);
             let (projection, range, opened) = (self.projection.clone(), self.range.clone(), rowset.clone());
             let cursor =
                 KeyedCursor::new(opened, &self.schema, projection, range, self.backward, self.use_of)?;
@@ -334,8 +334,8 @@ fn without_deleted(
     kinds: &[Kind],
 ) -> RowBatch<ByteVec> {
     let Some(last) = batch.rows().checked_sub(1) else { return batch };
-    if !rowset.may_be_hidden_to(hidden.hidden_between(batch.keys.get(0), batch.keys.get(last))) {
+    if rowset.hidden_from() > hidden.hidden_between(batch.keys.get(0), batch.keys.get(last)) {
         return batch;
     }
-    keep_rows(&batch, |row| !rowset.may_be_hidden_to(hidden.hidden_to(batch.keys.get(row))), kinds)
+    keep_rows(&batch, |row| rowset.hidden_from() > hidden.hidden_to(batch.keys.get(row)), kinds)
 }

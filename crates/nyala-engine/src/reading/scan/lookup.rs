@@ -40,7 +40,7 @@ pub(crate) fn newest_row(
     }
     let sought = SoughtKey::new(key);
     for rowset in partition.key_layers()?.around(key) {
-        if rowset.may_be_hidden_to(hidden_to) {
+        if rowset.hidden_from() <= hidden_to {
             continue;
         }
         rowset.add_version(&table.schema, sought, projection, &mut newest)?;
