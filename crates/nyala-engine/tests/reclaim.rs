@@ -119,3 +119,27 @@ fn rows_written_after_a_delete_stay_and_snapshots_keep_theirs() -> Result<()> {
     assert_eq!(rows(&Engine::open(options(&fs.crash(9)))?, table)?, expected);
     Ok(())
 }
+
+#[test]
+fn what_hides_nothing_any_more_is_forgotten_though_nothing_is_written() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let engine = Engine::open(options(&fs))?;
+    let table = create(&engine)?;
+    block_on(engine.write(points(table, &[(1, 10, Some(1)), (1, 1010, Some(1))])))?;
+    assert!(engine.flush()?);
+    assert!(!engine.flush()?, "there is nothing to do");
+    delete(&engine, table, ids(1..2), TimeRange::new(0, 1000))?;
+    assert!(engine.flush()?);
+    assert_eq!(engine.stats().tombstones, 1, "the file has the row");
+    assert!(!engine.flush()?, "it is needed");
+    block_on(engine.drop_partitions(table, TimeRange::new(0, 1000)))?;
+    // That of the series, and one for what the log may have of the partition.
+    assert_eq!(engine.stats().tombstones, 2);
+    assert!(engine.flush()?);
+    assert_eq!(engine.stats().tombstones, 0);
+    assert!(!engine.flush()?);
+    let restarted = Engine::open(options(&fs.crash(3)))?;
+    assert_eq!(restarted.stats().tombstones, 0);
+    assert_eq!(rows(&restarted, table)?, [(1, 1010, Some(1))]);
+    Ok(())
+}

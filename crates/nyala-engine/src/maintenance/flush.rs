@@ -30,7 +30,8 @@ struct Flushed {
 }
 
 impl Maintenance {
-    /// Flushes everything applied so far; false if there was nothing. Blocks.
+    /// Flushes everything applied so far, and drops deleted ranges that hide nothing; false if there was nothing to do.
+    /// Blocks.
     pub(crate) fn flush(&self) -> Result<bool> {
         Ok(self.flush_before(0)?.is_some())
     }
@@ -57,7 +58,9 @@ impl Maintenance {
             .tables
             .values()
             .any(|table| table.partitions.iter().any(|partition| !partition.frozen.is_empty()));
-        if !has_rows && cut == self.versions.flushed_sequence() {
+        let is_flushed = !has_rows && cut == self.versions.flushed_sequence();
+        // Some were needed until their partitions were dropped, or until it was found out that they hide nothing.
+        if is_flushed && !version.tables.values().any(|table| table.has_unneeded_tombstones(cut)) {
             log.set_flushed_bytes(logged_bytes);
             return Ok(None);
         }

@@ -27,6 +27,15 @@ impl TableVersion {
             self.past_tombstones.sort_by_key(|tombstone| tombstone.sequence);
         }
     }
+
+    /// Whether there are such tombstones.
+    pub(crate) fn has_unneeded_tombstones(&self, flushed: u64) -> bool {
+        if self.tombstones.is_empty() {
+            return false;
+        }
+        let is_needed = needed_by(&self.partitions, flushed);
+        !self.tombstones.iter().all(|tombstone| is_needed(tombstone))
+    }
 }
 
 /// Says whether a tombstone may hide rows of the log, or of the rowsets of some partitions, which are in order of time.
