@@ -125,27 +125,36 @@ impl KeyedMemtable {
         keys.map(newest_exists).collect()
     }
 
-    /// Hands over all versions of the keys of which newer ones or deleted ranges hide something, by key and sequence; or
-    /// which `is_elsewhere`.
+    /// Hands over all versions of the keys of some memtables, from oldest to newest, of which newer ones or deleted ranges
+    /// hide something, by key and sequence.
     pub(super) fn for_each_replaced(
-        &self,
+        memtables: &[&Self],
         projection: &Projection,
         hidden: &KeyTombstones,
-        is_elsewhere: impl Fn(&[u8]) -> bool,
-        mut take: impl FnMut(&[u8], u64, u8, &mut dyn FnMut(usize, &mut Column)),
-    ) {
-        for (key, versions) in &*self.map.read() {
-            let is_replaced = versions.are_many()
-                || versions.iter().any(|version| version.sequence <= hidden.hidden_to(key))
-                || is_elsewhere(key);
-            for version in versions.iter().filter(|_| is_replaced) {
+        mut take: impl FnMut(&[u8], u64, u8, &mut dyn FnMut(usize, &mut Column)) -> Result<()>,
+    ) -> Result<()> {
+        let maps: Vec<_> = memtables.iter().map(|memtable| memtable.map.read()).collect();
+        let mut entries: Vec<_> = maps.iter().map(|map| map.iter().peekable()).collect();
+        let mut of_key: Vec<&RowVersions> = Vec::new();
+        while let Some(key) = entries.iter_mut().filter_map(|each| Some(each.peek()?.0)).min() {
+            of_key.clear();
+            for each in &mut entries {
+                of_key.extend(each.next_if(|(other, _)| *other == key).map(|(_, versions)| versions));
+            }
+            let hidden_to = hidden.hidden_to(key);
+            let is_hidden =
+                |versions: &RowVersions| versions.iter().any(|version| version.sequence <= hidden_to);
+            let is_replaced =
+                of_key.len() > 1 || of_key.iter().any(|versions| versions.are_many() || is_hidden(versions));
+            for version in of_key.iter().filter(|_| is_replaced).flat_map(|versions| versions.iter()) {
                 let marker = if version.cells.is_some() { UPSERTED } else { DELETED };
                 take(key, version.sequence, marker, &mut |position, column| {
                     let id = projection.columns[position].0;
                     version.cells.as_ref().map_or(Cell::Absent, |cells| cells.find(id)).push_to(column);
-                });
+                })?;
             }
         }
+        Ok(())
     }
 
     /// Whether there are versions of a key.
