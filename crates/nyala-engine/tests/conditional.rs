@@ -2,6 +2,7 @@
 //! syncs.
 
 use arrow_array::{ArrayRef, Int64Array};
+use nyala_core::memory::{Component, MemoryBudget};
 use nyala_core::store::{
     CellColumn, DeleteMode, Operation, RowPosition, Store, Update, Upsert, WriteBatch, WriteMode,
 };
@@ -170,5 +171,25 @@ fn rows_that_are_left_out_are_named_and_defaults_are_those_of_new_rows() -> Resu
         Ok::<_, nyala_core::Error>(rows)
     })?;
     assert_eq!(rows, [(1, 10), (2, 2), (3, 30), (4, -7)]);
+    Ok(())
+}
+
+#[test]
+fn keys_of_a_large_batch_are_looked_for_in_memory_that_is_charged() -> Result<()> {
+    const LIMIT_BYTES: u64 = 64 << 20;
+    let fs = SimulatedFs::new();
+    let memory = MemoryBudget::new(LIMIT_BYTES);
+    let engine = Engine::open(EngineOptions { memory: memory.clone(), ..options(&fs) })?;
+    let table = table(&engine)?;
+    let rows: Vec<_> = (0..50_000).map(|key| (key, key)).collect();
+    let insert = || block_on(engine.write(upsert(table, WriteMode::Insert, &rows)));
+    // Queries may take nine tenths: some MiB are left.
+    let query = memory.charge(Component::Query, LIMIT_BYTES / 100 * 88);
+    let before = memory.total_bytes();
+    assert_eq!(insert().expect_err("they take more").kind(), ErrorKind::Retry);
+    assert_eq!(memory.total_bytes(), before, "everything is given back");
+    drop(query);
+    assert_eq!(insert()?.affected, 50_000);
+    assert_eq!(insert().expect_err("they are there").kind(), ErrorKind::Conflict);
     Ok(())
 }

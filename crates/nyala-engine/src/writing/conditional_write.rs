@@ -9,8 +9,14 @@ use crate::reading::scan::partition::PartitionReader;
 use crate::reading::snapshot::EngineSnapshot;
 use crate::rows::projection::Projection;
 use hashbrown::HashMap;
+use nyala_core::memory::{Charge, Component};
 use nyala_core::store::{KeyCondition, Operation, RowPosition, WriteBatch};
-use nyala_core::{Error, Result, SeriesId, TableSchema, TimeRange};
+use nyala_core::{Error, Result, SeriesId, TableId, TableSchema, TimeRange};
+
+/// What a key takes while it is looked for, beside its bytes, about: its places in two lists and in a map.
+const KEY_BYTES: u64 = 144;
+/// Keys are charged when they take so much more. What a small batch takes is little beside its rows.
+const CHARGED_AT_ONCE: u64 = 256 << 10;
 
 /// The outcome of a look at the rows there are.
 pub(crate) enum Evaluation {
@@ -25,6 +31,7 @@ pub(crate) enum Evaluation {
 pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &Claims) -> Result<Evaluation> {
     // Whether a key exists after earlier operations of the batch.
     let mut changed: HashMap<ClaimedKey, bool> = HashMap::new();
+    let mut held = snapshot.budget.charge(Component::Query, 0);
     let (mut operations, mut conflicts) = (Vec::with_capacity(batch.operations.len()), Vec::new());
     for (number, operation) in batch.operations.iter().enumerate() {
         let id = operation.table();
@@ -33,8 +40,7 @@ pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &C
         let deletes = matches!(operation, Operation::DeleteKeys { .. });
         let mut rows = RowOutcomes { existed: vec![false; operation.rows()], left_out: Vec::new() };
         let keys = keys_of(table, operation);
-        let encoded = (0..keys.rows).map(|row| (id, keys.encoded(row)));
-        let encoded: Vec<ClaimedKey> = encoded.collect();
+        let encoded = encoded_keys(id, &keys, &mut held)?;
         if let Some(sequence) = claims.find_any(&encoded) {
             return Ok(Evaluation::Claimed(sequence));
         }
@@ -69,6 +75,20 @@ pub(crate) fn evaluate(snapshot: &EngineSnapshot, batch: &WriteBatch, claims: &C
     }
     let keys = changed.into_keys().collect();
     Ok(Evaluation::Ready { batch: WriteBatch { operations }, conflicts, keys })
+}
+
+/// The keys of an operation, encoded. They are charged while they are made: nobody knows before what they take.
+fn encoded_keys(table: TableId, keys: &PreparedKeys<'_>, held: &mut Charge) -> Result<Vec<ClaimedKey>> {
+    let (mut encoded, mut uncharged_bytes) = (Vec::new(), 0);
+    for row in 0..keys.rows {
+        let key = keys.encoded(row);
+        uncharged_bytes += KEY_BYTES + key.capacity() as u64;
+        encoded.push((table, key));
+        if uncharged_bytes >= CHARGED_AT_ONCE {
+            held.try_grow(std::mem::take(&mut uncharged_bytes))?;
+        }
+    }
+    Ok(encoded)
 }
 
 /// Whether the effect of an operation depends on the rows there are.
