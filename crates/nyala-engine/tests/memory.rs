@@ -5,8 +5,11 @@ mod support;
 use nyala_core::memory::{Component, MemoryBudget};
 use nyala_core::store::{Delete, RowSelection, SeriesSet, Store};
 use nyala_core::{Result, SeriesId, TimeRange};
-use nyala_engine::fs::SimulatedFs;
+use nyala_engine::fs::{OperationKind, SimulatedFs};
 use nyala_engine::{Engine, EngineOptions, block_on};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 use support::{create, options, points, rows};
 
 const LIMIT_BYTES: u64 = 32 << 20;
@@ -111,5 +114,42 @@ fn deleted_series_are_compressed_and_charged() -> Result<()> {
     assert_eq!(rows(&engine, table)?, [(0, 10, Some(1))]);
     block_on(engine.drop_table(table))?;
     assert!(charged(&memory) < bits, "they are forgotten with the table");
+    Ok(())
+}
+
+/// Its client is gone, and with it what charged its rows.
+#[test]
+fn a_write_that_was_given_up_is_charged_until_it_is_written() -> Result<()> {
+    const ROWS: i64 = 1000;
+    let fs = SimulatedFs::new();
+    let memory = MemoryBudget::new(LIMIT_BYTES);
+    let engine = Engine::open(EngineOptions { memory: memory.clone(), ..options(&fs) })?;
+    let table = create(&engine)?;
+    block_on(engine.write(points(table, &[(1, 0, Some(0))])))?;
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.clone();
+    fs.on_operation(move |_, operation| {
+        if operation.path.starts_with("/data/wal") && operation.kind == OperationKind::Sync {
+            drop(closed.lock());
+        }
+    });
+    let in_flight = || memory.used_bytes(Component::InFlight);
+    let before = in_flight();
+    let waits = gate.lock().expect("not poisoned");
+    let batch: Vec<_> = (0..ROWS).map(|time_ns| (1, time_ns, Some(time_ns))).collect();
+    let mut write = engine.write(points(table, &batch));
+    assert!(write.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let of_record = in_flight();
+    drop(write);
+    // A series, a time and a value for each row.
+    let of_rows = in_flight() - of_record;
+    assert!(of_rows >= 20 * ROWS as u64, "{of_rows} bytes");
+    drop(waits);
+    let begun = Instant::now();
+    while in_flight() > before {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is never written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(rows(&engine, table)?.len(), ROWS as usize);
     Ok(())
 }

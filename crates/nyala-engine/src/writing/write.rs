@@ -59,6 +59,15 @@ pub(crate) enum Work {
     DeleteRange { table: TableId, range: DeletedRange },
 }
 
+impl Work {
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Batch(batch) => memory_bytes(batch),
+            Self::DeleteRange { range, .. } => range.memory_bytes(),
+        }
+    }
+}
+
 /// The locks that a batch holds while it is under way.
 struct HeldLocks {
     _store: OwnedRwLockReadGuard<()>,
@@ -348,6 +357,8 @@ impl Drop for Pending {
     fn drop(&mut self) {
         let Some(inner) = self.inner.take() else { return };
         let writer = self.writer.clone();
+        // Whoever was charged for its rows went away.
+        let rows = writer.budget.charge(Component::InFlight, inner.work.memory_bytes());
         self.writer.abandoned.finish(move || {
             let PendingInner { work, ticket, entry, locks, claim, record } = inner;
             let sequence = ticket.sequence();
@@ -355,7 +366,7 @@ impl Drop for Pending {
             drop(record);
             // No one waits for the outcome.
             let _ = writer.finish(&work, entry, claim, sequence, outcome);
-            drop(locks);
+            drop((locks, work, rows));
         });
     }
 }
