@@ -21,7 +21,7 @@ pub enum Component {
     BlockCache,
     /// Batches between arrival and acknowledgement.
     InFlight,
-    /// Footers of rowsets, and the deleted ranges that may hide rows of them.
+    /// Footers of rowsets, the deleted ranges that may hide rows of them, and when batches were written, for the past.
     RowsetIndex,
     /// The series index of the database, and the ids of series that writers cache.
     SeriesIndex,

@@ -110,8 +110,9 @@ impl Engine {
         let (signal, counters) = (Arc::<WorkSignal>::default(), Arc::<Counters>::default());
         let (clock, times) = (options.clock.clone(), &catalog.state.times);
         let history = match options.leaves_past {
-            true => (!times.is_empty()).then(|| History::left(clock, times)),
-            false => (!options.history.is_zero()).then(|| History::new(clock, options.history, times)),
+            true => (!times.is_empty()).then(|| History::left(clock, times.iter(), &budget)),
+            false => (!options.history.is_zero())
+                .then(|| History::new(clock, options.history, times.iter(), &budget)),
         };
         let history = history.map(Arc::new);
         let versions = Arc::new(VersionPublisher::new(catalog, version, &budget, options.write_hook.clone()));

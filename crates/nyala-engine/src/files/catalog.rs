@@ -9,8 +9,10 @@
 //! ```
 
 mod edit;
+mod times;
 
 pub(crate) use edit::{Edit, put_rowset};
+pub(crate) use times::{TimeStep, TimeSteps};
 
 use crate::collections::id_map::IdMap;
 use crate::collections::table_map::TableMap;
@@ -26,24 +28,6 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The last sequence of a step of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TimeStep {
-    /// The beginning of the step.
-    pub(crate) time_ns: i64,
-    pub(crate) sequence: u64,
-}
-
-/// Adds steps to others; the first one may go on with the last one of those.
-pub(crate) fn append_steps(steps: &mut Vec<TimeStep>, more: &[TimeStep]) {
-    for step in more {
-        match steps.last_mut() {
-            Some(last) if step.time_ns <= last.time_ns => last.sequence = last.sequence.max(step.sequence),
-            _ => steps.push(*step),
-        }
-    }
-}
 
 /// A table in the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +77,7 @@ pub(crate) struct CatalogState {
     /// What was before this sequence is not known any more.
     pub(crate) past_from: u64,
     /// When batches up to the flushed sequence were written; none if the past is not kept.
-    pub(crate) times: Arc<Vec<TimeStep>>,
+    pub(crate) times: TimeSteps,
     pub(crate) tables: TableMap<CatalogTable>,
 }
 
@@ -163,12 +147,10 @@ impl CatalogState {
                 table.retired.remove(id);
                 table.versions.remove(id);
             }
-            Edit::AddTimes(steps) => append_steps(Arc::make_mut(&mut self.times), &steps),
+            Edit::AddTimes(steps) => self.times.append(&steps),
             Edit::ForgetPast(sequence) => {
                 self.past_from = sequence;
-                let times = Arc::make_mut(&mut self.times);
-                let forgotten = times.partition_point(|step| step.sequence < sequence);
-                drop(times.drain(..if sequence == 0 { times.len() } else { forgotten }));
+                self.times.forget_before(if sequence == 0 { u64::MAX } else { sequence });
             }
             Edit::DropRowset { table, id } => self.table_mut(table)?.rowsets.remove(id),
             Edit::SetTombstones { table, mut tombstones } => {
@@ -249,7 +231,7 @@ impl CatalogState {
         }
         if !self.times.is_empty() || self.past_from > 0 {
             edits.push(Edit::ForgetPast(self.past_from));
-            edits.push(Edit::AddTimes(self.times.to_vec()));
+            edits.push(Edit::AddTimes(self.times.iter().collect()));
         }
         for (id, table) in self.tables.iter() {
             edits.push(Edit::PutTable {
