@@ -4,10 +4,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array};
 use nyala_core::memory::{Component, MemoryBudget};
 use nyala_core::store::{
-    Alteration, CellColumn, Direction, Operation, Order, RowSelection, ScanRequest, Store, Upsert,
-    WriteBatch, WriteMode,
+    AggregateFunction, AggregateRequest, Alteration, CellColumn, Direction, Measure, Operation, Order,
+    RowSelection, ScanRequest, Store, Upsert, Windows, WriteBatch, WriteMode,
 };
-use nyala_core::{ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, TableId, TableSchema};
+use nyala_core::{
+    ColumnId, ColumnSchema, ColumnType, ErrorKind, Result, SeriesId, TableId, TableSchema, TimeRange,
+};
 use nyala_engine::fs::SimulatedFs;
 use nyala_engine::{Engine, EngineOptions, block_on};
 use std::sync::Arc;
@@ -211,4 +213,35 @@ fn rows_of_one_series_in_memory_come_in_batches_that_can_be_held() -> Result<()>
     check(COLUMNS, "in memory")?;
     assert!(engine.flush()?);
     check(0, "flushed")
+}
+
+#[test]
+fn selected_strings_are_charged_while_they_are_selected() -> Result<()> {
+    let wide = Wide::new(true, 64 << 20)?;
+    for time_ns in 0..70 {
+        wide.write(7, time_ns, 0)?;
+        if time_ns % 10 == 9 {
+            assert!(wide.engine.flush()?);
+        }
+    }
+    let first = |width_ns: i64| {
+        let request = AggregateRequest {
+            table: wide.table,
+            series: [(SeriesId(7), 0)].into(),
+            groups: 1,
+            time: TimeRange::ALL,
+            windows: Windows::Regular { start_ns: 0, width_ns, count: (70 / width_ns) as usize },
+            predicates: Vec::new(),
+            measures: vec![Measure { column: TEXT, function: AggregateFunction::First }],
+            times: false,
+        };
+        let outcome = block_on(wide.engine.latest().aggregate(request));
+        assert_eq!(wide.memory.used_bytes(Component::Query), 0, "all is given back");
+        outcome
+    };
+    let error = first(1).expect_err("70 MiB");
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+    assert!(error.message().contains("memory is full"), "{error}");
+    assert_eq!(first(10)?.measures.len(), 1, "seven MiB");
+    Ok(())
 }

@@ -150,7 +150,7 @@ impl Snapshot for EngineSnapshot {
             if !is_light_aggregate(self.version.table(request.table)?, &request) {
                 before_long_work().await;
             }
-            aggregate((&self.version, self.sequence), &request).await
+            aggregate((&self.version, self.sequence), &request, &self.budget).await
         };
         pin!(computed).instrument(span!("aggregate")).await
     }

@@ -2,10 +2,12 @@
 
 use super::MeasureSource;
 use nyala_column::{from_unsigned, to_unsigned};
-use nyala_core::SeriesId;
+use nyala_core::memory::{Charge, Component, MemoryBudget};
 use nyala_core::store::aggregate::{FloatSum, Selected, SelectedValues};
 use nyala_core::store::{AggregateFunction, AggregateRequest, PartialAggregate, PartialAggregates};
+use nyala_core::{Result, SeriesId};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A value that a selecting function (first, last, min, max) may select.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +36,9 @@ pub(super) struct Accumulator<'a> {
     first_slot: usize,
     /// The unfinished float sum of each measure, and its window.
     float_sums: Vec<(usize, FloatSum)>,
+    /// The bytes of the texts that are selected, and what of them is charged.
+    text_bytes: u64,
+    texts: Charge,
 }
 
 impl<'a> Accumulator<'a> {
@@ -41,6 +46,7 @@ impl<'a> Accumulator<'a> {
         request: &'a AggregateRequest,
         partial: PartialAggregates,
         sources: Vec<MeasureSource>,
+        budget: &Arc<MemoryBudget>,
     ) -> Self {
         let float_sums = vec![(0, FloatSum::default()); request.measures.len()];
         let extreme = |function| matches!(function, AggregateFunction::Min | AggregateFunction::Max);
@@ -48,7 +54,8 @@ impl<'a> Accumulator<'a> {
             && request.windows.count() <= PRUNED_WINDOWS_MAX
             && request.series.len() >= PRUNED_SERIES_MIN * request.groups
             && request.measures.iter().all(|measure| extreme(measure.function));
-        Self { request, sources, prunes, partial, series: SeriesId(0), first_slot: 0, float_sums }
+        let (series, texts) = (SeriesId(0), budget.charge(Component::Query, 0));
+        Self { request, sources, prunes, partial, series, first_slot: 0, float_sums, text_bytes: 0, texts }
     }
 
     /// The extreme that is easiest to replace, among those of some windows of the series' group: an `i64` as on disk, for
@@ -103,6 +110,13 @@ impl<'a> Accumulator<'a> {
         }
     }
 
+    /// Charges the texts that were selected since; an error if they do not fit into memory. What is selected at once is what
+    /// was decoded at once.
+    pub(super) fn charge_texts(&mut self) -> Result<()> {
+        self.texts.try_grow(self.text_bytes.saturating_sub(self.texts.bytes()))
+    }
+
+    /// The answer. From here on its texts are the caller's to charge.
     pub(super) fn finish(self) -> PartialAggregates {
         self.partial
     }
@@ -287,7 +301,10 @@ impl<'a> Accumulator<'a> {
             (SelectedValue::Float(new), SelectedValues::Float(values)) => values[slot] = new,
             (SelectedValue::Bool(new), SelectedValues::Bool(values)) => values[slot] = new,
             (SelectedValue::Text(new), SelectedValues::String(values)) => {
-                values[slot] = String::from_utf8_lossy(new).into_owned();
+                let replaced =
+                    std::mem::replace(&mut values[slot], String::from_utf8_lossy(new).into_owned());
+                self.text_bytes += values[slot].len() as u64;
+                self.text_bytes -= replaced.len() as u64;
             }
             _ => unreachable!("a value of another type"),
         }

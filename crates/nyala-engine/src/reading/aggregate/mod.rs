@@ -20,6 +20,7 @@ use crate::reading::scan::series::{MANY_SERIES, PartitionSlot, STEPS_AT_ONCE, ke
 use crate::rows::projection::Projection;
 use accumulator::Accumulator;
 use encoded::EncodedScratch;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{AggregateRequest, PartialAggregates};
 use nyala_core::{ColumnType, Result, before_long_work};
 pub(crate) use parallel::aggregate;
@@ -59,6 +60,7 @@ const AHEAD_SERIES: usize = 64;
 async fn aggregate_series(
     (version, sequence): (&Arc<Version>, u64),
     request: &AggregateRequest,
+    budget: &Arc<MemoryBudget>,
 ) -> Result<PartialAggregates> {
     let table = version.table(request.table)?;
     request.validate(&table.schema)?;
@@ -82,7 +84,7 @@ async fn aggregate_series(
             ColumnSource::Cell(position) => MeasureSource::Cell(*position, *column_type),
         })
         .collect();
-    let mut accumulator = Accumulator::new(request, request.empty_states(&table.schema)?, sources);
+    let mut accumulator = Accumulator::new(request, request.empty_states(&table.schema)?, sources, budget);
     let time = request.time.intersect(request.windows.span());
     if time.is_empty() {
         return Ok(accumulator.finish());
@@ -111,6 +113,7 @@ async fn aggregate_series(
             Ok(())
         };
         if newest && accumulator.add_last_rows(&mut partitions, &mut open)? {
+            accumulator.charge_texts()?;
             continue;
         }
         for slot in &mut partitions {
@@ -148,6 +151,7 @@ async fn aggregate_series(
                         accumulator.add_rows(&batch);
                     }
                 }
+                accumulator.charge_texts()?;
             }
         }
         accumulator.end_series();

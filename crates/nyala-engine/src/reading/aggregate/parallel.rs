@@ -8,6 +8,7 @@ use crate::memory::version::Version;
 use crate::runtime::block_on;
 use crate::runtime::worker_pool::Worker;
 use nyala_core::Result;
+use nyala_core::memory::MemoryBudget;
 use nyala_core::store::aggregate::{Selected, SelectedValues};
 use nyala_core::store::{AggregateRequest, PartialAggregate, PartialAggregates};
 use std::sync::Arc;
@@ -20,19 +21,22 @@ const WORTH_SERIES_COLUMNS: usize = 512;
 pub(crate) async fn aggregate(
     (version, sequence): (&Arc<Version>, u64),
     request: &AggregateRequest,
+    budget: &Arc<MemoryBudget>,
 ) -> Result<PartialAggregates> {
     let worth = request.series.len() * request.measures.len() >= WORTH_SERIES_COLUMNS && request.groups > 1;
     let Some(worker) = worth.then(Worker::take).flatten() else {
-        return aggregate_series((version, sequence), request).await;
+        return aggregate_series((version, sequence), request, budget).await;
     };
     let [first, second] = split_groups(request);
     // Dropped when this future ends or is cancelled.
     let wanted = Arc::new(());
     let (shared_version, still_wanted) = (version.clone(), Arc::downgrade(&wanted));
+    let shared_budget = budget.clone();
     let mut second = worker.run(move || {
-        block_on::while_wanted(aggregate_series((&shared_version, sequence), &second), &still_wanted)
+        let half = aggregate_series((&shared_version, sequence), &second, &shared_budget);
+        block_on::while_wanted(half, &still_wanted)
     });
-    let first = aggregate_series((version, sequence), &first).await?;
+    let first = aggregate_series((version, sequence), &first, budget).await?;
     Ok(concatenate(first, second.wait().await??))
 }
 
