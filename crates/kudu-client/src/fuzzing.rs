@@ -56,7 +56,6 @@ fn answers(body: Bytes, sidecars: Vec<Vec<u8>>) -> Result<()> {
     }
     let _ = ConnectToMasterResponse::decode(body.clone());
     let _ = ListTablesResponse::decode(body.clone());
-    let _ = Token::decode(body.clone());
     if let Ok(answer) = ScanResponse::decode(body.clone())
         && let Some(block) = &answer.columnar_data
     {

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use prost::Message;
 use tokio::time::Instant;
 
 use crate::client::Client;
@@ -14,12 +12,9 @@ use crate::error::{Error, Result};
 use crate::location_cache::LocationCache;
 use crate::partition::PartitionSchema;
 use crate::pb::master::*;
-use crate::pb::rpc::{SignedToken, Token};
+use crate::pb::rpc::SignedToken;
 use crate::row::{Operation, Row};
 use crate::schema::Schema;
-
-/// Authorization tokens are renewed this long before they expire.
-const RENEW_BEFORE: Duration = Duration::from_secs(20);
 
 /// An open table. Cheap to clone; clones share the cache of tablet locations.
 #[derive(Clone, Debug)]
@@ -188,31 +183,27 @@ impl TableInner {
         TableIdentifier::by_id(self.id.clone())
     }
 
-    /// The token that authorizes this user for this table; renewed when it is about to expire.
-    pub(crate) async fn authorization(&self, deadline: Instant) -> Result<Option<SignedToken>> {
-        // A cluster that issues no tokens does not require one.
-        let usable = |token: &Option<SignedToken>| {
-            token.as_ref().is_none_or(|token| lives_beyond(token, RENEW_BEFORE))
-        };
-        let kept = self.authorization.lock().clone();
-        if usable(&kept) {
-            return Ok(kept);
-        }
+    /// The token that authorizes this user for this table. Servers say when it has expired: only their clocks and the masters'
+    /// agree, and this machine's may differ from them by more than a token lives.
+    pub(crate) fn authorization(&self) -> Option<SignedToken> {
+        self.authorization.lock().clone()
+    }
+
+    /// Fetches a new token from the masters, unless the one that a server refused was replaced meanwhile.
+    pub(crate) async fn renew_authorization(
+        &self,
+        refused: Option<&SignedToken>,
+        deadline: Instant,
+    ) -> Result<()> {
         let Ok(_renewing) = tokio::time::timeout_at(deadline, self.renewing.lock()).await else {
             return Err(Error::timed_out("waiting for a new authorization token"));
         };
-        let kept = self.authorization.lock().clone();
-        if usable(&kept) {
-            return Ok(kept);
+        if self.authorization.lock().as_ref() != refused {
+            return Ok(());
         }
-        self.renew_authorization(deadline).await
-    }
-
-    /// Fetches a new token from the masters.
-    pub(crate) async fn renew_authorization(&self, deadline: Instant) -> Result<Option<SignedToken>> {
         let answer = fetch_schema(&self.client, self.identifier(), deadline).await?;
-        *self.authorization.lock() = answer.authz_token.clone();
-        Ok(answer.authz_token)
+        *self.authorization.lock() = answer.authz_token;
+        Ok(())
     }
 }
 
@@ -224,12 +215,4 @@ async fn fetch_schema(
     let request = TableRequest { table: Some(identifier) };
     let features = [FEATURE_GENERATE_AUTHZ_TOKEN];
     client.cluster.call_master("GetTableSchema", &request, &features, deadline).await
-}
-
-/// Whether a token is still valid when a margin has passed.
-fn lives_beyond(token: &SignedToken, margin: Duration) -> bool {
-    let data = token.token_data.clone().unwrap_or_default();
-    let end = Token::decode(data).ok().and_then(|token| token.expire_unix_epoch_seconds).unwrap_or(i64::MAX);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(end).is_ok_and(|end| (now + margin).as_secs() < end)
 }

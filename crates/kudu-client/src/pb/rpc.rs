@@ -104,13 +104,6 @@ pub(crate) struct SignedToken {
     pub(crate) signing_key_seq_num: Option<i64>,
 }
 
-/// The readable part of a token; the client only reads its expiry.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Token {
-    #[prost(int64, optional, tag = "1")]
-    pub(crate) expire_unix_epoch_seconds: Option<i64>,
-}
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct JwtRaw {
     #[prost(bytes = "bytes", optional, tag = "1")]

@@ -19,6 +19,7 @@ use crate::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location_cache::{Lookup, Tablet};
 use crate::metrics::Metrics;
+use crate::pb::rpc::SignedToken;
 use crate::pb::tserver::*;
 use crate::rpc::messenger::Address;
 use crate::rpc::{CallOptions, Login};
@@ -42,6 +43,8 @@ pub(super) struct TabletScan {
     has_returned_rows: bool,
     is_done: bool,
     snapshot: Option<u64>,
+    /// What the scanner was last opened with.
+    authorization: Option<SignedToken>,
 }
 
 #[derive(Debug)]
@@ -64,6 +67,7 @@ impl TabletScan {
             has_returned_rows: false,
             is_done: false,
             snapshot: None,
+            authorization: None,
         }
     }
 
@@ -138,7 +142,7 @@ impl TabletScan {
                 cluster.renew_authentication_token(deadline).await?;
             }
             ErrorKind::InvalidAuthorizationToken => {
-                self.spec.table.renew_authorization(deadline).await?;
+                self.spec.table.renew_authorization(self.authorization.as_ref(), deadline).await?;
                 return Ok(());
             }
             ErrorKind::NotSupported
@@ -194,6 +198,7 @@ impl TabletScan {
             unknown_snapshot = known.is_none().then_some(known);
         }
         let address = self.range.tablet.replicas[replica].address.clone();
+        self.authorization = spec.table.authorization();
         let mut new_scan = NewScanRequest {
             tablet_id: self.range.tablet.id.clone(),
             limit,
@@ -202,7 +207,7 @@ impl TabletScan {
             start_primary_key: self.range.start_primary_key.clone(),
             stop_primary_key: self.range.stop_primary_key.clone(),
             last_primary_key: self.last_primary_key.clone(),
-            authz_token: spec.table.authorization(deadline).await?,
+            authz_token: self.authorization.clone(),
             ..spec.template.clone()
         };
         let mut features = Vec::new();

@@ -213,10 +213,11 @@ async fn split(spec: &ScanSpec, tablet: &Tablet, bytes: u64) -> Result<Vec<KeyRa
     let deadline = Instant::now() + spec.timeout;
     let mut backoff = Backoff::default();
     loop {
+        let authorization = spec.table.authorization();
         let request = SplitKeyRangeRequest {
             tablet_id: tablet.id.clone(),
             target_chunk_size_bytes: Some(bytes.max(1)),
-            authz_token: spec.table.authorization(deadline).await?,
+            authz_token: authorization.clone(),
         };
         let options = CallOptions::until(cluster.rpc_deadline(deadline));
         let call = ("kudu.tserver.TabletServerService", "SplitKeyRange");
@@ -241,7 +242,9 @@ async fn split(spec: &ScanSpec, tablet: &Tablet, bytes: u64) -> Result<Vec<KeyRa
         };
         match error.kind() {
             ErrorKind::InvalidAuthenticationToken => cluster.renew_authentication_token(deadline).await?,
-            ErrorKind::InvalidAuthorizationToken => drop(spec.table.renew_authorization(deadline).await?),
+            ErrorKind::InvalidAuthorizationToken => {
+                spec.table.renew_authorization(authorization.as_ref(), deadline).await?;
+            }
             // Splitting is optional: the whole tablet can be scanned instead.
             _ if error.can_retry() && address.is_none() => return Ok(vec![KeyRange::default()]),
             _ if error.can_retry() => index.into_iter().for_each(|index| tablet.mark_failed(index)),

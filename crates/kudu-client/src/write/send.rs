@@ -91,6 +91,7 @@ async fn attempt_until_settled(
                 None => return Err(give_up(&last_error).at_server(&address.to_string())),
             },
         };
+        let authorization = table.authorization();
         let request = WriteRequest {
             tablet_id: tablet.id.clone(),
             schema: Some(payload.schema.clone()),
@@ -100,7 +101,7 @@ async fn attempt_until_settled(
             }),
             external_consistency_mode: None,
             propagated_timestamp: cluster.clock.latest(),
-            authz_token: table.authorization(deadline).await?,
+            authz_token: authorization.clone(),
         };
         let options = CallOptions {
             deadline: cluster.rpc_deadline(deadline),
@@ -163,7 +164,7 @@ async fn attempt_until_settled(
             }
             ErrorKind::InvalidAuthenticationToken => cluster.renew_authentication_token(deadline).await?,
             ErrorKind::InvalidAuthorizationToken => {
-                table.renew_authorization(deadline).await?;
+                table.renew_authorization(authorization.as_ref(), deadline).await?;
             }
             _ => return Err(error),
         }
