@@ -45,9 +45,28 @@ pub(super) async fn send_batch(
     deadline: Instant,
 ) -> Outcome {
     let named = first.clone();
-    match attempt_until_settled(table, first, payload, deadline).await {
+    let mut may_be_applied = false;
+    match attempt_until_settled(table, first, payload, deadline, &mut may_be_applied).await {
         Ok(outcome) => outcome,
-        Err(error) => Outcome::Failed(error.at_tablet(&named.id_text())),
+        Err(error) => Outcome::Failed(verdict(error, may_be_applied).at_tablet(&named.id_text())),
+    }
+}
+
+/// Whether a server may have applied the batch although the attempt failed.
+fn leaves_doubt(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Network | ErrorKind::TimedOut | ErrorKind::Unavailable)
+}
+
+/// What the end of all attempts says of the batch. The last one may have been refused, or not been sent for want of a token,
+/// while an earlier one was applied.
+fn verdict(error: Error, may_be_applied: bool) -> Error {
+    match error.kind() {
+        ErrorKind::TimedOut | ErrorKind::OutcomeUnknown => error,
+        _ if may_be_applied => {
+            let words = "an earlier attempt may have written the rows, before this one failed";
+            error.context(words).with_kind(ErrorKind::OutcomeUnknown)
+        }
+        _ => error,
     }
 }
 
@@ -56,6 +75,7 @@ async fn attempt_until_settled(
     first: std::sync::Arc<Tablet>,
     payload: &Payload,
     deadline: Instant,
+    may_be_applied: &mut bool,
 ) -> Result<Outcome> {
     let cluster = &table.client.cluster;
     let mut request_id = cluster.request_tracker.open();
@@ -131,6 +151,7 @@ async fn attempt_until_settled(
         let error = error.at_tablet(&tablet.id_text());
         tracing::debug!(%error, "write attempt failed");
         Metrics::count(&cluster.metrics.retries);
+        *may_be_applied |= leaves_doubt(&error);
         match error.kind() {
             // The concurrency limit already spaces the writes; this jitter only keeps writers from retrying in step.
             ErrorKind::Busy => {
@@ -172,5 +193,27 @@ async fn attempt_until_settled(
             return Err(give_up(&Some(error)));
         }
         last_error = Some(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_after_an_attempt_without_an_answer_leaves_the_outcome_open() {
+        let error = |kind| Error::new(kind, "x");
+        let end = |kinds: &[ErrorKind], last| {
+            let may_be_applied = kinds.iter().any(|kind| leaves_doubt(&error(*kind)));
+            verdict(error(last), may_be_applied).kind()
+        };
+        for definite in [ErrorKind::NotAuthenticated, ErrorKind::NotFound, ErrorKind::SchemaMismatch] {
+            assert_eq!(end(&[], definite), definite);
+            assert_eq!(end(&[ErrorKind::Busy, ErrorKind::NotLeader], definite), definite);
+            for lost in [ErrorKind::TimedOut, ErrorKind::Network, ErrorKind::Unavailable] {
+                assert_eq!(end(&[lost, ErrorKind::NotLeader], definite), ErrorKind::OutcomeUnknown);
+            }
+        }
+        assert_eq!(end(&[ErrorKind::Network], ErrorKind::TimedOut), ErrorKind::TimedOut);
     }
 }
