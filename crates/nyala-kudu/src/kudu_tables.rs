@@ -26,6 +26,9 @@ use tokio::time::Instant;
 /// A column that never holds anything: an update that sets nothing else sets it, to learn whether its row is there.
 const TOUCHED: &str = "touched";
 
+/// So many tablets of a sheet are remembered. When they are forgotten, the log is looked at again.
+const TABLETS_NOTED_MAX: usize = 1 << 16;
+
 /// Columns a table has beside those of its schema.
 pub(crate) const OWN_COLUMNS: usize = 1;
 
@@ -52,6 +55,8 @@ struct Slot {
     current: Mutex<Option<Arc<Physical>>>,
     /// The numbers of ranges that this daemon made or saw.
     ranges: Mutex<HashSet<u32>>,
+    /// The ids of tablets that were there before the log said that nobody was dropping their range.
+    tablets: Mutex<HashSet<String>>,
     /// Held by whoever makes or changes it.
     changing: tokio::sync::Mutex<()>,
 }
@@ -225,6 +230,23 @@ impl PhysicalTables {
         if let Some(known) = &*slot.current.lock() {
             known.table.forget_locations();
         }
+    }
+
+    /// Whether all of some tablets were noted.
+    pub(crate) fn has_noted(&self, id: Sheet, tablets: &[String]) -> bool {
+        let slot = self.slot(id);
+        let noted = slot.tablets.lock();
+        tablets.iter().all(|tablet| noted.contains(tablet))
+    }
+
+    /// Notes tablets of ranges which the log had without a mark when these tablets were there.
+    pub(crate) fn note(&self, id: Sheet, tablets: Vec<String>) {
+        let slot = self.slot(id);
+        let mut noted = slot.tablets.lock();
+        if noted.len() + tablets.len() > TABLETS_NOTED_MAX {
+            noted.clear();
+        }
+        noted.extend(tablets);
     }
 
     /// Drops ranges with their rows. The cluster is asked to do so until a moment, and not afterwards.

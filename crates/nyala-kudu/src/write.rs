@@ -14,13 +14,15 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBuffer;
-use kudu_client::{Cell, Error as KuduError, ErrorKind as KuduKind, Operation as KuduOperation, Row};
+use kudu_client::{
+    Cell, Error as KuduError, ErrorKind as KuduKind, Operation as KuduOperation, Row, WriteCall,
+};
 use nyala_core::schema::{Ranges, TableSchema};
 use nyala_core::store::{
     CellColumn, DeleteMode, Operation, RowPosition, WriteBatch, WriteMode, WriteOutcome,
 };
 use nyala_core::time::partition_time;
-use nyala_core::{Error, Result, Sequence, TableId, TimeRange};
+use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -49,7 +51,7 @@ impl Cluster {
             match sheets::all(table, &known.table(table)?.schema).count() {
                 1 => {
                     let rows = rows_of(&batch, &numbers);
-                    let part = Part { sheet: Sheet::first(table), batch: &batch, operations: &numbers };
+                    let part = Part { sheet: Sheet::first(table), batch: &batch };
                     self.write_part(part, rows, &mut conflicts).await?;
                 }
                 // A row that is written and deleted must be so in every sheet.
@@ -76,7 +78,7 @@ impl Cluster {
         conflicts: &mut Vec<RowPosition>,
     ) -> Result<()> {
         let schema = self.log.state().table(table)?.schema.clone();
-        let part = |sheet| Part { sheet, batch, operations: std::slice::from_ref(&number) };
+        let part = |sheet| Part { sheet, batch };
         let mut rows = rows_of(batch, &[number]);
         match &batch.operations[number] {
             Operation::DeleteKeys { .. } => {
@@ -113,32 +115,41 @@ impl Cluster {
         conflicts: &mut Vec<RowPosition>,
     ) -> Result<()> {
         let Part { sheet, batch, .. } = part;
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             if left.is_empty() {
-                return Ok(());
+                break;
             }
-            let (state, ranges) = self.ranges_that_stay(part).await?;
+            let (state, ranges) = self.ranges_that_stay(part, &left).await?;
             let table = state.table(sheet.table)?;
-            let physical = match (&table.schema.partitioning.ranges, ranges.is_empty()) {
+            let found = match (&table.schema.partitioning.ranges, ranges.is_empty()) {
                 // Nothing is made for rows that make nothing.
-                (Ranges::Time { .. }, true) => self.tables.to_read(sheet, table).await?,
-                _ => {
-                    let (physical, has_made) = self.tables.to_write(sheet, table, &ranges).await?;
-                    if !self.are_there(sheet, &ranges, has_made).await? {
-                        self.tables.forget_ranges(sheet);
-                        continue;
-                    }
-                    Some(physical)
+                (Ranges::Time { .. }, true) => {
+                    self.tables.to_read(sheet, table).await?.map(|physical| (physical, false))
                 }
+                _ => Some(self.tables.to_write(sheet, table, &ranges).await?),
             };
-            let failed = match physical {
-                Some(physical) => self.send(&physical, &table.schema, part, &left).await?,
+            let failed: Vec<(RowPosition, KuduError)> = match found {
+                Some((physical, has_made)) => {
+                    let call = self.call(&physical, &table.schema, part, &left).await?;
+                    let tablets: Vec<String> = call.tablets().collect();
+                    if has_made || !self.tables.has_noted(sheet, &tablets) || has_unmade(sheet, &ranges) {
+                        if !self.are_there(sheet, &ranges).await? {
+                            self.tables.forget_ranges(sheet);
+                            continue;
+                        }
+                        if part.has_range_of_each(&left) {
+                            self.tables.note(sheet, tablets);
+                        }
+                    }
+                    let failed = call.finish().await.map_err(of_write)?;
+                    failed.into_iter().map(|(number, error)| (left[number], error)).collect()
+                }
                 None => left.iter().map(|place| (*place, no_range())).collect(),
             };
             left.clear();
             for (place, error) in failed {
                 let operation = &batch.operations[place.operation];
-                match outcome_of(sheet, operation, &error) {
+                match outcome_of(sheet, operation, &error, attempt > 0) {
                     RowOutcome::Done => {}
                     RowOutcome::Conflict => conflicts.push(place),
                     RowOutcome::Again => left.push(place),
@@ -151,15 +162,23 @@ impl Cluster {
                 self.log.refresh().await?;
             }
         }
-        Err(Error::retry(format!("the ranges of table {} are being dropped by others", sheet.table)))
+        match left.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(Error::retry(format!("the ranges of table {} are being dropped by others", sheet.table)))
+            }
+        }
     }
 
     /// The ranges of [`Self::ranges_for`], when nobody is dropping one of them.
-    async fn ranges_that_stay(&self, part: Part<'_>) -> Result<(Arc<State>, Vec<RangeState>)> {
+    async fn ranges_that_stay(
+        &self,
+        part: Part<'_>,
+        rows: &[RowPosition],
+    ) -> Result<(Arc<State>, Vec<RangeState>)> {
         let deadline = Instant::now() + self.options.write_timeout;
         loop {
-            let operations = part.operations.iter().map(|number| &part.batch.operations[*number]);
-            let (state, ranges) = self.ranges_for(part.sheet, operations).await?;
+            let (state, ranges) = self.ranges_for(part, rows).await?;
             match ranges.iter().find(|range| range.leaving.is_some()) {
                 Some(range) => self.wait_for_drop(part.sheet.table, *range, deadline).await?,
                 None => return Ok((state, ranges)),
@@ -169,8 +188,8 @@ impl Cluster {
 
     /// Whether ranges that are made in the cluster, perhaps just now, are in the log, and nobody was dropping them when they
     /// were there. Says in the log that they are made.
-    async fn are_there(&self, sheet: Sheet, ranges: &[RangeState], has_made: bool) -> Result<bool> {
-        if !has_made && !ranges.iter().any(|range| range.is_unmade(sheet.number)) {
+    async fn are_there(&self, sheet: Sheet, ranges: &[RangeState]) -> Result<bool> {
+        if ranges.is_empty() {
             return Ok(true);
         }
         self.log.refresh().await?;
@@ -191,12 +210,13 @@ impl Cluster {
 
     /// Makes sure that the log has a range for every row that may come into being, and says that the sheet is in it; returns
     /// these ranges.
-    async fn ranges_for<'a>(
+    async fn ranges_for(
         &self,
-        sheet: Sheet,
-        operations: impl Iterator<Item = &'a Operation>,
+        part: Part<'_>,
+        rows: &[RowPosition],
     ) -> Result<(Arc<State>, Vec<RangeState>)> {
-        let (state, mut ranges) = self.ranges_of_table(sheet.table, operations).await?;
+        let sheet = part.sheet;
+        let (state, mut ranges) = self.ranges_of_table(part, rows).await?;
         let lacks = |range: &RangeState| !range.has_sheet(sheet.number);
         if !ranges.iter().any(lacks) {
             return Ok((state, ranges));
@@ -221,37 +241,20 @@ impl Cluster {
         Ok((state, ranges))
     }
 
-    async fn ranges_of_table<'a>(
+    async fn ranges_of_table(
         &self,
-        id: TableId,
-        operations: impl Iterator<Item = &'a Operation>,
+        part: Part<'_>,
+        rows: &[RowPosition],
     ) -> Result<(Arc<State>, Vec<RangeState>)> {
-        let state = self.log.state();
-        let table = state.table(id)?;
-        let Some(time) = time_column(&table.schema) else { return Ok((state, Vec::new())) };
-        let mut ranges: Vec<RangeState> = Vec::new();
-        let mut lacking: Vec<i64> = Vec::new();
-        let times = operations.filter_map(|operation| match operation {
-            Operation::Upsert(upsert) if upsert.mode.makes_rows() => upsert.column(time),
-            _ => None,
-        });
-        for cells in times {
-            let times = cells.values.as_primitive::<TimestampNanosecondType>();
-            let mut last = TimeRange::new(0, 0);
-            for time_ns in times.values() {
-                let time_ns = partition_time(*time_ns);
-                if last.contains(time_ns) {
-                    continue;
-                }
-                match table.range_of(time_ns) {
-                    Some(range) => {
-                        last = range.time;
-                        ranges.push(range);
-                    }
-                    None => lacking.push(time_ns),
-                }
-            }
+        let id = part.sheet.table;
+        let mut state = self.log.state();
+        let Some(time) = time_column(&state.table(id)?.schema) else { return Ok((state, Vec::new())) };
+        let mut found = part.ranges_in(state.table(id)?, time, rows);
+        if found.is_unknown {
+            state = self.log.refresh().await?;
+            found = part.ranges_in(state.table(id)?, time, rows);
         }
+        let FoundRanges { mut ranges, mut lacking, .. } = found;
         if lacking.is_empty() {
             ranges.sort_unstable_by_key(|range| range.time.start_ns);
             ranges.dedup();
@@ -280,15 +283,15 @@ impl Cluster {
         Ok((state, ranges))
     }
 
-    /// Sends rows of a batch to their table; returns those that were not written.
-    async fn send(
+    /// Rows of a batch, ready to be sent to the tablets that have them now.
+    async fn call(
         &self,
         physical: &Physical,
         schema: &TableSchema,
-        Part { sheet, batch, .. }: Part<'_>,
+        Part { sheet, batch }: Part<'_>,
         rows: &[RowPosition],
-    ) -> Result<Vec<(RowPosition, KuduError)>> {
-        let mut call = physical.table.write(self.options.write_timeout);
+    ) -> Result<WriteCall> {
+        let mut call = physical.table.write(self.options.write_timeout).stay_in_tablets();
         for of_operation in rows.chunk_by(|a, b| a.operation == b.operation) {
             let operation = &batch.operations[of_operation[0].operation];
             let cells = Cells::of(sheet, operation, schema, physical)?;
@@ -298,8 +301,7 @@ impl Cluster {
                 call.add(&row).await.map_err(of_write)?;
             }
         }
-        let failed = call.finish().await.map_err(of_write)?;
-        Ok(failed.into_iter().map(|(number, error)| (rows[number], error)).collect())
+        Ok(call)
     }
 }
 
@@ -308,8 +310,58 @@ impl Cluster {
 struct Part<'a> {
     sheet: Sheet,
     batch: &'a WriteBatch,
-    /// The numbers of the operations, all of one table.
-    operations: &'a [usize],
+}
+
+/// The ranges of some rows.
+#[derive(Default)]
+struct FoundRanges {
+    ranges: Vec<RangeState>,
+    /// The times of rows that may come into being, if no range holds them.
+    lacking: Vec<i64>,
+    /// Whether no range holds other rows, which are there if somebody has made one.
+    is_unknown: bool,
+}
+
+impl Part<'_> {
+    /// The ranges in which rows are written. Those of rows that are deleted are not among them: it does not matter where.
+    fn ranges_in(self, table: &TableState, time: ColumnId, rows: &[RowPosition]) -> FoundRanges {
+        let mut found = FoundRanges::default();
+        for of_operation in rows.chunk_by(|a, b| a.operation == b.operation) {
+            let Operation::Upsert(upsert) = &self.batch.operations[of_operation[0].operation] else {
+                continue;
+            };
+            let Some(cells) = upsert.column(time) else { continue };
+            let times = cells.values.as_primitive::<TimestampNanosecondType>();
+            let mut last = TimeRange::new(0, 0);
+            for place in of_operation {
+                let time_ns = partition_time(times.value(place.row));
+                if last.contains(time_ns) {
+                    continue;
+                }
+                match table.range_of(time_ns) {
+                    Some(range) => {
+                        last = range.time;
+                        found.ranges.push(range);
+                    }
+                    None if upsert.mode.makes_rows() => found.lacking.push(time_ns),
+                    None => found.is_unknown = true,
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether [`Self::ranges_in`] has the ranges of all rows, once they are made.
+    fn has_range_of_each(self, rows: &[RowPosition]) -> bool {
+        rows.iter().all(|place| match &self.batch.operations[place.operation] {
+            Operation::Upsert(upsert) => upsert.mode.makes_rows(),
+            Operation::DeleteKeys { .. } => false,
+        })
+    }
+}
+
+fn has_unmade(sheet: Sheet, ranges: &[RangeState]) -> bool {
+    ranges.iter().any(|range| range.is_unmade(sheet.number))
 }
 
 /// All rows of some operations.
@@ -329,9 +381,12 @@ enum RowOutcome {
     Failed,
 }
 
-fn outcome_of(sheet: Sheet, operation: &Operation, error: &KuduError) -> RowOutcome {
+/// `is_fresh`: the masters were asked again where the row is to be.
+fn outcome_of(sheet: Sheet, operation: &Operation, error: &KuduError, is_fresh: bool) -> RowOutcome {
     let is_row = error.code().is_some();
     match (operation, error.kind()) {
+        // Another daemon may have made its range a moment ago.
+        (_, KuduKind::NotFound) if !is_row && !is_fresh => RowOutcome::Again,
         (Operation::Upsert(_), KuduKind::NotFound) if !is_row && sheet.number > 0 => RowOutcome::Again,
         (Operation::DeleteKeys { .. }, KuduKind::NotFound) if sheet.number > 0 => RowOutcome::Done,
         (Operation::Upsert(upsert), KuduKind::NotFound) if !is_row && upsert.mode.makes_rows() => {

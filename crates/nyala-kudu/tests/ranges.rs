@@ -5,7 +5,7 @@ mod peers;
 
 use arrow_array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
-use kudu_client::{Client, Operation as KuduOperation};
+use kudu_client::{Client, Operation as KuduOperation, RangeBound, RangePartition};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN, TableSchema};
 use nyala_core::store::{
     Alteration, CellColumn, Freshness, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch,
@@ -225,5 +225,36 @@ fn a_range_that_nobody_has_made_is_not_asked_for() {
         let before = lookups();
         assert_eq!(count(&reader, table).await.expect("a count"), 2 * SERIES as usize);
         assert_eq!(lookups(), before, "it is known now");
+    });
+}
+
+/// Adds a range to the first sheet of a table, but not to the log: a daemon that made again what others had dropped, and died
+/// before it looked at the log, leaves it so.
+async fn leave_orphan(cluster: &TestCluster, table: TableId, time: TimeRange) {
+    let known = connect(cluster).await.open_table(&format!("nyala.t{table}")).await.expect("a table");
+    let column = format!("c{TIME_COLUMN}");
+    let (start, end) =
+        (RangeBound::inclusive(&column, time.start_ns), RangeBound::exclusive(&column, time.end_ns));
+    known.alter().add_range(&RangePartition::new(start, end)).apply().await.expect("altered");
+}
+
+#[test]
+fn rows_are_not_written_to_a_range_that_only_the_cluster_has() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let (writer, dropper) = (open(&cluster, 2).await, open(&cluster, 2).await);
+        let table = writer.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        writer.write(points(table, 5)).await.expect("written");
+        let time = writer.partitions(table).await.expect("the table is there").remove(0).range;
+        assert_eq!(dropper.drop_partitions(table, TimeRange::ALL).await.expect("dropped").len(), 1);
+        leave_orphan(&cluster, table, time).await;
+        // The writer has not looked since, and finds the tablets of the other's range in place of its own.
+        writer.write(points(table, 5)).await.expect("written");
+        assert_whole([&writer, &dropper], table).await;
     });
 }

@@ -30,6 +30,8 @@ pub struct WriteCall {
     deadline: Instant,
     tablets: Vec<TabletRows>,
     by_tablet: HashMap<Bytes, usize>,
+    /// Whether rows whose tablet is gone fail, instead of going to the tablets that have their keys now.
+    stays: bool,
     /// How many rows were added.
     row_count: usize,
     failed: Vec<(usize, Error)>,
@@ -62,6 +64,7 @@ impl Table {
             deadline: Instant::now() + timeout,
             tablets: Vec::new(),
             by_tablet: HashMap::new(),
+            stays: false,
             row_count: 0,
             failed: Vec::new(),
             key: Vec::new(),
@@ -71,6 +74,19 @@ impl Table {
 }
 
 impl WriteCall {
+    /// Writes rows only to the tablets that had their keys when they were added. If a range was dropped and added again since,
+    /// its rows fail (`NotFound`), as they do when it was only dropped.
+    #[must_use]
+    pub fn stay_in_tablets(mut self) -> Self {
+        self.stays = true;
+        self
+    }
+
+    /// The ids of the tablets that rows which were added so far go to. No tablet gets the id of another.
+    pub fn tablets(&self) -> impl Iterator<Item = String> {
+        self.tablets.iter().map(|rows| rows.tablet.id_text().into_owned())
+    }
+
     /// Adds a row; its number is how many were added before.
     ///
     /// # Errors
@@ -126,7 +142,13 @@ impl WriteCall {
                 moved.extend(requests);
             }
             for request in moved {
-                self.reroute(request).await?;
+                match self.stays {
+                    true => {
+                        let gone = Error::new(ErrorKind::NotFound, "the partition of the row was dropped");
+                        self.failed.extend(request.numbers.into_iter().map(|number| (number, gone.clone())));
+                    }
+                    false => self.reroute(request).await?,
+                }
             }
         }
         self.failed.sort_by_key(|(number, _)| *number);
