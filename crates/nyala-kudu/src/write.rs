@@ -51,7 +51,7 @@ impl Cluster {
             match sheets::all(table, &known.table(table)?.schema).count() {
                 1 => {
                     let rows = rows_of(&batch, &numbers);
-                    let part = Part { sheet: Sheet::first(table), batch: &batch };
+                    let part = Part { sheet: Sheet::first(table), batch: &batch, is_decided: false };
                     self.write_part(part, rows, &mut conflicts).await?;
                 }
                 // A row that is written and deleted must be so in every sheet.
@@ -78,43 +78,46 @@ impl Cluster {
         conflicts: &mut Vec<RowPosition>,
     ) -> Result<()> {
         let schema = self.log.state().table(table)?.schema.clone();
-        let part = |sheet| Part { sheet, batch };
         let mut rows = rows_of(batch, &[number]);
-        match &batch.operations[number] {
-            Operation::DeleteKeys { .. } => {
-                for sheet in sheets::all(table, &schema).rev() {
-                    self.write_part(part(sheet), rows.clone(), conflicts).await?;
-                }
+        let Operation::Upsert(upsert) = &batch.operations[number] else {
+            for sheet in sheets::all(table, &schema).rev() {
+                self.write_part(Part { sheet, batch, is_decided: false }, rows.clone(), conflicts).await?;
             }
-            Operation::Upsert(upsert) => {
-                let known = conflicts.len();
-                self.write_part(part(Sheet::first(table)), rows.clone(), conflicts).await?;
-                let refused: HashSet<usize> = conflicts[known..].iter().map(|place| place.row).collect();
-                rows.retain(|place| !refused.contains(&place.row));
-                for sheet in sheets::all(table, &schema).skip(1) {
-                    let cells =
-                        || upsert.columns.iter().filter(|cells| sheet.has_field(&schema, cells.column));
-                    let is_set = |cells: &CellColumn, row: usize| {
-                        cells.values.is_valid(row)
-                            || cells.null_cells.as_ref().is_some_and(|nulls| nulls.value(row))
-                    };
-                    let mut set = rows.clone();
-                    set.retain(|place| cells().any(|cells| is_set(cells, place.row)));
-                    self.write_part(part(sheet), set, conflicts).await?;
-                }
+            return Ok(());
+        };
+        for attempt in 0..ATTEMPTS {
+            let part = |sheet: Sheet| Part { sheet, batch, is_decided: attempt > 0 || sheet.number > 0 };
+            let known = conflicts.len();
+            let mut written = self.write_part(part(Sheet::first(table)), rows.clone(), conflicts).await?;
+            let refused: HashSet<usize> = conflicts[known..].iter().map(|place| place.row).collect();
+            rows.retain(|place| !refused.contains(&place.row));
+            for sheet in sheets::all(table, &schema).skip(1) {
+                let cells = || upsert.columns.iter().filter(|cells| sheet.has_field(&schema, cells.column));
+                let is_set = |cells: &CellColumn, row: usize| {
+                    cells.values.is_valid(row)
+                        || cells.null_cells.as_ref().is_some_and(|nulls| nulls.value(row))
+                };
+                let mut set = rows.clone();
+                set.retain(|place| cells().any(|cells| is_set(cells, place.row)));
+                written.extend(self.write_part(part(sheet), set, conflicts).await?);
+            }
+            // If somebody dropped a range between two sheets, the row must get into the new one with all of them.
+            if !were_replaced(written) {
+                return Ok(());
             }
         }
-        Ok(())
+        Err(being_dropped(table))
     }
 
-    /// Writes the cells of rows that are of one sheet.
+    /// Writes the cells of rows that are of one sheet. Returns the ranges to which they, or some of them, were sent.
     async fn write_part(
         &self,
         part: Part<'_>,
         mut left: Vec<RowPosition>,
         conflicts: &mut Vec<RowPosition>,
-    ) -> Result<()> {
+    ) -> Result<Vec<RangeState>> {
         let Part { sheet, batch, .. } = part;
+        let mut written = Vec::new();
         for attempt in 0..ATTEMPTS {
             if left.is_empty() {
                 break;
@@ -141,6 +144,7 @@ impl Cluster {
                             self.tables.note(sheet, tablets);
                         }
                     }
+                    written.extend_from_slice(&ranges);
                     let failed = call.finish().await.map_err(of_write)?;
                     failed.into_iter().map(|(number, error)| (left[number], error)).collect()
                 }
@@ -149,7 +153,7 @@ impl Cluster {
             left.clear();
             for (place, error) in failed {
                 let operation = &batch.operations[place.operation];
-                match outcome_of(sheet, operation, &error, attempt > 0) {
+                match outcome_of(part, operation, &error, attempt > 0) {
                     RowOutcome::Done => {}
                     RowOutcome::Conflict => conflicts.push(place),
                     RowOutcome::Again => left.push(place),
@@ -162,12 +166,7 @@ impl Cluster {
                 self.log.refresh().await?;
             }
         }
-        match left.is_empty() {
-            true => Ok(()),
-            false => {
-                Err(Error::retry(format!("the ranges of table {} are being dropped by others", sheet.table)))
-            }
-        }
+        if left.is_empty() { Ok(written) } else { Err(being_dropped(sheet.table)) }
     }
 
     /// The ranges of [`Self::ranges_for`], when nobody is dropping one of them.
@@ -288,14 +287,16 @@ impl Cluster {
         &self,
         physical: &Physical,
         schema: &TableSchema,
-        Part { sheet, batch }: Part<'_>,
+        part: Part<'_>,
         rows: &[RowPosition],
     ) -> Result<WriteCall> {
+        let Part { sheet, batch, .. } = part;
         let mut call = physical.table.write(self.options.write_timeout).stay_in_tablets();
         for of_operation in rows.chunk_by(|a, b| a.operation == b.operation) {
             let operation = &batch.operations[of_operation[0].operation];
-            let cells = Cells::of(sheet, operation, schema, physical)?;
-            let mut row = physical.table.row(code(sheet, operation));
+            let code = code(part, operation);
+            let cells = Cells::of(sheet, operation, code, schema, physical)?;
+            let mut row = physical.table.row(code);
             for place in of_operation {
                 cells.fill(&mut row, place.row).map_err(of_write)?;
                 call.add(&row).await.map_err(of_write)?;
@@ -310,6 +311,8 @@ impl Cluster {
 struct Part<'a> {
     sheet: Sheet,
     batch: &'a WriteBatch,
+    /// Whether the rows have met the demand of their mode already, in the first sheet.
+    is_decided: bool,
 }
 
 /// The ranges of some rows.
@@ -364,6 +367,17 @@ fn has_unmade(sheet: Sheet, ranges: &[RangeState]) -> bool {
     ranges.iter().any(|range| range.is_unmade(sheet.number))
 }
 
+/// Whether another range has the times of one of these now: somebody has dropped it, or has begun to.
+fn were_replaced(mut ranges: Vec<RangeState>) -> bool {
+    ranges.sort_unstable_by_key(|range| (range.time.start_ns, range.number));
+    ranges.dedup_by_key(|range| range.number);
+    ranges.windows(2).any(|pair| pair[0].time.overlaps(pair[1].time))
+}
+
+fn being_dropped(table: TableId) -> Error {
+    Error::retry(format!("the ranges of table {table} are being dropped by others"))
+}
+
 /// All rows of some operations.
 fn rows_of(batch: &WriteBatch, operations: &[usize]) -> Vec<RowPosition> {
     let rows = |operation: &usize| {
@@ -382,12 +396,13 @@ enum RowOutcome {
 }
 
 /// `is_fresh`: the masters were asked again where the row is to be.
-fn outcome_of(sheet: Sheet, operation: &Operation, error: &KuduError, is_fresh: bool) -> RowOutcome {
+fn outcome_of(part: Part<'_>, operation: &Operation, error: &KuduError, is_fresh: bool) -> RowOutcome {
+    let Part { sheet, is_decided, .. } = part;
     let is_row = error.code().is_some();
     match (operation, error.kind()) {
         // Another daemon may have made its range a moment ago.
         (_, KuduKind::NotFound) if !is_row && !is_fresh => RowOutcome::Again,
-        (Operation::Upsert(_), KuduKind::NotFound) if !is_row && sheet.number > 0 => RowOutcome::Again,
+        (Operation::Upsert(_), KuduKind::NotFound) if !is_row && is_decided => RowOutcome::Again,
         (Operation::DeleteKeys { .. }, KuduKind::NotFound) if sheet.number > 0 => RowOutcome::Done,
         (Operation::Upsert(upsert), KuduKind::NotFound) if !is_row && upsert.mode.makes_rows() => {
             RowOutcome::Again
@@ -409,10 +424,9 @@ fn no_range() -> KuduError {
 }
 
 /// What rows are sent as. Ignoring kinds are not used, since servers do not say which rows they passed over.
-fn code(sheet: Sheet, operation: &Operation) -> KuduOperation {
+fn code(Part { sheet, is_decided, .. }: Part<'_>, operation: &Operation) -> KuduOperation {
     match operation {
-        // The first sheet has decided.
-        Operation::Upsert(_) if sheet.number > 0 => KuduOperation::Upsert,
+        Operation::Upsert(_) if is_decided => KuduOperation::Upsert,
         Operation::DeleteKeys { .. } if sheet.number > 0 => KuduOperation::DeleteIgnore,
         Operation::Upsert(upsert) => match upsert.mode {
             WriteMode::Upsert => KuduOperation::Upsert,
@@ -476,7 +490,13 @@ struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    fn of(sheet: Sheet, operation: &'a Operation, schema: &TableSchema, physical: &Physical) -> Result<Self> {
+    fn of(
+        sheet: Sheet,
+        operation: &'a Operation,
+        code: KuduOperation,
+        schema: &TableSchema,
+        physical: &Physical,
+    ) -> Result<Self> {
         let place = |id| {
             let place = physical.place(id).zip(schema.column(id));
             let place = place.map(|(place, column)| (place, stored(schema, column)));
@@ -502,7 +522,7 @@ impl<'a> Cells<'a> {
                 })
                 .collect(),
         };
-        let is_update = matches!(code(sheet, operation), KuduOperation::Update);
+        let is_update = matches!(code, KuduOperation::Update);
         Ok(Self { columns: columns?, touched: is_update.then_some(physical.touched) })
     }
 
@@ -519,5 +539,21 @@ impl<'a> Cells<'a> {
             row.set_at(touched, Cell::Null)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_was_replaced_if_another_has_its_times() {
+        let range = |number, start_ns, end_ns| RangeState::new(number, TimeRange::new(start_ns, end_ns));
+        assert!(!were_replaced(Vec::new()));
+        // The same in two sheets, and a neighbour.
+        assert!(!were_replaced(vec![range(1, 0, 10), range(2, 10, 20), range(1, 0, 10)]));
+        assert!(were_replaced(vec![range(1, 0, 10), range(2, 10, 20), range(3, 0, 10)]));
+        // The width of shards has changed meanwhile.
+        assert!(were_replaced(vec![range(2, 10, 20), range(4, 5, 15)]));
     }
 }

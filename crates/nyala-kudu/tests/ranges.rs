@@ -3,7 +3,7 @@
 #[path = "../../nyala/tests/support/peers.rs"]
 mod peers;
 
-use arrow_array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
+use arrow_array::{ArrayRef, Float64Array, TimestampNanosecondArray, UInt32Array};
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
 use kudu_client::{Client, Operation as KuduOperation, RangeBound, RangePartition};
 use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN, TableSchema};
@@ -11,7 +11,7 @@ use nyala_core::store::{
     Alteration, CellColumn, Freshness, Operation, RowSelection, ScanRequest, Store, Upsert, WriteBatch,
     WriteMode,
 };
-use nyala_core::{ErrorKind, Result, TableId, TimeRange};
+use nyala_core::{ColumnId, ColumnType, ErrorKind, Result, TableId, TimeRange};
 use nyala_kudu::{KuduOptions, KuduStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -256,5 +256,54 @@ fn rows_are_not_written_to_a_range_that_only_the_cluster_has() {
         // The writer has not looked since, and finds the tablets of the other's range in place of its own.
         writer.write(points(table, 5)).await.expect("written");
         assert_whole([&writer, &dropper], table).await;
+    });
+}
+
+/// A point of one series with some fields.
+fn point(table: TableId, mode: WriteMode, fields: &[u32]) -> WriteBatch {
+    let series: ArrayRef = Arc::new(UInt32Array::from(vec![1]));
+    let time: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![5]));
+    let mut columns = vec![CellColumn::whole(SERIES_COLUMN, series), CellColumn::whole(TIME_COLUMN, time)];
+    let value: ArrayRef = Arc::new(Float64Array::from(vec![0.5]));
+    columns.extend(fields.iter().map(|field| CellColumn::whole(ColumnId(*field), value.clone())));
+    WriteBatch { operations: vec![Operation::Upsert(Upsert { table, mode, columns })] }
+}
+
+#[test]
+fn a_row_of_several_sheets_is_in_the_first_one_although_its_range_was_dropped_in_between() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let (writer, dropper) = (open(&cluster, 2).await, open(&cluster, 2).await);
+        let table = writer.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        let add = |number: u32| Alteration::add_column(format!("f{number}"), ColumnType::Float64);
+        writer.alter_table(table, (0..600).map(add).collect()).await.expect("altered");
+        // The range has the first sheet only. An update needs another.
+        writer.write(point(table, WriteMode::Upsert, &[2])).await.expect("written");
+        let updated = writer.write(point(table, WriteMode::Update, &[300])).await.expect("updated");
+        assert_eq!((updated.affected, updated.conflicts.len()), (1, 0));
+        let client = connect(&cluster).await;
+        let rows = async |suffix: &str| {
+            let known = client.open_table(&format!("nyala.t{table}{suffix}")).await.expect("a table");
+            known.scan().count().await.expect("a count")
+        };
+        for round in 0..30 {
+            let drop = async {
+                tokio::time::sleep(Duration::from_millis(10 * round)).await;
+                dropper.drop_partitions(table, TimeRange::ALL).await.expect("dropped");
+            };
+            let write = async {
+                writer.write(point(table, WriteMode::Upsert, &[2, 300, 600])).await.expect("written");
+            };
+            tokio::join!(drop, write);
+            let first = rows("").await;
+            for suffix in ["_1", "_2"] {
+                assert!(rows(suffix).await <= first, "round {round}: a row of {suffix} is not in the first");
+            }
+        }
     });
 }
