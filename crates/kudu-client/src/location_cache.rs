@@ -61,6 +61,14 @@ impl Tablet {
         String::from_utf8_lossy(&self.id)
     }
 
+    /// Its interval of encoded range keys; empty: it has no end there.
+    pub(crate) fn range_keys(&self) -> (&[u8], &[u8]) {
+        let buckets: Vec<u8> = self.hash_buckets.iter().flat_map(|bucket| bucket.to_be_bytes()).collect();
+        // The start of the first of all is cut, and what has no end ends in the next bucket.
+        let start = self.start.strip_prefix(&buckets[..]).unwrap_or_default();
+        (start, self.end.strip_prefix(&buckets[..]).unwrap_or_default())
+    }
+
     /// The replica to write to; `None` when all have failed and the master must be asked.
     pub(crate) fn leader(&self) -> Option<usize> {
         let states = self.states.lock();
@@ -386,6 +394,30 @@ mod tests {
         assert_eq!(at(&cache, "c"), "?");
         fill(&cache, "", &[("b", "d")]);
         assert_eq!(at(&cache, "c"), "b");
+    }
+
+    #[test]
+    fn range_keys_are_what_follows_the_hash_buckets() {
+        let (life, bucket) = (Duration::from_secs(1), |number: u8, key: &'static [u8]| {
+            Bytes::from([&[0, 0, 0, number][..], key].concat())
+        });
+        let keys = |number: i32, start: Bytes, end: Bytes| {
+            let mut answer = answer(&[("", "")]);
+            answer.tablet_locations[0].partition = Some(Partition {
+                hash_buckets: vec![number],
+                partition_key_start: Some(start),
+                partition_key_end: Some(end),
+            });
+            let tablet = tablets_from_pb(&answer, life).unwrap().remove(0);
+            let (start, end) = tablet.range_keys();
+            (start.to_vec(), end.to_vec())
+        };
+        let of = |start: &[u8], end: &[u8]| (start.to_vec(), end.to_vec());
+        assert_eq!(keys(1, bucket(1, b"b"), bucket(1, b"d")), of(b"b", b"d"));
+        assert_eq!(keys(1, bucket(1, b""), bucket(1, b"d")), of(b"", b"d"));
+        assert_eq!(keys(1, bucket(1, b"b"), bucket(2, b"")), of(b"b", b""));
+        assert_eq!(keys(0, Bytes::new(), bucket(0, b"d")), of(b"", b"d"));
+        assert_eq!(keys(3, bucket(3, b"b"), Bytes::new()), of(b"b", b""));
     }
 
     #[test]

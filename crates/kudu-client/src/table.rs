@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::client::Client;
+use crate::data_type::DataType;
 use crate::error::{Error, Result};
 use crate::location_cache::LocationCache;
 use crate::partition::PartitionSchema;
@@ -171,6 +172,29 @@ impl Table {
         Ok(self.inner.locations.all(cluster, cluster.admin_deadline()).await?.len())
     }
 
+    /// The range partitions of a table that is divided by an `INT64` column, in order: the first value of each, and the first
+    /// behind it; `None`: it has no end there. The masters are asked, whatever is cached.
+    ///
+    /// # Errors
+    /// When the masters cannot be reached, the table no longer exists, or is divided by something else.
+    pub async fn int64_ranges(&self) -> Result<Vec<(Option<i64>, Option<i64>)>> {
+        let inner = &self.inner;
+        let columns = inner.partitions.range_columns.iter().map(|index| &inner.schema.columns()[*index]);
+        if !columns.map(|column| column.data_type()).eq([DataType::Int64]) {
+            return Err(Error::invalid("the table is not divided by an INT64 column"));
+        }
+        inner.locations.forget_all();
+        let cluster = &inner.client.cluster;
+        let mut ranges = Vec::new();
+        for tablet in inner.locations.all(cluster, cluster.admin_deadline()).await? {
+            let (start, end) = tablet.range_keys();
+            ranges.push((int64_of(start)?, int64_of(end)?));
+        }
+        ranges.sort_unstable();
+        ranges.dedup();
+        Ok(ranges)
+    }
+
     /// Clears the cache of tablet locations, so that the next write or scan asks the masters. Needed only when another
     /// client changed range partitions and the change must be seen at once.
     pub fn forget_locations(&self) {
@@ -215,4 +239,30 @@ async fn fetch_schema(
     let request = TableRequest { table: Some(identifier) };
     let features = [FEATURE_GENERATE_AUTHZ_TOKEN];
     client.cluster.call_master("GetTableSchema", &request, &features, deadline).await
+}
+
+/// The value of an encoded range key of an `INT64` column; `None` if it is empty.
+fn int64_of(key: &[u8]) -> Result<Option<i64>> {
+    if key.is_empty() {
+        return Ok(None);
+    }
+    let bytes: [u8; 8] = key.try_into().map_err(|_| Error::protocol("a range key of another length"))?;
+    Ok(Some(i64::from_be_bytes(bytes) ^ i64::MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::encode_cell;
+
+    #[test]
+    fn encoded_numbers_are_read_again() {
+        for value in [i64::MIN, -1, 0, 1, 1_700_000_000_000_000_000, i64::MAX] {
+            let mut key = Vec::new();
+            encode_cell(DataType::Int64, &value.to_le_bytes(), true, &mut key);
+            assert_eq!(int64_of(&key).unwrap(), Some(value));
+        }
+        assert_eq!(int64_of(b"").unwrap(), None);
+        assert!(int64_of(b"short").is_err());
+    }
 }

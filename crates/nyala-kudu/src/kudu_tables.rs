@@ -266,7 +266,8 @@ impl PhysicalTables {
         Ok(())
     }
 
-    async fn drop_ranges_of(
+    /// The same of one sheet.
+    pub(crate) async fn drop_ranges_of(
         &self,
         id: Sheet,
         state: &TableState,
@@ -288,8 +289,11 @@ impl PhysicalTables {
             }
             match known.table.alter().drop_range(&partition(schema, range.time)).apply().await {
                 Ok(_) => {}
-                // It was never made, or is gone already.
+                // It was never made, or is gone already, or something else is wrong.
                 Err(error) if matches!(error.kind(), KuduKind::NotFound | KuduKind::InvalidArgument) => {
+                    if ranges_in_cluster(&known.table).await?.contains(&range.time) {
+                        return Err(of_write(error));
+                    }
                     tracing::debug!(%error, "a range that is not there was dropped");
                 }
                 Err(error) => return Err(of_write(error)),
@@ -417,6 +421,18 @@ impl Slot {
     fn covering(&self, schema: &TableSchema) -> Option<Arc<Physical>> {
         self.current.lock().clone().filter(|known| known.next_column >= schema.next_column)
     }
+}
+
+/// The ranges that a sheet has in the cluster, whatever the log says; none, if it is gone.
+pub(crate) async fn ranges_in_cluster(table: &Table) -> Result<Vec<TimeRange>> {
+    let found = match table.int64_ranges().await {
+        Err(error) if error.kind() == KuduKind::NotFound => Vec::new(),
+        found => found.map_err(of_read)?,
+    };
+    let range = |(start, end): (Option<i64>, Option<i64>)| {
+        TimeRange::new(start.unwrap_or(i64::MIN), end.unwrap_or(i64::MAX))
+    };
+    Ok(found.into_iter().map(range).collect())
 }
 
 /// The column by which a table is divided by time.

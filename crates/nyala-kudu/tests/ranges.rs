@@ -307,3 +307,25 @@ fn a_row_of_several_sheets_is_in_the_first_one_although_its_range_was_dropped_in
         }
     });
 }
+
+#[test]
+fn a_range_that_the_cluster_does_not_drop_stays_in_the_log() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let store = open(&cluster, 2).await;
+        let table = store.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        store.write(points(table, 5)).await.expect("written");
+        // Kudu refuses what names the range in the same way as what names none.
+        let known = connect(&cluster).await.open_table(&format!("nyala.t{table}")).await.expect("a table");
+        let time = format!("c{TIME_COLUMN}");
+        let known = known.alter().rename_column(&time, "other").apply().await.expect("altered");
+        store.drop_partitions(table, TimeRange::ALL).await.expect_err("Kudu refuses it");
+        known.alter().rename_column("other", &time).apply().await.expect("altered");
+        assert_whole([&store, &open(&cluster, 2).await], table).await;
+    });
+}
