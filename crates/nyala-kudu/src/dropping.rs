@@ -12,6 +12,8 @@
 use crate::cluster::Cluster;
 use crate::entry::{Change, Progress};
 use crate::options::CHANGED_PAUSE;
+use crate::physical::{ranges_in_cluster, time_column};
+use crate::sheets::Sheet;
 use crate::state::{RangeState, State};
 use nyala_core::{Error, Result, TableId, TimeRange};
 use parking_lot::Mutex;
@@ -114,6 +116,7 @@ impl Cluster {
     ) -> Result<()> {
         let now = Instant::now();
         if self.marks.is_abandoned(range, now) {
+            tracing::warn!(%table, "a daemon that dropped a range of time has died: the range is kept");
             return self.keep(table, range).await;
         }
         if now >= deadline {
@@ -122,6 +125,48 @@ impl Cluster {
         }
         tokio::time::sleep(CHANGED_PAUSE).await;
         self.log.refresh().await.map(drop)
+    }
+
+    /// Drops what the cluster has of a sheet across some ranges, and is in no log; whether there was something. A daemon has
+    /// made it again after others had dropped it, and died before it looked at the log. Since then the width has changed.
+    ///
+    /// Nobody puts a range into the log across one that is there. So what lies across it is in no log as long as it is marked,
+    /// and has no rows that were acknowledged.
+    pub(crate) async fn clear_leftovers(&self, sheet: Sheet, ranges: &[RangeState]) -> Result<bool> {
+        let state = self.log.state();
+        let known = state.table(sheet.table)?;
+        if time_column(&known.schema).is_none() {
+            return Ok(false);
+        }
+        let Some(physical) = self.tables.to_read(sheet, known).await? else { return Ok(false) };
+        let found = ranges_in_cluster(&physical.table).await?;
+        let mut has_found = false;
+        for range in ranges {
+            let is_across = |time: &&TimeRange| time.overlaps(range.time) && **time != range.time;
+            let across = found.iter().filter(is_across);
+            let across: Vec<RangeState> = across.map(|time| RangeState::new(range.number, *time)).collect();
+            if across.is_empty() {
+                continue;
+            }
+            has_found = true;
+            let until = Instant::now() + DROPPED_WITHIN;
+            let mark = |state: &State| {
+                let known = state.table(sheet.table)?;
+                let is_it = |known: &RangeState| known.number == range.number && known.leaving.is_none();
+                let is_free = known.ranges.iter().any(is_it);
+                let (table, ranges, leaving) = (sheet.table.0, known.bounds(), vec![range.number]);
+                let change = Change::Ranges { table, ranges, unmade: Vec::new(), leaving };
+                Ok((is_free.then_some(change).into_iter().collect(), is_free))
+            };
+            let (state, is_marked) = self.log.change(mark).await?;
+            let known = state.table(sheet.table)?;
+            let marked = known.ranges.iter().find(|known| known.number == range.number);
+            let Some(marked) = marked.filter(|_| is_marked) else { continue };
+            tracing::warn!(table = %sheet.table, "a range of time that is in no log is dropped");
+            self.tables.drop_ranges_of(sheet, known, &across, until).await?;
+            self.keep(sheet.table, *marked).await?;
+        }
+        Ok(has_found)
     }
 
     /// Gives a marked range another number, without a mark.
@@ -141,7 +186,6 @@ impl Cluster {
             }
             Ok((changes, ()))
         };
-        tracing::warn!(%table, "a daemon that dropped a range of time has died: the range is kept");
         self.log.change(keep).await.map(drop)
     }
 }

@@ -22,7 +22,7 @@ use nyala_core::store::{
     CellColumn, DeleteMode, Operation, RowPosition, WriteBatch, WriteMode, WriteOutcome,
 };
 use nyala_core::time::partition_time;
-use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange};
+use nyala_core::{ColumnId, Error, ErrorKind, Result, Sequence, TableId, TimeRange};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -129,7 +129,17 @@ impl Cluster {
                 (Ranges::Time { .. }, true) => {
                     self.tables.to_read(sheet, table).await?.map(|physical| (physical, false))
                 }
-                _ => Some(self.tables.to_write(sheet, table, &ranges).await?),
+                _ => {
+                    let made = self.tables.to_write(sheet, table, &ranges).await;
+                    // Another range may lie across one of these.
+                    if made.as_ref().is_err_and(|error| error.kind() == ErrorKind::Invalid)
+                        && self.clear_leftovers(sheet, &ranges).await?
+                    {
+                        self.tables.forget_ranges(sheet);
+                        continue;
+                    }
+                    Some(made?)
+                }
             };
             let failed: Vec<(RowPosition, KuduError)> = match found {
                 Some((physical, has_made)) => {

@@ -309,6 +309,29 @@ fn a_row_of_several_sheets_is_in_the_first_one_although_its_range_was_dropped_in
 }
 
 #[test]
+fn a_range_that_only_the_cluster_has_gives_way_to_one_of_another_width() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let (writer, dropper) = (open(&cluster, 2).await, open(&cluster, 2).await);
+        let table = writer.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        writer.write(points(table, 5)).await.expect("written");
+        let time = writer.partitions(table).await.expect("the table is there").remove(0).range;
+        assert_eq!(dropper.drop_partitions(table, TimeRange::ALL).await.expect("dropped").len(), 1);
+        let wider = vec![Alteration::SetPartitionWidth(3 * WIDTH_NS)];
+        dropper.alter_table(table, wider).await.expect("altered");
+        leave_orphan(&cluster, table, time).await;
+        writer.write(points(table, 5)).await.expect("written");
+        assert_whole([&writer, &dropper], table).await;
+        assert_ne!(writer.partitions(table).await.expect("the table is there")[0].range, time);
+    });
+}
+
+#[test]
 fn a_range_that_the_cluster_does_not_drop_stays_in_the_log() {
     if let Err(why) = kudu_home() {
         peers::require::<()>("Kudu", &why, None);
