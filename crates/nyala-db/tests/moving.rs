@@ -44,8 +44,8 @@ impl Hooks for Breaks {
 /// What Kudu's store can do.
 fn shared() -> Capabilities {
     use Feature::{
-        ChangeFeed, ChangesByPredicate, History, KeyRanges, PrefixLimits, ReverseScans, SeriesDefaults,
-        StagedWrites, TimeOrder, WiderTypes,
+        ChangeFeed, ChangesByPredicate, History, KeyRanges, LaterRequirements, PrefixLimits, ReverseScans,
+        SeriesDefaults, StagedWrites, TimeOrder, WiderTypes,
     };
     let own = MemoryStore::default().capabilities();
     let missing = [
@@ -53,6 +53,7 @@ fn shared() -> Capabilities {
         ChangesByPredicate,
         History,
         KeyRanges,
+        LaterRequirements,
         PrefixLimits,
         ReverseScans,
         SeriesDefaults,

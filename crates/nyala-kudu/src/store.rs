@@ -5,7 +5,7 @@ use crate::cluster::Cluster;
 use crate::dropping::SeenMarks;
 use crate::entry::{Change, Scalar, Table as TableEntry};
 use crate::error::of_read;
-use crate::kudu_tables::{PhysicalTables, name_of};
+use crate::kudu_tables::PhysicalTables;
 use crate::options::{KuduLogin, KuduOptions};
 use crate::schema_log::SchemaLog;
 use crate::sheets::{self, Sheet};
@@ -13,7 +13,7 @@ use crate::snapshot::KuduSnapshot;
 use crate::state::{RangeState, State, TableState};
 use crate::write::{CELL_BYTES_MAX, COLUMNS_MAX, KEY_BYTES_MAX};
 use async_trait::async_trait;
-use kudu_client::{Client, MetricsSnapshot, Predicate as KuduPredicate, ReadMode};
+use kudu_client::{Client, MetricsSnapshot};
 use nyala_core::schema::TableSchema;
 use nyala_core::store::{
     Alteration, Atomicity, Capabilities, Delete, Feature, Features, Freshness, MaintenanceTask,
@@ -24,7 +24,7 @@ use nyala_core::{ColumnId, Error, Result, Sequence, TableId, TimeRange, Value};
 use std::sync::Arc;
 
 /// What the store cannot do, or leaves to [`nyala_core::store::emulate`].
-const MISSING: [Feature; 11] = [
+const MISSING: [Feature; 12] = [
     Feature::ReverseScans,
     Feature::TimeOrder,
     Feature::PrefixLimits,
@@ -36,6 +36,7 @@ const MISSING: [Feature; 11] = [
     Feature::StagedWrites,
     Feature::ChangeFeed,
     Feature::PinnedPartitions,
+    Feature::LaterRequirements,
 ];
 
 /// A store over a cluster. Several, of one process or many, may use one cluster.
@@ -77,54 +78,6 @@ impl KuduStore {
         let tables = PhysicalTables::of(client.clone(), of_tables, clock.clone(), &state).await?;
         let marks = SeenMarks::default();
         Ok(Self { cluster: Arc::new(Cluster { client, options, clock, log, tables, marks }) })
-    }
-
-    /// Refuses that columns become required which rows lack.
-    async fn check_nulls(&self, state: &State, changes: &[(TableId, Vec<Alteration>)]) -> Result<()> {
-        let mut added: Vec<(TableId, ColumnId, bool)> = Vec::new();
-        for (table, alterations) in changes {
-            let mut before = TableSchema::clone(&state.table(*table)?.schema);
-            for alteration in alterations {
-                let next = before.next_column;
-                before.apply(alteration.clone(), &|_| false)?;
-                match alteration {
-                    Alteration::AddColumn(column) => added.push((*table, next, column.default.is_some())),
-                    Alteration::EnsureColumn(..) if before.next_column != next => {
-                        added.push((*table, next, false));
-                    }
-                    Alteration::SetNullable(column, false) if !before.is_key(*column) => {
-                        let new = added.iter().find(|(other, id, _)| other == table && id == column);
-                        let has_null = match new {
-                            Some((.., has_default)) => {
-                                !has_default && self.cluster.has_rows(state, *table, None).await?
-                            }
-                            None => self.cluster.has_rows(state, *table, Some(*column)).await?,
-                        };
-                        if has_null {
-                            return Err(Error::conflict(format!("rows of column {column} are NULL")));
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Cluster {
-    /// Whether a table has a row, or one that lacks a column.
-    async fn has_rows(&self, state: &State, table: TableId, lacking: Option<ColumnId>) -> Result<bool> {
-        let table_state = state.table(table)?;
-        let Some(physical) = self.tables.to_read(Sheet::first(table), table_state).await? else {
-            return Ok(false);
-        };
-        let at = self.clock.now().await?;
-        let mut scan = physical.table.scan().read_mode(ReadMode::Snapshot(Some(at))).limit(1);
-        if let Some(column) = lacking {
-            scan = scan.filter(KuduPredicate::is_null(&name_of(column)));
-        }
-        Ok(scan.count().await.map_err(of_read)? > 0)
     }
 }
 
@@ -192,12 +145,7 @@ impl Store for KuduStore {
         let capabilities = self.capabilities();
         let mut needed = changes.iter().flat_map(|(_, each)| each).filter_map(Alteration::feature);
         needed.try_for_each(|feature| capabilities.need(feature))?;
-        let state = self.cluster.log.refresh().await?;
-        // What is wrong with schemas is said before what is wrong with rows.
-        for changed in altered(&state, &changes)? {
-            capabilities.need_for(&changed.schema)?;
-        }
-        self.check_nulls(&state, &changes).await?;
+        self.cluster.log.refresh().await?;
         let decide = |state: &State| {
             let schemas = altered(state, &changes)?;
             schemas.iter().try_for_each(|changed| capabilities.need_for(&changed.schema))?;

@@ -8,9 +8,9 @@ use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray, UInt32Array};
 use kudu_client::Client;
 use kudu_client::test_cluster::{ClusterOptions, Daemon, TestCluster, kudu_home};
-use nyala_core::schema::{SERIES_COLUMN, TIME_COLUMN, TableSchema};
+use nyala_core::schema::{ColumnSchema, SERIES_COLUMN, TIME_COLUMN, TableSchema};
 use nyala_core::store::{Alteration, CellColumn, Freshness, Operation, Store, Upsert, WriteBatch, WriteMode};
-use nyala_core::{ColumnType, Result, TableId, TimeRange};
+use nyala_core::{ColumnId, ColumnType, ErrorKind, Result, TableId, TimeRange};
 use nyala_kudu::{KuduOptions, KuduStore};
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,6 +114,28 @@ fn a_change_does_not_fail_because_the_log_cannot_be_shortened() {
             store.create_table(table).await.unwrap_or_else(|error| panic!("change {number}: {error}"));
         }
         assert_eq!(store.tables_version(), 512);
+    });
+}
+
+#[test]
+fn a_column_does_not_become_required_while_others_may_write_by_an_old_schema() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&ClusterOptions::new(1, 1)).expect("the cluster starts");
+        let store = open(&cluster).await.expect("a store");
+        let column = |id, name| ColumnSchema::new(ColumnId(id), name, ColumnType::Int64);
+        let columns = vec![column(0, "k").required(), column(1, "v")];
+        let schema = TableSchema::keyed("t", columns, vec![ColumnId(0)]);
+        let table = store.create_table(schema).await.expect("created");
+        let refused = store.alter_table(table, vec![Alteration::SetNullable(ColumnId(1), false)]).await;
+        assert_eq!(refused.expect_err("another may write NULL").kind(), ErrorKind::Unsupported);
+        assert!(store.schema(table).expect("it is there").columns[1].nullable);
+        let lax = vec![Alteration::SetNullable(ColumnId(1), true)];
+        store.alter_table(table, lax).await.expect("it is so already");
     });
 }
 

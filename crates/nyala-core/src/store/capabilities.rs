@@ -66,10 +66,13 @@ pub enum Feature {
     ChangeFeed,
     /// Snapshots keep the rows of partitions that are dropped after them.
     PinnedPartitions,
+    /// [`super::Alteration::SetNullable`] of columns that were nullable. A store cannot promise it if other processes may be
+    /// writing rows by the old schema.
+    LaterRequirements,
 }
 
 /// All features, with their names in error messages.
-const FEATURES: [(Feature, &str); 15] = [
+const FEATURES: [(Feature, &str); 16] = [
     (Feature::ReverseScans, "scans by descending key"),
     (Feature::TimeOrder, "scans in order of time"),
     (Feature::PrefixLimits, "limits of rows per series"),
@@ -85,6 +88,7 @@ const FEATURES: [(Feature, &str); 15] = [
     (Feature::StagedWrites, "staged writes"),
     (Feature::ChangeFeed, "feed of changes"),
     (Feature::PinnedPartitions, "snapshots that outlive dropped partitions"),
+    (Feature::LaterRequirements, "columns that become required"),
 ];
 
 impl Feature {
@@ -112,6 +116,7 @@ impl Alteration {
             Alteration::AddColumn(column) if column.default.is_some() => Some(Feature::AddedDefaults),
             Alteration::AddRange(_) | Alteration::DropRange(_) => Some(Feature::KeyRanges),
             Alteration::Widen(..) => Some(Feature::WiderTypes),
+            Alteration::SetNullable(_, false) => Some(Feature::LaterRequirements),
             _ => None,
         }
     }
