@@ -3,8 +3,11 @@
 use crate::entry::{Bounds, Change, Entry, Progress, Scalar, WholeTable};
 use nyala_core::schema::TableSchema;
 use nyala_core::{ColumnId, Error, Result, TableId, TimeRange, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+
+/// The most ranges that a write adds to a table. Kudu takes some 50 to 200 ms for each.
+const NEW_RANGES_MAX: usize = 2048;
 
 /// Tables as of an entry of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,9 +116,13 @@ impl State {
                                 let mut marks = leaving.iter();
                                 marks.find(|(other, _)| *other == number).map(|(_, entry)| *entry)
                             };
+                            let (sheets, unmade) = (bits_by_range(sheets), bits_by_range(unmade));
+                            let bits = |bits: &HashMap<u32, u32>, number: u32| {
+                                bits.get(&number).copied().unwrap_or_default()
+                            };
                             let ranges = ranges_of(ranges, |range| RangeState {
-                                sheets: bits_of(range.number, sheets),
-                                unmade: bits_of(range.number, unmade),
+                                sheets: bits(&sheets, range.number),
+                                unmade: bits(&unmade, range.number),
                                 leaving: mark(range.number),
                                 ..range
                             });
@@ -144,9 +151,11 @@ impl State {
                 Change::Ranges { table, ranges, unmade, leaving } => {
                     let known = state.tables.get_mut(&TableId(*table));
                     let known = known.ok_or_else(|| damaged("divides a table that is not there"))?;
-                    let before = known.ranges.clone();
+                    let before: HashMap<u32, RangeState> =
+                        known.ranges.iter().map(|range| (range.number, *range)).collect();
+                    let unmade: HashSet<&u32> = unmade.iter().collect();
                     known.ranges = ranges_of(ranges, |range| {
-                        let kept = before.iter().find(|kept| kept.number == range.number);
+                        let kept = before.get(&range.number);
                         let new = RangeState { unmade: unmade.contains(&range.number).into(), ..range };
                         let range = kept.map_or(new, |kept| RangeState { time: range.time, ..*kept });
                         let is_marked = leaving.contains(&range.number);
@@ -160,8 +169,10 @@ impl State {
                 Change::Sheets { table, sheets, progress } => {
                     let known = state.tables.get_mut(&TableId(*table));
                     let known = known.ok_or_else(|| damaged("widens a table that is not there"))?;
-                    let with =
-                        |range: &RangeState| range.with_sheets(bits_of(range.number, sheets), *progress);
+                    let bits = bits_by_range(sheets);
+                    let with = |range: &RangeState| {
+                        range.with_sheets(bits.get(&range.number).copied().unwrap_or_default(), *progress)
+                    };
                     known.ranges = known.ranges.iter().map(with).collect();
                 }
                 Change::Drop { table } => drop(state.tables.remove(&TableId(*table))),
@@ -180,10 +191,13 @@ fn ranges_of(bounds: &[Bounds], whole: impl Fn(RangeState) -> RangeState) -> Arc
     bounds.iter().map(range).collect()
 }
 
-/// The bits of the sheets of a range, out of pairs of ranges and sheets.
-fn bits_of(range: u32, sheets: &[(u32, u32)]) -> u32 {
-    let numbers = sheets.iter().filter(|(other, _)| *other == range).map(|(_, sheet)| *sheet);
-    numbers.fold(0, |bits, sheet| bits | 1_u32.checked_shl(sheet).unwrap_or(0))
+/// The bits of the sheets of ranges, out of pairs of ranges and sheets.
+fn bits_by_range(sheets: &[(u32, u32)]) -> HashMap<u32, u32> {
+    let mut bits: HashMap<u32, u32> = HashMap::new();
+    for (range, sheet) in sheets {
+        *bits.entry(*range).or_default() |= 1_u32.checked_shl(*sheet).unwrap_or(0);
+    }
+    bits
 }
 
 impl TableState {
@@ -193,28 +207,38 @@ impl TableState {
         self.ranges.get(place).copied().filter(|range| range.time.contains(time_ns))
     }
 
-    /// A new range for a time that none holds: that of the schema's width, cut where it would overlap another.
-    pub(crate) fn new_range(&self, time_ns: i64) -> TimeRange {
+    /// A new range for a time that none holds: that of the schema's width, cut where it would overlap another, or the one that
+    /// was added last before it.
+    fn new_range(&self, time_ns: i64, added: Option<TimeRange>) -> TimeRange {
         let after = self.ranges.partition_point(|range| range.time.end_ns <= time_ns);
         let range = |place: usize| self.ranges.get(place).map(|range| range.time);
-        self.schema.partition_between(after.checked_sub(1).and_then(range), time_ns, range(after))
+        let before = after.checked_sub(1).and_then(range).into_iter().chain(added);
+        let before = before.max_by_key(|range| range.end_ns);
+        self.schema.partition_between(before, time_ns, range(after))
     }
 
-    /// The table's ranges with new ones for these times; `None` if each has one.
-    pub(crate) fn ranges_with(&self, times_ns: &[i64], next_number: u32) -> Option<Vec<Bounds>> {
-        let mut with = self.clone();
-        let mut next_number = next_number;
+    /// The table's ranges with new ones for these times, which ascend; `None` if each has one.
+    pub(crate) fn ranges_with(&self, times_ns: &[i64], next_number: u32) -> Result<Option<Vec<Bounds>>> {
+        let mut added: Vec<TimeRange> = Vec::new();
         for time_ns in times_ns {
-            if with.range_of(*time_ns).is_none() {
-                let time = with.new_range(*time_ns);
-                let mut ranges = with.ranges.to_vec();
-                let place = ranges.partition_point(|range| range.time.end_ns <= time.start_ns);
-                ranges.insert(place, RangeState::new(next_number, time));
-                next_number += 1;
-                with.ranges = ranges.into();
+            let last = added.last().copied();
+            if last.is_some_and(|last| last.contains(*time_ns)) || self.range_of(*time_ns).is_some() {
+                continue;
             }
+            if added.len() == NEW_RANGES_MAX {
+                let words =
+                    format!("a write that needs more than {NEW_RANGES_MAX} new shards: write less at once");
+                return Err(Error::limit(format!("table {}: {words}", self.schema.shown_name())));
+            }
+            added.push(self.new_range(*time_ns, last));
         }
-        (with.ranges.len() > self.ranges.len()).then(|| with.bounds())
+        if added.is_empty() {
+            return Ok(None);
+        }
+        let mut ranges = self.bounds();
+        ranges.extend((next_number..).zip(added).map(|(number, time)| (number, time.start_ns, time.end_ns)));
+        ranges.sort_unstable_by_key(|(_, start_ns, _)| *start_ns);
+        Ok(Some(ranges))
     }
 
     /// All that is known of the table, as the log has it.
@@ -329,13 +353,13 @@ mod tests {
                 added: Arc::default(),
             }
         };
-        let width = of(&[]).new_range(150);
+        let width = of(&[]).new_range(150, None);
         assert!(width.contains(150));
         assert_eq!(width.end_ns - width.start_ns, 100);
         let table = of(&[(width.start_ns - 50, width.start_ns + 10), (width.end_ns - 10, width.end_ns + 70)]);
         let middle = width.start_ns + 50;
         assert_eq!(table.range_of(middle), None);
-        assert_eq!(table.new_range(middle), TimeRange::new(width.start_ns + 10, width.end_ns - 10));
+        assert_eq!(table.new_range(middle, None), TimeRange::new(width.start_ns + 10, width.end_ns - 10));
         assert_eq!(table.range_of(width.start_ns), Some(table.ranges[0]));
     }
 
@@ -346,10 +370,39 @@ mod tests {
         assert!(after(&State::default(), create(u32::MAX)).is_err());
         let state = after(&State::default(), create(u32::MAX - 1)).unwrap();
         assert_eq!(state.next_table, u32::MAX);
-        let ranges = |number| Change::Ranges { table: u32::MAX - 1, ranges: vec![(number, 0, 100)] };
+        let ranges = |number| Change::Ranges {
+            table: u32::MAX - 1,
+            ranges: vec![(number, 0, 100)],
+            unmade: Vec::new(),
+            leaving: Vec::new(),
+        };
         assert!(after(&state, ranges(u32::MAX)).is_err());
         assert_eq!(after(&state, ranges(7)).unwrap().next_range, 8);
         let last = State { version: i64::MAX, ..state };
         assert!(last.after(i64::MIN, &Entry { changes: Vec::new() }).is_err());
+    }
+
+    #[test]
+    fn many_new_ranges_are_those_that_one_by_one_would_be() {
+        const WEEK: i64 = 7 * 86_400;
+        let of = |ranges: &[Bounds]| TableState {
+            schema: Arc::new(TableSchema::measurement("m", WEEK)),
+            ranges: ranges_of(ranges, |range| range),
+            altered: 1,
+            added: Arc::default(),
+        };
+        // One that is there, of another width.
+        let first = vec![(0, 10 * WEEK + 5, 12 * WEEK + 9)];
+        let times: Vec<i64> = (0..NEW_RANGES_MAX as i64).map(|week| week * WEEK + week % 11).collect();
+        let mut one_by_one = first.clone();
+        for time_ns in &times[..200] {
+            let next = one_by_one.len() as u32;
+            one_by_one = of(&one_by_one).ranges_with(&[*time_ns], next).unwrap().unwrap_or(one_by_one);
+        }
+        assert_eq!(of(&first).ranges_with(&times[..200], 1).unwrap(), Some(one_by_one.clone()));
+        assert_eq!(of(&one_by_one).ranges_with(&times[..200], 1000).unwrap(), None);
+        assert!(of(&[]).ranges_with(&times, 0).is_ok());
+        let more: Vec<i64> = (0..=NEW_RANGES_MAX as i64).map(|week| week * WEEK).collect();
+        assert_eq!(of(&[]).ranges_with(&more, 0).unwrap_err().kind(), nyala_core::ErrorKind::Limit);
     }
 }

@@ -274,7 +274,7 @@ impl Cluster {
         let (state, ()) = self
             .log
             .change(|state| {
-                let with = state.table(id)?.ranges_with(&lacking, state.next_range);
+                let with = state.table(id)?.ranges_with(&lacking, state.next_range)?;
                 let is_new = |number: &u32| *number >= state.next_range;
                 let change = with.map(|ranges| Change::Ranges {
                     table: id.0,
