@@ -207,19 +207,18 @@ impl PhysicalTables {
             return Ok((known, false));
         }
         let _changing = slot.changing.lock().await;
+        let deadline = Instant::now() + self.options.write_timeout;
         let missing = slot.unseen(ranges.iter().copied());
         let known = match slot.covering(&state.schema) {
             Some(known) => Some(known),
             None => self.open(id, state, &slot, Follows::NewColumns).await?,
         };
         let known = match known {
-            Some(known) => {
-                self.add_ranges(&known, &state.schema, &missing).await?;
-                known
-            }
-            None => self.create(id, state, &missing, &slot).await?,
+            Some(known) => known,
+            // Kudu bounds the replicas that a new table has, and not those that are added.
+            None => self.create(id, state, missing.first(), &slot).await?,
         };
-        slot.ranges.lock().extend(missing.iter().map(|range| range.number));
+        add_ranges(&known, &state.schema, &missing, &slot, deadline).await?;
         Ok((known, !missing.is_empty()))
     }
 
@@ -343,7 +342,7 @@ impl PhysicalTables {
         &self,
         id: Sheet,
         state: &TableState,
-        ranges: &[RangeState],
+        first: Option<&RangeState>,
         slot: &Slot,
     ) -> Result<Arc<Physical>> {
         let schema = &*state.schema;
@@ -363,43 +362,56 @@ impl PhysicalTables {
         }
         if let Some(column) = time_column(schema) {
             creator = creator.range_columns([name_of(column)]);
-            for range in ranges {
-                creator = creator.range(partition(schema, range.time));
+            if let Some(first) = first {
+                creator = creator.range(partition(schema, first.time));
             }
         }
         match creator.create().await {
-            Ok(table) => Ok(self.opened(table, schema, slot)),
+            Ok(table) => {
+                slot.ranges.lock().extend(first.map(|range| range.number));
+                Ok(self.opened(table, schema, slot))
+            }
             // Another daemon was quicker, perhaps with other ranges.
             Err(error) if error.kind() == KuduKind::AlreadyPresent => {
                 let deadline = Instant::now() + self.options.write_timeout;
-                let opened = loop {
+                loop {
                     match self.open(id, state, slot, Follows::NewColumns).await? {
-                        Some(opened) => break opened,
+                        Some(opened) => return Ok(opened),
                         // For a moment its name is taken and it is not there.
                         None if Instant::now() < deadline => tokio::time::sleep(CHANGED_PAUSE).await,
                         None => return Err(of_write(error)),
                     }
-                };
-                self.add_ranges(&opened, schema, ranges).await?;
-                Ok(opened)
+                }
             }
             Err(error) => Err(of_write(error)),
         }
     }
+}
 
-    async fn add_ranges(&self, known: &Physical, schema: &TableSchema, ranges: &[RangeState]) -> Result<()> {
-        for range in ranges {
-            match known.table.alter().add_range(&partition(schema, range.time)).apply().await {
-                Ok(_) => {}
-                Err(error) if error.kind() == KuduKind::AlreadyPresent => {}
-                Err(error) => return Err(of_write(error)),
-            }
+/// Makes those of some ranges that this daemon neither made nor saw, until a deadline. Others who need ranges of this sheet wait
+/// as long.
+async fn add_ranges(
+    known: &Physical,
+    schema: &TableSchema,
+    ranges: &[RangeState],
+    slot: &Slot,
+    deadline: Instant,
+) -> Result<()> {
+    let unseen = slot.unseen(ranges.iter().copied());
+    for (number, range) in unseen.iter().enumerate() {
+        if Instant::now() >= deadline {
+            let words = format!("{number} of {} new shards are made so far: send it again", unseen.len());
+            return Err(Error::retry(words));
         }
-        if !ranges.is_empty() {
-            known.table.forget_locations();
+        match known.table.alter().add_range(&partition(schema, range.time)).apply().await {
+            Ok(_) => {}
+            // The masters are asked for its tablets, too.
+            Err(error) if error.kind() == KuduKind::AlreadyPresent => known.table.forget_locations(),
+            Err(error) => return Err(of_write(error)),
         }
-        Ok(())
+        slot.ranges.lock().insert(range.number);
     }
+    Ok(())
 }
 
 /// What a table that is opened is made to follow. Defaults and encodings are brought about by whoever changes them: a state

@@ -352,3 +352,25 @@ fn a_range_that_the_cluster_does_not_drop_stays_in_the_log() {
         assert_whole([&store, &open(&cluster, 2).await], table).await;
     });
 }
+
+#[test]
+fn a_new_measurement_gets_more_shards_at_once_than_kudu_creates_with_a_table() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let options = ClusterOptions::new(1, 3).master_flag("--max_create_tablets_per_ts=4");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&options).expect("the cluster starts");
+        let replicated = KuduOptions { replicas: 3, buckets: 2, ..KuduOptions::default() };
+        let store = open_with(&cluster, replicated).await;
+        let table = store.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        // Twelve replicas are allowed. These are thirty.
+        let mut batch = points(table, 0);
+        (1..5).for_each(|range| batch.operations.extend(points(table, range * WIDTH_NS).operations));
+        store.write(batch).await.expect("written");
+        assert_eq!(store.partitions(table).await.expect("the table is there").len(), 5);
+        assert_eq!(count(&store, table).await.expect("a count"), 5 * SERIES as usize);
+    });
+}
