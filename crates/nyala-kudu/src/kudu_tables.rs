@@ -47,7 +47,14 @@ pub(crate) struct PhysicalTables {
     client: Client,
     options: KuduOptions,
     clock: Arc<ClusterClock>,
-    opened: Mutex<HashMap<Sheet, Arc<Slot>>>,
+    opened: Mutex<Opened>,
+}
+
+#[derive(Default)]
+struct Opened {
+    slots: HashMap<Sheet, Arc<Slot>>,
+    /// The version of the log for which slots of dropped tables were last removed.
+    version: i64,
 }
 
 #[derive(Default)]
@@ -126,7 +133,12 @@ impl PhysicalTables {
     }
 
     fn slot(&self, sheet: Sheet) -> Arc<Slot> {
-        self.opened.lock().entry(sheet).or_default().clone()
+        self.opened.lock().slots.entry(sheet).or_default().clone()
+    }
+
+    /// Forgets the tables that a state has no longer. Who still reads one opens it again.
+    pub(crate) fn forget_dropped(&self, state: &State) {
+        self.opened.lock().forget_dropped(state);
     }
 
     /// The sheet with all its columns of a schema; `None`: it was never written to.
@@ -422,6 +434,15 @@ enum Follows {
     Everything,
 }
 
+impl Opened {
+    fn forget_dropped(&mut self, state: &State) {
+        if state.version > self.version {
+            self.version = state.version;
+            self.slots.retain(|sheet, _| state.tables.contains_key(&sheet.table));
+        }
+    }
+}
+
 impl Slot {
     /// Those of some ranges that this daemon neither made nor saw.
     fn unseen(&self, ranges: impl Iterator<Item = RangeState>) -> Vec<RangeState> {
@@ -542,4 +563,32 @@ fn missing_of(table: &Table, id: Sheet, state: &TableState, follows: Follows) ->
         }
     }
     is_needed.then_some(alter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Change, Entry};
+
+    #[test]
+    fn dropped_tables_are_forgotten() {
+        let create = |table| {
+            let schema = (&TableSchema::measurement(format!("m{table}"), 100)).into();
+            Change::Create { table, schema }
+        };
+        let after = |state: &State, changes| state.after(state.version + 1, &Entry { changes }).unwrap();
+        let both = after(&State::default(), vec![create(0), create(1)]);
+        let one = after(&both, vec![Change::Drop { table: 0 }]);
+        let mut opened = Opened::default();
+        for table in [TableId(0), TableId(1)] {
+            opened.slots.insert(Sheet { table, number: 1 }, Arc::default());
+        }
+        opened.forget_dropped(&both);
+        assert_eq!(opened.slots.len(), 2);
+        opened.forget_dropped(&one);
+        assert_eq!(opened.slots.keys().map(|sheet| sheet.table).collect::<Vec<_>>(), [TableId(1)]);
+        // Whoever knows an old state has no say.
+        opened.forget_dropped(&State::default());
+        assert_eq!(opened.slots.len(), 1);
+    }
 }

@@ -255,6 +255,7 @@ impl Store for KuduStore {
                 (at, self.cluster.log.state())
             }
         };
+        self.cluster.tables.forget_dropped(&state);
         let (cluster, reads) = (self.cluster.clone(), Arc::default());
         Ok(Arc::new(KuduSnapshot { cluster, state, at, least_replicas, reads }))
     }

@@ -41,6 +41,7 @@ impl Cluster {
         if validate(&batch, &self.log.state()).is_err() {
             validate(&batch, &*self.log.refresh().await?)?;
         }
+        self.tables.forget_dropped(&self.log.state());
         let mut by_table: BTreeMap<TableId, Vec<usize>> = BTreeMap::new();
         for (number, operation) in batch.operations.iter().enumerate() {
             by_table.entry(operation.table()).or_default().push(number);
