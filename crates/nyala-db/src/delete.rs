@@ -275,9 +275,10 @@ impl Catalog {
     /// Drops the partitions of a table that lie wholly within a range, and the series that then have no points left.
     /// Returns the number of partitions. The caller holds the table lock exclusively.
     pub(crate) async fn drop_range(&self, table: &SeriesTable, range: TimeRange) -> Result<u64> {
-        let gone = self.store().drop_partitions(table.table(), range).await?;
-        self.forget_range(table, range, &gone).await?;
-        Ok(gone.len() as u64)
+        let before = table.note_dropping(range);
+        let dropped = self.store().drop_partitions(table.table(), range).await;
+        let dropped = self.forget_dropped(table, before, dropped.map(Some)).await?;
+        Ok(dropped.unwrap_or_default())
     }
 
     /// The same, unless the table was altered since the store's tables had a version: `None`.
@@ -287,19 +288,42 @@ impl Catalog {
         range: TimeRange,
         tables_version: u64,
     ) -> Result<Option<u64>> {
-        let gone = self.store().drop_judged_partitions(table.table(), range, tables_version).await?;
-        let Some(gone) = gone else { return Ok(None) };
-        self.forget_range(table, range, &gone).await?;
-        Ok(Some(gone.len() as u64))
+        let before = table.note_dropping(range);
+        let dropped = self.store().drop_judged_partitions(table.table(), range, tables_version).await;
+        self.forget_dropped(table, before, dropped).await
     }
 
-    /// Forgets what was known of partitions that were dropped.
-    async fn forget_range(
+    /// Forgets what was known of partitions that were dropped. If that failed, some of them may be gone all the same.
+    /// `before`: the times of those that were dropped before and are not forgotten yet.
+    async fn forget_dropped(
         &self,
         table: &SeriesTable,
-        range: TimeRange,
-        gone: &[PartitionInfo],
-    ) -> Result<()> {
+        before: Option<TimeRange>,
+        dropped: Result<Option<Vec<PartitionInfo>>>,
+    ) -> Result<Option<u64>> {
+        let is_any = match &dropped {
+            Ok(None) => {
+                table.set_dropping(before);
+                return Ok(None);
+            }
+            Ok(Some(gone)) => before.is_some() || !gone.is_empty(),
+            Err(_) => true,
+        };
+        let forgotten = self.forget_rest(table, is_any).await;
+        let count = dropped?.map(|gone| gone.len() as u64);
+        forgotten.map(|()| count)
+    }
+
+    /// Forgets what is known of partitions that were dropped, if that has failed. The caller holds the table lock exclusively.
+    pub(crate) async fn forget_rest(&self, table: &SeriesTable, is_any: bool) -> Result<()> {
+        let Some(range) = table.dropping() else { return Ok(()) };
+        self.forget_range(table, range, is_any).await?;
+        table.set_dropping(None);
+        Ok(())
+    }
+
+    /// Forgets what was known of partitions within a range that are there no longer. `is_any`: whether there may be some.
+    async fn forget_range(&self, table: &SeriesTable, range: TimeRange, is_any: bool) -> Result<()> {
         table.forget_shard_starts();
         let left = self.store().partitions(table.table()).await?;
         let left: Vec<TimeRange> = left.iter().map(|partition| partition.range).collect();
@@ -312,7 +336,7 @@ impl Catalog {
                 table.records().write(vec![remove]).await?;
                 log.append(&Entry::names(table.table()), |_| ()).await?;
             }
-            if !gone.is_empty() {
+            if is_any {
                 let all = table.series().all().clone();
                 self.hide_empty(log, table, all).await?;
             }

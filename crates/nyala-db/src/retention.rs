@@ -25,6 +25,14 @@ impl Catalog {
     /// Drops all points that are older than their policies allow.
     pub async fn enforce_retention(&self, now_ns: i64) -> RetentionOutcome {
         let mut enforced = RetentionOutcome::default();
+        for table in self.loaded_tables().iter().filter(|table| table.dropping().is_some()) {
+            // The last time it failed, whoever dropped shards.
+            let _lock = table.table_lock().lock_exclusive().await;
+            if let Err(error) = self.forget_rest(table, true).await {
+                enforced.failed += 1;
+                enforced.error.get_or_insert_with(|| error.context(table.name()));
+            }
+        }
         for database in self.databases() {
             // Most policies keep points for ever, so their measurements are skipped.
             let ends = |policy: &&RetentionPolicy| policy.horizon_ns(now_ns).is_some();

@@ -160,6 +160,8 @@ struct Faults {
     breaks_deletions: AtomicBool,
     /// The store does not answer which partitions there are.
     hides_partitions: AtomicBool,
+    /// The store drops partitions and answers nothing from then on.
+    breaks_drops: AtomicBool,
 }
 
 #[async_trait]
@@ -167,6 +169,16 @@ impl Hooks for Faults {
     fn before_partitions(&self) -> Result<()> {
         match self.hides_partitions.load(Ordering::Relaxed) {
             true => Err(Error::new(ErrorKind::Retry, "no answer")),
+            false => Ok(()),
+        }
+    }
+
+    fn after_drop_partitions(&self) -> Result<()> {
+        match self.breaks_drops.load(Ordering::Relaxed) {
+            true => {
+                self.hides_partitions.store(true, Ordering::Relaxed);
+                Err(Error::new(ErrorKind::Unknown, "no answer"))
+            }
             false => Ok(()),
         }
     }
@@ -238,6 +250,33 @@ async fn partitions_that_the_store_does_not_tell_are_not_taken_for_none() -> Res
     );
     write(&started, "m v=2 2").await?;
     catalog.drop_shard(shards[0].id).await?;
+    assert_eq!(catalog.shards().await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn series_are_hidden_although_the_drop_of_their_shard_broke_off() -> Result<()> {
+    const SECOND_SHARD_NS: i64 = 30 * 86_400_000_000_000;
+    let store = faulty_store();
+    let catalog = Arc::new(Catalog::open(store.clone() as StoreRef).await?);
+    catalog.create_database("d", None).await?;
+    let writer = LineWriter::new(catalog.clone(), MemoryBudget::new(1 << 40), usize::MAX);
+    let lines = format!("m,host=a v=1 1\nm,host=b v=1 {SECOND_SHARD_NS}");
+    writer.write("d", "", ParseOptions::default(), lines.as_bytes()).await?;
+    let measurement = catalog.measurement("d", "autogen", "m").await?.expect("it is there");
+    let hosts = || {
+        let series = measurement.series();
+        series.values_of("host", &series.all())
+    };
+    let first = catalog.shards().await?.into_iter().min_by_key(|shard| shard.range.start_ns);
+    store.hooks.breaks_drops.store(true, Ordering::Relaxed);
+    let broken = catalog.drop_shard(first.expect("there are two").id).await;
+    assert_eq!(broken.unwrap_err().kind(), ErrorKind::Unknown);
+    store.hooks.breaks_drops.store(false, Ordering::Relaxed);
+    assert!(catalog.enforce_retention(1).await.error.is_some(), "it still does not answer");
+    store.hooks.hides_partitions.store(false, Ordering::Relaxed);
+    assert!(catalog.enforce_retention(1).await.error.is_none());
+    assert_eq!(hosts(), ["b"]);
     assert_eq!(catalog.shards().await?.len(), 1);
     Ok(())
 }

@@ -35,6 +35,8 @@ pub(crate) struct SeriesTable {
     pub(super) column_names: RwLock<BTreeMap<ColumnId, String>>,
     /// Where its shards begin; `None` until a writer asks.
     shard_starts: RwLock<Option<ShardStarts>>,
+    /// The times of shards that are being dropped, or were, and what is known of them is not forgotten yet.
+    dropping: Mutex<Option<TimeRange>>,
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
     /// What the log of changes said while the series are being loaded (`loading`); `None`: they are not.
@@ -87,6 +89,7 @@ impl SeriesTable {
             columns: RwLock::new(fields_of(schema, &BTreeMap::new())),
             column_names: RwLock::default(),
             shard_starts: RwLock::default(),
+            dropping: Mutex::default(),
             loaded: OnceCell::new(),
             missed: Mutex::default(),
             unsaved: Mutex::default(),
@@ -115,6 +118,22 @@ impl SeriesTable {
 
     pub(super) fn known_shard_starts(&self) -> &RwLock<Option<ShardStarts>> {
         &self.shard_starts
+    }
+
+    /// The times of shards that were dropped, or may have been, and are not forgotten yet.
+    pub(crate) fn dropping(&self) -> Option<TimeRange> {
+        *self.dropping.lock()
+    }
+
+    pub(crate) fn set_dropping(&self, range: Option<TimeRange>) {
+        *self.dropping.lock() = range;
+    }
+
+    /// Notes that shards within a range are dropped. Returns what was noted before.
+    pub(crate) fn note_dropping(&self, range: TimeRange) -> Option<TimeRange> {
+        let mut dropping = self.dropping.lock();
+        let around = dropping.map_or(range, |before| before.around(range));
+        dropping.replace(around)
     }
 
     /// Its range partitions; none if it was dropped.

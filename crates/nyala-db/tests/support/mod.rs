@@ -27,6 +27,11 @@ pub trait Hooks: Default + Send + Sync + 'static {
         Ok(())
     }
 
+    /// After partitions were dropped. An error becomes the answer all the same.
+    fn after_drop_partitions(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Before rows are deleted.
     async fn before_delete(&self) {}
 
@@ -86,7 +91,9 @@ impl<H: Hooks> Store for HookedStore<H> {
     }
 
     async fn drop_partitions(&self, table: TableId, range: TimeRange) -> Result<Vec<PartitionInfo>> {
-        self.inner.drop_partitions(table, range).await
+        let dropped = self.inner.drop_partitions(table, range).await;
+        self.hooks.after_drop_partitions()?;
+        dropped
     }
 
     async fn write(&self, batch: WriteBatch) -> Result<WriteOutcome> {
