@@ -11,8 +11,8 @@
 
 use crate::cluster::Cluster;
 use crate::entry::{Change, Progress};
+use crate::kudu_tables::{ranges_in_cluster, time_column};
 use crate::options::CHANGED_PAUSE;
-use crate::physical::{ranges_in_cluster, time_column};
 use crate::sheets::Sheet;
 use crate::state::{RangeState, State};
 use nyala_core::{Error, Result, TableId, TimeRange};

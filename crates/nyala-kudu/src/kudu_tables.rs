@@ -6,6 +6,10 @@
 //! NULL: that a column is required is judged above. Columns and tables that were dropped stay, for snapshots
 //! that still read them.
 
+mod removal;
+
+pub(crate) use removal::ranges_in_cluster;
+
 use crate::cells::Stored;
 use crate::clock::ClusterClock;
 use crate::error::{of_read, of_write};
@@ -260,60 +264,6 @@ impl PhysicalTables {
         noted.extend(tablets);
     }
 
-    /// Drops ranges with their rows. The cluster is asked to do so until a moment, and not afterwards.
-    pub(crate) async fn drop_ranges(
-        &self,
-        table: TableId,
-        state: &TableState,
-        ranges: &[RangeState],
-        until: Instant,
-    ) -> Result<()> {
-        for sheet in sheets::all(table, &state.schema) {
-            let its: Vec<RangeState> = sheet.ranges(ranges).collect();
-            if !its.is_empty() {
-                self.drop_ranges_of(sheet, state, &its, until).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The same of one sheet.
-    pub(crate) async fn drop_ranges_of(
-        &self,
-        id: Sheet,
-        state: &TableState,
-        ranges: &[RangeState],
-        until: Instant,
-    ) -> Result<()> {
-        let slot = self.slot(id);
-        let schema = &*state.schema;
-        let _changing = slot.changing.lock().await;
-        let known = match slot.covering(schema) {
-            Some(known) => Some(known),
-            None => self.open(id, state, &slot, Follows::NewColumns).await?,
-        };
-        let Some(known) = known else { return Ok(()) };
-        for range in ranges {
-            slot.ranges.lock().remove(&range.number);
-            if Instant::now() >= until {
-                return Err(Error::retry(format!("ranges of table {} take too long to drop", id.table)));
-            }
-            match known.table.alter().drop_range(&partition(schema, range.time)).apply().await {
-                Ok(_) => {}
-                // It was never made, or is gone already, or something else is wrong.
-                Err(error) if matches!(error.kind(), KuduKind::NotFound | KuduKind::InvalidArgument) => {
-                    if ranges_in_cluster(&known.table).await?.contains(&range.time) {
-                        return Err(of_write(error));
-                    }
-                    tracing::debug!(%error, "a range that is not there was dropped");
-                }
-                Err(error) => return Err(of_write(error)),
-            }
-        }
-        known.table.forget_locations();
-        Ok(())
-    }
-
     /// Brings defaults and encodings to what a schema says.
     pub(crate) async fn follow(&self, table: TableId, state: &TableState) -> Result<()> {
         for sheet in sheets::all(table, &state.schema) {
@@ -454,18 +404,6 @@ impl Slot {
     fn covering(&self, schema: &TableSchema) -> Option<Arc<Physical>> {
         self.current.lock().clone().filter(|known| known.next_column >= schema.next_column)
     }
-}
-
-/// The ranges that a sheet has in the cluster, whatever the log says; none, if it is gone.
-pub(crate) async fn ranges_in_cluster(table: &Table) -> Result<Vec<TimeRange>> {
-    let found = match table.int64_ranges().await {
-        Err(error) if error.kind() == KuduKind::NotFound => Vec::new(),
-        found => found.map_err(of_read)?,
-    };
-    let range = |(start, end): (Option<i64>, Option<i64>)| {
-        TimeRange::new(start.unwrap_or(i64::MIN), end.unwrap_or(i64::MAX))
-    };
-    Ok(found.into_iter().map(range).collect())
 }
 
 /// The column by which a table is divided by time.

@@ -374,3 +374,24 @@ fn a_new_measurement_gets_more_shards_at_once_than_kudu_creates_with_a_table() {
         assert_eq!(count(&store, table).await.expect("a count"), 5 * SERIES as usize);
     });
 }
+
+#[test]
+fn what_is_written_after_a_drop_is_not_written_to_tablets_that_wait_for_their_deletion() {
+    if let Err(why) = kudu_home() {
+        peers::require::<()>("Kudu", &why, None);
+        return;
+    }
+    let options = ClusterOptions::new(1, 1).tablet_server_flag("--delete_tablet_inject_latency_ms=2000");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let cluster = TestCluster::start(&options).expect("the cluster starts");
+        let (writer, dropper) = (open(&cluster, 2).await, open(&cluster, 2).await);
+        let table = writer.create_table(TableSchema::measurement("m", WIDTH_NS)).await.expect("created");
+        writer.write(points(table, 5)).await.expect("written");
+        assert_eq!(dropper.drop_partitions(table, TimeRange::ALL).await.expect("dropped").len(), 1);
+        // The writer knows the tablets and has not looked since.
+        writer.write(points(table, 5)).await.expect("written");
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert_whole([&writer, &dropper], table).await;
+    });
+}
