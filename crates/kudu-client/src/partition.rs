@@ -208,6 +208,11 @@ impl PartitionSchema {
         &self.hash
     }
 
+    /// The hash dimensions, if all ranges have the same.
+    pub(crate) fn common_hash(&self) -> Option<&[HashDimension]> {
+        self.custom.is_empty().then_some(&self.hash[..])
+    }
+
     /// The hash dimensions at an encoded range key.
     pub(crate) fn hash_schema_at(&self, range_key: &[u8]) -> &[HashDimension] {
         let after = self.custom.partition_point(|range| range.lower.as_slice() <= range_key);

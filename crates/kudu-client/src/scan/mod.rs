@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::clock::Timestamp;
 use crate::data_type::DataType;
 use crate::error::{Error, Result};
-use crate::location_cache::Tablet;
+use crate::location_cache::{Lookup, Tablet};
 use crate::pb;
 use crate::pb::tserver::*;
 use crate::predicate::{Filters, Predicate};
@@ -486,8 +486,22 @@ async fn matching_tablets(
     if filters.match_nothing {
         return Ok(Vec::new());
     }
-    let mut tablets = table.locations.all(&table.client.cluster, Instant::now() + timeout).await?;
+    let (cluster, deadline) = (&table.client.cluster, Instant::now() + timeout);
     let mut pruner = PartitionPruner::new(&table.schema, &table.partitions, filters);
-    tablets.retain(|tablet| pruner.may_match(tablet));
+    let mut tablets = Vec::new();
+    let mut from = pruner.next_key(Bytes::new());
+    while let Some(key) = from {
+        let end = match table.locations.find(cluster, &key, deadline).await? {
+            Lookup::Tablet(tablet) => {
+                let end = tablet.end.clone();
+                if pruner.may_match(&tablet) {
+                    tablets.push(tablet);
+                }
+                end
+            }
+            Lookup::NonCoveredRange { end } => end,
+        };
+        from = if end.is_empty() { None } else { pruner.next_key(end) };
+    }
     Ok(tablets)
 }
