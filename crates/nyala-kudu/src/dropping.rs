@@ -14,7 +14,7 @@ use crate::entry::{Change, Progress};
 use crate::kudu_tables::{ranges_in_cluster, time_column};
 use crate::options::CHANGED_PAUSE;
 use crate::sheets::Sheet;
-use crate::state::{RangeState, State};
+use crate::state::{RangeState, State, TableState};
 use nyala_core::{Error, Result, TableId, TimeRange};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -173,21 +173,28 @@ impl Cluster {
     async fn keep(&self, table: TableId, range: RangeState) -> Result<()> {
         let keep = |state: &State| {
             let known = state.table(table)?;
-            let place = known.ranges.iter().position(|known| known.is_marked_as(range));
-            let Some(place) = place else { return Ok((Vec::new(), ())) };
-            let number = state.next_range;
-            let mut ranges = known.bounds();
-            ranges[place].0 = number;
-            let mut changes =
-                vec![Change::Ranges { table: table.0, ranges, unmade: Vec::new(), leaving: Vec::new() }];
-            let sheets: Vec<(u32, u32)> = known.ranges[place].sheets().map(|sheet| (number, sheet)).collect();
-            if !sheets.is_empty() {
-                changes.push(Change::Sheets { table: table.0, sheets, progress: Progress::Unknown });
-            }
-            Ok((changes, ()))
+            let kept = known.ranges.iter().copied().find(|known| known.is_marked_as(range));
+            Ok((kept.map(|kept| renumbered(table, known, kept, state.next_range)).unwrap_or_default(), ()))
         };
         self.log.change(keep).await.map(drop)
     }
+}
+
+/// The changes that give a range of a table another number, without a mark. What it has of sheets stays.
+fn renumbered(table: TableId, known: &TableState, range: RangeState, number: u32) -> Vec<Change> {
+    let mut ranges = known.bounds();
+    let its = ranges.iter_mut().filter(|(other, ..)| *other == range.number);
+    its.for_each(|bounds| bounds.0 = number);
+    let unmade = range.is_unmade(0).then_some(number).into_iter().collect();
+    let mut changes = vec![Change::Ranges { table: table.0, ranges, unmade, leaving: Vec::new() }];
+    for (progress, is_unmade) in [(Progress::Unknown, false), (Progress::Wanted, true)] {
+        let its = range.sheets().filter(|sheet| range.is_unmade(*sheet) == is_unmade);
+        let sheets: Vec<(u32, u32)> = its.map(|sheet| (number, sheet)).collect();
+        if !sheets.is_empty() {
+            changes.push(Change::Sheets { table: table.0, sheets, progress });
+        }
+    }
+    changes
 }
 
 /// The marks that this daemon has seen: by the range's number the entry that set it, and since when.
@@ -215,6 +222,38 @@ impl SeenMarks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Entry;
+    use nyala_core::schema::TableSchema;
+
+    #[test]
+    fn a_range_with_another_number_has_the_same_sheets_and_no_mark() {
+        let table = TableId(0);
+        let after = |state: &State, changes| state.after(state.version + 1, &Entry { changes }).unwrap();
+        let schema = (&TableSchema::measurement("m", 100)).into();
+        let sheets = |sheets: &[u32], progress| Change::Sheets {
+            table: 0,
+            sheets: sheets.iter().map(|sheet| (1, *sheet)).collect(),
+            progress,
+        };
+        let ranges = Change::Ranges {
+            table: 0,
+            ranges: vec![(0, 0, 10), (1, 10, 20)],
+            unmade: vec![1],
+            leaving: vec![1],
+        };
+        let created = vec![Change::Create { table: 0, schema }, ranges];
+        let state = after(&State::default(), created);
+        let state = after(&state, vec![sheets(&[2, 3], Progress::Wanted)]);
+        let state = after(&state, vec![sheets(&[2], Progress::Made)]);
+        let before = state.table(table).unwrap().ranges[1];
+        assert!(before.leaving.is_some());
+        let changes = renumbered(table, state.table(table).unwrap(), before, state.next_range);
+        let state = after(&state, changes);
+        let [first, kept] = state.table(table).unwrap().ranges[..] else { panic!("there are two") };
+        assert_eq!((first.number, kept.number, kept.time, kept.leaving), (0, 2, before.time, None));
+        assert_eq!(kept.sheets().collect::<Vec<_>>(), [2, 3]);
+        assert_eq!([0, 2, 3].map(|sheet| kept.is_unmade(sheet)), [true, false, true]);
+    }
 
     #[test]
     fn a_mark_is_abandoned_when_it_was_seen_for_long() {
