@@ -2,6 +2,7 @@
 
 use crate::interval_text::read_interval;
 use crate::json_text;
+use crate::jsonb_text::normal;
 use crate::relation::time_text;
 use serde_json::value::RawValue;
 
@@ -19,9 +20,8 @@ pub fn read_arbitrary(text: &str) {
         (json_text::is_json(text), serde_json::from_str::<&RawValue>(text).is_ok());
     let is_flat = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() < DEPTH;
     assert!(is_json == is_json_to_others || !is_json && !is_flat, "{text}");
-    if is_json {
-        let normal = json_text::normal(text);
-        assert!(json_text::is_json(&normal), "{normal}");
-        assert_eq!(json_text::normal(&normal), normal);
+    if let (true, Ok(written)) = (is_json, normal(text)) {
+        assert!(json_text::is_json(&written), "{written}");
+        assert_eq!(normal(&written).ok().as_ref(), Some(&written));
     }
 }

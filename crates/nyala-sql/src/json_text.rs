@@ -1,13 +1,13 @@
 //! Whether a text is JSON, and what it consists of. Parts are the letters that they are written with.
 //!
-//! A value of `json` is kept as it is written; one of `jsonb` is written as PostgreSQL does: blanks behind commas and colons, members
-//! by the length of their names and then by their bytes, the last of those with one name.
+//! A value of `json` is kept as it is written; `jsonb_text.rs` writes those of `jsonb`.
 
 use crate::error::{SqlError, SqlResult, SqlState};
-use std::collections::BTreeMap;
 
 /// How deep values may lie in each other.
-const DEPTH_MAX: usize = 512;
+pub(crate) const DEPTH_MAX: usize = 512;
+
+const NO_JSON: &str = "invalid input syntax for type json";
 
 /// Whether a text is one value of JSON, with blanks around it.
 pub(crate) fn is_json(text: &str) -> bool {
@@ -23,7 +23,7 @@ pub(crate) fn read(text: &str) -> SqlResult<&str> {
     match is_json(text) {
         true => Ok(text),
         false => {
-            let error = SqlError::new(SqlState::INVALID_TEXT, "invalid input syntax for type json");
+            let error = SqlError::new(SqlState::INVALID_TEXT, NO_JSON);
             Err(error.with_detail(text))
         }
     }
@@ -68,36 +68,22 @@ pub(crate) fn parts_of(json: &str) -> Parts<'_> {
 }
 
 /// The value at the beginning of a text, which is taken away.
-fn next_part<'a>(rest: &mut &'a str) -> Option<&'a str> {
+pub(crate) fn next_part<'a>(rest: &mut &'a str) -> Option<&'a str> {
     let begin = rest.trim_start_matches(is_blank);
     let end = value(begin, 0)?;
     *rest = end;
     Some(&begin[..begin.len() - end.len()])
 }
 
-/// A value as `jsonb` writes it.
-pub(crate) fn normal(value: &str) -> String {
-    match parts_of(value) {
-        Parts::Object(members) => {
-            let mut known: BTreeMap<(usize, String), String> = BTreeMap::new();
-            for (name, value) in members {
-                let name = decoded(name);
-                known.insert((name.len(), name), normal(value));
-            }
-            let members = known.iter().map(|((_, name), value)| format!("{}: {value}", quoted(name)));
-            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
-        }
-        Parts::Array(elements) => {
-            format!("[{}]", elements.into_iter().map(normal).collect::<Vec<_>>().join(", "))
-        }
-        Parts::Plain(own) if own.starts_with('"') => quoted(&decoded(own)),
-        Parts::Plain(own) => own.to_owned(),
-    }
-}
-
 /// A text in quotes.
 pub(crate) fn quoted(words: &str) -> String {
     let mut quoted = String::with_capacity(words.len() + 2);
+    push_quoted(&mut quoted, words);
+    quoted
+}
+
+/// Appends a text in quotes.
+pub(crate) fn push_quoted(quoted: &mut String, words: &str) {
     quoted.push('"');
     for letter in words.chars() {
         match letter {
@@ -112,46 +98,67 @@ pub(crate) fn quoted(words: &str) -> String {
         }
     }
     quoted.push('"');
-    quoted
 }
 
 /// The letters of a text in quotes.
-pub(crate) fn decoded(quoted: &str) -> String {
+///
+/// # Errors
+/// It has half a letter, or the letter that no text has: `json` may keep their escapes.
+pub(crate) fn decoded(quoted: &str) -> SqlResult<String> {
     let inner = quoted.strip_prefix('"').and_then(|own| own.strip_suffix('"')).unwrap_or(quoted);
     let (mut words, mut letters) = (String::with_capacity(inner.len()), inner.chars());
-    let mut high = None;
+    // Letters behind the first 65,536 are written as two halves, one right behind the other.
+    let mut first_half = None;
     while let Some(letter) = letters.next() {
-        if letter != '\\' {
-            words.push(letter);
-            continue;
-        }
-        match letters.next() {
-            Some('b') => words.push('\u{8}'),
-            Some('f') => words.push('\u{c}'),
-            Some('n') => words.push('\n'),
-            Some('r') => words.push('\r'),
-            Some('t') => words.push('\t'),
+        let escaped = if letter == '\\' { letters.next() } else { None };
+        let code = match escaped {
             Some('u') => {
                 let digits: String = letters.by_ref().take(4).collect();
-                let unit = u32::from_str_radix(&digits, 16).unwrap_or_default();
-                // Letters behind the first 65,536 are written as two.
-                match (high.take(), unit) {
-                    (None, 0xd800..0xdc00) => high = Some(unit),
-                    (Some(high), 0xdc00..0xe000) => {
-                        let own = 0x1_0000 + ((high - 0xd800) << 10) + (unit - 0xdc00);
-                        words.extend(char::from_u32(own));
-                    }
-                    _ => words.push(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)),
-                }
+                u32::from_str_radix(&digits, 16).unwrap_or_default()
             }
-            Some(other) => words.push(other),
-            None => {}
+            _ => u32::from(escaped.map_or(letter, unescaped)),
+        };
+        match (first_half.take(), code) {
+            (None, 0xd800..0xdc00) => first_half = Some(code),
+            (Some(_), 0xd800..0xdc00) => {
+                return Err(half_letter("Unicode high surrogate must not follow a high surrogate."));
+            }
+            (Some(first), 0xdc00..0xe000) => {
+                words.extend(char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (code - 0xdc00)));
+            }
+            (Some(_), _) | (None, 0xdc00..0xe000) => return Err(half_letter(LONE_HALF)),
+            (None, 0) => {
+                let error = SqlError::new(SqlState::UNTRANSLATABLE, "unsupported Unicode escape sequence");
+                return Err(error.with_detail("\\u0000 cannot be converted to text."));
+            }
+            (None, code) => words.extend(char::from_u32(code)),
         }
     }
-    words
+    match first_half {
+        Some(_) => Err(half_letter(LONE_HALF)),
+        None => Ok(words),
+    }
 }
 
-fn is_blank(letter: char) -> bool {
+const LONE_HALF: &str = "Unicode low surrogate must follow a high surrogate.";
+
+fn half_letter(detail: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_TEXT, NO_JSON).with_detail(detail)
+}
+
+/// What a letter behind a backslash means.
+fn unescaped(letter: char) -> char {
+    match letter {
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        other => other,
+    }
+}
+
+pub(crate) fn is_blank(letter: char) -> bool {
     matches!(letter, ' ' | '\t' | '\n' | '\r')
 }
 
@@ -230,18 +237,25 @@ fn number(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_json, normal};
+    use super::{decoded, is_json};
 
     #[test]
-    fn values_are_written_as_jsonb() {
-        let cases = [
-            (r#" {"bb":1,"a" : [1,2 ], "b":{}} "#, r#"{"a": [1, 2], "b": {}, "bb": 1}"#),
-            (r#"{"a":1,"a":2}"#, r#"{"a": 2}"#),
-            (r#"["\u00e4\n\/"]"#, "[\"ä\\n/\"]"),
-            ("null", "null"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(normal(text), expected, "{text}");
+    fn halves_of_letters_belong_together_only_side_by_side() {
+        assert_eq!(decoded(r#""x\ud83d\ude00\u00e4\/\n""#).expect("it is a text"), "x😀ä/\n");
+        let (lone, twice) =
+            (Some(super::LONE_HALF), Some("Unicode high surrogate must not follow a high surrogate."));
+        for (text, expected) in [
+            (r#""\ud83dx\ude00""#, lone),
+            (r#""\ud83d\n\ude00""#, lone),
+            (r#""\ud83d\u0041""#, lone),
+            (r#""\ud83d""#, lone),
+            (r#""\ude00""#, lone),
+            (r#""\ud83d\ud83d\ude00""#, twice),
+            (r#""a\u0000b""#, Some("\\u0000 cannot be converted to text.")),
+        ] {
+            assert!(is_json(text), "{text} is written as JSON is");
+            let error = decoded(text).expect_err("it is no text");
+            assert_eq!(error.detail.as_deref(), expected, "{text}");
         }
     }
 

@@ -49,6 +49,7 @@ mod interval_groups;
 mod interval_length;
 mod interval_text;
 mod json_text;
+mod jsonb_text;
 mod keyword;
 mod latest_on;
 mod like_table;

@@ -3,7 +3,7 @@
 use crate::common_type::compares;
 use crate::error::SqlResult;
 use crate::pg_type::TYPE_KEY;
-use crate::{json_text, uuid_text};
+use crate::{json_text, jsonb_text, uuid_text};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::{DataType, Field, FieldRef};
@@ -46,7 +46,7 @@ impl Kind {
     fn normal(self, text: &str) -> SqlResult<Cow<'_, str>> {
         match self {
             Self::Uuid => uuid_text::read(text),
-            Self::Jsonb => Ok(json_text::normal(json_text::read(text)?).into()),
+            Self::Jsonb => jsonb_text::normal(json_text::read(text)?).map(Cow::Owned),
         }
     }
 

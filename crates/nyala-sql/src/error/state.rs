@@ -37,6 +37,8 @@ impl SqlState {
     pub const INVALID_TEXT: Self = Self("22P02");
     /// bad_copy_file_format
     pub const BAD_COPY: Self = Self("22P04");
+    /// untranslatable_character
+    pub const UNTRANSLATABLE: Self = Self("22P05");
     /// not_null_violation
     pub const NOT_NULL_VIOLATION: Self = Self("23502");
     /// unique_violation

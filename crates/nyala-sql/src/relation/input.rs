@@ -6,7 +6,7 @@ pub(crate) use super::time_text::quick_time;
 use super::time_text::{TimeError, WrittenTime};
 use crate::bytes_text::read_bytes;
 use crate::error::{SqlError, SqlResult, SqlState};
-use crate::{json_text, uuid_text};
+use crate::{json_text, jsonb_text, uuid_text};
 use chrono_tz::Tz;
 use nyala_core::Value;
 use nyala_db::relations::DeclaredType;
@@ -171,7 +171,7 @@ pub(crate) fn text_of(text: &str, declared: DeclaredType) -> SqlResult<Cow<'_, s
     match declared {
         DeclaredType::Uuid => uuid_text::read(limited),
         DeclaredType::Json => json_text::read(limited).map(Cow::Borrowed),
-        DeclaredType::Jsonb => Ok(json_text::normal(json_text::read(limited)?).into()),
+        DeclaredType::Jsonb => jsonb_text::normal(json_text::read(limited)?).map(Cow::Owned),
         _ => Ok(limited.into()),
     }
 }

@@ -7,7 +7,8 @@ use super::{Function, Gives, strict, tolerant};
 use crate::bytes_text::hexadecimal;
 use crate::error::{SqlError, SqlState};
 use crate::float_text::{write_f32, write_f64};
-use crate::json_text::{normal, quoted};
+use crate::json_text::quoted;
+use crate::jsonb_text;
 use crate::pg_type::TYPE_KEY;
 use crate::time_printing::{Span, write_exact_timestamp};
 use arrow_array::{Array, ArrayRef, StructArray};
@@ -21,19 +22,23 @@ pub(super) static FUNCTIONS: &[Function] = &[
     tolerant("json::kept", JSON, |call| Ok(call.value(0).clone())),
     tolerant("jsonb::kept", JSONB, |call| Ok(call.value(0).clone())),
     strict("to_json", JSON, |call| written(call, 0).map(text)),
-    strict("to_jsonb", JSONB, |call| Ok(text(normal(&written(call, 0)?)))),
+    strict("to_jsonb", JSONB, |call| normal(&written(call, 0)?)),
     strict("array_to_json", JSON, |call| written(call, 0).map(text)),
     tolerant("json_build_object", JSON, |call| object(call).map(text)),
-    tolerant("jsonb_build_object", JSONB, |call| Ok(text(normal(&object(call)?)))),
+    tolerant("jsonb_build_object", JSONB, |call| normal(&object(call)?)),
     tolerant("json_build_array", JSON, |call| array(call).map(text)),
-    tolerant("jsonb_build_array", JSONB, |call| Ok(text(normal(&array(call)?)))),
+    tolerant("jsonb_build_array", JSONB, |call| normal(&array(call)?)),
     tolerant("json::element", Gives::Text, |call| written(call, 0).map(text)),
     tolerant("json::pair", Gives::Text, |call| pair(call, 0).map(text)),
     strict("json::of_elements", JSON, |call| Ok(text(format!("[{}]", joined(call)?)))),
-    strict("jsonb::of_elements", JSONB, |call| Ok(text(normal(&format!("[{}]", joined(call)?))))),
+    strict("jsonb::of_elements", JSONB, |call| normal(&format!("[{}]", joined(call)?))),
     strict("json::of_pairs", JSON, |call| Ok(text(format!("{{ {} }}", joined(call)?)))),
-    strict("jsonb::of_pairs", JSONB, |call| Ok(text(normal(&format!("{{{}}}", joined(call)?))))),
+    strict("jsonb::of_pairs", JSONB, |call| normal(&format!("{{{}}}", joined(call)?))),
 ];
+
+fn normal(json: &str) -> Result<ScalarValue> {
+    Ok(text(jsonb_text::normal(json)?))
+}
 
 /// An argument as JSON.
 fn written(call: &Call<'_>, place: usize) -> Result<String> {
