@@ -2,11 +2,13 @@
 //! record wins. Records that several servers change have versions (`versioned`).
 
 mod change_log;
+mod doubted_series;
 mod versioned;
 
 pub(crate) use change_log::{
     Applied, ChangeLog, Doubts, Entry, Follower, News, Recent, SeriesChange, read_arbitrary,
 };
+pub(crate) use doubted_series::DoubtedSeries;
 pub(crate) use versioned::{Change, VersionedRecords};
 
 use arrow_array::cast::AsArray;

@@ -67,7 +67,7 @@ impl SeriesTable {
     /// idle.
     pub(crate) fn ids_in_use(&self) -> impl Fn(u32) -> bool + use<'_> {
         let (series, idle, doubted) = (self.series(), self.idle().lock(), self.loaded().doubted.lock());
-        move |id| series.contains(SeriesId(id)) && !idle.is_resident(id) && !doubted.contains_key(&id)
+        move |id| series.contains(SeriesId(id)) && !idle.is_resident(id) && !doubted.contains(id)
     }
 
     /// Reloads the idle series that may have points in a time range. None of them is evicted while the pin is held. If

@@ -125,16 +125,17 @@ pub(super) fn hidden_key(table: TableId, id: u32, number: i64) -> Vec<u8> {
     record_key(table, HIDDEN, &[&id.to_be_bytes()[..], &number.to_be_bytes()].concat())
 }
 
-/// Since which entries of the log series are hidden, or shown again.
+/// Series by the entries of the log since which they are hidden (true), or shown again. An entry may name any number of ids in a
+/// few bytes, so they are sets.
 #[derive(Debug, Default)]
-pub(super) struct HiddenMarks(HashMap<u32, (i64, bool)>);
+pub(super) struct HiddenMarks(BTreeMap<(i64, bool), RoaringBitmap>);
 
 impl HiddenMarks {
-    /// Reads a record; `None` if it is malformed. Records come in key order.
+    /// Reads a record; `None` if it is malformed.
     pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         let (id, number) = key.get(5..)?.split_first_chunk::<4>()?;
         let number = i64::from_be_bytes(number.try_into().ok()?);
-        self.0.insert(u32::from_be_bytes(*id), (number, *value.first()? == 1));
+        self.0.entry((number, *value.first()? == 1)).or_default().insert(u32::from_be_bytes(*id));
         Some(())
     }
 
@@ -146,12 +147,17 @@ impl HiddenMarks {
                 SeriesChange::Shown { ids, .. } => (ids, false),
                 SeriesChange::Doubted(_) | SeriesChange::Names | SeriesChange::Everything(_) => continue,
             };
-            for id in ids {
-                let mark = self.0.entry(id).or_insert((*number, is_hidden));
-                *mark = (*mark).max((*number, is_hidden));
+            *self.0.entry((*number, is_hidden)).or_default() |= ids;
+        }
+        // The last entry about a series counts.
+        let mut hidden = RoaringBitmap::new();
+        for ((_, is_hidden), ids) in self.0 {
+            match is_hidden {
+                true => hidden |= ids,
+                false => hidden -= ids,
             }
         }
-        self.0.into_iter().filter_map(|(id, (_, is_hidden))| is_hidden.then_some(id)).collect()
+        hidden
     }
 }
 
@@ -361,6 +367,24 @@ mod tests {
         assert!(read.take(&key, &tags_record(&[("host", "a")])).is_none());
         let set = idle_set_record(TimeRange::ALL, &[], &RoaringBitmap::from_iter([NO_SERIES]));
         assert!(read_idle_set(&set).is_none());
+    }
+
+    #[test]
+    fn the_last_entry_about_a_series_says_whether_it_is_hidden() {
+        let mut marks = HiddenMarks::default();
+        for (id, number, is_hidden) in
+            [(1, 5, true), (2, 5, true), (2, 9, false), (3, 5, false), (4, 7, true)]
+        {
+            marks.take(&hidden_key(TableId(7), id, number), &[u8::from(is_hidden)]).expect("it is a mark");
+        }
+        let shown = |ids: &[u32]| SeriesChange::Shown { ids: ids.iter().collect(), again: true };
+        let recent = |hiding| Recent { hiding, ..Recent::default() };
+        let known = marks.hidden(&recent(vec![(6, shown(&[1])), (6, shown(&[4]))]));
+        assert_eq!(known, RoaringBitmap::from_iter([4_u32]));
+        // An entry of a few bytes is about all ids that there are.
+        let all = SeriesChange::Hidden(RoaringBitmap::full());
+        let known = HiddenMarks::default().hidden(&recent(vec![(8, all), (9, shown(&[u32::MAX]))]));
+        assert_eq!((known.len(), known.contains(u32::MAX)), (u64::from(u32::MAX), false));
     }
 
     proptest! {

@@ -38,7 +38,7 @@ impl SeriesTable {
         let mut reserved = self.loaded().reserved_ids.lock().await;
         let unknown: Vec<Tags> = {
             let (series, doubted) = (self.series(), self.loaded().doubted.lock());
-            let is_unknown = |tags: &Tags| series.find(tags).is_none_or(|id| doubted.contains_key(&id.0));
+            let is_unknown = |tags: &Tags| series.find(tags).is_none_or(|id| doubted.contains(id.0));
             tag_sets.into_iter().filter(is_unknown).collect()
         };
         if unknown.is_empty() {

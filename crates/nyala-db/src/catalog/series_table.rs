@@ -8,7 +8,7 @@ use super::shard_starts::ShardStarts;
 use super::table_lock::TableLock;
 use super::unsaved::{TakenRecords, Unsaved};
 use crate::ingest::Generation;
-use crate::records::{ChangeLog, Doubts, Recent, Records};
+use crate::records::{ChangeLog, DoubtedSeries, Recent, Records};
 use crate::series::{Activity, IdleSeries, Presence, SeriesIndex};
 use nyala_core::store::{PartitionInfo, RowStream, ScanRequest, SnapshotRef, StoreRef};
 use nyala_core::{ColumnId, Error, ErrorKind, Result, SeriesId, TableId, TableSchema, TimeRange};
@@ -56,7 +56,7 @@ pub(super) struct Loaded {
     /// registered.
     pub(super) reserved_ids: tokio::sync::Mutex<Range<u32>>,
     /// Series of which somebody looks whether they have points. They are registered again when they are written.
-    pub(super) doubted: Mutex<HashMap<u32, Doubts>>,
+    pub(super) doubted: Mutex<DoubtedSeries>,
     /// Series that are hidden, after all entries of the log that were applied.
     pub(super) hidden: Mutex<RoaringBitmap>,
     activity: RwLock<Activity>,

@@ -76,7 +76,7 @@ impl SeriesTable {
         let mut rest = unknown.iter().peekable();
         while let Some(first) = rest.next() {
             let mut last = first;
-            while rest.next_if(|id| *id == last + 1).is_some() {
+            while rest.next_if(|id| Some(*id) == last.checked_add(1)).is_some() {
                 last += 1;
             }
             let (from, to) =
@@ -108,7 +108,7 @@ impl SeriesTable {
 
     /// Makes whoever writes to series say so.
     fn doubt(&self, loaded: &Loaded, ids: &RoaringBitmap, number: i64) {
-        Doubts::note(&mut loaded.doubted.lock(), ids, number);
+        loaded.doubted.lock().note(ids, number);
         self.table_lock().note_removal();
     }
 
@@ -132,10 +132,11 @@ impl SeriesTable {
         doubt: Doubts,
     ) -> Result<()> {
         let still_doubted = |applied: &Applied| {
-            let doubted = self.loaded().doubted.lock();
+            if !applied.has_doubt(doubt.first) {
+                return None;
+            }
             // If the first is later, it is somebody else's doubt: the series was written in between.
-            let is_doubted = |id: &u32| doubted.get(id).is_some_and(|doubts| doubts.first <= doubt.last);
-            let ids = ids.iter().filter(|id| applied.has_doubt(doubt.first) && is_doubted(id)).collect();
+            let ids = ids & self.loaded().doubted.lock().since(doubt.last);
             Entry::hidden(self.table(), &ids).next().map(|(entry, _)| entry)
         };
         loop {
@@ -201,9 +202,6 @@ impl Loaded {
 
     /// Notes that series were shown or hidden since they were doubted.
     fn no_longer_doubted(&self, ids: &RoaringBitmap) {
-        let mut doubted = self.doubted.lock();
-        if !doubted.is_empty() {
-            doubted.retain(|id, _| !ids.contains(*id));
-        }
+        self.doubted.lock().remove(ids);
     }
 }

@@ -9,7 +9,7 @@
 //! finds the number taken applies that entry first. The oldest entries are removed. A server that was stopped for so
 //! long that it misses some reads everything again.
 
-use super::Records;
+use super::{DoubtedSeries, Records};
 use async_trait::async_trait;
 use nyala_core::store::StoreRef;
 use nyala_core::{Error, ErrorKind, Result, Sequence, SharedLook, TableId};
@@ -74,24 +74,14 @@ pub(crate) struct Recent {
     /// Those that hide series, or show hidden ones, with their numbers.
     pub(crate) hiding: Vec<(i64, SeriesChange)>,
     /// The series that were doubted and neither shown nor hidden since.
-    pub(crate) doubted: HashMap<u32, Doubts>,
+    pub(crate) doubted: DoubtedSeries,
 }
 
-/// The entries that doubted a series.
+/// The entries that doubted some series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Doubts {
     pub(crate) first: i64,
     pub(crate) last: i64,
-}
-
-impl Doubts {
-    /// Notes that an entry doubts series.
-    pub(crate) fn note(doubted: &mut HashMap<u32, Self>, ids: &RoaringBitmap, number: i64) {
-        for id in ids {
-            let first = Self { first: number, last: number };
-            doubted.entry(id).and_modify(|doubts| doubts.last = number).or_insert(first);
-        }
-    }
 }
 
 /// A table whose series follow the log.
@@ -145,15 +135,15 @@ impl Applied {
         match change {
             SeriesChange::Hidden(ids) | SeriesChange::Shown { ids, again: true } => {
                 let recent = self.recent.entry(table).or_default();
-                recent.doubted.retain(|id, _| !ids.contains(*id));
+                recent.doubted.remove(ids);
                 recent.hiding.push((number, change.clone()));
             }
             SeriesChange::Shown { ids, again: false } if has_recent => {
                 let recent = self.recent.entry(table).or_default();
-                recent.doubted.retain(|id, _| !ids.contains(*id));
+                recent.doubted.remove(ids);
             }
             SeriesChange::Doubted(ids) => {
-                Doubts::note(&mut self.recent.entry(table).or_default().doubted, ids, number);
+                self.recent.entry(table).or_default().doubted.note(ids, number);
             }
             SeriesChange::Shown { .. } | SeriesChange::Names | SeriesChange::Everything(_) => {}
         }
@@ -161,7 +151,7 @@ impl Applied {
             for recent in self.recent.values_mut() {
                 // Whoever removes these entries may still be writing their marks, or fail.
                 recent.hiding.retain(|(old, _)| *old > number - 2 * KEPT);
-                recent.doubted.retain(|_, doubts| doubts.last > number - KEPT);
+                recent.doubted.forget_until(number - KEPT);
             }
             self.recent.retain(|_, recent| !recent.hiding.is_empty() || !recent.doubted.is_empty());
         }
