@@ -18,6 +18,7 @@ use flate2::bufread::MultiGzDecoder;
 use prost::Message;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
 use std::fs::{self, File};
@@ -29,6 +30,8 @@ const MANIFEST: &str = "manifest";
 /// A manifest has some 200 bytes for each shard.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 const COPY_BYTES: usize = 256 << 10;
+/// What describes a file in an archive: some blocks of 512 bytes, and a path.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Deserialize)]
 struct Manifest {
@@ -201,31 +204,61 @@ pub(crate) fn unpack(
 }
 
 fn unpack_files(input: File, unpacked_bytes: u64, directory: &Path) -> Result<(), Failure> {
+    let bounds = Bounds { read_bytes: Cell::new(0), end: Cell::new(unpacked_bytes), unpacked_bytes };
     let decoder = MultiGzDecoder::new(BufReader::new(input));
-    let mut archived = tar::Archive::new(Counted { inner: decoder, bytes: 0 });
-    for entry in archived.entries().map_err(Failure::Reading)? {
+    let mut archived = tar::Archive::new(Bounded { inner: decoder, bounds: &bounds });
+    let mut entries = archived.entries().map_err(Failure::Reading)?;
+    loop {
+        bounds.end.set(unpacked_bytes.min(bounds.read_bytes.get().saturating_add(HEADER_BYTES_MAX)));
+        let Some(entry) = entries.next() else { break };
+        bounds.end.set(unpacked_bytes);
         copy(&mut entry.map_err(Failure::Reading)?, directory)?;
     }
+    bounds.end.set(unpacked_bytes);
     // A format that ends with zeros does not notice that it is cut off between two files, and checksums come last.
-    let mut rest = archived.into_inner();
-    io::copy(&mut rest, &mut io::sink()).map_err(Failure::Reading)?;
-    if rest.bytes != unpacked_bytes {
-        let message = format!("it has {} bytes, and the manifest says {unpacked_bytes}", rest.bytes);
-        return Err(Failure::Reading(io::Error::other(message)));
+    io::copy(&mut archived.into_inner(), &mut io::sink()).map_err(Failure::Reading)?;
+    match bounds.read_bytes.get() {
+        read_bytes if read_bytes == unpacked_bytes => Ok(()),
+        read_bytes => {
+            let message = format!("it has {read_bytes} bytes, and the manifest says {unpacked_bytes}");
+            Err(Failure::Reading(io::Error::other(message)))
+        }
     }
-    Ok(())
 }
 
-/// Counts what is read.
-struct Counted<R> {
+/// How far an archive may be read: a small one may be unpacked to any number of bytes, and a name of one of its files, which is
+/// read into memory, may be as long.
+struct Bounds {
+    read_bytes: Cell<u64>,
+    /// Where reading ends now.
+    end: Cell<u64>,
+    /// What the manifest says.
+    unpacked_bytes: u64,
+}
+
+struct Bounded<'a, R> {
     inner: R,
-    bytes: u64,
+    bounds: &'a Bounds,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.bytes += count as u64;
+        let Bounds { read_bytes, end, unpacked_bytes } = self.bounds;
+        let room_bytes = usize::try_from(end.get() - read_bytes.get()).unwrap_or(usize::MAX);
+        if room_bytes == 0 && !buffer.is_empty() {
+            return match self.inner.read(&mut [0])? {
+                0 => Ok(0),
+                _ if end.get() == *unpacked_bytes => Err(io::Error::other(format!(
+                    "it has more than the {unpacked_bytes} bytes of the manifest"
+                ))),
+                _ => Err(io::Error::other(format!(
+                    "the name of a file takes more than {HEADER_BYTES_MAX} bytes"
+                ))),
+            };
+        }
+        let length = buffer.len().min(room_bytes);
+        let count = self.inner.read(&mut buffer[..length])?;
+        read_bytes.set(read_bytes.get() + count as u64);
         Ok(count)
     }
 }
@@ -252,9 +285,14 @@ enum Failure {
 fn copy<R: Read>(entry: &mut tar::Entry<'_, R>, directory: &Path) -> Result<(), Failure> {
     let path = entry.path().map_err(Failure::Reading)?.into_owned();
     let is_wanted = path.extension().is_some_and(|extension| extension == "tsm" || extension == "tombstone");
-    let (true, true, Some(name)) = (entry.header().entry_type().is_file(), is_wanted, path.file_name())
-    else {
-        return Ok(());
+    let kind = entry.header().entry_type();
+    let (true, true, Some(name)) = (kind.is_file(), is_wanted, path.file_name()) else {
+        if kind.is_gnu_sparse() {
+            // It may have any number of zeros that are not in the archive.
+            return Err(Failure::Reading(io::Error::other("it has a sparse file")));
+        }
+        // So that only what describes the next file is read before it.
+        return io::copy(entry, &mut io::sink()).map(drop).map_err(Failure::Reading);
     };
     let place = directory.join(name);
     let mut file = File::create(&place).map_err(Failure::Writing)?;

@@ -32,15 +32,22 @@ fn manifest(directory: &Path, archive: &str, size: usize) {
 
 /// An archive with a file of that name, with that content.
 fn archive(name: &str, content: &[u8]) -> Vec<u8> {
-    let mut header = tar::Header::new_gnu();
-    header.set_size(content.len() as u64);
-    // Not by `set_path`, which refuses what leads elsewhere.
-    let place = &mut header.as_old_mut().name;
-    place[..name.len()].copy_from_slice(name.as_bytes());
-    header.set_cksum();
+    archive_of(&[(tar::EntryType::Regular, name, content)])
+}
+
+fn archive_of(entries: &[(tar::EntryType, &str, &[u8])]) -> Vec<u8> {
     let mut output = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut builder = tar::Builder::new(&mut output);
-    builder.append(&header, content).expect("in memory");
+    for (kind, name, content) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_size(content.len() as u64);
+        // Not by `set_path`, which refuses what leads elsewhere.
+        let place = &mut header.as_old_mut().name;
+        place[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_cksum();
+        builder.append(&header, *content).expect("in memory");
+    }
     builder.finish().expect("in memory");
     drop(builder);
     output.finish().expect("in memory")
@@ -86,4 +93,51 @@ fn what_is_no_archive_is_damage() {
     fs::write(root.path().join("a.manifest"), "{").expect("written");
     let refused = source::contents(root.path(), None, &mut DamageList::default()).expect_err("no manifest");
     assert!(refused.contains("a.manifest is no manifest"), "{refused}");
+}
+
+#[test]
+fn small_archives_fill_neither_disk_nor_memory() {
+    use tar::EntryType;
+    let root = tempfile::tempdir().expect("a directory");
+    let long = vec![b'x'; 2 << 20];
+    let file = (EntryType::Regular, "d/p/7/1.tsm", &b"x"[..]);
+    let cases = [
+        (
+            vec![(EntryType::Regular, "d/p/7/1.tsm", &*long)],
+            4 * 512,
+            "more than the 2048 bytes of the manifest",
+        ),
+        // A header, the name, a header, a file, and two blocks of zeros.
+        (
+            vec![(EntryType::GNULongName, "n", &*long), file],
+            long.len() + 5 * 512,
+            "the name of a file takes more than",
+        ),
+        (
+            vec![(EntryType::XHeader, "n", &*long), file],
+            long.len() + 5 * 512,
+            "the name of a file takes more than",
+        ),
+    ];
+    for (entries, unpacked_bytes, expected) in cases {
+        let packed = archive_of(&entries);
+        assert!(packed.len() < long.len() / 20, "{} bytes", packed.len());
+        manifest(root.path(), "a.s7.tar.gz", unpacked_bytes);
+        fs::write(root.path().join("a.s7.tar.gz"), packed).expect("written");
+        let mut damage = DamageList::default();
+        let found = source::contents(root.path(), None, &mut damage).expect("a backup");
+        let Ok(()) =
+            read_shard(&found.shards[0], i64::MIN..=i64::MAX, root.path(), &mut damage, &mut Anything);
+        // Nothing of the file was kept, so it is no damage.
+        assert_eq!(damage.count, 1, "{:?}", damage.listed);
+        assert!(damage.listed[0].message.contains(expected), "{:?}", damage.listed);
+    }
+    // What is left out is not described by what stands in it, however much that is.
+    let other = (EntryType::Regular, "d/p/7/other", &*long);
+    manifest(root.path(), "a.s7.tar.gz", long.len() + 5 * 512);
+    fs::write(root.path().join("a.s7.tar.gz"), archive_of(&[other, file])).expect("written");
+    let mut damage = DamageList::default();
+    let found = source::contents(root.path(), None, &mut damage).expect("a backup");
+    let Ok(()) = read_shard(&found.shards[0], i64::MIN..=i64::MAX, root.path(), &mut damage, &mut Anything);
+    assert_eq!(damage.listed[0].file, root.path().join("a.s7.tar.gz/1.tsm"), "{:?}", damage.listed);
 }
