@@ -62,13 +62,15 @@ pub(super) fn gzip(
     let likely_bytes = declared_bytes.min(compressed.len().saturating_mul(USUAL_FACTOR)).min(limit_bytes);
     into.reserve(likely_bytes, likely_bytes, charge)?;
     let may_fit = declared_bytes <= into.bytes.capacity();
+    // One for all members: a body may have a million of them, and making one costs more than such a member.
+    let mut growing = None;
     let mut rest = compressed;
     while !rest.is_empty() {
         let start = into.bytes.len();
         rest = &rest[member_header_bytes(rest)?..];
         rest = match may_fit.then(|| inflate(rest, &mut into.bytes)).flatten() {
             Some(read) => &rest[read..],
-            None => inflate_growing(rest, into, limit_bytes, charge)?,
+            None => inflate_growing(&mut growing, rest, into, limit_bytes, charge)?,
         };
         let (trailer, behind) = rest.split_first_chunk::<8>().ok_or_else(unexpected_eof)?;
         let member = &into.bytes[start..];
@@ -84,14 +86,17 @@ pub(super) fn gzip(
     }
 }
 
-/// Decompresses a member into a buffer that grows, or says why it cannot; returns what follows the member.
+/// Decompresses a member into a buffer that grows, or says why it cannot; returns what follows the member. `kept` is used for
+/// the next member again.
 fn inflate_growing<'a>(
+    kept: &mut Option<Decompress>,
     mut rest: &'a [u8],
     into: &mut Buffer,
     limit_bytes: usize,
     charge: &mut BodyCharge,
 ) -> Result<&'a [u8], Error> {
-    let mut inflate = Decompress::new(false);
+    let inflate = kept.get_or_insert_with(|| Decompress::new(false));
+    inflate.reset(false);
     loop {
         make_room(into, limit_bytes, charge)?;
         let (read, written) = (inflate.total_in(), inflate.total_out());
@@ -235,6 +240,12 @@ mod tests {
         }
         let many = packed(b"m v=1 1\n").repeat(5_000);
         assert!(unpacked(&many) == Ok(b"m v=1 1\n".repeat(5_000)));
+        // A last member that fits into no room in advance: all are unpacked while the buffer grows, by one decompressor.
+        let mut growing = packed(b"m v=1 1\n").repeat(1_000);
+        growing.extend(packed(&lines(2_000)).repeat(2));
+        growing.extend(packed(&vec![b'\n'; 3 << 20]));
+        let text = [b"m v=1 1\n".repeat(1_000), lines(2_000).repeat(2), vec![b'\n'; 3 << 20]].concat();
+        assert!(unpacked(&growing) == Ok(text));
         for length in [LIMIT_BYTES, LIMIT_BYTES + 1, 2 * LIMIT_BYTES] {
             let fits = unpacked(&packed(&lines(200_000).repeat(2)[..length]));
             assert_eq!(fits.map(|text| text.len()).ok(), (length == LIMIT_BYTES).then_some(length));
