@@ -15,11 +15,14 @@ struct Sum {
     months: i128,
     days: i128,
     ns: i128,
+    /// Whether a part is longer than any interval.
+    is_too_long: bool,
 }
 
 impl Sum {
-    /// Adds a number of billionths of a unit. What is no whole month is days of 30, what is no whole day is time.
-    fn add(&mut self, billionths: i128, unit: &str) -> Option<()> {
+    /// Adds a number of billionths of a unit, `None` if they are too many; `None` if there is no such unit. What is no whole month
+    /// is days of 30, what is no whole day is time.
+    fn add(&mut self, billionths: Option<i128>, unit: &str) -> Option<()> {
         let (months, days, ns) = match unit {
             "millennium" | "millennia" | "mil" | "mils" => (12_000, 0, 0),
             "century" | "centuries" | "c" | "cent" => (1200, 0, 0),
@@ -36,16 +39,28 @@ impl Sum {
             "nanosecond" | "nanoseconds" | "ns" => (0, 0, 1),
             _ => return None,
         };
-        let whole = |value: i128| (value / SECOND_NS, value % SECOND_NS);
-        let (added_months, rest) = whole(billionths.checked_mul(months)?);
-        // A year is twelve months, and no part of a year is shorter than one.
-        let rest = if months > 1 { 0 } else { rest };
-        let (added_days, rest) = whole(rest * DAYS_OF_MONTH + billionths.checked_mul(days)?);
-        self.months += added_months;
-        self.days += added_days;
-        self.ns += rest * (DAY_NS / SECOND_NS) + billionths.checked_mul(ns)? / SECOND_NS;
+        let added = billionths.and_then(|billionths| parts_of(billionths, (months, days, ns)));
+        self.add_parts(added);
         Some(())
     }
+
+    /// Adds months, days and nanoseconds, `None` if they are too many.
+    fn add_parts(&mut self, added: Option<(i128, i128, i128)>) {
+        self.is_too_long |= added.is_none();
+        let (months, days, ns) = added.unwrap_or_default();
+        (self.months, self.days, self.ns) = (self.months + months, self.days + days, self.ns + ns);
+    }
+}
+
+/// The parts of a number of billionths of a unit that has those parts.
+fn parts_of(billionths: i128, unit: (i128, i128, i128)) -> Option<(i128, i128, i128)> {
+    let whole = |value: i128| (value / SECOND_NS, value % SECOND_NS);
+    let (months, rest) = whole(billionths.checked_mul(unit.0)?);
+    // A year is twelve months, and no part of a year is shorter than one.
+    let rest = if unit.0 > 1 { 0 } else { rest };
+    let (days, rest) = whole(rest * DAYS_OF_MONTH + billionths.checked_mul(unit.1)?);
+    let ns = rest * (DAY_NS / SECOND_NS) + billionths.checked_mul(unit.2)? / SECOND_NS;
+    Some((months, days, ns))
 }
 
 /// Reads an interval: `1 year 2 mons 3 days 04:05:06`, `P1Y2M3DT4H5M6S`.
@@ -62,6 +77,10 @@ pub fn read_interval(text: &str) -> SqlResult<IntervalMonthDayNano> {
         let message = format!("invalid input syntax for type interval: \"{text}\"");
         SqlError::new(SqlState::INVALID_DATETIME, message)
     })?;
+    if sum.is_too_long {
+        let message = format!("interval field value out of range: \"{text}\"");
+        return Err(SqlError::new(SqlState::DATETIME_OUT_OF_RANGE, message));
+    }
     let parts = (i32::try_from(sum.months), i32::try_from(sum.days), i64::try_from(sum.ns));
     match parts {
         (Ok(months), Ok(days), Ok(ns)) => Ok(IntervalMonthDayNano::new(months, days, ns)),
@@ -107,7 +126,7 @@ fn worded_interval(text: &str) -> Option<Sum> {
     }
     while !rest.is_empty() {
         if let Some((ns, after)) = signed_clock(rest) {
-            sum.ns += ns;
+            sum.add_parts(ns.map(|ns| (0, 0, ns)));
             rest = after.trim_start();
             continue;
         }
@@ -125,38 +144,48 @@ fn worded_interval(text: &str) -> Option<Sum> {
     Some(sum)
 }
 
-/// `-04:05:06.789` at the beginning of a text; hours may be many.
-fn signed_clock(text: &str) -> Option<(i128, &str)> {
+/// `-04:05:06.789` at the beginning of a text, in nanoseconds, `None` if they are too many.
+fn signed_clock(text: &str) -> Option<(Option<i128>, &str)> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let mut reader = Reader(unsigned);
     let hours = reader.digits();
-    // More hours are out of range in any case.
-    let hours: i128 = if hours.len() > 19 { return None } else { hours.parse().ok()? };
+    if hours.is_empty() {
+        return None;
+    }
     reader.take(&[':'])?;
     let minutes = i128::from(reader.number().filter(|minutes| *minutes < 60)?);
-    let mut ns = (hours.checked_mul(3600)? + minutes * 60).checked_mul(SECOND_NS)?;
+    let mut ns = minutes * 60 * SECOND_NS;
     if reader.take(&[':']).is_some() {
         ns += i128::from(reader.number().filter(|seconds| *seconds <= 60)?) * SECOND_NS;
         if reader.take(&['.']).is_some() {
             ns += i128::from(fraction_ns(reader.digits()));
         }
     }
-    Some((if text.starts_with('-') { -ns } else { ns }, reader.0))
+    let ns = whole_number(hours).map(|hours| hours * 3600 * SECOND_NS + ns);
+    Some((ns.map(|ns| if text.starts_with('-') { -ns } else { ns }), reader.0))
 }
 
-/// A number with a sign and a fraction at the beginning of a text, in billionths.
-fn quantity(text: &str) -> Option<(i128, &str)> {
+/// A number with a sign and a fraction at the beginning of a text, in billionths, `None` if they are too many.
+fn quantity(text: &str) -> Option<(Option<i128>, &str)> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let mut reader = Reader(unsigned);
     let whole = reader.digits();
     let fraction = if reader.take(&['.']).is_some() { reader.digits() } else { "" };
-    // Longer numbers are out of range for every unit.
-    if whole.is_empty() && fraction.is_empty() || whole.len() > 19 {
+    if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let billionths = whole * SECOND_NS + i128::from(fraction_ns(fraction));
-    Some((if text.starts_with('-') { -billionths } else { billionths }, reader.0))
+    let billionths = whole_number(whole).map(|whole| whole * SECOND_NS + i128::from(fraction_ns(fraction)));
+    Some((billionths.map(|own| if text.starts_with('-') { -own } else { own }), reader.0))
+}
+
+/// The number that some digits are; `None` if it is out of range for every unit.
+fn whole_number(digits: &str) -> Option<i128> {
+    const DIGITS_MAX: usize = 19;
+    match digits.trim_start_matches('0') {
+        "" => Some(0),
+        own if own.len() <= DIGITS_MAX => own.parse().ok(),
+        _ => None,
+    }
 }
 
 /// What is left of a text.
@@ -178,5 +207,41 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self) -> Option<i64> {
         self.digits().parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_told_from_what_is_no_interval() {
+        let out_of_range = |text: &str| format!("interval field value out of range: \"{text}\"");
+        let invalid = |text: &str| format!("invalid input syntax for type interval: \"{text}\"");
+        for text in [
+            "10000000000000000000 hours",
+            "9000000000000000000 hours",
+            "-10000000000000000000 ns",
+            "99999999999999999999:00:00",
+            "P99999999999999999999D",
+            "PT9000000000000000000H",
+            // One does not make up for the other.
+            "99999999999999999999 days -99999999999999999999 days",
+        ] {
+            let error = read_interval(text).expect_err(text);
+            assert_eq!((error.code, error.message), (SqlState::DATETIME_OUT_OF_RANGE, out_of_range(text)));
+        }
+        for text in
+            ["99999999999999999999 fortnights", "99999999999999999999:", "P99999999999999999999X", ":10"]
+        {
+            let error = read_interval(text).expect_err(text);
+            assert_eq!((error.code, error.message), (SqlState::INVALID_DATETIME, invalid(text)));
+        }
+        let hour = IntervalMonthDayNano::new(0, 0, 3_600_000_000_000);
+        for text in
+            ["0000000000000000000000001 hour", "0000000000000000000000001:00", "3000000 hours -2999999 hours"]
+        {
+            assert_eq!(read_interval(text), Ok(hour), "{text}");
+        }
     }
 }

@@ -205,7 +205,9 @@ impl VisitorMut for Rewrite {
 
     // Inner expressions come first.
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
-        interval::rewrite(expression);
+        if let Err(error) = interval::rewrite(expression) {
+            return self.refuse(error);
+        }
         match expression {
             Expr::Cast { .. } | Expr::TypedString(_) => cast::rewrite(expression),
             Expr::Function(_) | Expr::Identifier(_) => function::rewrite(expression),
