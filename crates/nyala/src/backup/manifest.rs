@@ -150,6 +150,10 @@ impl Manifest {
         if let Some(twice) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!("it names {:?} twice", twice[0]));
         }
+        let bytes = manifest.files.iter().try_fold(0_u64, |sum, file| sum.checked_add(file.bytes));
+        if bytes != Some(manifest.bytes) {
+            return Err(format!("its files do not have {} bytes together", manifest.bytes));
+        }
         match paths.iter().filter(|path| path.starts_with("manifest-")).count() {
             1 => Ok(manifest),
             count => Err(format!("it names {count} manifests of the store, not one")),
@@ -239,6 +243,18 @@ mod tests {
                 }
             }
             backup_manifest::run(&changed);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn sums_that_are_wrong_or_overflow_are_refused() -> Result<(), String> {
+        let sound = manifest(&SOUND);
+        let mut overflowing = sound.clone();
+        (overflowing.files[1].bytes, overflowing.bytes) = (u64::MAX, 5);
+        for wrong in [Manifest { bytes: u64::MAX, ..sound }, overflowing] {
+            let error = Manifest::decode(&wrong.encode()?, NAME).expect_err("is refused");
+            assert!(error.contains("its files do not have"), "{error}");
         }
         Ok(())
     }

@@ -62,6 +62,21 @@ fn forged_and_damaged_backups_are_refused() {
     fs::write(&list, &sound).expect("is written");
     forge(&list, |text| text.replace("\"name\":\"2", "\"name\":\"3"));
     refused("it is that of backup");
+    fs::write(&list, &sound).expect("is written");
+    // The first number is that of all files, the next that of a file.
+    let with_bytes = |text: &str| {
+        let start = text.find(",\"bytes\":").expect("is there") + ",\"bytes\":".len();
+        let end = start + text[start..].find(',').expect("goes on");
+        format!("{}{}{}", &text[..start], u64::MAX, &text[end..])
+    };
+    forge(&list, |text| with_bytes(&text));
+    refused("its files do not have 18446744073709551615 bytes together");
+    fs::write(&list, &sound).expect("is written");
+    forge(&list, |text| {
+        let (head, files) = text.split_at(text.find("\"files\":").expect("is there"));
+        format!("{head}{}", with_bytes(files))
+    });
+    refused("bytes together");
     forge(&list, |_| "{".repeat(100_000));
     refused("backup.json");
     fs::write(&list, &sound[..sound.len() / 2]).expect("is written");

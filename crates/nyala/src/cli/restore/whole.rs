@@ -21,7 +21,7 @@ pub(super) fn restore(destination: &Destination, manifest: &Manifest, data_dir: 
     let begun = Instant::now();
     check_empty(data_dir)?;
     make_dir(data_dir)?;
-    let (free, needed) = (files::free_bytes(data_dir)?, manifest.bytes + SPARE_BYTES);
+    let (free, needed) = (files::free_bytes(data_dir)?, manifest.bytes.saturating_add(SPARE_BYTES));
     if free < needed {
         return Err(format!(
             "there is no space: {} has {} left, and the restore needs {}",
