@@ -76,6 +76,8 @@ pub(crate) enum Locked {
 
 struct Savepoint {
     name: String,
+    /// Its number among those of its session.
+    number: u64,
     /// What the settings were at it, once some were changed.
     settings: Option<SavedSettings>,
     /// What the transaction had defined before it.
@@ -165,8 +167,13 @@ impl Transaction {
         self.savepoints.len()
     }
 
-    /// Makes a savepoint.
-    pub(crate) async fn save(&mut self, name: &str) -> SqlResult<()> {
+    /// The number of the last savepoint.
+    pub(crate) fn last_savepoint(&self) -> Option<u64> {
+        self.savepoints.last().map(|own| own.number)
+    }
+
+    /// Makes a savepoint, the one with that number of its session.
+    pub(crate) async fn save(&mut self, name: &str, number: u64) -> SqlResult<()> {
         if self.savepoints.len() >= SAVEPOINTS_MAX {
             let words = format!("a transaction may have {SAVEPOINTS_MAX} savepoints");
             return Err(SqlError::new(SqlState::LIMIT_EXCEEDED, words));
@@ -175,7 +182,7 @@ impl Transaction {
             stage.lock().await.savepoint().await?;
         }
         let relations = self.relations.clone();
-        self.savepoints.push(Savepoint { name: name.to_owned(), settings: None, relations });
+        self.savepoints.push(Savepoint { name: name.to_owned(), number, settings: None, relations });
         self.locks.save();
         Ok(())
     }

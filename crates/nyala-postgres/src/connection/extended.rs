@@ -1,6 +1,7 @@
 //! The extended protocol: statements are prepared, bound to values as portals, and executed, in several messages.
 //!
-//! A portal can be executed in parts. It lives until its transaction ends; outside of one, that is the next Sync.
+//! A portal can be executed in parts. It lives until its transaction ends, or goes back to a savepoint before it; outside of one,
+//! that is the next Sync.
 
 use super::fetch::{Fetch, Sent};
 use super::stored::{Stored, columns_of, declared, known_to_planner};
@@ -31,6 +32,8 @@ pub(super) struct Portal {
     state: State,
     /// The memory that it is charged with.
     bytes: u64,
+    /// How many savepoints the session had made before it.
+    savepoints: u64,
 }
 
 enum State {
@@ -115,6 +118,11 @@ impl Connection {
                 "bind message has {formats} result formats but query has {columns} columns"
             ))
         })?;
+        // A transaction that has failed can only be ended, and reads no values.
+        match statement.prepared().filter(|_| wanted == 0) {
+            Some(prepared) => self.session.check_not_failed(&prepared.statement)?,
+            None => self.session.check_transaction()?,
+        }
         let reading_bytes = reading_bytes(&bind.parameters, &formats, &statement.parameters);
         let memory = &self.server.surroundings.memory;
         let _reading = memory.try_charge(Component::Query, reading_bytes).map_err(Failure::from)?;
@@ -130,7 +138,8 @@ impl Connection {
         let values = values.collect::<Result<Vec<_>, Failure>>()?;
         let bytes = (ScalarValue::size_of_vec(&values) + bind.portal.len()) as u64;
         self.charge.try_grow(bytes).map_err(Failure::from)?;
-        let portal = Portal { statement, formats: column_formats, state: State::Bound(values), bytes };
+        let (state, savepoints) = (State::Bound(values), self.session.savepoints());
+        let portal = Portal { statement, formats: column_formats, state, bytes, savepoints };
         self.portals.insert(bind.portal, portal);
         backend::bind_complete(&mut self.wire.output);
         Ok(())
@@ -141,11 +150,15 @@ impl Connection {
         let (statement, formats) = match target {
             Target::Statement(name) => {
                 let statement = self.statement(name)?;
+                self.check_describes(&statement)?;
                 backend::parameter_description(&mut self.wire.output, &statement.parameters);
                 (statement, None)
             }
             Target::Portal(name) => match self.portals.get(name) {
-                Some(portal) => (portal.statement.clone(), Some(portal.formats.clone())),
+                Some(portal) => {
+                    self.check_describes(&portal.statement)?;
+                    (portal.statement.clone(), Some(portal.formats.clone()))
+                }
                 None => return self.describe_cursor(name),
             },
         };
@@ -161,9 +174,19 @@ impl Connection {
         Ok(())
     }
 
+    /// Refuses to say what a statement gives that gives something, in a transaction that has failed. Clients that describe
+    /// whatever they execute can end it.
+    fn check_describes(&self, statement: &Stored) -> Result<(), Failure> {
+        match statement.columns {
+            Some(_) => self.session.check_transaction().map_err(Failure::from),
+            None => Ok(()),
+        }
+    }
+
     /// Says what a cursor gives: clients take it for a portal, which it is in PostgreSQL.
     fn describe_cursor(&mut self, name: &str) -> Result<(), Stop> {
         let schema = self.session.cursor_columns(name).ok_or_else(|| no_portal(name))?;
+        self.session.check_transaction()?;
         let columns = schema.fields().iter().zip(columns_of(&schema)?);
         let columns = columns.map(|(field, column)| (field.name().as_str(), column, Format::Text));
         let columns: Vec<_> = columns.collect();
@@ -186,7 +209,10 @@ impl Connection {
                 self.free(portal.bytes);
                 self.forget_portals_of_ended_transaction();
             }
-            Ok(()) => drop(self.portals.insert(name.to_owned(), portal)),
+            Ok(()) => {
+                self.portals.insert(name.to_owned(), portal);
+                self.forget_portals_behind_savepoint();
+            }
             Err(_) => self.free(portal.bytes),
         }
         executed
@@ -354,9 +380,21 @@ impl Connection {
 
     pub(super) fn forget_portals_of_ended_transaction(&mut self) {
         if self.session.transaction() == TransactionStatus::Idle {
-            let bytes = self.portals.drain().map(|(_, portal)| portal.bytes).sum();
-            self.free(bytes);
+            self.forget_portals(|_| true);
         }
+    }
+
+    /// Forgets those that were made after a savepoint that the transaction went back to.
+    pub(super) fn forget_portals_behind_savepoint(&mut self) {
+        if let Some(reached) = self.session.take_reached_savepoint() {
+            self.forget_portals(|portal| portal.savepoints >= reached);
+        }
+    }
+
+    fn forget_portals(&mut self, is_gone: impl Fn(&Portal) -> bool) {
+        let gone = self.portals.extract_if(|_, portal| is_gone(portal));
+        let bytes = gone.map(|(_, portal)| portal.bytes).sum();
+        self.free(bytes);
     }
 
     /// Gives back memory of portals.

@@ -281,6 +281,7 @@ impl Connection {
     async fn end_message(&mut self, letter: u8) {
         if matches!(letter, b'Q' | b'F') {
             self.end_series().await;
+            self.forget_portals_behind_savepoint();
             self.forget_portals_of_ended_transaction();
             self.ready();
         }

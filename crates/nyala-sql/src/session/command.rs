@@ -133,7 +133,9 @@ impl Session {
                 "ROLLBACK"
             }
             Command::Savepoint(name) => {
-                self.own_transaction("SAVEPOINT")?.save(&name).await?;
+                let number = self.savepoints + 1;
+                self.own_transaction("SAVEPOINT")?.save(&name, number).await?;
+                self.savepoints = number;
                 "SAVEPOINT"
             }
             Command::Release(name) => {
@@ -146,10 +148,12 @@ impl Session {
                 let defined = transaction.relations.clone();
                 let (depth, settings) = transaction.roll_back_to(&name).await?;
                 let has_defined = !Arc::ptr_eq(&defined, &transaction.relations);
+                let reached = transaction.last_savepoint();
                 if let Some(settings) = settings {
                     (self.settings, self.state) = (settings, None);
                 }
                 self.close_cursors_beyond(depth);
+                self.reached_savepoint = self.reached_savepoint.into_iter().chain(reached).min();
                 if has_defined {
                     self.note_definitions();
                 }

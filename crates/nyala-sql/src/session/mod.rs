@@ -81,6 +81,10 @@ pub struct Session {
     pub(crate) database: String,
     pub(crate) settings: Settings,
     pub(crate) transaction: Option<Transaction>,
+    /// How many savepoints it has made.
+    savepoints: u64,
+    /// The first of those that it went back to since somebody asked.
+    reached_savepoint: Option<u64>,
     temporary: Temporary,
     /// The relation that its statement makes of a query.
     made: Option<Arc<MadeRelation>>,
@@ -148,6 +152,8 @@ impl Session {
             database,
             settings,
             transaction: None,
+            savepoints: 0,
+            reached_savepoint: None,
             temporary: Temporary::default(),
             made: None,
             definitions: 0,
@@ -177,6 +183,16 @@ impl Session {
             Some(transaction) if transaction.has_failed => TransactionStatus::Failed,
             Some(_) => TransactionStatus::Active,
         }
+    }
+
+    /// How many savepoints it has made: what a client makes now belongs to that one, or to none.
+    pub fn savepoints(&self) -> u64 {
+        self.savepoints
+    }
+
+    /// The savepoint that it went back to since the last call: what belongs to it or a later one is gone.
+    pub fn take_reached_savepoint(&mut self) -> Option<u64> {
+        self.reached_savepoint.take()
     }
 
     /// The zone that times are shown in, and read in where they have none.
@@ -362,8 +378,16 @@ impl Session {
     /// The transaction has failed.
     pub fn check_not_failed(&self, statement: &Statement) -> SqlResult<()> {
         let ends = matches!(*statement.ast, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. });
+        if ends { Ok(()) } else { self.check_transaction() }
+    }
+
+    /// Refuses what needs a transaction that has not failed.
+    ///
+    /// # Errors
+    /// It has failed.
+    pub fn check_transaction(&self) -> SqlResult<()> {
         match self.transaction() {
-            TransactionStatus::Failed if !ends => Err(SqlError::new(
+            TransactionStatus::Failed => Err(SqlError::new(
                 SqlState::FAILED_TRANSACTION,
                 "current transaction is aborted, commands ignored until end of transaction block",
             )),

@@ -126,6 +126,8 @@ impl Session {
             state: None,
             running: self.running.clone(),
             listed: None,
+            savepoints: self.savepoints,
+            reached_savepoint: None,
         }
     }
 

@@ -97,6 +97,72 @@ fn portals_end_with_their_transaction() {
     }
 }
 
+/// What exec_bind_message and exec_describe_message of PostgreSQL do, and its portals of subtransactions.
+#[test]
+fn portals_end_with_their_savepoint_and_are_not_made_in_failed_transactions() {
+    let server = Server::start(&[]);
+    let mut raw = Raw::open(server.address);
+    let parse = |name: &str, words: &str| message(b'P', &[text(name), text(words), vec![0, 0]].concat());
+    let bind = |portal: &str, name: &str| message(b'B', &[text(portal), text(name), vec![0; 6]].concat());
+    let execute = |portal: &str| message(b'E', &[text(portal), vec![0, 0, 0, 2]].concat());
+    let describe = |kind: u8, name: &str| message(b'D', &[vec![kind], text(name)].concat());
+    let answer = |raw: &mut Raw, sent: &[Vec<u8>]| {
+        raw.send(&[sent.concat(), message(b'S', b"")].concat());
+        raw.until_ready()
+    };
+    let refuses = |raw: &mut Raw, sent: &[Vec<u8>], code: &str| {
+        let answer = answer(raw, sent);
+        assert!(contains(&answer, &format!("C{code}\0")), "{code}: {}", String::from_utf8_lossy(&answer));
+    };
+    let succeeds = |raw: &mut Raw, sent: &[Vec<u8>]| {
+        let answer = answer(raw, sent);
+        assert!(!contains(&answer, "SERROR\0"), "{}", String::from_utf8_lossy(&answer));
+    };
+    let rows = "SELECT n FROM generate_series(1, 9) AS s(n)";
+    succeeds(&mut raw, &[parse("rows", rows), parse("back", "ROLLBACK TO s"), parse("end", "ROLLBACK")]);
+    succeeds(&mut raw, &[parse("one", "SET application_name = 'a'"), parse("nothing", "")]);
+    for (name, undo) in [("simple", None), ("extended", Some([bind("", "back"), execute("")]))] {
+        does(&mut raw, &["BEGIN"]);
+        succeeds(&mut raw, &[bind("before", "rows"), execute("before")]);
+        does(&mut raw, &["SAVEPOINT s"]);
+        succeeds(&mut raw, &[bind("behind", "rows"), execute("behind")]);
+        // What is released belongs to what came before.
+        does(&mut raw, &["SAVEPOINT inner"]);
+        succeeds(&mut raw, &[bind("within", "rows"), execute("within")]);
+        does(&mut raw, &["RELEASE inner"]);
+        match undo {
+            Some(undo) => succeeds(&mut raw, &undo),
+            None => does(&mut raw, &["ROLLBACK TO s"]),
+        }
+        for gone in ["behind", "within"] {
+            refuses(&mut raw, &[execute(gone)], "34000");
+            does(&mut raw, &["ROLLBACK TO s"]);
+        }
+        let going_on = answer(&mut raw, &[execute("before")]);
+        assert!(contains(&going_on, "s\0\0\0\x04"), "{name}: {}", String::from_utf8_lossy(&going_on));
+        does(&mut raw, &["ROLLBACK"]);
+    }
+    does(&mut raw, &["BEGIN"]);
+    succeeds(&mut raw, &[bind("early", "rows")]);
+    fails(&mut raw, "SELECT * FROM nowhere", "42P01");
+    for sent in [
+        bind("", "rows"),
+        bind("", "one"),
+        bind("", "nothing"),
+        describe(b'S', "rows"),
+        describe(b'P', "early"),
+    ] {
+        refuses(&mut raw, &[sent], "25P02");
+    }
+    for sent in [describe(b'S', "one"), describe(b'S', "nothing"), describe(b'S', "end"), bind("", "end")] {
+        succeeds(&mut raw, &[sent]);
+    }
+    refuses(&mut raw, &[bind("", "unknown")], "26000");
+    refuses(&mut raw, &[describe(b'P', "unknown")], "34000");
+    succeeds(&mut raw, &[bind("", "end"), describe(b'P', ""), execute("")]);
+    does(&mut raw, &["SELECT 1"]);
+}
+
 #[test]
 fn a_transaction_does_not_get_the_snapshot_of_another_one() {
     let server = Server::start(&[]);
