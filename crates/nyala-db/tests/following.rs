@@ -301,6 +301,21 @@ async fn tokens_and_quotas_of_others_are_known() -> Result<()> {
 }
 
 #[tokio::test]
+async fn users_are_created_with_all_of_their_privileges_or_not_at_all() -> Result<()> {
+    let store = shared_store(Atomicity::Row);
+    let (first, second) = (server(&store).await?, server(&store).await?);
+    first.catalog().create_database("d", None).await?;
+    let mut grants = BTreeMap::from([("d".to_owned(), Privilege::Read)]);
+    first.catalog().create_user("ann", "secret", false, &grants).await?;
+    second.catalog().follow().await?;
+    assert_eq!(second.catalog().users().existing("ann")?.grants(), &grants);
+    grants.insert("nowhere".to_owned(), Privilege::All);
+    assert!(first.catalog().create_user("bob", "secret", false, &grants).await.is_err());
+    assert!(first.catalog().users().existing("bob").is_err());
+    Ok(())
+}
+
+#[tokio::test]
 async fn users_and_databases_of_others_are_known() -> Result<()> {
     let store = shared_store(Atomicity::Row);
     let (first, second) = (server(&store).await?, server(&store).await?);

@@ -182,6 +182,22 @@ impl Catalog {
         self.users.change_grant(user, database, change).await
     }
 
+    /// Creates a user with privileges on databases, which must exist, as one change.
+    pub async fn create_user(
+        &self,
+        name: &str,
+        password: &str,
+        admin: bool,
+        grants: &BTreeMap<String, Privilege>,
+    ) -> Result<()> {
+        // As for a grant.
+        let _changing = self.changing.lock().await;
+        for database in grants.keys() {
+            self.existing_database(database)?;
+        }
+        self.users.create_granted(name, password, (admin, false), grants).await
+    }
+
     /// Creates a token, whose databases must exist. Returns its secret.
     pub async fn create_token(&self, new: &NewToken) -> Result<String> {
         // As for grants.

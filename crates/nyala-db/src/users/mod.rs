@@ -337,6 +337,17 @@ impl Users {
     /// Creates a user. If one exists with the same password and the same `admin`, nothing happens. With `first`, there must be no
     /// administrator yet.
     pub async fn create(&self, name: &str, password: &str, admin: bool, first: bool) -> Result<()> {
+        self.create_granted(name, password, (admin, first), &BTreeMap::new()).await
+    }
+
+    /// The same with privileges on databases, which must exist: the record has all of it, or there is none.
+    pub(crate) async fn create_granted(
+        &self,
+        name: &str,
+        password: &str,
+        (admin, first): (bool, bool),
+        grants: &BTreeMap<String, Privilege>,
+    ) -> Result<()> {
         let _changing = self.changing.lock().await;
         if first && self.has_admin() {
             return Err(Error::conflict("there is an administrator already: log in"));
@@ -369,7 +380,7 @@ impl Users {
                 password_hash,
                 scram,
                 admin,
-                grants: BTreeMap::new(),
+                grants: grants.clone(),
                 tokens: Vec::new(),
                 quota: Quota::default(),
                 meter: Meter::default(),

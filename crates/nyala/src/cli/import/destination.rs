@@ -8,13 +8,14 @@ use nyala_core::memory::MemoryBudget;
 use nyala_core::store::{Freshness, emulate};
 use nyala_db::catalog::{Catalog, Database, Field, FieldType};
 use nyala_db::ingest::ColumnBatch;
-use nyala_db::users::Principal;
+use nyala_db::users::{Principal, Privilege};
 use nyala_db::write::{ColumnReport, LineWriter};
 use nyala_exec::running::RunningQueries;
 use nyala_exec::{ExecutionContext, Frame, QueryMemory, Scalar};
 use nyala_query::influxql::{Params, identifier, parse_query};
 use nyala_query::plan::QueryContext;
 use nyala_query::statement::{Answer, execute};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -87,6 +88,18 @@ impl Destination {
 
     pub(in crate::cli) fn database(&self, name: &str) -> Option<Arc<Database>> {
         self.catalog.database(name)
+    }
+
+    /// Creates a user with privileges, or nothing.
+    pub(super) fn create_user(
+        &self,
+        name: &str,
+        password: &str,
+        admin: bool,
+        grants: &BTreeMap<String, Privilege>,
+    ) -> Result<(), String> {
+        let created = self.work.block_on(self.catalog.create_user(name, password, admin, grants));
+        created.map_err(|error| error.to_string())
     }
 
     pub(super) fn has_user(&self, name: &str) -> bool {

@@ -4,6 +4,7 @@
 use super::destination::Destination;
 use super::report::Outcome;
 use super::source::Source;
+use nyala_db::users::Privilege;
 use nyala_influxdb::meta::{Database, Meta, Policy, User};
 use nyala_query::influxql::{identifier, literal, without_password};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -52,7 +53,7 @@ pub(super) fn apply(source: &Source, subscriptions: bool, destination: &Destinat
     for user in &source.meta.users {
         match destination.has_user(&user.name) {
             true => outcome.notes.push(format!("user {:?} exists, and was not changed", user.name)),
-            false => create_user(user, &source.meta, destination, outcome),
+            false => create_user(user, destination, outcome),
         }
     }
 }
@@ -167,38 +168,29 @@ pub(in crate::cli) fn policy_clauses(duration_ns: i64, replication: u32, shard_d
     text
 }
 
-/// Creates a user with a password that nobody knows: InfluxDB's hashes cannot be verified.
-fn create_user(user: &User, meta: &Meta, destination: &Destination, outcome: &mut Outcome) {
-    let name = identifier(&user.name);
-    let mut refuse =
-        |error: String| outcome.refused.push(format!("user {:?} was not created: {error}", user.name));
+/// Creates a user with a password that nobody knows: InfluxDB's hashes cannot be verified. Its privileges come with it, because a
+/// user who is there stays as it is when an interrupted import is repeated.
+fn create_user(user: &User, destination: &Destination, outcome: &mut Outcome) {
     let mut secret = [0_u8; 32];
     if SystemRandom::new().fill(&mut secret).is_err() {
-        return refuse("the operating system gives no random numbers".to_owned());
+        let words = "the operating system gives no random numbers";
+        return outcome.refused.push(format!("user {:?} was not created: {words}", user.name));
     }
     let password: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    let admin = if user.admin { " WITH ALL PRIVILEGES" } else { "" };
-    if let Err(error) =
-        destination.execute("", &format!("CREATE USER {name} WITH PASSWORD '{password}'{admin}"))
-    {
-        return refuse(error);
-    }
-    outcome.users_without_password.push(user.name.clone());
-    for grant in &user.privileges {
+    let grants = user.privileges.iter().filter_map(|grant| {
         let privilege = match grant.privilege {
-            1 => "READ",
-            2 => "WRITE",
-            3 => "ALL",
-            _ => continue,
+            1 => Privilege::Read,
+            2 => Privilege::Write,
+            3 => Privilege::All,
+            _ => return None,
         };
-        if !meta.databases.iter().any(|database| database.name == grant.database) {
-            continue;
-        }
-        let text = format!("GRANT {privilege} ON {} TO {name}", identifier(&grant.database));
-        if let Err(error) = destination.execute("", &text) {
-            let what = format!("{privilege} on {:?}", grant.database);
-            outcome.refused.push(format!("user {:?} was not granted {what}: {error}", user.name));
-        }
+        // A database that was not created is reported.
+        destination.database(&grant.database)?;
+        Some((grant.database.clone(), privilege))
+    });
+    match destination.create_user(&user.name, &password, user.admin, &grants.collect()) {
+        Ok(()) => outcome.users_without_password.push(user.name.clone()),
+        Err(error) => outcome.refused.push(format!("user {:?} was not created: {error}", user.name)),
     }
 }
 
