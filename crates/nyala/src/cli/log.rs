@@ -74,9 +74,15 @@ pub(super) fn chosen() -> Option<String> {
     std::env::var("NYALA_LOG").ok().filter(|text| !text.is_empty())
 }
 
-/// Prints an error for a person, if standard error can be written.
+/// Prints an error for a person, if standard error can be written. It may have several lines, and words of others in them.
 pub(super) fn print_error(message: &str) {
-    let _ = writeln!(stderr(), "nyala: {message}");
+    let _ = writeln!(stderr(), "nyala: {}", safe_lines(message));
+}
+
+/// A text without anything that a terminal would obey but its line ends.
+fn safe_lines(text: &str) -> String {
+    let lines = text.split('\n').map(nyala_shell::escaped);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Standard error; each write is one event.
@@ -138,6 +144,12 @@ fn one_line(line: &[u8], colours: bool, format: LogFormat) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_obeys_no_error() {
+        assert_eq!(safe_lines("two\nlines ä"), "two\nlines ä");
+        assert_eq!(safe_lines("a\x1b]0;b\x07\r\n\u{9b}c"), "a\\x1b]0;b\\x07\\r\n\\u009bc");
+    }
 
     #[test]
     fn an_event_is_one_line() {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use nyala_client::{Body, Connection, Target, query_escape};
-use nyala_shell::AccessArgs;
+use nyala_shell::{AccessArgs, escaped};
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ impl Server {
         let answer: serde_json::Value = serde_json::from_slice(&answer)
             .map_err(|error| format!("{} answers strangely: {error}", self.target.url()))?;
         Ok(match answer["results"][0]["error"].as_str() {
-            Some(words) => Err(words.to_owned()),
+            Some(words) => Err(escaped(words).into_owned()),
             None => Ok(()),
         })
     }
@@ -190,16 +190,28 @@ impl Server {
     fn checked(&self, status: u16, words: String) -> Result<(), String> {
         match status {
             200..300 => Ok(()),
-            _ => Err(format!("the server {} refuses ({status}): {}", self.target.url(), words.trim_end())),
+            _ => Err(format!("the server {} refuses ({status}): {words}", self.target.url())),
         }
     }
 }
 
-/// What the body of an error says.
+/// What the body of an error says, on one line that a terminal does not obey: the server may be anybody's.
 fn words_of(text: &str) -> String {
     #[derive(Deserialize)]
     struct Refusal {
         error: String,
     }
-    serde_json::from_str(text).map_or_else(|_| text.to_owned(), |Refusal { error }| error)
+    let words = serde_json::from_str(text).map_or_else(|_| text.to_owned(), |Refusal { error }| error);
+    escaped(words.trim_end()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words_of;
+
+    #[test]
+    fn a_terminal_obeys_no_words_of_a_server() {
+        assert_eq!(words_of("{\"error\":\"a\\u001b[2J\\nnyala: done\"}"), "a\\x1b[2J\\nnyala: done");
+        assert_eq!(words_of("\u{9b}2Jplain ä\n"), "\\u009b2Jplain ä");
+    }
 }

@@ -5,6 +5,8 @@ use super::command::{backup, listed, nyala, nyala_fails, run, url};
 use super::process::Process;
 use ring::digest::{SHA256, digest};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 /// Replaces the list of a backup by another text, with a checksum that matches.
@@ -30,6 +32,35 @@ fn with_backup() -> (tempfile::TempDir, PathBuf, PathBuf) {
 
 fn shared_file(backups: &Path) -> PathBuf {
     fs::read_dir(backups.join("files")).expect("is there").next().expect("a file").expect("an entry").path()
+}
+
+/// Answers every request with that body and status 500.
+fn answers_badly(body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("is bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            // Its head is all of a request here.
+            let _ = stream.read(&mut [0; 4096]);
+            let head =
+                format!("HTTP/1.1 500 No\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_terminal_obeys_no_words_of_a_server() {
+    let place = tempfile::tempdir().expect("a directory");
+    let place = place.path().to_str().expect("a path");
+    for body in ["\x1b]0;owned\x07\nnyala: done", r#"{"error":"\u001b]0;owned\u0007\nnyala: done"}"#] {
+        let output = run(&["backup", "--url", &answers_badly(body), place]);
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!output.status.success() && text.contains("\\x1b]0;owned\\x07\\nnyala: done"), "{text:?}");
+        assert!(!text.contains('\x1b') && !text.contains('\x07'), "{text:?}");
+    }
 }
 
 #[test]
