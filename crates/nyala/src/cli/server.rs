@@ -49,6 +49,8 @@ pub(super) struct Refused {
     pub(super) words: String,
     /// The points that it has stored.
     pub(super) written: u64,
+    /// Whether it takes shorter requests only, and has stored nothing.
+    pub(super) is_too_long: bool,
 }
 
 /// What a copy was good for.
@@ -129,7 +131,13 @@ impl Server {
         for pause in BUSY_PAUSES {
             match self.send("POST", &path, lines)? {
                 (503, ..) => std::thread::sleep(pause),
-                (400, Some(written), words) => return Ok(Err(Refused { words, written })),
+                (400, Some(written), words) => {
+                    return Ok(Err(Refused { words, written, is_too_long: false }));
+                }
+                (413, _, words) => {
+                    let words = format!("a request of {} bytes is refused (413): {words}", lines.len());
+                    return Ok(Err(Refused { words, written: 0, is_too_long: true }));
+                }
                 (status, _, words) => return self.checked(status, words).map(Ok),
             }
         }

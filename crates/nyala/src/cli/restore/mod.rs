@@ -3,6 +3,7 @@
 //! `whole` copies the files of a backup. A part goes another way: `source` opens the backup as a store, `part` says what is
 //! restored in which order, `points` reads rows, `target` writes them, `tables` copies tables of SQL.
 
+mod line_requests;
 mod part;
 mod points;
 mod selection;
@@ -10,6 +11,7 @@ mod source;
 mod tables;
 mod target;
 mod whole;
+mod written;
 
 use super::log;
 use super::server::ServerArgs;

@@ -1,11 +1,13 @@
 //! Restores a part of a backup: databases and policies first, then points, measurement by measurement, then tables of SQL.
 
 use super::RestoreArgs;
+use super::line_requests::LineRequests;
 use super::points;
 use super::selection::Selection;
 use super::source::Source;
 use super::tables::{self, Copied};
-use super::target::{Target, Written};
+use super::target::Target;
+use super::written::Written;
 use crate::backup::destination::Destination;
 use crate::backup::manifest::Manifest;
 use crate::cli::import::destination::Destination as DataDirectory;
@@ -41,7 +43,7 @@ pub(super) fn restore(
     let databases = selected(&source, selection)?;
     let target = match &args.data_dir {
         Some(data_dir) => Target::Directory(DataDirectory::open(data_dir, args.memory_limit)?),
-        None => Target::Server(Server::of(&args.server)?),
+        None => Target::Server(LineRequests::to(Server::of(&args.server)?)),
     };
     let (mut outcome, mut points) = (Outcome::default(), 0);
     let mut progress = Progress::start("restoring");

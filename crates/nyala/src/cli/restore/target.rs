@@ -2,22 +2,18 @@
 //!
 //! A data directory takes columns, in the same way as an import. A server takes lines, as from any client.
 
+use super::line_requests::LineRequests;
+use super::written::Written;
 use crate::cli::import::destination::Destination;
-use crate::cli::server::{Refused, Server};
 use nyala_db::ingest::{
     ColumnBatch, FieldSlice, LineValue, TAG_SPECIALS, ValueSlice, push_escaped, push_value,
 };
 use std::fmt::Write;
 
-/// Lines that are sent at once.
-const LINES_BYTES: usize = 4 << 20;
-/// The most refusals that are described.
-const REFUSALS_MAX: usize = 10;
-
 /// Where to.
 pub(super) enum Target {
     Directory(Destination),
-    Server(Server),
+    Server(LineRequests),
 }
 
 /// Rows of a series. Each of them has a field.
@@ -47,17 +43,6 @@ pub(super) enum Values {
     String(Vec<u32>, Vec<u8>),
 }
 
-/// What came of points.
-#[derive(Debug, Default)]
-pub(super) struct Written {
-    /// Points that are stored.
-    pub(super) points: u64,
-    /// Those that are older than their policy keeps them.
-    pub(super) expired: u64,
-    /// Why others are not stored.
-    pub(super) refused: Vec<String>,
-}
-
 /// Takes the points of a policy.
 pub(super) struct Writing<'a> {
     target: &'a Target,
@@ -65,8 +50,8 @@ pub(super) struct Writing<'a> {
     policy: &'a str,
     batch: ColumnBatch,
     lines: String,
-    /// How many lines they are.
-    line_count: u64,
+    /// Where each of them ends.
+    line_ends: Vec<usize>,
     pub(super) written: Written,
 }
 
@@ -75,13 +60,13 @@ impl Target {
     pub(super) fn execute(&self, database: &str, text: &str) -> Result<Result<(), String>, String> {
         match self {
             Target::Directory(directory) => Ok(directory.execute(database, text)),
-            Target::Server(server) => server.execute(database, text),
+            Target::Server(requests) => requests.server.execute(database, text),
         }
     }
 
     pub(super) fn write_to<'a>(&'a self, database: &'a str, policy: &'a str) -> Writing<'a> {
-        let (batch, lines, line_count, written) = Default::default();
-        Writing { target: self, database, policy, batch, lines, line_count, written }
+        let (batch, lines, line_ends, written) = Default::default();
+        Writing { target: self, database, policy, batch, lines, line_ends, written }
     }
 
     /// Makes everything durable.
@@ -95,12 +80,12 @@ impl Target {
 
 impl Writing<'_> {
     pub(super) fn add(&mut self, points: Points<'_>) -> Result<(), String> {
-        if let Target::Server(_) = self.target {
+        if let Target::Server(requests) = self.target {
             let mut next = vec![0; points.fields.len()];
             for row in 0..points.times_ns.len() {
                 points.push_line(row, &mut next, &mut self.lines);
-                self.line_count += 1;
-                if self.lines.len() >= LINES_BYTES {
+                self.line_ends.push(self.lines.len());
+                if self.lines.len() >= requests.bytes() {
                     self.flush()?;
                 }
             }
@@ -127,28 +112,15 @@ impl Writing<'_> {
                     self.written.refuse("field type conflict".to_owned());
                 }
             }
-            Target::Server(server) if !self.lines.is_empty() => {
-                let lines = std::mem::take(&mut self.line_count);
-                match server.write(self.database, self.policy, self.lines.as_bytes())? {
-                    Ok(()) => self.written.points += lines,
-                    Err(Refused { words, written }) => {
-                        self.written.points += written;
-                        self.written.refuse(words);
-                    }
-                }
+            Target::Server(requests) => {
+                let place = (self.database, self.policy);
+                requests.write(place, &self.lines, &self.line_ends, &mut self.written)?;
                 self.lines.clear();
+                self.line_ends.clear();
             }
-            _ => {}
+            Target::Directory(_) => {}
         }
         Ok(())
-    }
-}
-
-impl Written {
-    pub(super) fn refuse(&mut self, words: String) {
-        if self.refused.len() < REFUSALS_MAX && !self.refused.contains(&words) {
-            self.refused.push(words);
-        }
     }
 }
 
