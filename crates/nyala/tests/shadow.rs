@@ -258,9 +258,23 @@ fn writes_are_mirrored_and_each_difference_is_named() {
         );
     }
 
+    // A second nyala, and this one by a name that only InfluxDB's machine knows.
+    pair.run_influxdb("CREATE DATABASE elsewhere");
+    pair.run_influxdb(
+        "CREATE SUBSCRIPTION nyala ON elsewhere.autogen DESTINATIONS ALL 'http://ann:secret@127.0.0.1:1'",
+    );
     let stopped = pair.shadow(&["stop"]);
     assert!(
         stopped.code == 0 && stopped.text.contains("d.month: no longer sent to http://127.0.0.1"),
+        "{stopped:?}"
+    );
+    let said = "elsewhere.autogen: subscription \"nyala\" sends to http://ann:";
+    assert!(stopped.text.contains(said) && !stopped.text.contains("secret"), "{stopped:?}");
+    let stopped = pair.shadow(&["stop"]);
+    assert!(stopped.code == 1 && stopped.errors.contains("which is not this nyala"), "{stopped:?}");
+    let stopped = pair.shadow(&["stop", "--destination", "http://127.0.0.1:1/"]);
+    assert!(
+        stopped.code == 0 && stopped.text.contains("elsewhere.autogen: no longer sent to"),
         "{stopped:?}"
     );
     let stopped = pair.shadow(&["stop"]);

@@ -2,7 +2,7 @@
 
 use super::schema::{databases, policies};
 use super::servers::{Server, Servers, ServersArgs};
-use super::subscription::{self, Subscription, leads_to};
+use super::subscription::{self, Subscription, leads_to, place_of};
 use crate::cli::import::settings::durations;
 use clap::Args;
 use nyala_influxdb::meta::Policy;
@@ -79,6 +79,9 @@ pub(in crate::cli) struct StartArgs {
 pub(in crate::cli) struct StopArgs {
     #[command(flatten)]
     scope: Scope,
+    /// The address of nyala as InfluxDB's machine sees it, if `start` was told one [default: that of --nyala]
+    #[arg(long, value_name = "URL")]
+    destination: Option<String>,
     #[command(flatten)]
     servers: ServersArgs,
 }
@@ -133,6 +136,9 @@ pub(super) fn start(args: &StartArgs) -> Result<String, String> {
 
 /// Returns what was done.
 pub(super) fn stop(args: &StopArgs) -> Result<String, String> {
+    if args.destination.as_ref().is_some_and(|named| place_of(named).is_none()) {
+        return Err("--destination must begin with http:// or https://".to_owned());
+    }
     let servers = args.servers.open(&CtrlC::default())?;
     let scope = &args.scope;
     let mut done = String::new();
@@ -145,7 +151,24 @@ pub(super) fn stop(args: &StopArgs) -> Result<String, String> {
             && (scope.database.is_empty() || scope.database.contains(&own.database))
             && scope.has_policy(&own.policy)
     };
-    let meant: Vec<&Subscription> = all.iter().filter(is_meant).collect();
+    // InfluxDB may send to another nyala, too.
+    let leads_here = |url: &String| {
+        let named = args.destination.as_deref();
+        leads_to(url, &servers.nyala.target) || named.is_some_and(|named| place_of(named) == place_of(url))
+    };
+    let (meant, others): (Vec<&Subscription>, Vec<&Subscription>) =
+        all.iter().filter(is_meant).partition(|own| own.destinations.iter().all(leads_here));
+    for Subscription { database, policy, name, destinations } in others {
+        let to: Vec<String> = destinations.iter().map(|url| without_password(url)).collect();
+        let words = format!(
+            "{database}.{policy}: subscription {name:?} sends to {}, which is not this nyala: say --destination if it is",
+            to.join(", ")
+        );
+        if meant.is_empty() {
+            return Err(words);
+        }
+        line(&mut done, &words);
+    }
     for own in &meant {
         let Subscription { database, policy, name, destinations } = own;
         let place = format!("{}.{}", identifier(database), identifier(policy));

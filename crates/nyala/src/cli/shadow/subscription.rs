@@ -47,10 +47,15 @@ pub(super) fn list(server: &Server) -> Result<Vec<Subscription>, String> {
 
 /// Whether a URL of a subscription leads to a server.
 pub(super) fn leads_to(url: &str, target: &Target) -> bool {
-    let Some((scheme, rest)) = url.split_once("://") else { return false };
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+    let Some((scheme, place)) = place_of(url) else { return false };
     Target::parse(&format!("{scheme}://{place}")).is_ok_and(|own| own.is_same_place(target))
+}
+
+/// The scheme of a URL, and the host with its port.
+pub(super) fn place_of(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    Some((scheme, authority.rsplit_once('@').map_or(authority, |(_, place)| place)))
 }
 
 /// What either server has sent to the other. Who may not know that is told nothing.
