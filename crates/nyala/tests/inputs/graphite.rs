@@ -3,8 +3,8 @@
 use super::compared::same_rows;
 use super::process::Process;
 use super::{free, input_metric, rows, send_datagrams, wait_until};
-use std::io::Write;
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 
 const LINES: &str = "servers.a.cpu.load 11 1435077219
 servers.b.cpu.load 12.5 1435077219.25
@@ -58,9 +58,16 @@ fn what_is_no_point_is_counted_and_a_long_line_ends_nothing() {
         |reason: &str| input_metric(&server, "rejected", &format!("input=\"graphite\",reason=\"{reason}\""));
     assert_eq!((rejected("too_long"), rejected("not_a_number"), rejected("unreadable")), (1, 1, 2));
     assert_eq!(rows(&server, "graphite", "SELECT value FROM d")["series"][0]["values"][0][1], 2);
+    // The same without an end is one line, too.
+    let mut stream = TcpStream::connect(&to).expect("connected");
+    stream.write_all(format!("a 1 1\n{long}").as_bytes()).expect("sent");
+    stream.shutdown(Shutdown::Write).expect("it is open");
+    assert_eq!(stream.read(&mut [0]).expect("the server closes it"), 0);
+    assert_eq!((rejected("too_long"), rejected("unreadable")), (2, 2));
+    wait_until("six points", || written() == 6);
     // A browser that was told to send lines to this machine.
     let mut browser = TcpStream::connect(&to).expect("connected");
     browser.write_all(b"POST / HTTP/1.1\r\nHost: x\r\n\r\nevil 1 1\n").expect("sent");
     wait_until("it is refused", || rejected("unreadable") == 3);
-    assert_eq!(written(), 5);
+    assert_eq!(written(), 6);
 }

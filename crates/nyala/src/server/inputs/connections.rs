@@ -134,8 +134,9 @@ impl LineConnection {
             // `None`: the connection is being closed for another.
             let Some(active) = self.permit.begin_request() else { return Ok(None) };
             if read == 0 || self.last_bytes > LAST_BYTES_MAX {
-                // InfluxDB leaves out a last line without an end, which may have been cut off.
-                self.counts.reject(Reason::Unreadable, u64::from(!self.buffer.is_empty()));
+                // InfluxDB leaves out a last line without an end, which may have been cut off. One that is too long was counted.
+                let is_cut_off = !self.buffer.is_empty() && !self.is_too_long;
+                self.counts.reject(Reason::Unreadable, u64::from(is_cut_off));
                 return Ok(None);
             }
             if let Some(last) = memchr::memrchr(b'\n', &self.buffer) {
