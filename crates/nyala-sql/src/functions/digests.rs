@@ -1,7 +1,7 @@
 //! Digests of texts and bytes, and bytes as texts.
 
 use super::plain::{Call, Kind, PlainFunction, bytes, immutable, text};
-use crate::bytes_text::{hexadecimal, read_escaped, read_hexadecimal};
+use crate::bytes_text::{hexadecimal, read_base64, read_escaped, read_hexadecimal};
 use crate::error::{SqlError, SqlResult, SqlState};
 use base64ct::{Base64, Encoding};
 use datafusion::common::ScalarValue;
@@ -77,13 +77,7 @@ fn decoded(call: &Call<'_>) -> SqlResult<ScalarValue> {
     let written = call.text(0);
     let own = match &*call.text(1).to_lowercase() {
         "hex" => read_hexadecimal(written)?,
-        "base64" => {
-            let letters: String = written.chars().filter(|own| !own.is_ascii_whitespace()).collect();
-            Base64::decode_vec(&letters).map_err(|_| {
-                let words = "invalid symbol found while decoding base64 sequence";
-                SqlError::new(SqlState::INVALID_PARAMETER, words)
-            })?
-        }
+        "base64" => read_base64(written)?,
         "escape" => read_escaped(written)?,
         other => return Err(unknown_form(other)),
     };
