@@ -7,7 +7,7 @@ use crate::identifier::folded;
 use crate::relation::columns::data_type;
 use crate::relation::literal::parameter;
 use crate::target::last_part;
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
@@ -115,7 +115,8 @@ pub(super) fn prepare(preparing: &mut Preparing<'_>, update: &DoUpdate) -> SqlRe
     preparing.check_readable()?;
     let alias = folded(&preparing.alias);
     let columns = &preparing.columns.schema;
-    let own = DFSchema::try_from_qualified_schema(quoted(&alias), columns)?;
+    // A text would be parsed as a name, which the alias is already.
+    let own = DFSchema::try_from_qualified_schema(TableReference::bare(alias), columns)?;
     let rows = own.join(&DFSchema::try_from_qualified_schema(EXCLUDED, columns)?)?;
     let written = assignments(preparing, &update.assignments)?;
     let mut planned_assignments = Vec::with_capacity(written.len());
@@ -138,10 +139,6 @@ pub(super) fn prepare(preparing: &mut Preparing<'_>, update: &DoUpdate) -> SqlRe
         None => None,
     };
     Ok(ConflictUpdate { rows, assignments: planned_assignments, selection })
-}
-
-fn quoted(name: &str) -> datafusion::common::TableReference {
-    datafusion::common::TableReference::bare(name)
 }
 
 impl ConflictUpdate {
