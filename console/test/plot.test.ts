@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { packed } from "../src/plot/colors";
 import { decimate, lineOf } from "../src/plot/decimate";
-import { count } from "../src/plot/heat_cells";
+import { count, valueAt } from "../src/plot/heat_cells";
 import { runs } from "../src/plot/lines";
 import { bounded, followed, panned, zoomed } from "../src/plot/range";
 import { Raster } from "../src/plot/raster";
@@ -177,6 +177,22 @@ test("what is under a finger stays under it", () => {
 test("a line is parted where there is no value", () => {
   assert.deepEqual(runs(Float64Array.of(1, 2, NaN, NaN, 3, 4)), [[0, 1], [4, 5]]);
   assert.deepEqual(runs(Float64Array.of(NaN)), []);
+});
+
+test("a heat map counts values whose span is no number", () => {
+  const most = Number.MAX_VALUE;
+  for (const [values, expected] of [
+    [[-most, 0, most], [1, 0, 1, 1]],
+    [[-1e308, -1e307, 1e308], [1, 1, 0, 1]],
+    [[most, most, most], [0, 0, 0, 3]],
+    [[0, 0, Number.MIN_VALUE], [2, 0, 0, 1]],
+    [[0, 1, 4], [1, 1, 0, 1]],
+  ]) {
+    const series = [{ label: "a", ms: Float64Array.of(0, 1, 2), values: Float64Array.from(values) }];
+    const cells = count({ series, left: 0, from: 0, to: 3, points: 3 }, { from: 0, to: 3 }, 1, 4);
+    assert.deepEqual([...cells.counts], expected, String(values));
+    assert.deepEqual([0, 0.5, 1].map((share) => Number.isFinite(valueAt(cells, share))), [true, true, true], String(values));
+  }
 });
 
 test("a heat map of one value has a row for it, however large it is", () => {

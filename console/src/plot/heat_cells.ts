@@ -17,6 +17,9 @@ export interface Cells extends Range {
 /** The share of the scale of colours at a count. */
 export const shareOf = (counted: number, most: number) => Math.log1p(counted) / Math.log1p(most);
 
+/** The value at a share of the rows. The span of the largest numbers is none itself. */
+export const valueAt = ({ low, high }: Cells, share: number) => low * (1 - share) + high * share;
+
 /** The points between two times. */
 export function count({ series }: Drawing, { from, to }: Range, columns: number, rows: number): Cells {
   let low = Infinity;
@@ -33,16 +36,19 @@ export function count({ series }: Drawing, { from, to }: Range, columns: number,
   }
   if (!(low <= high)) [low, high] = [0, 1];
   // Beside a large number, 1 is nothing.
-  if (low === high) high = low + Math.max(1, Math.abs(low) / 2 ** 20);
+  const around = Math.max(1, Math.abs(low) / 2 ** 20);
+  if (low === high) [low, high] = Number.isFinite(low + around) ? [low, low + around] : [low - around, low];
   const counts = new Uint32Array(columns * rows);
   let most = 0;
   const width = (to - from) / columns || 1;
-  const height = (high - low) / rows;
+  // Halves of the largest numbers have a span, those of the smallest have none.
+  const scale = Number.isFinite(high - low) ? 1 : 0.5;
+  const span = high * scale - low * scale;
   for (const { ms, values } of parts) {
     for (let i = 0; i < ms.length; i++) {
       if (Number.isNaN(values[i])) continue;
       const column = Math.min(columns - 1, Math.floor((ms[i] - from) / width));
-      const row = Math.min(rows - 1, Math.floor((values[i] - low) / height));
+      const row = Math.min(rows - 1, Math.floor(((values[i] * scale - low * scale) / span) * rows));
       most = Math.max(most, ++counts[column * rows + row]);
     }
   }

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { isDark } from "../ui/theme";
 import { plural, short, value } from "../ui/numbers";
 import { heat } from "./colors";
-import { count, shareOf, type Cells } from "./heat_cells";
+import { count, shareOf, valueAt, type Cells } from "./heat_cells";
 import { MARGIN, paint, type Size } from "./heat_paint";
 import type { Range } from "./range";
 import type { Drawing } from "./series";
@@ -122,11 +122,11 @@ function whole({ from, to }: Drawing): Range {
 
 const clamp = (i: number, count: number) => Math.min(Math.max(i, 0), count - 1);
 
-function words({ columns, rows, counts, low, high, from, to }: Cells, { column, row }: Place): string {
+function words(cells: Cells, { column, row }: Place): string {
+  const { columns, rows, counts, from, to } = cells;
   const at = new Date(from + ((to - from) * (column + 0.5)) / columns).toISOString().slice(0, 19);
-  const step = (high - low) / rows;
-  const begin = low + row * step;
-  return `${at}Z · ${value(begin)} to ${value(begin + step)} · ${plural(counts[column * rows + row], "point")}`;
+  const [begin, end] = [valueAt(cells, row / rows), valueAt(cells, (row + 1) / rows)];
+  return `${at}Z · ${value(begin)} to ${value(end)} · ${plural(counts[column * rows + row], "point")}`;
 }
 
 function boxOf({ columns, rows }: Cells, { column, row }: Place, inner: Size): Record<string, string> {

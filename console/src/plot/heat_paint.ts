@@ -2,7 +2,7 @@
 
 import { short } from "../ui/numbers";
 import { heat } from "./colors";
-import { shareOf, type Cells } from "./heat_cells";
+import { shareOf, valueAt, type Cells } from "./heat_cells";
 
 export interface Size {
   width: number;
@@ -37,7 +37,7 @@ export function paint(canvas: HTMLCanvasElement, cells: Cells, size: Size, inner
   context.textAlign = "right";
   context.textBaseline = "middle";
   for (let i = 0; i <= 4; i++) {
-    context.fillText(short(cells.low + ((cells.high - cells.low) * i) / 4), MARGIN.left - 8, MARGIN.top + inner.height * (1 - i / 4));
+    context.fillText(short(valueAt(cells, i / 4)), MARGIN.left - 8, MARGIN.top + inner.height * (1 - i / 4));
   }
   context.textBaseline = "top";
   const labels = Math.max(1, Math.floor(inner.width / 150));
