@@ -79,6 +79,11 @@ impl Reduction {
         Self { windows: Vec::new(), values: Column::Null(0), times_ns: Vec::new() }
     }
 
+    /// About how many bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.windows) + size_of_val(&*self.times_ns) + self.values.memory_bytes()
+    }
+
     /// Adds the windows of the next slice: later ones when going forwards, else earlier ones.
     pub fn append(&mut self, more: Reduction, ascending: bool) {
         let own = std::mem::replace(self, Self::empty());

@@ -117,7 +117,8 @@ impl PushDown {
         let (all, count) = (windows.count(), groups.len());
         let mut request = self.request(stored, groups, windows, false);
         let mut found: Vec<Vec<Reduction>> = Vec::new();
-        let mut texts_held = memory.hold();
+        // Slices are charged until they are reduced, what they are reduced to until there are enough of them.
+        let mut found_held = memory.hold();
         let (mut done, mut slice) = (0, needed);
         while done < all {
             let length = slice.min(all - done);
@@ -126,7 +127,7 @@ impl PushDown {
             let (states, _held) = self.aggregate(stored, request.clone(), memory).await?;
             for group in 0..count {
                 let reductions = self.reductions(&states, group * length..(group + 1) * length, first);
-                texts_held.charge(reductions.iter().map(|more| more.values.text_bytes()).sum())?;
+                found_held.charge(reductions.iter().map(Reduction::memory_bytes).sum())?;
                 let Some(known) = found.get_mut(group) else {
                     found.push(reductions);
                     continue;
@@ -232,7 +233,7 @@ impl ComputedGroups<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{ArrayRef, StringArray, TimestampNanosecondArray, UInt32Array};
+    use arrow_array::{ArrayRef, Int64Array, StringArray, TimestampNanosecondArray, UInt32Array};
     use nyala_core::memory::MemoryBudget;
     use nyala_core::store::memory::MemoryStore;
     use nyala_core::store::{Alteration, CellColumn, Operation, Store, Upsert, WriteBatch, WriteMode};
@@ -273,6 +274,37 @@ mod tests {
             let sliced = push_down.compute_until(&stored, 0..1, (&windows, true), 2, &memory, never).await;
             assert_eq!(sliced.err().map(|error| error.kind()), refused);
             drop(computed);
+            assert_eq!(memory.used_bytes(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn windows_of_earlier_slices_take_the_memory_of_the_query() {
+        let store = MemoryStore::default();
+        let table = store.create_table(TableSchema::measurement("m", 1_000_000)).await.expect("is new");
+        let numbers = Alteration::add_column("n", ColumnType::Int64);
+        store.alter_table(table, vec![numbers]).await.expect("is new");
+        let cells = |id, values: ArrayRef| CellColumn { column: ColumnId(id), values, null_cells: None };
+        let columns = vec![
+            cells(0, Arc::new(UInt32Array::from(vec![1_u32; 100]))),
+            cells(1, Arc::new(TimestampNanosecondArray::from_iter_values(0..100))),
+            cells(2, Arc::new(Int64Array::from_iter_values(0..100))),
+        ];
+        let upsert = Upsert { table, mode: WriteMode::Upsert, columns };
+        store.write(WriteBatch { operations: vec![Operation::Upsert(upsert)] }).await.expect("is written");
+        let snapshot = store.latest();
+        let push_down = PushDown::of([(Aggregate::Last, ColumnId(2), ColumnType::Int64)]).expect("exists");
+        let series = GroupSeries::of(1, &[(SeriesId(1), 0)]);
+        let (time, predicates) = (TimeRange::ALL, &[][..]);
+        let stored = StoredGroups { snapshot: &snapshot, table, time, predicates, series: &series };
+        let windows = Windows::Regular { start_ns: 0, width_ns: 1, count: 100 };
+        // The last slice, of 50 windows, fits alone, and not beside what is known of the 50 before it.
+        let last_slice_bytes = 50 * SLOT_BYTES;
+        for (limit_bytes, refused) in [(1 << 20, None), (last_slice_bytes + 500, Some(ErrorKind::Limit))] {
+            let memory = QueryMemory::new(limit_bytes, &MemoryBudget::new(1 << 30));
+            let never = |_: &Reduction, _: usize| false;
+            let sliced = push_down.compute_until(&stored, 0..1, (&windows, true), 2, &memory, never).await;
+            assert_eq!(sliced.err().map(|error| error.kind()), refused);
             assert_eq!(memory.used_bytes(), 0);
         }
     }
