@@ -41,9 +41,14 @@ macro_rules! number_datum {
     };
 }
 
-number_datum!(f64, u64, Float, f64::to_bits, |a, b| a - b);
+number_datum!(f64, u64, Float, key_of_float, |a, b| a - b);
 number_datum!(i64, i64, Integer, |value| value, i64::wrapping_sub);
 number_datum!(u64, u64, Unsigned, |value| value, u64::wrapping_sub);
+
+/// Zero and negative zero are one value.
+fn key_of_float(value: f64) -> u64 {
+    if value == 0.0 { 0 } else { value.to_bits() }
+}
 
 impl Datum for String {
     type Key = String;

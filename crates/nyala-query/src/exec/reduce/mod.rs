@@ -256,6 +256,14 @@ mod tests {
     }
 
     #[test]
+    fn zero_and_negative_zero_are_one_value() {
+        let float = |time_ns: i64, value: f64| (time_ns, Column::Float(vec![value].into()));
+        let rows = [float(1, -0.0), float(2, 0.0), float(3, 1.5), float(4, -0.0)];
+        assert_eq!(reduced(Function::CountDistinct, &rows), [(0, Some(Scalar::Integer(2)))]);
+        assert_eq!(reduced(Function::Distinct, &rows).len(), 2);
+    }
+
+    #[test]
     fn a_percentile_is_of_the_nearest_rank() {
         let rows: Vec<_> = (1..=10).map(|value| integer(0, value)).collect();
         let value = |percentage| reduced(Function::Percentile(percentage), &rows);
