@@ -56,8 +56,11 @@ impl RawGroup {
         };
         if plan.calls.is_empty() {
             let rows = OrderedRows::open(plan, inputs, group, projection(plan), needed, memory).await?;
-            let limit =
-                || Limit::new(plan.rows.offset, plan.rows.limit, plan.references.len(), plan.groups.row_tags);
+            let limit = || {
+                let (row_tags, columns) = (plan.groups.row_tags, plan.references.len());
+                let limit = Limit::new(plan.rows.offset, plan.rows.limit, columns, row_tags);
+                if plan.rows.by_tags { limit.by_tags(memory) } else { limit }
+            };
             // InfluxDB applies limits twice to rows that are distinguished by tags, and that changes the answer.
             let limits = (0..if plan.groups.row_tags > 0 { 2 } else { 1 }).map(|_| limit()).collect();
             return Ok(Self { rows, output: Output::Rows(limits) });
@@ -113,7 +116,11 @@ impl RawGroup {
             Output::Rows(limits) => {
                 while !limits.iter().any(Limit::is_reached) {
                     let Some(rows) = self.rows.next().await? else { return Ok(None) };
-                    let cut = limits.iter_mut().try_fold(rows, |rows, limit| limit.cut(rows));
+                    let mut cut = Some(rows);
+                    for limit in limits.iter_mut() {
+                        let Some(rows) = cut.take() else { break };
+                        cut = limit.cut(rows)?;
+                    }
                     if cut.is_some() {
                         return Ok(cut);
                     }

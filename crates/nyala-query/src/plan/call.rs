@@ -238,6 +238,18 @@ impl CallPlan {
         self.transformations.is_empty() && self.function.is_some_and(Function::is_selector)
     }
 
+    /// Whether it reads the rows of an inner query in order of time; `in_order`: whether its own query is read so. What
+    /// InfluxDB can compute series by series it also reads so.
+    pub fn reads_in_order(&self, in_order: bool) -> bool {
+        use Function::{Bottom, Count, First, Last, Max, Mean, Min, Mode, Spread, Stddev, Sum, Top};
+        match self.function {
+            Some(Count | First | Last | Max | Mean | Min | Sum) => false,
+            Some(Top(_) | Bottom(_)) if self.distinct_tags.is_some() => false,
+            Some(Bottom(_) | Mode | Spread | Stddev | Top(_)) => in_order,
+            _ => true,
+        }
+    }
+
     /// The type of the gathered values.
     pub fn gathered_type(&self) -> Option<ValueType> {
         match self.function {

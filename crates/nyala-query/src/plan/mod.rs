@@ -97,6 +97,9 @@ pub(crate) struct RowLimit {
     pub(crate) limit: usize,
     /// How many rows are skipped at the start.
     pub(crate) offset: usize,
+    /// Whether rows of an inner query that tags distinguish are counted by their tags; else each run of rows with the same
+    /// tags is.
+    pub(crate) by_tags: bool,
 }
 
 impl Plan {
@@ -166,6 +169,8 @@ struct Inherited<'a> {
     windows: Option<WindowRule>,
     series_limit: u64,
     series_offset: u64,
+    /// Whether the rows are read in order of time, and not series by series.
+    in_order: bool,
 }
 
 impl Plan {
@@ -193,6 +198,7 @@ impl Plan {
             hint,
             ..
         } = rewritten;
+        let in_order = outer.is_none_or(|outer| outer.in_order);
         let own_windows = condition::window_rule(&select, context.now_ns)?;
         let mut windows = own_windows;
         let mut fill = select.fill;
@@ -282,6 +288,10 @@ impl Plan {
             windows,
             series_limit,
             series_offset,
+            in_order: match calls.is_empty() {
+                true => in_order,
+                false => calls.iter().all(|call| call.reads_in_order(in_order)),
+            },
         };
         let mut inner_rows = None;
         let mut plan_sources = Vec::with_capacity(sources.len());
@@ -319,7 +329,7 @@ impl Plan {
             inner_rows,
             fill,
             ascending,
-            rows: RowLimit { limit: count(select.limit), offset: count(select.offset) },
+            rows: RowLimit { limit: count(select.limit), offset: count(select.offset), by_tags: !in_order },
         })
     }
 

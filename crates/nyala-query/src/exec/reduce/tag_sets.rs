@@ -27,11 +27,12 @@ impl TagSets {
         for row in 0..rows {
             key.clear();
             for tag in tags {
-                if let Column::String(array) = tag
-                    && tag.is_valid(row)
-                {
-                    key.extend_from_slice(array.value(row).as_bytes());
-                }
+                let text = match tag {
+                    Column::String(array) => tag.is_valid(row).then(|| array.value(row)),
+                    Column::Tag(values) => values.text(row),
+                    _ => None,
+                };
+                key.extend_from_slice(text.unwrap_or_default().as_bytes());
                 // No text has this byte.
                 key.push(0xff);
             }
