@@ -1,10 +1,10 @@
 //! The cluster as a store sees it: what verbs, snapshots and writes work with.
 
 use crate::clock::ClusterClock;
-use crate::dropping::SeenMarks;
 use crate::kudu_tables::PhysicalTables;
 use crate::options::KuduOptions;
 use crate::schema_log::SchemaLog;
+use crate::seen_marks::SeenMarks;
 use kudu_client::Client;
 use std::sync::Arc;
 

@@ -9,8 +9,8 @@
 //! - `store`: the verbs of the contract; `write`: rows on their way to the cluster.
 //! - `snapshot`: reading. `scan`: what is asked of the servers; `rows`, `aggregate`: what becomes of their answers.
 //! - `schema_log`, `state`, `entry`: which tables there are, agreed on by all daemons.
-//! - `physical`: the Kudu tables of a table: their columns and ranges, made when they are needed; `dropping`: ranges that go,
-//!   and how daemons agree on it.
+//! - `kudu_tables`: the Kudu tables of a table: their columns and ranges, made when they are needed; `dropping`: ranges that
+//!   go, and how daemons agree on it, by marks (`seen_marks`).
 //!   `sheets`: which columns stand in which of them; `merge`: their rows put together.
 //! - `cluster`: what these work with. `cells`: values and arrays, between the contract's types and Kudu's.
 
@@ -28,6 +28,7 @@ mod options;
 mod rows;
 mod scan;
 mod schema_log;
+mod seen_marks;
 mod sheets;
 mod snapshot;
 mod state;

@@ -2,12 +2,12 @@
 
 use crate::clock::ClusterClock;
 use crate::cluster::Cluster;
-use crate::dropping::SeenMarks;
 use crate::entry::{Change, Scalar, Table as TableEntry};
 use crate::error::of_read;
 use crate::kudu_tables::PhysicalTables;
 use crate::options::{KuduLogin, KuduOptions};
 use crate::schema_log::SchemaLog;
+use crate::seen_marks::SeenMarks;
 use crate::sheets::{self, Sheet};
 use crate::snapshot::KuduSnapshot;
 use crate::state::{RangeState, State, TableState};

@@ -3,26 +3,18 @@
 //! The records of a large table are read for seconds. What the log says meanwhile of its series is kept, and made up for when
 //! they are read. Only at the end the log stands still for a moment.
 
+use super::missed_changes::MissedChanges;
 use super::series_table::{Loaded, SeriesTable};
 use crate::records::{Applied, ChangeLog, SeriesChange};
 use nyala_core::Result;
 use parking_lot::Mutex;
 use tokio::sync::MutexGuard;
 
-/// So many changes are kept. If there are more, the series are read again at the end.
-const MISSED_MAX: usize = 1 << 14;
 /// So often changes are made up for while the log goes on. Those that came last are made while it stands still.
 const ROUNDS: usize = 4;
 
-/// Changes that the log applied to a table whose series are being read, with the numbers of their entries.
-#[derive(Default)]
-pub(super) struct Missed {
-    changes: Vec<(i64, SeriesChange)>,
-    are_too_many: bool,
-}
-
 /// Forgets missed changes when loading ends, also if it fails or is given up.
-struct Loading<'a>(&'a Mutex<Option<Missed>>);
+struct Loading<'a>(&'a Mutex<Option<MissedChanges>>);
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
@@ -40,7 +32,7 @@ impl SeriesTable {
     ) -> Result<Loaded> {
         let recent = {
             let applied = log.pause().await;
-            *self.missed.lock() = Some(Missed::default());
+            *self.missed.lock() = Some(MissedChanges::default());
             applied.recent(self.table())
         };
         let _loading = Loading(&self.missed);
@@ -53,7 +45,7 @@ impl SeriesTable {
             self.make_all(&loaded, &changes).await?;
         }
         let applied = log.pause().await;
-        let are_too_many = self.missed.lock().as_ref().is_some_and(|missed| missed.are_too_many);
+        let are_too_many = self.missed.lock().as_ref().is_some_and(MissedChanges::are_too_many);
         let changes = match are_too_many {
             true => vec![(0, SeriesChange::Everything(applied.recent(self.table())))],
             false => self.take_missed(),
@@ -72,16 +64,13 @@ impl SeriesTable {
 
     fn take_missed(&self) -> Vec<(i64, SeriesChange)> {
         let mut missed = self.missed.lock();
-        missed.as_mut().map_or_else(Vec::new, |missed| std::mem::take(&mut missed.changes))
+        missed.as_mut().map_or_else(Vec::new, MissedChanges::take)
     }
 
     /// Keeps a change if the series are being read.
     pub(super) fn note_missed(&self, number: i64, change: &SeriesChange) {
         if let Some(missed) = &mut *self.missed.lock() {
-            missed.are_too_many |= missed.changes.len() >= MISSED_MAX;
-            if !missed.are_too_many {
-                missed.changes.push((number, change.clone()));
-            }
+            missed.note(number, change);
         }
     }
 }

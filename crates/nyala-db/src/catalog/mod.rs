@@ -15,6 +15,7 @@ mod idle_rules;
 mod idle_series;
 mod loading;
 mod measurement;
+mod missed_changes;
 mod moved_records;
 mod name_records;
 mod opening;

@@ -2,7 +2,7 @@
 //! or to a group (`measurement`).
 
 use super::field::{Field, ShardTypes, fields_of, present_fields};
-use super::loading::Missed;
+use super::missed_changes::MissedChanges;
 use super::record::{NEXT_ID, Next, ReadRecords, member_key, record_key, record_prefix, tags_record};
 use super::shard_starts::ShardStarts;
 use super::table_lock::TableLock;
@@ -40,7 +40,7 @@ pub(crate) struct SeriesTable {
     /// Loaded when first needed.
     loaded: OnceCell<Loaded>,
     /// What the log of changes said while the series are being loaded (`loading`); `None`: they are not.
-    pub(super) missed: Mutex<Option<Missed>>,
+    pub(super) missed: Mutex<Option<MissedChanges>>,
     /// Series and shard types that no acknowledged batch holds yet. Every writer writes them with its batch, so they
     /// are durable before the first point that needs them, even if another writer fails.
     unsaved: Mutex<Unsaved>,
