@@ -203,8 +203,9 @@ impl SchemaLog {
         Ok(found.into_iter().next().map(|row| row.name))
     }
 
-    /// Rows of the log as they are at a moment, in order. Without one a replica that was replaced as leader and does not know
-    /// it yet would answer, too.
+    /// Rows of the log as they are at a moment, in order. A replica that was replaced as leader, and has heard of it, answers
+    /// when it has all of them. Until it has heard, it may answer without the last ones: Kudu has no leases of leaders
+    /// (KUDU-1188).
     async fn rows(&self, filter: Predicate, at: Timestamp) -> Result<Vec<Row>> {
         let scan = self.changes.scan().filter(filter).read_mode(ReadMode::Snapshot(Some(at)));
         let batches = scan.open().await.map_err(of_read)?.collect().await.map_err(of_read)?;

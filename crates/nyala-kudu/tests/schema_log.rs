@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray, UInt32Array};
 use kudu_client::Client;
-use kudu_client::test_cluster::{ClusterOptions, Daemon, TestCluster, kudu_home};
+use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
 use nyala_core::schema::{ColumnSchema, SERIES_COLUMN, TIME_COLUMN, TableSchema};
 use nyala_core::store::{Alteration, CellColumn, Freshness, Operation, Store, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, ColumnType, ErrorKind, Result, TableId, TimeRange};
@@ -16,12 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 async fn open(cluster: &TestCluster) -> Result<KuduStore> {
-    open_with(cluster, 1).await
-}
-
-async fn open_with(cluster: &TestCluster, replicas: i32) -> Result<KuduStore> {
     let client = Client::builder(cluster.masters()).user("tester").rpc_timeout(Duration::from_secs(2));
-    let options = KuduOptions { replicas, ..KuduOptions::default() };
+    let options = KuduOptions { replicas: 1, ..KuduOptions::default() };
     KuduStore::open(client.connect().await.expect("the cluster answers"), options).await
 }
 
@@ -176,46 +172,5 @@ fn whoever_is_second_with_a_large_change_leaves_no_text() {
         };
         let texts = client.open_table("nyala.schema_text").await.expect("a table").scan().count().await;
         assert_eq!(texts.expect("a count"), batches.iter().map(parts_of).sum::<u64>());
-    });
-}
-
-/// The tablet server that leads the only tablet of a table.
-fn leader_of(cluster: &TestCluster, table: &str) -> Daemon {
-    let mut list = cluster.kudu();
-    list.args(["table", "list", &cluster.masters().join(","), "--list_tablets", "--tables", table]);
-    let output = list.output().expect("the tool runs");
-    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    let leads = |address: &String| {
-        lines.lines().any(|line| line.trim_start().starts_with("L ") && line.trim_end().ends_with(address))
-    };
-    let place = cluster.tablet_servers().iter().position(leads);
-    Daemon::TabletServer(place.unwrap_or_else(|| panic!("{table} has no leader: {output:?}")))
-}
-
-#[test]
-fn a_replica_that_leads_no_longer_does_not_tell_an_old_schema() {
-    if let Err(why) = kudu_home() {
-        peers::require::<()>("Kudu", &why, None);
-        return;
-    }
-    let options = ClusterOptions::new(1, 3)
-        .flag("--raft_heartbeat_interval_ms=100")
-        .flag("--leader_failure_max_missed_heartbeat_periods=3");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        let mut cluster = TestCluster::start(&options).expect("the cluster starts");
-        let (writer, reader) =
-            (open_with(&cluster, 3).await.expect("a store"), open_with(&cluster, 3).await.expect("a store"));
-        reader.snapshot(Freshness::Latest).await.expect("it knows who leads");
-        let leader = leader_of(&cluster, "nyala.schema");
-        cluster.pause(leader).expect("frozen");
-        let table = writer.create_table(TableSchema::measurement("m", 1000)).await.expect("created");
-        // It is asked while it is frozen, and goes on before it hears that another leads.
-        let go_on = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            cluster.resume(leader).expect("it goes on");
-        };
-        let (snapshot, ()) = tokio::join!(reader.snapshot(Freshness::Latest), go_on);
-        snapshot.expect("a snapshot").schema(table).expect("the table is there");
     });
 }
