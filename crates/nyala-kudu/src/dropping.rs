@@ -1,13 +1,13 @@
 //! Dropping ranges of time that other daemons may be making.
 //!
 //! A range is marked in the log, then dropped from the cluster, then removed from the log. Whoever makes a range in the
-//! cluster, or finds tablets that it has not seen before, looks at the log afterwards, before it writes to them (`write`). So
-//! rows are only written to tablets of a range that was in the log without a mark when they were there: if somebody drops it
-//! all the same, the mark came later, and the rows go with it. A range that was made again beside a drop is not written to. Its maker waits until it is removed from the log, and puts
-//! a new one in.
+//! cluster, or finds tablets that it has not seen before, looks at the log afterwards, before it writes to them (`write`).
+//! So rows are only written to tablets of a range that was in the log without a mark when they were there: if somebody
+//! drops it all the same, the mark came later, and the rows go with it. A range that was made again beside a drop is not
+//! written to. Its maker waits until it is removed from the log, and puts a new one in.
 //!
-//! Only one daemon at a time drops a range: it was not marked when that daemon marked it. A daemon that dies in between leaves
-//! its mark. Others take the mark away, but not before nothing can arrive any more that the dead one sent.
+//! Only one daemon at a time drops a range: it was not marked when that daemon marked it. A daemon that dies in between
+//! leaves its mark. Others take the mark away, but not before nothing can arrive any more that the dead one sent.
 
 use crate::cluster::Cluster;
 use crate::entry::{Change, Progress};

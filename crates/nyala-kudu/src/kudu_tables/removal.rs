@@ -79,14 +79,16 @@ impl PhysicalTables {
         Ok(())
     }
 
-    /// The tablets of ranges, as far as they are there.
+    /// The tablets of each range, as far as they are there.
     async fn tablets_of(
         &self,
         table: &Table,
         schema: &TableSchema,
         ranges: &[RangeState],
     ) -> Result<Vec<Vec<TabletScanner>>> {
-        let Some(column) = time_column(schema) else { return Ok(Vec::new()) };
+        let Some(column) = time_column(schema) else {
+            return Ok(ranges.iter().map(|_| Vec::new()).collect());
+        };
         table.forget_locations();
         let mut tablets = Vec::with_capacity(ranges.len());
         for range in ranges {
