@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -100,16 +101,23 @@ impl TestCluster {
     /// # Errors
     /// A message: the binaries are not available, or a daemon did not start.
     pub fn start(options: &ClusterOptions) -> Result<Self, String> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let mut home = kudu_home()?;
+        let home = kudu_home()?;
+        if options.kerberos {
+            have_kerberos()?;
+        }
         remove_leftovers();
+        attempt(|| Self::start_once(&home, options))
+    }
+
+    fn start_once(home: &Path, options: &ClusterOptions) -> Result<Self, String> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("{DIRECTORY_PREFIX}{}-{number}", std::process::id()));
         std::fs::create_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
-        if options.kerberos {
-            have_kerberos()?;
-            home = kerberos::home_for_kerberos(&home, &root)?;
-        }
+        let home = match options.kerberos {
+            true => kerberos::home_for_kerberos(home, &root)?,
+            false => home.to_owned(),
+        };
         let log = std::fs::File::create(root.join("shell.log")).map_err(|error| error.to_string())?;
         let mut shell = tool(&home)
             .args(["test", "mini_cluster", "--serialization=json"])
@@ -132,15 +140,13 @@ impl TestCluster {
             tablet_servers: Vec::new(),
             tablet_server_web: Vec::new(),
         };
-        // By default the shell makes keys of 768 bits, which TLS libraries no longer accept.
-        let strong = ["--ipki_ca_key_size=2048", "--ipki_server_key_size=2048"];
-        let server_strong = ["--ipki_server_key_size=2048"];
+        let of_masters = [&DAEMON_FLAGS[..], &["--ipki_ca_key_size=2048"]].concat();
         let mut create = json!({
             "numMasters": options.masters,
             "numTservers": options.tablet_servers,
             "clusterRoot": cluster.root.join("cluster"),
-            "extraMasterFlags": with_defaults(&strong, &options.master_flags),
-            "extraTserverFlags": with_defaults(&server_strong, &options.tablet_server_flags),
+            "extraMasterFlags": with_defaults(&of_masters, &options.master_flags),
+            "extraTserverFlags": with_defaults(&DAEMON_FLAGS, &options.tablet_server_flags),
         });
         if options.kerberos {
             create["enableKerberos"] = json!(true);
@@ -152,7 +158,7 @@ impl TestCluster {
             });
         }
         cluster.request(json!({ "createCluster": create }))?;
-        cluster.request(json!({ "startCluster": {} }))?;
+        cluster.start_daemons()?;
         let masters = cluster.request(json!({ "getMasters": {} }))?;
         cluster.masters = addresses(&masters["getMasters"]["masters"], "boundRpcAddress");
         cluster.master_web = addresses(&masters["getMasters"]["masters"], "boundHttpAddress");
@@ -164,6 +170,17 @@ impl TestCluster {
             return Err(format!("the shell started {masters} and {servers}"));
         }
         Ok(cluster)
+    }
+
+    fn start_daemons(&mut self) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            match self.request(json!({ "startCluster": {} })) {
+                // The shell waits 15 s until the masters know the tablet servers. Asked again, it waits for those that run.
+                Err(error) if error.contains("to register with") && begun.elapsed() < REGISTERED_WITHIN => {}
+                started => return started.map(drop),
+            }
+        }
     }
 
     /// `host:port` of every master.
@@ -196,7 +213,7 @@ impl TestCluster {
 
     /// Starts a killed daemon again, at its old address with its old data.
     pub fn restart(&mut self, daemon: Daemon) -> Result<(), String> {
-        self.request(json!({ "startDaemon": { "id": id(daemon) } })).map(drop)
+        attempt(|| self.request(json!({ "startDaemon": { "id": id(daemon) } }))).map(drop)
     }
 
     /// Freezes a daemon (SIGSTOP): its connections stay open but it does not answer.
@@ -291,6 +308,27 @@ impl Drop for TestCluster {
 }
 
 const DIRECTORY_PREFIX: &str = "kudu-client-cluster-";
+
+/// By default the shell makes keys of 768 bits, which TLS libraries no longer accept, and lets daemons log all their metrics
+/// every second. Kudu reserves 8 MiB for the log of each tablet.
+const DAEMON_FLAGS: [&str; 3] =
+    ["--ipki_server_key_size=2048", "--metrics_log_interval_ms=60000", "--log_preallocate_segments=false"];
+
+/// How often something is started. The shell gives a master 5 s to lead, the key distribution centre one, and every daemon
+/// 70 s to begin. A slow and busy machine may need more, not always.
+const ATTEMPTS: usize = 5;
+/// How long tablet servers that run may take to register with the masters.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(180);
+
+/// Starts something, and tries it again if it fails.
+fn attempt<T>(mut start: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    for _ in 1..ATTEMPTS {
+        if let Ok(started) = start() {
+            return Ok(started);
+        }
+    }
+    start()
+}
 
 /// Removes directories of processes that were killed before they could remove them.
 fn remove_leftovers() {
