@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -14,20 +14,21 @@ use kudu_client::*;
 use support::*;
 
 fn options() -> ClusterOptions {
-    // Elections start soon after a loss, so that tests do not wait long.
+    // Elections start soon after a loss, so that tests do not wait long, but not whenever a busy machine pauses.
     ClusterOptions::new(3, 3)
-        .flag("--raft_heartbeat_interval_ms=100")
-        .flag("--leader_failure_max_missed_heartbeat_periods=3")
+        .flag("--raft_heartbeat_interval_ms=200")
+        .flag("--leader_failure_max_missed_heartbeat_periods=5")
 }
 
 async fn connect_with_short_timeouts(cluster: &TestCluster) -> Client {
     let builder = Client::builder(cluster.masters()).rpc_timeout(Duration::from_secs(2));
-    builder.connect_timeout(Duration::from_secs(1)).connect().await.unwrap()
+    let builder = builder.connect_timeout(Duration::from_secs(1)).admin_timeout(PATIENCE);
+    builder.connect().await.unwrap()
 }
 
 /// Keys of a sorted scan; checks that they rise.
 async fn rising_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
-    let mut scanner = scan.project(["key"]).sorted().open().await?;
+    let mut scanner = scan.project(["key"]).sorted().timeout(PATIENCE).open().await?;
     let mut keys = BTreeSet::new();
     while let Some(batch) = scanner.next_batch().await? {
         for key in batch.column(0).as_primitive::<Int64Type>().values() {
@@ -40,7 +41,7 @@ async fn rising_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
 
 /// Keys of a scan; checks that none occurs twice.
 async fn distinct_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
-    let mut scanner = scan.project(["key"]).open().await?;
+    let mut scanner = scan.project(["key"]).timeout(PATIENCE).open().await?;
     let mut keys = BTreeSet::new();
     while let Some(batch) = scanner.next_batch().await? {
         for key in batch.column(0).as_primitive::<Int64Type>().values() {
@@ -63,7 +64,7 @@ impl Load {
         let stop = Arc::new(AtomicBool::new(false));
         let (table, progress, stopped) = (table.clone(), acknowledged.clone(), stop.clone());
         let task = tokio::spawn(async move {
-            let session = table.session().timeout(Duration::from_secs(60)).batch_bytes(4000).open();
+            let session = table.session().timeout(PATIENCE).batch_bytes(4000).open();
             let mut next = first;
             while !stopped.load(Ordering::Relaxed) {
                 for _ in 0..200 {
@@ -86,11 +87,11 @@ impl Load {
 
     async fn progress(&self) {
         let before = self.acknowledged();
-        let started = Instant::now();
-        while self.acknowledged() <= before + 400 {
-            assert!(started.elapsed() < Duration::from_secs(40), "the writer is stuck at {before}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        wait_until(&format!("the writer goes on after {before}"), async || {
+            assert!(!self.task.is_finished(), "the writer has failed");
+            self.acknowledged() > before + 400
+        })
+        .await;
     }
 
     async fn finish(self) -> i64 {
@@ -148,13 +149,16 @@ fn a_running_scan_continues_on_another_replica() {
         let table = small_table(&client, "resumed", 1, 3).await;
         insert_range(&table, 0..20_000).await;
         // Any replica can serve the scan, and all have the same state.
+        let other = connect(&cluster).await;
+        other.observe_timestamp(client.last_timestamp().unwrap());
+        let read = other.open_table("resumed").await.unwrap();
         for _ in 0..6 {
-            let closest = table.scan().replica(ReplicaSelection::Closest).read_mode(ReadMode::YourWrites);
+            let closest = read.scan().replica(ReplicaSelection::Closest).read_mode(ReadMode::YourWrites);
             assert_eq!(distinct_keys(closest).await.unwrap().len(), 20_000);
         }
         let server = |error: &Error| error.server().map(str::to_owned);
         // An unordered scan cannot be resumed after it has returned rows: it must fail.
-        let read = table.scan().batch_bytes(5_000).prefetch(1);
+        let read = table.scan().batch_bytes(5_000).prefetch(1).timeout(PATIENCE);
         let mut plain = read.clone().open().await.unwrap();
         let mut ordered = read.fault_tolerant().project(["key"]).open().await.unwrap();
         assert!(plain.next_batch().await.unwrap().is_some());
@@ -207,7 +211,8 @@ fn masters_change_and_the_whole_cluster_restarts() {
         client.list_tables("").await.unwrap();
         // A client that knows one live master finds the others.
         let one = Client::builder([cluster.masters()[1].clone(), "127.0.0.1:1".to_owned()]);
-        one.connect_timeout(Duration::from_secs(1)).connect().await.unwrap();
+        let one = one.connect_timeout(Duration::from_secs(1)).admin_timeout(PATIENCE);
+        one.connect().await.unwrap();
         cluster.resume(Daemon::Master(0)).unwrap();
         load.progress().await;
 
@@ -227,6 +232,16 @@ fn masters_change_and_the_whole_cluster_restarts() {
     });
 }
 
+/// Waits until enough servers tell the time.
+async fn wait_for_time(client: &Client) {
+    wait_until("enough servers tell the time", async || {
+        let told = client.server_time(3).await;
+        assert!(told.as_ref().err().is_none_or(Error::can_retry), "{told:?}");
+        told.is_ok()
+    })
+    .await;
+}
+
 /// A master that was started again lists no tablet server before they have found it.
 #[test]
 fn the_time_is_not_told_by_too_few_servers() {
@@ -236,7 +251,7 @@ fn the_time_is_not_told_by_too_few_servers() {
     let mut cluster = start(&ClusterOptions::new(1, 3));
     run(async {
         let client = connect_with_short_timeouts(&cluster).await;
-        client.server_time(3).await.unwrap();
+        wait_for_time(&client).await;
         for index in 0..3 {
             cluster.kill(Daemon::TabletServer(index)).unwrap();
         }
@@ -253,12 +268,9 @@ fn the_time_is_not_told_by_too_few_servers() {
         let error = fresh.server_time(3).await.expect_err("two others may know a later one");
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         cluster.restart(Daemon::TabletServer(1)).unwrap();
-        let begun = Instant::now();
         // Two of three are a majority.
-        while let Err(error) = fresh.server_time(3).await {
-            assert!(error.can_retry() && begun.elapsed() < Duration::from_secs(30), "{error}");
-        }
-        client.server_time(3).await.expect("the same");
+        wait_for_time(&fresh).await;
+        wait_for_time(&client).await;
     });
 }
 
@@ -269,7 +281,8 @@ fn ranges_are_dropped_and_added_under_load() {
     }
     let cluster = start(&options());
     run(async {
-        let client = connect_with_short_timeouts(&cluster).await;
+        // No server dies here.
+        let client = connect(&cluster).await;
         let range = |from: i64, to: i64| {
             RangePartition::new(RangeBound::inclusive("key", from), RangeBound::exclusive("key", to))
         };
@@ -292,7 +305,8 @@ fn ranges_are_dropped_and_added_under_load() {
                         }
                     }
                 }
-                (scans, refused)
+                distinct_keys(table.scan()).await.expect("nothing is dropped any more");
+                (scans + 1, refused)
             })
         };
         for round in 0..4 {
@@ -305,7 +319,6 @@ fn ranges_are_dropped_and_added_under_load() {
         let upto = load.finish().await;
         let (scans, refused) = reader.await.unwrap();
         println_uncaptured(&format!("{scans} scans, {refused} refused"));
-        assert!(scans > 0, "{scans} scans, {refused} refused");
         let keys =
             distinct_keys(table.scan().filter(Predicate::ge("key", 0_i64)).fault_tolerant()).await.unwrap();
         assert!(keys.iter().copied().eq(0..upto));
@@ -331,8 +344,7 @@ fn chaos() {
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
                     let atleast = acknowledged.load(Ordering::Relaxed);
-                    let scan =
-                        table.scan().fault_tolerant().batch_bytes(30_000).timeout(Duration::from_secs(60));
+                    let scan = table.scan().fault_tolerant().batch_bytes(30_000);
                     let keys = match scans.load(Ordering::Relaxed) % 2 {
                         0 => distinct_keys(scan).await,
                         _ => rising_keys(scan).await,

@@ -39,7 +39,7 @@ fn run_as(test: &str, cluster: &TestCluster, environment: &[(String, String)]) {
 
 fn builder() -> ClientBuilder {
     let masters = std::env::var(MASTERS).expect("started by another test");
-    Client::builder(masters.split(','))
+    patient(Client::builder(masters.split(',')))
 }
 
 async fn work(client: &Client, name: &str) {
@@ -78,7 +78,8 @@ fn a_client_with_kerberos_refuses_a_cluster_without_it() {
     }
     let cluster = start(&ClusterOptions::new(1, 1));
     run(async {
-        let error = Client::builder(cluster.masters()).kerberos("kudu").connect().await.unwrap_err();
+        let builder = patient(Client::builder(cluster.masters())).kerberos("kudu");
+        let error = builder.connect().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotAuthenticated, "{error}");
         assert!(error.message().contains("GSSAPI"), "{error}");
     });

@@ -376,16 +376,17 @@ fn expired_scanners_are_resumed_or_reported() {
         let table = small_table(&client, "forgotten", 1, 1).await;
         insert_range(&table, 0..20_000).await;
         let scan = table.scan().project(["key"]).batch_bytes(20_000).prefetch(1);
+        let open_scanners =
+            || metric(&cluster.tablet_server_web()[0], "active_scanners").into_iter().sum::<u64>();
         let read_slowly = async |scan: ScanBuilder| {
             let mut scanner = scan.open().await.unwrap();
             let mut keys = Vec::new();
-            let mut pauses = 4;
             while let Some(batch) = scanner.next_batch().await? {
-                keys.extend(batch.column(0).as_primitive::<Int64Type>().values().to_vec());
-                if pauses > 0 {
-                    pauses -= 1;
-                    tokio::time::sleep(Duration::from_millis(400)).await;
+                if keys.is_empty() {
+                    // Only a few of the batches are read ahead.
+                    wait_until("the server forgets the scanner", async || open_scanners() == 0).await;
                 }
+                keys.extend(batch.column(0).as_primitive::<Int64Type>().values().to_vec());
             }
             Ok::<_, Error>(keys)
         };

@@ -7,6 +7,7 @@ pub mod peers;
 
 use std::io::{Read, Write};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -14,7 +15,12 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType as ArrowType;
 
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
-use kudu_client::{Client, Column, DataType, HashPartition, Operation, Row, Schema, Table, Value};
+use kudu_client::{
+    Client, ClientBuilder, Column, DataType, ErrorKind, HashPartition, Operation, Row, Schema, Table, Value,
+};
+
+/// How long tests wait for what takes a moment on an idle machine: one that is slow and busy stands still for seconds.
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Whether the binaries are there. If not, the test is skipped, or fails when peers are required.
 pub fn have_kudu() -> bool {
@@ -30,7 +36,23 @@ pub fn start(options: &ClusterOptions) -> TestCluster {
 }
 
 pub async fn connect(cluster: &TestCluster) -> Client {
-    Client::builder(cluster.masters()).user("tester").connect().await.expect("the client connects")
+    let builder = Client::builder(cluster.masters()).user("tester");
+    patient(builder).connect().await.expect("the client connects")
+}
+
+/// A client that does not take a slow server for a dead one. A scan that has returned rows could not go on then.
+pub fn patient(builder: ClientBuilder) -> ClientBuilder {
+    let builder = builder.connect_timeout(Duration::from_secs(30)).rpc_timeout(Duration::from_secs(60));
+    builder.admin_timeout(PATIENCE)
+}
+
+/// Waits until something is so.
+pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so().await {
+        assert!(started.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// A runtime for one test. Two worker threads suit the machines that run the tests.
@@ -52,7 +74,15 @@ pub fn small_schema() -> Schema {
 pub async fn small_table(client: &Client, name: &str, buckets: u32, replicas: i32) -> Table {
     let creator = client.create_table(name, small_schema()).replicas(replicas);
     let creator = if buckets > 1 { creator.hash(HashPartition::new(["key"], buckets)) } else { creator };
-    creator.create().await.expect("the table is created")
+    let started = Instant::now();
+    loop {
+        match creator.clone().create().await {
+            Ok(table) => return table,
+            // Tablet servers report late to a master that has just begun to lead.
+            Err(error) if error.kind() == ErrorKind::Unavailable && started.elapsed() < PATIENCE => {}
+            Err(error) => panic!("the table is not created: {error}"),
+        }
+    }
 }
 
 pub fn small_row(table: &Table, operation: Operation, key: i64) -> Row {
@@ -68,7 +98,7 @@ pub fn small_row(table: &Table, operation: Operation, key: i64) -> Row {
 }
 
 pub async fn insert_range(table: &Table, keys: std::ops::Range<i64>) {
-    let session = table.session().open();
+    let session = table.session().timeout(PATIENCE).open();
     for key in keys {
         session.apply(&small_row(table, Operation::Insert, key)).await.unwrap();
     }
@@ -184,14 +214,11 @@ pub fn metric(address: &str, name: &str) -> Vec<u64> {
 
 /// Waits until the tablet server has at least this many rowsets on disk and no rows in memory.
 pub async fn wait_for_flush(cluster: &TestCluster, rowsets: u64) {
-    for _ in 0..400 {
+    wait_until("the tablet server flushes", async || {
         let values = |name: &str| metric(&cluster.tablet_server_web()[0], name);
         // An empty memrowset still takes some hundred bytes.
         let in_memory = values("memrowset_size").into_iter().max().unwrap_or(u64::MAX);
-        if values("num_rowsets_on_disk").into_iter().sum::<u64>() >= rowsets && in_memory < 2000 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
-    }
-    panic!("the tablet server does not flush");
+        values("num_rowsets_on_disk").into_iter().sum::<u64>() >= rowsets && in_memory < 2000
+    })
+    .await;
 }
