@@ -342,7 +342,7 @@ async fn a_server_goes_on_while_it_loads_the_series_of_a_large_measurement() -> 
         second.follow().await?;
         second.measurement("d", "autogen", "n").await
     };
-    let n = tokio::time::timeout(Duration::from_secs(10), others).await.expect("nobody waits for m");
+    let n = tokio::time::timeout(Duration::from_secs(60), others).await.expect("nobody waits for m");
     let hosts = |measurement: &Measurement| {
         let series = measurement.series();
         let mut hosts = series.values_of("host", &series.all());
