@@ -2,17 +2,16 @@
 //!
 //! `NYALA_BATTERY_SEEDS` does more of it, `NYALA_BATTERY_SEED` one seed again.
 
-#[path = "../../nyala/tests/support/peers.rs"]
-mod peers;
+mod support;
 
 use async_trait::async_trait;
-use kudu_client::Client;
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
 use nyala_core::Result;
 use nyala_core::store::battery::{Disturbance, Settings, Subject, run};
 use nyala_core::store::{StoreRef, emulate};
 use nyala_kudu::{KuduOptions, KuduStore};
 use std::sync::Arc;
+use support::{connect, patient_options, peers};
 
 struct Cluster<'a> {
     cluster: &'a TestCluster,
@@ -28,9 +27,7 @@ impl<'a> Cluster<'a> {
 }
 
 async fn open(cluster: &TestCluster, options: &KuduOptions) -> Result<StoreRef> {
-    let client = Client::builder(cluster.masters()).user("tester").connect().await;
-    let client = client.expect("the cluster answers");
-    Ok(emulate::complete(Arc::new(KuduStore::open(client, options.clone()).await?)))
+    Ok(emulate::complete(Arc::new(KuduStore::open(connect(cluster).await, options.clone()).await?)))
 }
 
 #[async_trait]
@@ -64,9 +61,8 @@ fn a_cluster_agrees_with_the_naive_store() {
         for seed in seeds {
             let options = KuduOptions {
                 prefix: format!("seed{seed}"),
-                replicas: 1,
                 buckets: 1 + (seed % 3) as u32,
-                ..KuduOptions::default()
+                ..patient_options()
             };
             let mut subject = Cluster::open(&cluster, options).await.expect("the store opens");
             let agreed = run(&mut subject, Settings { seed, steps: 120 }).await;

@@ -1,24 +1,20 @@
 //! The log of schema changes on a real cluster: changes larger than a row, and what remains after it was shortened.
 
-#[path = "../../nyala/tests/support/peers.rs"]
-mod peers;
+mod support;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray, UInt32Array};
-use kudu_client::Client;
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, kudu_home};
 use nyala_core::schema::{ColumnSchema, SERIES_COLUMN, TIME_COLUMN, TableSchema};
 use nyala_core::store::{Alteration, CellColumn, Freshness, Operation, Store, Upsert, WriteBatch, WriteMode};
 use nyala_core::{ColumnId, ColumnType, ErrorKind, Result, TableId, TimeRange};
-use nyala_kudu::{KuduOptions, KuduStore};
+use nyala_kudu::KuduStore;
 use std::sync::Arc;
-use std::time::Duration;
+use support::{connect, patient_options, peers};
 
 async fn open(cluster: &TestCluster) -> Result<KuduStore> {
-    let client = Client::builder(cluster.masters()).user("tester").rpc_timeout(Duration::from_secs(2));
-    let options = KuduOptions { replicas: 1, ..KuduOptions::default() };
-    KuduStore::open(client.connect().await.expect("the cluster answers"), options).await
+    KuduStore::open(connect(cluster).await, patient_options()).await
 }
 
 /// A measurement with names that take more than a row.
@@ -71,7 +67,7 @@ fn daemons_agree_on_large_changes_and_on_a_log_that_was_shortened() {
         reader.snapshot(Freshness::Latest).await.expect("a snapshot");
         assert_eq!(reader.tables(), writer.tables());
         assert_eq!(open(&cluster).await.expect("a store").tables(), writer.tables());
-        let client = Client::builder(cluster.masters()).user("tester").connect().await.expect("an answer");
+        let client = connect(&cluster).await;
         let rows =
             client.open_table("nyala.schema").await.expect("a table").scan().count().await.expect("a count");
         assert!(rows < 512 + 100, "{rows} changes are kept");
@@ -103,7 +99,7 @@ fn a_change_does_not_fail_because_the_log_cannot_be_shortened() {
         let table = store.create_table(schema).await.expect("created");
         store.alter_table(table, columns).await.expect("altered");
         // Where the text of an entry goes that says everything.
-        let client = Client::builder(cluster.masters()).user("tester").connect().await.expect("an answer");
+        let client = connect(&cluster).await;
         client.delete_table("nyala.schema_text").await.expect("deleted");
         for number in store.tables_version() + 1..=512 {
             let table = TableSchema::measurement(format!("table {number}"), 1000);
@@ -161,7 +157,7 @@ fn whoever_is_second_with_a_large_change_leaves_no_text() {
             by_first.expect("altered");
             by_second.expect("altered");
         }
-        let client = Client::builder(cluster.masters()).user("tester").connect().await.expect("an answer");
+        let client = connect(&cluster).await;
         let log = client.open_table("nyala.schema").await.expect("a table");
         let scan = log.scan().project(["parts", "text"]).open().await.expect("a scan");
         let batches = scan.collect().await.expect("rows");
