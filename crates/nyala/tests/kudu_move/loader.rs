@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// 2026-01-01T00:00:00Z
 const BEGIN_NS: i64 = 1_767_225_600_000_000_000;
@@ -64,14 +64,12 @@ impl Loader {
     /// Waits until some more changes were acknowledged.
     pub(super) fn wait_for(&self, more: u64) {
         let wanted = self.changes.load(Ordering::SeqCst) + more;
-        for _ in 0..6000 {
-            if self.changes.load(Ordering::SeqCst) >= wanted {
-                return;
-            }
+        let begun = Instant::now();
+        while self.changes.load(Ordering::SeqCst) < wanted {
             assert!(!self.thread.is_finished(), "the client has ended");
+            assert!(begun.elapsed() < super::PATIENCE, "no more changes are acknowledged");
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("no more changes are acknowledged");
     }
 
     /// Ends it: what was not acknowledged until now is given up.

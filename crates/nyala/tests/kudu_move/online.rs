@@ -3,14 +3,15 @@
 use super::loader::Loader;
 use super::process::Process;
 use super::sql::done;
-use super::{DAY_SECONDS, client, cluster, command, kill_after, run, serve_cluster};
+use super::{DAY_SECONDS, PATIENCE, client, cluster, command, kill_after, run, run_to_end, serve_cluster};
 use kudu_client::test_cluster::Daemon;
+use nyala_db::handover::LEASE;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const CUT_OVER: [&str; 1] = ["--cut-over"];
+const CUT_OVER: [&str; 3] = ["--cut-over", "--stop-limit", "300"];
 /// Both servers answer these in the same way.
 const QUERIES: [&str; 5] = [
     "SELECT count(v), sum(v), last(v) FROM m GROUP BY host",
@@ -42,6 +43,15 @@ fn fill(server: &Process) {
     }
 }
 
+/// Waits for a server whose health is bad, because it takes no writes.
+fn wait_until_it_answers(server: &Process) {
+    let begun = Instant::now();
+    while server.status("/ready") != 200 {
+        assert!(begun.elapsed() < PATIENCE, "{}", server.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn api(server: &Process, method: &str, query: &str) -> (u16, String) {
     let answer = server.send(method, &format!("/api/move{query}"), b"").expect("an answer");
     (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
@@ -54,7 +64,7 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
     let dir: PathBuf = place.path().join("data");
     let (address, log) = (client::free_address(), place.path().join("log"));
     let mut server = serve(&dir, address, &log);
-    server.wait_until_ready(Duration::from_secs(30));
+    server.wait_until_ready(PATIENCE);
     fill(&server);
     let (url, kudu) = (format!("http://{address}"), format!("kudu://{}", cluster.masters().join(",")));
     let loader = Loader::start(address);
@@ -64,7 +74,7 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
         loader.wait_for(5);
     }
     // One round to its end; the server goes on.
-    let (code, text) = run(command(&url, &kudu, &[]));
+    let (code, text) = run_to_end(|| command(&url, &kudu, &[]));
     assert!(code == 0 && text.contains("everything that the server had was moved"), "{text}");
     loader.wait_for(20);
     // A move that goes on waits 10 s before it compares, so it is never at its end by then.
@@ -79,7 +89,7 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
     assert!(output.status.code() == Some(2), "{errors}");
     drop(server);
     let server = serve(&dir, address, &log);
-    server.wait_until_ready(Duration::from_secs(60));
+    server.wait_until_ready(PATIENCE);
     loader.wait_for(20);
     // The cluster dies while it is moved to, and comes back.
     let child = command(&url, &kudu, &CUT_OVER).spawn().expect("the command starts");
@@ -95,7 +105,7 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
         Some(0) => (0, text),
         code => {
             assert!(code == Some(2), "{text}{errors}");
-            run(command(&url, &kudu, &CUT_OVER))
+            run_to_end(|| command(&url, &kudu, &CUT_OVER))
         }
     };
     assert!(code == 0 && text.contains("everything was moved, and both sides are equal"), "{text}");
@@ -110,17 +120,12 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
     assert!(String::from_utf8_lossy(&refused.body).contains("everything was moved to kudu://"));
     assert!(server.stop().success());
     let server = serve(&dir, address, &log);
-    for _ in 0..2000 {
-        if server.status("/ready") == 200 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until_it_answers(&server);
     // Now without what was in memory of series whose points were refused.
     let expected: Vec<_> = QUERIES.iter().map(|query| server.query(query)).collect();
     assert_eq!(server.write("m,host=new v=1i 1").status, 503);
     assert_eq!(server.status("/health"), 503);
-    let (code, text) = run(command(&url, &kudu, &CUT_OVER));
+    let (code, text) = run_to_end(|| command(&url, &kudu, &CUT_OVER));
     assert!(code == 0 && text.contains("the move was finished before"), "{text}");
     let (code, text) = run(command(&url, &kudu, &["--give-up"]));
     assert!(code == 2 && text.contains("clients may have written to"), "{text}");
@@ -131,6 +136,24 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
         assert_eq!(&daemon.query(query), expected, "{query}");
     }
     assert_eq!(daemon.write("m,host=new v=1i 1").status, 204);
+}
+
+/// Holds the writers of a server off, for [`LEASE`] since nobody renews it; gives the number of the hold.
+fn hold_off(server: &Process) -> String {
+    let (status, text) = api(server, "POST", "?step=hold&seconds=20");
+    assert!(status == 200, "{text}");
+    text.chars().filter(char::is_ascii_digit).collect()
+}
+
+/// Does what has to be done while a hold lasts, again if it may have ended before.
+fn in_time<T>(act: impl Fn() -> Option<T>) -> T {
+    loop {
+        let begun = Instant::now();
+        match act() {
+            Some(done) => return done,
+            None => assert!(begun.elapsed() >= LEASE, "the hold has ended too soon"),
+        }
+    }
 }
 
 #[test]
@@ -144,31 +167,32 @@ fn a_command_that_dies_in_the_cut_over_leaves_a_server_that_goes_on_or_a_move_th
         (format!("http://{}", server.address), format!("kudu://{}", cluster.masters().join(",")));
     let (code, text) = run(command(&dir.display().to_string(), &kudu, &CUT_OVER));
     assert!(code == 2 && text.contains("are for a server that runs"), "{text}");
-    let (code, text) = run(command(&url, &kudu, &[]));
+    let (code, text) = run_to_end(|| command(&url, &kudu, &[]));
     assert!(code == 0, "{text}");
 
     // It died while it held the writers off. They go on by themselves.
-    let (status, text) = api(&server, "POST", "?step=hold&seconds=20");
-    assert!(status == 200, "{text}");
-    assert_eq!(server.write("m v=1i 1").status, 503);
+    let hold = in_time(|| {
+        let hold = hold_off(&server);
+        (server.write("m v=1i 1").status == 503).then_some(hold)
+    });
     assert_eq!(server.number("SELECT count(f) FROM old"), 15_000, "queries are answered");
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while server.write("m v=1i 1").status == 503 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+        assert!(begun.elapsed() < PATIENCE, "it goes on");
         std::thread::sleep(Duration::from_millis(50));
     }
     // A command that held them off then, and was frozen, cannot cut over any more.
-    let hold = text.chars().filter(char::is_ascii_digit).collect::<String>();
     let left = api(&server, "POST", &format!("?step=leave&hold={hold}&to=x"));
     assert!(left.0 == 404 && left.1.contains("the hold is over"), "{left:?}");
 
     // It died when the server had left its store, and the target was not finished.
     let leave = || {
-        let (_, text) = api(&server, "POST", "?step=hold&seconds=20");
-        let hold = text.chars().filter(char::is_ascii_digit).collect::<String>();
         let to = client::percent_encode(&format!("{kudu}, prefix nyala"));
-        let (status, text) = api(&server, "POST", &format!("?step=leave&hold={hold}&to={to}"));
-        assert!(status == 204, "{text}");
+        in_time(|| {
+            let (status, _) =
+                api(&server, "POST", &format!("?step=leave&hold={}&to={to}", hold_off(&server)));
+            (status == 204).then_some(())
+        });
     };
     leave();
     assert_eq!(server.write("m v=2i 2").status, 503);
@@ -182,12 +206,8 @@ fn a_command_that_dies_in_the_cut_over_leaves_a_server_that_goes_on_or_a_move_th
     assert!(server.stop().success());
     let server = Process::spawn(&dir, &[]);
     let url = format!("http://{}", server.address);
-    let begun = std::time::Instant::now();
-    while server.status("/ready") != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{}", server.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let (code, text) = run(command(&url, &kudu, &CUT_OVER));
+    wait_until_it_answers(&server);
+    let (code, text) = run_to_end(|| command(&url, &kudu, &CUT_OVER));
     assert!(code == 0 && text.contains("everything was moved, and both sides are equal"), "{text}");
     assert!(text.contains("the server has taken no writes since the cut-over"), "{text}");
     let daemon = serve_cluster(&cluster, &place.path().join("none"));
