@@ -15,7 +15,10 @@ use client::Request;
 use kudu_client::test_cluster::{ClusterOptions, TestCluster, have_kerberos};
 use process::Process;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what takes seconds on an idle machine: a start makes some tables in the cluster.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A daemon of the cluster, with a directory of its own that is empty.
 fn daemon(cluster: &TestCluster, directory: &tempfile::TempDir) -> Process {
@@ -30,7 +33,7 @@ fn daemon_with(
     variables: &[(&str, &str)],
 ) -> Process {
     let process = spawn_daemon(cluster, directory, settings, variables);
-    process.wait_until_ready(Duration::from_secs(30));
+    process.wait_until_ready(PATIENCE);
     process
 }
 
@@ -210,16 +213,17 @@ fn one_daemon_runs_continuous_queries_and_another_takes_over() {
     let second = daemon(&cluster, &directories[1]);
     let third = daemon(&cluster, &directories[2]);
     let until = |what: &str, is_so: &dyn Fn() -> bool| {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while !is_so() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:?}", daemons(&third));
+            assert!(begun.elapsed() < PATIENCE, "{what}: {:?}", daemons(&third));
             std::thread::sleep(Duration::from_millis(200));
         }
     };
     let leaders = || daemons(&third).iter().filter(|(_, leads)| *leads).count();
     until("all are known", &|| daemons(&third).len() == 3 && leaders() == 1);
-    assert_eq!(first.metric("nyala_leads"), 1, "it was alone when it began");
-    assert_eq!(second.metric("nyala_leads"), 0);
+    until("the first leads, since it was alone when it began", &|| {
+        first.metric("nyala_leads") == 1 && second.metric("nyala_leads") == 0
+    });
     third.query("CREATE DATABASE d");
     third.query("CREATE CONTINUOUS QUERY c ON d BEGIN SELECT sum(v) INTO n FROM m GROUP BY time(1s) END");
     let runs = |server: &Process| {
@@ -234,7 +238,8 @@ fn one_daemon_runs_continuous_queries_and_another_takes_over() {
     until("it runs continuous queries", &|| runs(&third) > before);
     drop(second);
     until("the last leads", &|| third.metric("nyala_leads") == 1);
-    assert_eq!(daemons(&third).len(), 1);
+    // It may have led before.
+    until("the other is known to be gone", &|| daemons(&third).len() == 1);
     let before = runs(&third);
     until("it runs continuous queries", &|| runs(&third) > before);
 }
@@ -354,8 +359,15 @@ fn a_tag_set_has_one_id_whoever_registers_it() {
                 for first in (0..series).step_by(1000) {
                     let lines =
                         (first..(first + 1000).min(series)).map(|host| format!("s,host=h{host} v=1 1\n"));
-                    let answer = server.write(&lines.collect::<String>());
-                    assert_eq!(answer.status, 204, "{}", String::from_utf8_lossy(&answer.body));
+                    let (lines, begun) = (lines.collect::<String>(), Instant::now());
+                    loop {
+                        let answer = server.write(&lines);
+                        // A busy cluster may take longer than a daemon waits.
+                        if answer.status != 503 || begun.elapsed() >= PATIENCE {
+                            assert_eq!(answer.status, 204, "{}", String::from_utf8_lossy(&answer.body));
+                            break;
+                        }
+                    }
                 }
             });
         }

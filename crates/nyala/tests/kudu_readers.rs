@@ -176,7 +176,8 @@ fn the_example_for_readers_prints_what_nyala_shows() {
     let settings =
         ["--store", "kudu", "--kudu-masters", &masters, "--kudu-replicas", "1", "--kudu-buckets", "2"];
     let server = Process::spawn_in(&directory.path().join("data"), &settings, &[]);
-    server.wait_until_ready(Duration::from_secs(30));
+    // A start makes some tables in the cluster.
+    server.wait_until_ready(Duration::from_secs(240));
     server.query("CREATE DATABASE d");
     write(&server, LINES);
     // Unsigned, boolean and tags of all kinds; a time that is before 1970.
