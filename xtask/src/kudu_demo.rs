@@ -47,10 +47,10 @@ const VICTIM: usize = 0;
 const TICKS_AT_ONCE: u64 = 6;
 /// Requests after something was killed.
 const ROUNDS: usize = 6;
-/// How long a request is repeated: several times what a cluster needs to elect new leaders.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
-/// How long a tablet server may need to catch up.
-const HEALED_WITHIN: Duration = Duration::from_secs(120);
+/// How long a request is repeated: many times what a cluster needs to elect new leaders.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(300);
+/// How long a tablet server may need to catch up. Its copies are made anew if it was gone for 5 min.
+const HEALED_WITHIN: Duration = Duration::from_secs(600);
 
 struct Options {
     hosts: u64,
@@ -172,12 +172,18 @@ impl<'a> Demonstration<'a> {
     fn write_and_ask(&mut self) -> Outcome<()> {
         let mut out = std::io::stdout();
         say!("\n3. The sample of `nyala demo` is written through the first daemon");
-        let written = self.sample.write(&self.daemons[0].url, &mut out);
-        self.acknowledged = written.map_err(|error| error.to_string())?;
+        let Self { daemons, settings, sample, interrupt, .. } = &mut *self;
+        self.acknowledged = repeated(interrupt, || {
+            // What there is of the sample is dropped.
+            *sample = Sample::new(settings);
+            sample.write(&daemons[0].url, &mut out).map_err(|error| error.to_string())
+        })?;
         say!("\n4. The second daemon shows at once what the first has acknowledged");
         self.count(1)?;
         say!("\n   The fifteen queries of TSBS, asked through the second daemon:");
-        self.sample.ask(&self.daemons[1].url, &mut out).map_err(|error| error.to_string())
+        repeated(self.interrupt, || {
+            self.sample.ask(&self.daemons[1].url, &mut out).map_err(|error| error.to_string())
+        })
     }
 
     fn lose_a_tablet_server(&mut self) -> Outcome<()> {
@@ -258,19 +264,7 @@ impl<'a> Demonstration<'a> {
 
     /// Asks a daemon, again if it does not answer. A point that is written twice is the same point.
     fn ask(&mut self, daemon: usize, method: &str, target: &str, body: &[u8]) -> Outcome<String> {
-        let begun = Instant::now();
-        loop {
-            if self.interrupt.has_come() {
-                return Err("interrupted".to_owned());
-            }
-            match self.daemons[daemon].ask(method, target, body) {
-                Err(why) if begun.elapsed() < ANSWERED_WITHIN => {
-                    say!("   {:6.2} s  not acknowledged, sent again: {}", seconds(begun), why.trim_end());
-                    std::thread::sleep(Duration::from_millis(200));
-                }
-                result => return result,
-            }
-        }
+        repeated(self.interrupt, || self.daemons[daemon].ask(method, target, body))
     }
 
     /// Whether every tablet has all its copies, as Kudu's own check says.
@@ -319,6 +313,23 @@ impl<'a> Demonstration<'a> {
         drop(scratch);
         say!("Everything is stopped, and its data is removed.");
         Ok(())
+    }
+}
+
+/// Does something, again if a daemon does not do its part in time.
+fn repeated<T>(interrupt: &Interrupt, mut act: impl FnMut() -> Outcome<T>) -> Outcome<T> {
+    let begun = Instant::now();
+    loop {
+        if interrupt.has_come() {
+            return Err("interrupted".to_owned());
+        }
+        match act() {
+            Err(why) if begun.elapsed() < ANSWERED_WITHIN => {
+                say!("   {:6.2} s  not acknowledged, sent again: {}", seconds(begun), why.trim_end());
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            result => return result,
+        }
     }
 }
 

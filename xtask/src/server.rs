@@ -6,13 +6,14 @@ use crate::workspace::root;
 use nyala_client::{Body, Connection, Target};
 use std::ffi::OsString;
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-const READY_WITHIN: Duration = Duration::from_secs(120);
+/// Many times what it takes on an idle machine.
+const READY_WITHIN: Duration = Duration::from_secs(300);
 
 pub(crate) type Outcome<T> = Result<T, String>;
 
@@ -52,10 +53,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// An address of this machine on which nothing listens.
+    /// An address of this machine on which nothing listens. Its port is below those from 32 768 on that the system assigns to
+    /// connections, one of which could take it before the server does, or while it is started again.
     pub(crate) fn free_address() -> Outcome<SocketAddr> {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        free.map_err(|error| format!("no free port: {error}"))
+        let own = (std::process::id() % 20_000) as u16;
+        let mut ports = (0..20_000).map(|number| 10_000 + (own + number) % 20_000);
+        let free =
+            ports.find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?.local_addr().ok());
+        free.ok_or_else(|| "no free port".to_owned())
     }
 
     /// Runs `program serve` with these settings on a data directory. What it says is in `log`.
