@@ -6,17 +6,17 @@
 
 use std::path::{Path, PathBuf};
 
-/// Checks that the programs of MIT Kerberos are installed.
+/// Checks that the programs of MIT Kerberos are installed, and the one by which the control shell learns their ports.
 ///
 /// # Errors
-/// A message: which program is missing, and which packages contain it.
+/// A message: which program is missing, and which packages contain them.
 pub fn have_kerberos() -> Result<(), String> {
     // Where the control shell looks for them.
     let directories = ["/usr/local/sbin", "/usr/sbin", "/usr/bin", "/usr/lib/mit/sbin", "/usr/lib/mit/bin"];
-    for program in ["krb5kdc", "kdb5_util", "kadmin.local", "kinit"] {
+    for program in ["krb5kdc", "kdb5_util", "kadmin.local", "kinit", "lsof"] {
         if !directories.iter().any(|directory| Path::new(directory).join(program).exists()) {
-            let packages = "krb5-kdc, krb5-admin-server and krb5-user on Debian";
-            return Err(format!("MIT Kerberos' {program} is not installed ({packages})"));
+            let packages = "krb5-kdc, krb5-admin-server, krb5-user and lsof on Debian";
+            return Err(format!("{program}, for MIT Kerberos, is not installed ({packages})"));
         }
     }
     Ok(())
