@@ -1,13 +1,10 @@
 //! COPY: files of psql, points, and clients that leave or lie in the middle.
 
-use super::hostile::{Raw, contains, message, wait_for_connections};
+use super::hostile::{Raw, TIMEOUT, contains, message, wait_for_connections};
 use super::psql::{printed, program};
 use super::server::Server;
 use std::fmt::Write;
-use std::time::{Duration, Instant};
-
-/// How long a server may take for a step.
-const TIMEOUT: Duration = Duration::from_secs(30);
+use std::time::Instant;
 
 /// Executes a text in the simple protocol, and returns the answer.
 fn ask(raw: &mut Raw, text: &str) -> Vec<u8> {
@@ -127,7 +124,7 @@ fn rights_are_those_of_insert_and_select() {
 
 #[test]
 fn a_copy_that_does_not_end_leaves_nothing() {
-    let server = Server::start(&[]);
+    let mut server = Server::start(&[]);
     let mut other = Raw::open(server.address);
     asked(&mut other, "CREATE TABLE t (a int PRIMARY KEY, s text)", "CREATE TABLE");
     let many: String = (0..60_000).fold(String::new(), |mut text, number| {
@@ -201,7 +198,7 @@ fn a_copy_that_does_not_end_leaves_nothing() {
     begin(&mut raw, "COPY t FROM STDIN");
     server.process.signal("TERM");
     assert!(contains(&raw.rest(), "57P01"));
-    assert_eq!(server.process.stop().code(), Some(0));
+    assert_eq!(server.process.wait().code(), Some(0));
 }
 
 #[test]

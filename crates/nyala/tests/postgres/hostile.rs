@@ -9,8 +9,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long a server may take for an answer.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a server may take for an answer: far longer than any takes on a slow and busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A connection of bytes.
 pub(crate) struct Raw(TcpStream);
@@ -303,7 +303,7 @@ fn five_hundred_idle_connections_leave_room_for_others() {
 
 #[test]
 fn connections_beyond_the_most_are_refused_and_a_shutdown_says_so() {
-    let server = Server::start(&["--memory-limit", "128MiB"]);
+    let mut server = Server::start(&["--memory-limit", "128MiB"]);
     let most = server.process.metric("nyala_postgres_connections_max ") as usize;
     let mut open: Vec<Raw> = (0..most).map(|_| Raw::open(server.address)).collect();
     let mut raw = Raw::connect(server.address);
@@ -316,7 +316,7 @@ fn connections_beyond_the_most_are_refused_and_a_shutdown_says_so() {
     server.process.assert_within_memory_limit(128);
     server.process.signal("TERM");
     assert!(contains(&last.rest(), "57P01"));
-    assert_eq!(server.process.stop().code(), Some(0));
+    assert_eq!(server.process.wait().code(), Some(0));
 }
 
 /// What a client names and binds is kept, and is charged, however short its statements are.
@@ -384,7 +384,8 @@ fn a_text_that_finds_no_memory_is_answered_to_its_end() {
 
 #[test]
 fn clients_that_do_not_log_in_hold_no_shutdown_up() {
-    let mut server = Server::start(&["--shutdown-timeout", "5s"]);
+    // Shorter than they may take to log in, and far longer than a shutdown takes.
+    let mut server = Server::start(&["--shutdown-timeout", "20s"]);
     let (silent, mut begun) = (Raw::connect(server.address), Raw::connect(server.address));
     begun.send(&startup(b"user\0me\0\0")[..7]);
     wait_for_connections(&server, 2);
