@@ -1,14 +1,15 @@
 //! Locks that several sessions take. What one session alone answers is compared with a real PostgreSQL in `psql.rs`.
 
-use super::hostile::Raw;
+use super::hostile::{Raw, TIMEOUT};
 use super::server::Server;
+use super::sessions::becomes;
 use super::statements::{does, query};
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Long enough to see that somebody waits.
+/// Long enough to see that somebody goes on who should not.
 const MOMENT: Duration = Duration::from_millis(300);
 
 /// A session that executes statements elsewhere.
@@ -31,13 +32,17 @@ impl Elsewhere {
         Self { answers, _thread: thread }
     }
 
+    /// It asks for a lock that somebody has, and does not get it.
     #[track_caller]
-    fn waits(&self) {
+    fn waits(&self, address: SocketAddr) {
+        let waiting =
+            "SELECT 'waiting ' || count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+        becomes(&mut Raw::open(address), waiting, "waiting 1");
         assert_eq!(self.answers.recv_timeout(MOMENT), Err(mpsc::RecvTimeoutError::Timeout));
     }
 
     fn answer(&self) -> String {
-        self.answers.recv_timeout(Duration::from_secs(60)).expect("an answer")
+        self.answers.recv_timeout(TIMEOUT).expect("an answer")
     }
 }
 
@@ -51,11 +56,9 @@ fn who_waits_is_next_when_the_lock_is_given_back() {
         &["SELECT 'tried ' || pg_try_advisory_lock(7)", "SELECT 'taken' || pg_advisory_lock(7)"],
     );
     assert!(other.answer().contains("tried false"));
-    other.waits();
-    let waiting = "SELECT 'waiting ' || count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
-    assert!(query(&mut own, waiting).contains("waiting 1"));
+    other.waits(server.address);
     does(&mut own, &["SELECT pg_advisory_unlock(7)"]);
-    other.waits();
+    other.waits(server.address);
     // A session that ends gives back what it has.
     drop(own);
     assert!(other.answer().contains("taken"));
@@ -70,7 +73,7 @@ fn a_transaction_sees_what_was_committed_before_its_lock() {
         &["BEGIN", "SELECT pg_advisory_xact_lock(1, 2)", "SELECT 'rows: ' || count(*) FROM t", "COMMIT"];
     let other = Elsewhere::executes(server.address, statements);
     other.answer();
-    other.waits();
+    other.waits(server.address);
     does(&mut own, &["INSERT INTO t VALUES (1)", "COMMIT"]);
     other.answer();
     assert!(other.answer().contains("rows: 1"));
@@ -91,6 +94,7 @@ fn a_statement_that_waits_ends_in_time_and_leaves_nothing() {
             "SET lock_timeout = 0",
             "SET statement_timeout = '100ms'",
             "SELECT pg_advisory_lock_shared(1)",
+            "SET statement_timeout = 0",
             "SELECT pg_advisory_unlock(2)",
         ],
     );
@@ -100,6 +104,7 @@ fn a_statement_that_waits_ends_in_time_and_leaves_nothing() {
     other.answer();
     other.answer();
     assert!(other.answer().contains("C57014\0"));
+    other.answer();
     other.answer();
     // Neither of them is in the queue any more.
     does(&mut own, &["SELECT pg_advisory_unlock(1)"]);
@@ -117,7 +122,7 @@ fn sessions_that_wait_for_each_other_are_told() {
         &["SELECT pg_advisory_lock(2)", "SELECT 'taken' || pg_advisory_lock(1)"],
     );
     other.answer();
-    other.waits();
+    other.waits(server.address);
     let refused = query(&mut own, "SELECT pg_advisory_xact_lock(2)");
     assert!(refused.contains("C40P01\0"), "{refused}");
     does(&mut own, &["ROLLBACK"]);

@@ -6,7 +6,6 @@ use super::sessions::becomes;
 use super::statements::{does, query};
 use super::transactions::fails;
 use std::thread;
-use std::time::{Duration, Instant};
 
 #[test]
 fn who_waits_for_a_table_can_be_ended() {
@@ -20,8 +19,7 @@ fn who_waits_for_a_table_can_be_ended() {
     });
     let running = "SELECT 'running ' || count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO t%'";
     becomes(&mut own, running, "running 1");
-    // Its end is far away, so all of these would hang.
-    let begun = Instant::now();
+    // Its end is farther away than anybody here waits for an answer.
     does(&mut own, &["SET statement_timeout = '200ms'"]);
     fails(&mut own, "ALTER TABLE t ADD COLUMN b int", "57014");
     does(&mut own, &["SET statement_timeout = 0", "SET lock_timeout = '200ms'"]);
@@ -48,7 +46,6 @@ fn who_waits_for_a_table_can_be_ended() {
     );
     assert!(altering.join().expect("it answers").contains("C57014\0"));
     assert!(slow.join().expect("it answers").contains("C57014\0"));
-    assert!(begun.elapsed() < Duration::from_secs(60));
     does(&mut own, &["ALTER TABLE t ADD COLUMN b int"]);
     assert!(query(&mut own, "SELECT 'rows ' || count(*) || max(a) FROM t").contains("rows 12"));
 }
