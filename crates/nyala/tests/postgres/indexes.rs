@@ -144,9 +144,9 @@ fn who_begins_while_an_index_is_built_finds_all_rows() {
         ],
     );
     let address = server.address;
-    std::thread::scope(|scope| {
+    let build = || {
         let building =
-            scope.spawn(move || does(&mut Raw::open(address), &["CREATE INDEX words ON t (word)"]));
+            std::thread::spawn(move || does(&mut Raw::open(address), &["CREATE INDEX words ON t (word)"]));
         let mut begun = Vec::new();
         while !building.is_finished() && begun.len() < 64 {
             let mut own = Raw::open(address);
@@ -156,19 +156,30 @@ fn who_begins_while_an_index_is_built_finds_all_rows() {
             begun.push(own);
         }
         building.join().expect("it is built");
-        assert!(begun.len() > 1, "{}", begun.len());
-        for (number, mut own) in begun.into_iter().enumerate() {
-            let written = query(&mut own, &format!("INSERT INTO t VALUES ({}, 'word 7')", 300_000 + number));
-            // Whoever cannot write has to begin anew; whoever can finds everything.
-            if written.contains("SERROR") {
-                assert!(written.contains("C40001\0"), "{written}");
-                continue;
-            }
-            let by_index = shown(&mut own, "SELECT count(*) FROM t WHERE word = 'word 7'");
-            assert_eq!(by_index, shown(&mut own, "SELECT count(*) FROM t WHERE word || '' = 'word 7'"));
-            query(&mut own, "COMMIT");
+        begun
+    };
+    let mut begun = build();
+    // The last one may have begun behind the end. On a busy machine, that may be the only one.
+    for _ in 0..100 {
+        if begun.len() > 1 {
+            break;
         }
-    });
+        begun.clear();
+        does(&mut other, &["DROP INDEX words"]);
+        begun = build();
+    }
+    assert!(begun.len() > 1, "{}", begun.len());
+    for (number, mut own) in begun.into_iter().enumerate() {
+        let written = query(&mut own, &format!("INSERT INTO t VALUES ({}, 'word 7')", 300_000 + number));
+        // Whoever cannot write has to begin anew; whoever can finds everything.
+        if written.contains("SERROR") {
+            assert!(written.contains("C40001\0"), "{written}");
+            continue;
+        }
+        let by_index = shown(&mut own, "SELECT count(*) FROM t WHERE word = 'word 7'");
+        assert_eq!(by_index, shown(&mut own, "SELECT count(*) FROM t WHERE word || '' = 'word 7'"));
+        query(&mut own, "COMMIT");
+    }
     let by_index = shown(&mut other, "SELECT count(*) FROM t WHERE word = 'word 7'");
     assert_eq!(by_index, shown(&mut other, "SELECT count(*) FROM t WHERE word || '' = 'word 7'"));
 }
