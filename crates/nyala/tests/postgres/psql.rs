@@ -1,6 +1,6 @@
 //! What people see in psql.
 
-use super::hostile::Raw;
+use super::hostile::{Raw, TIMEOUT};
 use super::server::Server;
 use super::statements::does;
 use super::transactions::fails;
@@ -390,7 +390,7 @@ fn a_password_without_a_verifier_is_sent_inside_tls() {
     let server = Server::of(process, address, directory);
     let begun = Instant::now();
     while !printed(&psql, &server, "user=x dbname=x", &["SELECT 1"]).contains("no administrator yet") {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{}", server.process.log());
+        assert!(begun.elapsed() < TIMEOUT, "{}", server.process.log());
         std::thread::sleep(Duration::from_millis(50));
     }
     let created = Command::new("curl")
@@ -460,7 +460,7 @@ fn ctrl_c_cancels_the_statement() {
         .expect("it runs");
     let begun = Instant::now();
     while !server.process.query("SHOW QUERIES").to_string().contains("generate_series") {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the statement does not begin");
+        assert!(begun.elapsed() < TIMEOUT, "the statement does not begin");
         std::thread::sleep(Duration::from_millis(20));
     }
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();

@@ -1,7 +1,7 @@
 //! Temporary tables beside other sessions, and what is left of them. What one session answers is compared with a real
 //! PostgreSQL in `psql.rs`.
 
-use super::hostile::Raw;
+use super::hostile::{Raw, TIMEOUT};
 use super::process::Process;
 use super::server::Server;
 use super::statements::{does, query};
@@ -19,7 +19,7 @@ fn rows_in_memory(server: &Process) -> u64 {
 fn wait_for_rows(server: &Process, most: u64) {
     let begun = Instant::now();
     while rows_in_memory(server) > most {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} rows are left", rows_in_memory(server));
+        assert!(begun.elapsed() < TIMEOUT, "{} rows are left", rows_in_memory(server));
         std::thread::sleep(Duration::from_millis(20));
     }
 }
