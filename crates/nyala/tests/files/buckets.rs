@@ -104,13 +104,16 @@ fn a_server_of_objects_that_is_slow_or_busy_or_cut_off_is_asked_again() {
     assert_eq!(objects.uploads(), "0");
     // A part that is refused ends the statement, and leaves neither an object nor parts.
     let failing = "COPY t TO 's3://archive/nyala/refused.csv' (FORMAT csv)";
-    objects.fail("slow", 1);
+    // The upload begins, and its first parts wait until one of them is to be refused.
+    objects.hold_after(1);
     let refusing = std::thread::scope(|scope| {
         let running = scope.spawn(|| answer(server, failing));
-        while objects.uploads() == "0" {
+        while !objects.holds() && !running.is_finished() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
+        assert_eq!(objects.uploads(), "1");
         objects.fail("403", 1);
+        objects.drop_held();
         running.join().expect("it ends")
     });
     assert_eq!(refusing["code"], "58030", "{refusing}");
