@@ -245,7 +245,7 @@ def ends():
     request = flight.Action("CancelQuery", command("ActionCancelQueryRequest", field(1, info.serialize())))
 
     def cancel():
-        for _ in range(200):
+        for _ in range(2000):
             try:
                 list(client.do_action(request, options))
                 return
