@@ -55,7 +55,7 @@ impl Fixture {
         std::fs::create_dir(&files).expect("a directory");
         let arguments = [&["--files-dir", files.to_str().expect("UTF-8")], arguments].concat();
         let server = Process::spawn_in(&directory.path().join("data"), &arguments, variables);
-        server.wait_until_ready(Duration::from_secs(30));
+        server.wait_until_ready(Duration::from_secs(120));
         server.query("CREATE DATABASE d");
         Self { server, directory }
     }

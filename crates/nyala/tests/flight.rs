@@ -91,7 +91,7 @@ impl Server {
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begun.elapsed() < Duration::from_secs(180), "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

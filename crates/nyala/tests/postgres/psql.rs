@@ -27,7 +27,8 @@ pub(crate) fn command(program: &str, server: &Server, settings: &str) -> Command
     for name in own {
         command.env_remove(name);
     }
-    command.stdin(Stdio::null());
+    // psql speaks the language of whoever runs it.
+    command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
     command
 }
 
