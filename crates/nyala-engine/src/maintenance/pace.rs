@@ -43,16 +43,20 @@ impl<'a> MergePace<'a> {
     /// The store is closing.
     pub(crate) fn step(&self) -> Result<()> {
         self.signal.check_running()?;
-        let Some(writers) = self.writers else { return Ok(()) };
-        let (begun, before) = self.since.get();
-        let worked = begun.elapsed();
-        if worked >= WORK {
-            if writers.batches.load(Ordering::Relaxed) != before {
-                std::thread::sleep(worked.min(REST_MAX));
-            }
-            self.since.set((Instant::now(), writers.batches.load(Ordering::Relaxed)));
-        }
+        let (Some(writers), Some(rest)) = (self.writers, self.due_rest()) else { return Ok(()) };
+        std::thread::sleep(rest);
+        self.since.set((Instant::now(), writers.batches.load(Ordering::Relaxed)));
         Ok(())
+    }
+
+    /// How long to rest after the work since the last rest, if it was long enough: not at all if nobody wrote meanwhile.
+    fn due_rest(&self) -> Option<Duration> {
+        let (writers, (begun, before)) = (self.writers?, self.since.get());
+        let worked = begun.elapsed();
+        (worked >= WORK).then(|| match writers.batches.load(Ordering::Relaxed) == before {
+            true => Duration::ZERO,
+            false => worked.min(REST_MAX),
+        })
     }
 }
 
@@ -65,17 +69,19 @@ mod tests {
     #[test]
     fn a_merge_rests_only_while_somebody_writes() -> Result<()> {
         let (signal, counters) = (WorkSignal::default(), Counters::default());
-        let rested = |pace: &MergePace<'_>, writes: bool| {
+        let rested = |pace: &MergePace<'_>, writes: bool| -> Result<Option<Duration>> {
             std::thread::sleep(WORK);
             add(&counters.batches, u64::from(writes));
-            let begun = Instant::now();
-            pace.step().map(|()| begun.elapsed() >= WORK)
+            let (due, begun) = (pace.due_rest(), Instant::now());
+            pace.step()?;
+            assert!(begun.elapsed() >= due.unwrap_or_default());
+            Ok(due)
         };
         let pace = MergePace::beside_writers(&signal, &counters);
-        assert!(rested(&pace, true)?);
-        assert!(!rested(&pace, false)?);
-        assert!(rested(&pace, true)?);
-        assert!(!rested(&MergePace::full(&signal), true)?);
+        assert!(rested(&pace, true)? >= Some(WORK));
+        assert_eq!(rested(&pace, false)?, Some(Duration::ZERO));
+        assert!(rested(&pace, true)? >= Some(WORK));
+        assert_eq!(rested(&MergePace::full(&signal), true)?, None);
         signal.stop();
         assert_eq!(pace.step().expect_err("it is over").kind(), ErrorKind::Cancelled);
         Ok(())
