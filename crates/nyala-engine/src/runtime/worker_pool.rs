@@ -90,11 +90,11 @@ mod tests {
 
     #[test]
     fn workers_that_are_not_free_are_not_given_back() {
-        let taken: Vec<Worker> = std::iter::from_fn(Worker::take).take(workers_max() + 1).collect();
+        // Other tests take some and give them back meanwhile.
+        let taken: Vec<Worker> = (0..workers_max() + 3).filter_map(|_| Worker::take()).collect();
         assert!(taken.len() <= workers_max());
-        assert!(Worker::take().is_none() && Worker::take().is_none());
+        assert!((taken.len()..=workers_max()).contains(&BUSY.load(Ordering::Relaxed)));
         drop(taken);
-        // Other tests may hold some.
         assert!(BUSY.load(Ordering::Relaxed) <= workers_max());
     }
 }
