@@ -158,38 +158,6 @@ fn acknowledged_records_whose_sync_failed_are_flushed_at_once() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn closing_does_not_wait_for_a_compaction() -> Result<()> {
-    let fs = SimulatedFs::new();
-    let engine = Engine::open(options(&fs))?;
-    let table = create(&engine)?;
-    for time in 0..4 {
-        block_on(engine.write(points(table, &[(1, time, Some(time)), (2, time, Some(time))])))?;
-        assert!(engine.flush()?);
-    }
-    let expected = rows(&engine, table)?;
-    drop(engine);
-    // The compaction that the next engine begins with stands still until the engine is told to close.
-    let (begun, closing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let (seen, awaited) = (begun.clone(), closing.clone());
-    fs.on_operation(move |_, operation| {
-        let rowset = operation.path.extension().is_some_and(|extension| extension == "rowset");
-        if rowset && operation.kind == OperationKind::Create {
-            seen.store(true, Ordering::SeqCst);
-            wait_until("the engine closes", || awaited.load(Ordering::SeqCst));
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    });
-    let engine = Engine::open(EngineOptions { maintenance_threads: 1, ..options(&fs) })?;
-    wait_until("a compaction begins", || begun.load(Ordering::SeqCst));
-    closing.store(true, Ordering::SeqCst);
-    engine.close()?;
-    let stats = engine.stats();
-    assert_eq!((stats.compactions, stats.compaction_failures, files(&fs)), (0, 0, 4));
-    assert_eq!(rows(&engine, table)?, expected);
-    Ok(())
-}
-
 /// Memory and the log hardly grow with them, but each of them is looked at by every reader.
 #[test]
 fn deleted_series_are_flushed_before_they_are_many() -> Result<()> {

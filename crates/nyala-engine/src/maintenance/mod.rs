@@ -338,3 +338,47 @@ impl Maintenance {
         memtables.map(|memtable| memtable.memory_bytes()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use crate::files::fs::{FileSystem, OperationKind, SimulatedFs};
+    use crate::single_series::{self, wait_until};
+    use std::path::Path;
+    use std::sync::OnceLock;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn closing_does_not_wait_for_a_compaction() -> Result<()> {
+        let fs = SimulatedFs::new();
+        let options =
+            EngineOptions { fs: Arc::new(fs.clone()), maintenance_threads: 0, ..EngineOptions::new("/data") };
+        let engine = Engine::open(options.clone())?;
+        let table = single_series::create(&engine, 1000)?;
+        for time_ns in 0..4 {
+            single_series::write(&engine, table, time_ns..time_ns + 1)?;
+            assert!(engine.flush()?);
+        }
+        drop(engine);
+        // The compaction that the next engine begins with stands still until its thread is told to end.
+        let (begun, signal) = (Arc::<AtomicBool>::default(), Arc::<OnceLock<Arc<WorkSignal>>>::default());
+        let (seen, awaited) = (begun.clone(), signal.clone());
+        fs.on_operation(move |_, operation| {
+            let rowset = operation.path.extension().is_some_and(|extension| extension == "rowset");
+            if rowset && operation.kind == OperationKind::Create {
+                seen.store(true, Ordering::SeqCst);
+                let is_stopped = || awaited.get().is_some_and(|signal| signal.check_running().is_err());
+                wait_until("the engine closes", is_stopped);
+            }
+        });
+        let engine = Engine::open(EngineOptions { maintenance_threads: 1, ..options })?;
+        assert!(signal.set(engine.maintenance.signal.clone()).is_ok());
+        wait_until("a compaction begins", || begun.load(Ordering::SeqCst));
+        engine.close()?;
+        let (stats, files) = (engine.stats(), fs.list(Path::new("/data/rowsets"))?.len());
+        assert_eq!((stats.compactions, stats.compaction_failures, files), (0, 0, 4));
+        assert_eq!(single_series::times(&engine, table)?, [0, 1, 2, 3]);
+        Ok(())
+    }
+}
