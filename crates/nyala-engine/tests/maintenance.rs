@@ -148,9 +148,10 @@ fn acknowledged_records_whose_sync_failed_are_flushed_at_once() -> Result<()> {
     });
     block_on(engine.write(points(table, &[(1, 10, Some(0))])))?;
     wait_until("the manifest knows the segment", || is_told.load(Ordering::SeqCst));
-    block_on(engine.write(points(table, &[(1, 10, Some(1))])))?;
-    // Only the log syncs now, at the end of the interval.
+    wait_until("the record is synced", || engine.stats().wal.is_some_and(|log| log.syncs > 0));
+    // Only the log syncs from now on, at the end of the interval of the next record.
     fs.inject(Fault::Sync { skip: 0 });
+    block_on(engine.write(points(table, &[(1, 10, Some(1))])))?;
     wait_until("the rows are flushed", || engine.stats().flushes > 0);
     fs.clear_faults();
     assert!(engine.stats().wal.is_some_and(|log| log.doubtful_records > 0));
