@@ -99,7 +99,7 @@ fn the_engine_agrees_with_the_naive_store() {
 struct Crash {
     disk: SimulatedFs,
     operation: u64,
-    /// The last step that was acknowledged.
+    /// The last step that was acknowledged. It is asked for behind the disk: other threads go on while that is taken.
     acknowledged: usize,
     /// The last step that must be there: acknowledged, and on disk as the policy promises.
     promised: usize,
@@ -137,15 +137,14 @@ fn crash_everywhere(seed: u64, policy: SyncPolicy) {
         let hash = operation.index.wrapping_mul(0x9e37_79b9) >> 7;
         let every = crash_every(policy);
         if hash % every == seed % every {
-            let acknowledged = done.load(Ordering::SeqCst);
             let is_kill = (hash / every).is_multiple_of(4);
             let promised = match policy {
-                SyncPolicy::Always => acknowledged,
-                _ if is_kill => acknowledged,
+                SyncPolicy::Always => done.load(Ordering::SeqCst),
+                _ if is_kill => done.load(Ordering::SeqCst),
                 _ => on_disk.load(Ordering::SeqCst),
             };
             let disk = if is_kill { fs.snapshot() } else { fs.crash(seed ^ operation.index) };
-            let operation = operation.index;
+            let (operation, acknowledged) = (operation.index, done.load(Ordering::SeqCst));
             let crash = Crash { disk, operation, acknowledged, promised, is_kill };
             taken.lock().expect("not poisoned").push(crash);
         }

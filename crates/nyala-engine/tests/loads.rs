@@ -308,9 +308,11 @@ fn a_load_survives_a_crash_whole_or_not_at_all() -> Result<()> {
     let (crashes, is_done) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
     let (taken, done) = (crashes.clone(), is_done.clone());
     fs.on_operation(move |fs, operation| {
+        // What was done before is on the disk. Other threads go on while it is taken.
+        let was_done = done.load(Ordering::SeqCst);
         let is_kill = operation.index.is_multiple_of(2);
         let disk = if is_kill { fs.snapshot() } else { fs.crash(operation.index) };
-        taken.lock().expect("not poisoned").push((disk, done.load(Ordering::SeqCst)));
+        taken.lock().expect("not poisoned").push((disk, was_done));
     });
     let sequence = block_on(async {
         let mut stage = engine.stage().await?;

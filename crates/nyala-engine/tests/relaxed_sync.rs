@@ -40,6 +40,8 @@ struct Crash {
     /// Steps acknowledged before, and those that a flush had made durable.
     acknowledged: usize,
     durable: usize,
+    /// Steps acknowledged when the disk had been taken: other threads go on meanwhile.
+    acknowledged_after: usize,
     operation: u64,
 }
 
@@ -67,7 +69,7 @@ impl History {
         let agrees = |engine: &Engine, model: &MemoryStore, tables: &Tables| {
             block_on(compare_snapshots(&*engine.latest(), &*model.latest(), tables))
         };
-        let latest = (crash.acknowledged + 1).min(self.steps.len());
+        let latest = (crash.acknowledged_after + 1).min(self.steps.len());
         let mut candidates: Vec<(usize, usize)> = (crash.acknowledged..=latest)
             .flat_map(|all| (crash.durable..=all).map(move |written| (all, written)))
             .collect();
@@ -122,10 +124,11 @@ fn run(seed: u64, sync: SyncPolicy) {
         let (acknowledged, durable, crashes) = (acknowledged.clone(), durable.clone(), crashes.clone());
         move |fs, operation| {
             if (operation.index.wrapping_mul(0x9e37_79b9) >> 7) % CRASH_EVERY == seed % CRASH_EVERY {
-                let (acknowledged, durable) =
-                    (acknowledged.load(Ordering::SeqCst), durable.load(Ordering::SeqCst));
+                let (before, durable) = (acknowledged.load(Ordering::SeqCst), durable.load(Ordering::SeqCst));
                 let (disk, operation) = (fs.crash(seed ^ operation.index), operation.index);
-                crashes.lock().expect("not poisoned").push(Crash { disk, acknowledged, durable, operation });
+                let acknowledged_after = acknowledged.load(Ordering::SeqCst);
+                let crash = Crash { disk, acknowledged: before, durable, acknowledged_after, operation };
+                crashes.lock().expect("not poisoned").push(crash);
             }
         }
     });

@@ -151,11 +151,13 @@ fn survives_whole_or_not_at_all(
     let (taken, is_done) = (crashes.clone(), Arc::new(AtomicBool::new(false)));
     let done = is_done.clone();
     fs.on_operation(move |fs, operation| {
+        // What was done before is on the disk. Other threads go on while it is taken.
+        let was_done = done.load(Ordering::SeqCst);
         let is_kill = operation.index.is_multiple_of(2);
         let disk = if is_kill { fs.snapshot() } else { fs.crash(operation.index) };
         let mut taken = taken.lock().expect("not poisoned");
         if taken.len() < 400 {
-            taken.push((disk, done.load(Ordering::SeqCst), is_kill));
+            taken.push((disk, was_done, is_kill));
         }
     });
     block_on(async {
