@@ -178,7 +178,7 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
             let disk: FsRef = Arc::new(fs.clone());
             disk.list(Path::new("/data/rowsets")).expect("is there").len()
         };
-        let (mut most_files, mut created) = (0, Vec::new());
+        let (mut most_past_bytes, mut created) = (0, Vec::new());
         for number in 0..STEPS {
             let place = format!("NYALA_BATTERY_SEED={seed} step {number}");
             subject.wait(20 + generator.below(60) as i64);
@@ -192,7 +192,7 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
                 drop(engine);
                 engine = subject.open(&subject.fs, second).expect("it was closed");
             }
-            most_files = most_files.max(files(&subject.fs));
+            most_past_bytes = most_past_bytes.max(engine.stats().past_bytes);
             engine.forget_past().expect("nothing fails");
             created.push((subject.now_ns, generator.table_ids()));
             let moment = |ms: i64| {
@@ -218,7 +218,9 @@ fn what_is_too_old_is_forgotten_and_its_space_given_back() {
         engine.forget_past().expect("nothing fails");
         let error = block_on(engine.snapshot(Freshness::Past(100 * MS))).err().expect("is forgotten");
         assert_eq!(error.kind(), ErrorKind::Missing, "{error}");
-        assert!(2 * files(&subject.fs) < most_files, "{} files, of {most_files}", files(&subject.fs));
+        assert!(most_past_bytes > 0, "there was something to forget");
+        let stats = engine.stats();
+        assert_eq!((files(&subject.fs), stats.past_bytes), (stats.rowsets as usize, 0), "only the present");
         let moment = Moment { time_ns: Some(subject.now_ns), sequences: None, tables: tables.clone() };
         compare(&engine, &model, &moment, "the present");
         // Without a past, nothing of it stays.
