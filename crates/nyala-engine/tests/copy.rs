@@ -32,9 +32,9 @@ fn a_copy_is_the_store_of_a_moment() -> Result<()> {
     let fs = SimulatedFs::new();
     let engine = Arc::new(Engine::open(options(&fs))?);
     let (table, acknowledged, is_over) = (create(&engine)?, AtomicI64::new(0), AtomicBool::new(false));
-    let mut moments = Vec::new();
+    let (mut moments, mut log_bytes) = (Vec::new(), 0);
     std::thread::scope(|scope| -> Result<()> {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             let mut next = 0;
             while !is_over.load(Ordering::SeqCst) {
                 let batch: Vec<_> = (next..next + 50).map(|time| (1, time, Some(time * 3))).collect();
@@ -51,18 +51,22 @@ fn a_copy_is_the_store_of_a_moment() -> Result<()> {
             }
             drop(flushing);
         });
-        for number in 0..25 {
+        while acknowledged.load(Ordering::SeqCst) == 0 && !writer.is_finished() {
+            std::thread::yield_now();
+        }
+        // What is written during a flush comes from the log: until that has happened, too.
+        while moments.len() < 25 || (log_bytes == 0 && moments.len() < 1000) {
             let before = acknowledged.load(Ordering::SeqCst);
-            let copy = engine.copy_to(&copy_dir(number))?;
-            moments.push((before, acknowledged.load(Ordering::SeqCst), copy));
+            let copy = engine.copy_to(&copy_dir(moments.len()))?;
+            moments.push((before, acknowledged.load(Ordering::SeqCst)));
+            log_bytes += copy.log_bytes;
         }
         is_over.store(true, Ordering::SeqCst);
         Ok(())
     })?;
     // The power is cut: copies are on disk.
     let disk = fs.crash(7);
-    let mut log_bytes = 0;
-    for (number, (before, after, copy)) in moments.into_iter().enumerate() {
+    for (number, (before, after)) in moments.into_iter().enumerate() {
         let dir = copy_dir(number);
         check_sound(&disk, &dir)?;
         let opened = open_copy(&disk, &dir)?;
@@ -71,7 +75,6 @@ fn a_copy_is_the_store_of_a_moment() -> Result<()> {
         let count = found.len() as i64;
         assert!((before..=after + 50).contains(&count) && count % 50 == 0, "{before} <= {count} <= {after}");
         assert!(found.iter().zip(0..).all(|(row, time)| *row == (1, time, Some(time * 3))));
-        log_bytes += copy.log_bytes;
         // It is a store as any other.
         block_on(opened.write(points(table, &[(2, 1, Some(1))])))?;
         opened.flush()?;
