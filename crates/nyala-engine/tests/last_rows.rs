@@ -236,7 +236,8 @@ fn a_store_of_this_version_is_read() -> Result<()> {
 }
 
 fn is_read(version: u32) -> Result<()> {
-    let dir = std::env::temp_dir().join(format!("nyala-store-v{version}-{}", std::process::id()));
+    let parent = tempfile::tempdir().expect("a directory");
+    let dir = parent.path().join("data");
     copy(&kept(version), &dir).expect("copied");
     let real: FsRef = Arc::new(RealFs);
     let report = check(&real, &dir, &mut |_| {})?;
@@ -256,7 +257,6 @@ fn is_read(version: u32) -> Result<()> {
     judge(&engine, table, "compacted")?;
     drop(engine);
     assert_eq!(check(&real, &dir, &mut |_| {})?.damage_count, 0);
-    std::fs::remove_dir_all(&dir).expect("removed");
     Ok(())
 }
 
