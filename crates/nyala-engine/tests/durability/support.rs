@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use nyala_core::ErrorKind;
@@ -336,11 +336,9 @@ impl Workload {
 
 /// Waits for something that another thread does soon.
 pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if happened() {
-            return;
-        }
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not happen");
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("{what} did not happen");
 }
