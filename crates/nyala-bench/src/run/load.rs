@@ -358,8 +358,8 @@ mod tests {
             workers: 1,
             gzip: false,
             rows_per_second: None,
-            timeout: Duration::from_secs(5),
-            time_limit: Duration::from_secs(20),
+            timeout: Duration::from_secs(120),
+            time_limit: Duration::from_secs(300),
         };
         let stop = AtomicBool::new(false);
         let result = load(&CpuWorkload::new(config, 10), &settings, &ServerProbe::default(), &stop, None);

@@ -313,7 +313,7 @@ mod tests {
         for workload in [A, B, C, D, E, F, Lookup, Missing, Upsert, Columns] {
             let result = ycsb.run_workload(workload, &mut std::io::sink()).expect("runs");
             assert!(result.text().contains("actions/s"), "{workload:?}");
-            assert_eq!(result.windows.len(), 1, "a phase has a window however short it is");
+            assert!(!result.windows.is_empty(), "a phase has a window however short it is");
         }
     }
 }
