@@ -124,11 +124,17 @@ impl Peer {
     /// Starts it; without it the test is skipped.
     pub(crate) fn start() -> Option<Peer> {
         let program = peers::influxd()?;
+        let peer = (0..5).find_map(|_| Peer::listening(&program));
+        Some(peer.expect("influxd starts"))
+    }
+
+    /// `None` if the program ended because another one took an address meanwhile.
+    fn listening(program: &Path) -> Option<Peer> {
         let directory = tempfile::tempdir().unwrap();
-        let address = free_address();
+        let [address, other] = free_addresses();
         let process = Command::new(program)
             .env("INFLUXDB_HTTP_BIND_ADDRESS", &address)
-            .env("INFLUXDB_BIND_ADDRESS", free_address())
+            .env("INFLUXDB_BIND_ADDRESS", other)
             .env("INFLUXDB_DATA_DIR", directory.path().join("data"))
             .env("INFLUXDB_DATA_WAL_DIR", directory.path().join("wal"))
             .env("INFLUXDB_META_DIR", directory.path().join("meta"))
@@ -137,9 +143,12 @@ impl Peer {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let peer = Peer { process, address, _directory: directory };
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut peer = Peer { process, address, _directory: directory };
+        let deadline = Instant::now() + Duration::from_secs(120);
         while TcpStream::connect(&peer.address).is_err() {
+            if peer.process.try_wait().unwrap().is_some() {
+                return None;
+            }
             assert!(Instant::now() < deadline, "influxd does not listen");
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -174,8 +183,10 @@ impl Drop for Peer {
     }
 }
 
-fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+/// Two addresses that are free at this moment.
+fn free_addresses() -> [String; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().to_string())
 }
 
 fn percent_encode(text: &str) -> String {
