@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// The longest wait for a start or an end, both of which take less than a second on an idle machine.
+const WAIT: Duration = Duration::from_secs(120);
+
 /// A server process; killed when dropped.
 pub(crate) struct Process {
     child: Child,
@@ -54,7 +57,7 @@ impl Process {
     /// Starts a server and waits until it answers queries.
     pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Process {
         let process = Self::spawn(data_dir, arguments);
-        process.wait_until_ready(Duration::from_secs(30));
+        process.wait_until_ready(WAIT);
         process
     }
 
@@ -176,7 +179,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().expect("can be waited for") {
                 return status;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "does not end: {}", self.log());
+            assert!(begun.elapsed() < WAIT, "does not end: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
