@@ -59,10 +59,12 @@ impl Source {
 
     /// Removes the copy, or tells the server to.
     pub(in crate::cli) fn end(&mut self, ended: Ended) -> Result<(), String> {
-        self.lease = None;
-        match &self.server {
+        let removed = match &self.server {
             None => self.place.remove(),
             Some(server) => server.end(&self.copy.name, ended),
-        }
+        };
+        // Before, the server might take the copy for that of a command that was killed.
+        self.lease = None;
+        removed
     }
 }
