@@ -47,18 +47,20 @@ fn a_killed_command_harms_nothing() {
         let mut child = spawn(&server, &backups);
         std::thread::sleep(usual * number / 14);
         let _ = child.kill();
-        match child.wait().expect("gone").success() {
-            true => finished += 1,
-            false => kills += 1,
-        }
+        let succeeded = child.wait().expect("gone").success();
         let listed = listed(&backups);
         assert_eq!(listed[0].name, first);
-        assert_eq!(listed.len(), 2 + finished, "after {number}");
+        // One that is killed after its list was written is whole.
+        match listed.len() - 2 - finished {
+            0 if !succeeded => kills += 1,
+            1 => finished += 1,
+            _ => panic!("{} backups after {finished} and {number}", listed.len()),
+        }
         nyala(&["backup", "verify", path]);
     }
     assert!(kills > 3, "only {kills} were killed");
     // The server may wait a moment for the last one to read its copy.
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(120);
     let last = loop {
         let mut child = spawn(&server, &backups);
         if child.wait().expect("gone").success() {
@@ -109,7 +111,7 @@ fn a_killed_server_harms_nothing() {
             check_whole(&Process::start(&restored, &[]), &before, &after);
         }
         // What was kept for a backup that nobody makes any more is removed at the start.
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(120);
         while std::fs::read_dir(data.join("copies")).map_or(0, Iterator::count) > 0 {
             assert!(Instant::now() < until, "a copy is left: {}", server.log());
             std::thread::sleep(Duration::from_millis(20));
@@ -144,9 +146,10 @@ fn there_is_one_at_a_time() {
     let lease = std::fs::File::open(data.join("copies").join(format!("{name}.lease"))).expect("is there");
     lease.lock().expect("is free");
     nyala_fails(&["backup", "--url", &url, path], "under way already");
-    drop(lease);
     let target = format!("/api/backup?name={name}");
     assert_eq!(server.send("DELETE", &target, b"").expect("an answer").status, 204);
+    // Earlier, the server might have removed it itself.
+    drop(lease);
     assert_eq!(server.send("DELETE", &target, b"").expect("an answer").status, 404);
     backup(&server, &backups, &[]);
 }
