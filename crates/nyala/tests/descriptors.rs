@@ -44,7 +44,7 @@ fn many_shards_and_connections_work_with_few_descriptors() {
     let mut rounds = 0;
     let begun = Instant::now();
     while server.metric("nyala_flushes_total") < 4 {
-        assert!(begun.elapsed() < Duration::from_secs(120), "it flushes: {}", server.log());
+        assert!(begun.elapsed() < Duration::from_secs(300), "it flushes: {}", server.log());
         let mut lines = String::new();
         for measurement in 0..MEASUREMENTS {
             for week in 0..WEEKS {
@@ -81,7 +81,7 @@ fn administrators_come_in_by_the_socket_while_all_other_connections_work() {
     let most = server.metric("nyala_connections_max{listener=\"http-bind\"}");
     assert!((20..OPEN_FILES_MAX).contains(&most), "{most}");
     // None of these can be closed for another one, once its statement is executed.
-    let sleep = "POST /api/sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 19\r\n\r\nSELECT pg_sleep(60)";
+    let sleep = "POST /api/sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\nSELECT pg_sleep(600)";
     let working: Vec<_> = (0..most)
         .map(|_| {
             let stream = TcpStream::connect(server.address).expect("the server accepts");
@@ -101,7 +101,7 @@ fn administrators_come_in_by_the_socket_while_all_other_connections_work() {
     };
     let begun = Instant::now();
     while by_socket(executed).matches("pg_sleep").count() < most as usize {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{}", by_socket(executed));
+        assert!(begun.elapsed() < Duration::from_secs(300), "{}", by_socket(executed));
     }
     assert!(by_socket(ping).contains(&format!("nyala_connections{{listener=\"http-bind\"}} {most}\n")));
     let mut waiting = TcpStream::connect(server.address).expect("the system accepts");
@@ -111,7 +111,7 @@ fn administrators_come_in_by_the_socket_while_all_other_connections_work() {
     assert!(by_socket(ping).starts_with("HTTP/1.1 200"));
     drop(working);
     // Their statements end, because nobody waits for them any more.
-    waiting.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    waiting.set_read_timeout(Some(Duration::from_secs(180))).expect("a timeout");
     waiting.read_exact(&mut [0; 12]).expect("it is answered now");
     assert!(server.stop().success());
 }

@@ -46,7 +46,7 @@ fn lines(seconds: u64) -> String {
 fn wait_until_away(server: &Process, count: u64) {
     let begun = Instant::now();
     while server.metric("nyala_series_away") < count {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{} away", server.metric("nyala_series_away"));
+        assert!(begun.elapsed() < Duration::from_secs(120), "{} away", server.metric("nyala_series_away"));
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -24,7 +24,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// How long points may take: a batch waits for a second.
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(120);
 
 /// A port that nobody uses now, on this machine.
 fn free() -> String {

@@ -29,21 +29,20 @@ fn each_datagram_is_read_on_its_own_and_has_its_own_time() {
         &["--udp-bind", &to, "--udp-database", "other", "--udp-precision", "s"],
     );
     send_datagrams(&to, ["m v=1 1", "m s=\"without an end", "m v=2 2\nm v=\nm v=3 3\n", "\u{0}\u{1}"]);
-    wait_until("three points", || input_metric(&server, "points_written", "input=\"udp\"") == 3);
+    let written = || input_metric(&server, "points_written", "input=\"udp\"");
+    let unreadable = || input_metric(&server, "rejected", "input=\"udp\",reason=\"unreadable\"");
+    wait_until("three points and three lines", || written() == 3 && unreadable() == 3);
     let stored = rows(&server, "other", "SELECT v FROM m");
     let seconds = 1_000_000_000_i64;
     assert_eq!(
         stored["series"][0]["values"],
         serde_json::json!([[seconds, 1], [2 * seconds, 2], [3 * seconds, 3]])
     );
-    assert_eq!(input_metric(&server, "rejected", "input=\"udp\",reason=\"unreadable\""), 3);
     assert_eq!(input_metric(&server, "received", "input=\"udp\""), 4);
     // Another type than the field has: a point that is refused.
     send_datagrams(&to, ["m v=\"text\" 4", "m v=5 5"]);
-    wait_until("a refused point", || {
-        input_metric(&server, "rejected", "input=\"udp\",reason=\"refused\"") == 1
-    });
-    assert_eq!(input_metric(&server, "points_written", "input=\"udp\""), 4);
+    let refused = || input_metric(&server, "rejected", "input=\"udp\",reason=\"refused\"");
+    wait_until("a refused point and one more", || refused() == 1 && written() == 4);
 }
 
 #[test]
