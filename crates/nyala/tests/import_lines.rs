@@ -47,7 +47,6 @@ fn count(nyala: &Process, database: &str, from: &str) -> Value {
 /// A server with a database `d`, in a directory in which commands run, and the arguments that name it.
 fn start(directory: &Path) -> (Process, [String; 2]) {
     let nyala = Process::start(&directory.join("data"), &[]);
-    nyala.wait_until_ready(Duration::from_secs(30));
     nyala.query("CREATE DATABASE d");
     let port = nyala.address.port().to_string();
     (nyala, ["--port".to_owned(), port])
@@ -148,7 +147,6 @@ fn what_influxdb_exports_is_answered_as_influxdb_answered_it() {
         "{printed}"
     );
     let nyala = Process::start(&data_dir, &[]);
-    nyala.wait_until_ready(Duration::from_secs(30));
     for ((database, query), expected) in queries.iter().zip(&recorded) {
         let shown = |answer: &Value| answer.to_string().chars().take(1000).collect::<String>();
         let (mut answered, mut expected) = (answer(&nyala, database, query), expected.clone());
@@ -285,7 +283,6 @@ fn a_journal_is_of_one_server_and_of_one_command_at_a_time() {
         assert_eq!(own, code, "{printed}");
         if code == 1 {
             let server = Process::start(&elsewhere.path().join("new"), &[]);
-            server.wait_until_ready(Duration::from_secs(30));
             server.query("CREATE DATABASE later");
             assert!(server.stop().success());
         }
@@ -330,5 +327,8 @@ fn points_without_a_time_are_not_doubled_when_an_import_goes_on() {
     assert_eq!(before["results"][0]["series"][1]["values"][0][0], *time);
     let seconds = begun.duration_since(std::time::UNIX_EPOCH).expect("it is later").as_secs() as i64;
     let time = time.as_i64().expect("a number");
-    assert!(time % 1_000_000_000 == 0 && (seconds..seconds + 60).contains(&(time / 1_000_000_000)), "{time}");
+    assert!(
+        time % 1_000_000_000 == 0 && (seconds..seconds + 600).contains(&(time / 1_000_000_000)),
+        "{time}"
+    );
 }
