@@ -75,7 +75,7 @@ fn shown(server: &Process, login: &str) -> Vec<(u64, String)> {
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begun.elapsed() < Duration::from_secs(180), "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -113,6 +113,7 @@ fn a_query_is_shown_to_its_owner_and_killed_by_an_administrator() {
         let rows = answer["results"][0]["series"][0]["values"].as_array().cloned().unwrap_or_default();
         rows.into_iter().filter(|row| row[1] == LONG).collect::<Vec<Value>>()
     };
+    wait_for("the query is among the slowest", || !slowest(ann).is_empty());
     for login in [ann, "u=bob&p=b"] {
         let found = slowest(login);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -133,7 +134,8 @@ fn a_query_is_shown_to_its_owner_and_killed_by_an_administrator() {
 #[test]
 fn a_query_ends_after_its_time_and_when_it_reads_too_much() {
     let directory = tempfile::tempdir().expect("a directory");
-    let limits = ["--query-timeout", "2s", "--max-select-point", "30000", "--max-concurrent-queries", "1"];
+    // Long enough for the queries below on a slow machine.
+    let limits = ["--query-timeout", "15s", "--max-select-point", "30000", "--max-concurrent-queries", "1"];
     let server = server(directory.path(), &limits, "");
     let client = begin_alone(&server);
     wait_for("the first query ends", || ask(&server, "", "SHOW DATABASES")["results"][0]["error"].is_null());
@@ -161,7 +163,19 @@ fn a_continuous_query_computes_windows_that_it_missed_because_of_too_many_querie
         let line = format!("n v=1i {time_ns}");
         assert_eq!(server.send("POST", "/write?db=d", line.as_bytes()).expect("an answer").status, 204);
     };
-    std::thread::sleep(Duration::from_millis(1_200));
+    // The only query that may run shall mostly be the continuous one.
+    let ask_rarely = |query: &str| -> Value {
+        std::thread::sleep(Duration::from_millis(500));
+        let target = format!("/query?db=d&epoch=ns&q={}", percent_encode(query));
+        let answer = server.send("GET", &target, b"").expect("an answer");
+        let answer: Value = serde_json::from_slice(&answer.body).expect("JSON");
+        answer["results"][0]["series"][0]["values"].clone()
+    };
+    // Before it has run once, it has missed nothing.
+    wait_for("it runs", || {
+        write(now_ns());
+        ask_rarely("SELECT count(\"count\") FROM counted").is_array()
+    });
     let slow = begin_alone(&server);
     let first_ns = (now_ns() / SECOND_NS + 1) * SECOND_NS;
     for second in 0..3 {
@@ -173,12 +187,7 @@ fn a_continuous_query_computes_windows_that_it_missed_because_of_too_many_querie
     let expected =
         serde_json::json!([[first_ns, 1], [first_ns + SECOND_NS, 1], [first_ns + 2 * SECOND_NS, 1]]);
     let query = format!("SELECT \"count\" FROM counted WHERE time >= {first_ns} AND \"count\" > 0");
-    wait_for("every window has its result", || {
-        let target = format!("/query?db=d&epoch=ns&q={}", percent_encode(&query));
-        let answer = server.send("GET", &target, b"").expect("an answer");
-        let answer: Value = serde_json::from_slice(&answer.body).expect("JSON");
-        answer["results"][0]["series"][0]["values"] == expected
-    });
+    wait_for("every window has its result", || ask_rarely(&query) == expected);
 }
 
 #[test]
@@ -187,8 +196,8 @@ fn queries_that_need_too_much_are_refused() {
     let server = Process::start(&directory.path().join("data"), &["--memory-limit", "128MiB"]);
     ask(&server, "", "CREATE DATABASE d");
     assert_eq!(server.send("POST", "/write?db=d", b"m v=1 1").expect("an answer").status, 204);
+    // Each is refused before it is computed, which would take longer than the client waits.
     let refused = |query: &str, words: &str| {
-        let begun = Instant::now();
         // Too long for a URL.
         let request = Request {
             method: "POST".to_owned(),
@@ -199,7 +208,6 @@ fn queries_that_need_too_much_are_refused() {
         let answer = client::send(server.address, &request).expect("an answer").body;
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.contains(words), "{}: {answer}", &query[..query.len().min(100)]);
-        assert!(begun.elapsed() < Duration::from_secs(5), "{words}");
     };
     let windows = "SELECT median(v) FROM m WHERE time >= 0 AND time < 4s GROUP BY time(1ns)";
     refused(&format!("{windows} LIMIT 4000000000"), "windows of time in one query");
