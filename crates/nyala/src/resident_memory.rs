@@ -88,10 +88,13 @@ mod tests {
 
     #[test]
     fn allocated_memory_is_resident() {
-        let before = bytes().unwrap();
-        let taken = vec![1_u8; 64 << 20];
-        let after = bytes().unwrap();
-        assert!(after >= before + (32 << 20), "{before} {after} {}", taken.len());
+        // Other tests may free memory meanwhile.
+        let is_seen = (0..20).any(|_| {
+            let before = bytes().unwrap();
+            let taken = vec![1_u8; 64 << 20];
+            bytes().unwrap() >= before + (taken.len() as u64 / 2)
+        });
+        assert!(is_seen);
         assert_eq!(uncharged_bytes(100, 20, 50), 30);
         assert_eq!(uncharged_bytes(100, 20, 90), 0, "charged memory is not always used");
     }

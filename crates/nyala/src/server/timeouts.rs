@@ -149,7 +149,7 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn only_a_client_that_reads_nothing_times_out() {
         let (ours, mut theirs) = tokio::io::duplex(8);
         let mut stream = TimeoutStream::new(ours, Duration::from_millis(200), Duration::MAX);
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(stream.write_all(b"x").await.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn only_a_header_that_began_must_end() {
         let (ours, mut theirs) = tokio::io::duplex(64);
         let mut stream = TimeoutStream::new(ours, Duration::MAX, Duration::from_millis(200));
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(silent.read(&mut read).await.unwrap_err().kind(), ErrorKind::TimedOut, "the first");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_server_ends_a_connection_whose_header_does_not_end() {
         for begun in [b"".as_slice(), b"GET / HTTP/1.1\r\nHost"] {
             let (ours, mut theirs) = tokio::io::duplex(64);
