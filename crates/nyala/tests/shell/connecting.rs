@@ -60,7 +60,7 @@ fn a_user_logs_in() {
     let arguments = ["shell", "--port", &port, "-u", "ann"];
     let mut terminal =
         Terminal::start(env!("CARGO_BIN_EXE_nyala"), &arguments, &[("HOME", home), ("XDG_STATE_HOME", "")]);
-    terminal.shows("Password of ann: ");
+    terminal.asks_for_secret("Password of ann: ");
     terminal.types("typo\u{15}päsx\u{7f}s\r");
     terminal.asks("influxql> ");
     terminal.types("SHOW USERS\r");
@@ -69,7 +69,7 @@ fn a_user_logs_in() {
     terminal.types("CREATE USER ben WITH PASSWORD 'secret'\r");
     terminal.asks("influxql> ");
     terminal.types("auth ben\r");
-    terminal.shows("Password of ben: ");
+    terminal.asks_for_secret("Password of ben: ");
     terminal.types("secret\r");
     terminal.asks("influxql> ");
     terminal.types("\u{4}");

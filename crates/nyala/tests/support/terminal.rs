@@ -1,4 +1,7 @@
 //! A program at a terminal of its own: what a person types, and what stands on the screen.
+//!
+//! What is typed before the program reads a line may be lost: the terminal drops it at Ctrl-C, and editors drop what they
+//! have read ahead when a line is given up. So a line can only be typed after its prompt was waited for.
 
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
@@ -17,6 +20,8 @@ pub(crate) struct Terminal {
     written: Arc<Mutex<Vec<u8>>>,
     /// How much of it was looked at.
     seen: usize,
+    /// The last prompt that was waited for has no line yet.
+    is_asked: bool,
 }
 
 impl Terminal {
@@ -46,12 +51,21 @@ impl Terminal {
                 all.lock().expect("nobody panics here").extend_from_slice(&piece[..count]);
             }
         });
-        Self { child, keyboard, written, seen: 0 }
+        Self { child, keyboard, written, seen: 0, is_asked: false }
     }
 
-    /// Types a text.
+    /// Types a line, or a part of it, at the prompt that was waited for. Its end is Enter, Ctrl-C or Ctrl-D.
     pub(crate) fn types(&mut self, text: &str) {
+        assert!(self.is_asked, "nothing was waited for that asks for {text:?}");
+        self.is_asked = !text.contains(['\r', '\u{3}', '\u{4}']);
         self.keyboard.write_all(text.as_bytes()).expect("the terminal is there");
+    }
+
+    /// Presses Ctrl-C while something runs.
+    #[allow(dead_code, reason = "without SQL nothing runs for long")]
+    pub(crate) fn interrupts(&mut self) {
+        assert!(!self.is_asked, "a line is asked for, and nothing runs");
+        self.keyboard.write_all(b"\x03").expect("the terminal is there");
     }
 
     /// Waits until a text appears behind what was waited for before, and returns what stood before it.
@@ -68,11 +82,19 @@ impl Terminal {
         }
     }
 
-    /// Waits until a line is asked for with this prompt, and returns what stood before it.
+    /// Waits until an editor asks for a line with this prompt, and returns what was written before.
     pub(crate) fn asks(&mut self, prompt: &str) -> String {
         // Editors have pasted text marked as long as they read a line. While it is typed they may show the prompt again.
         let before = self.shows("\u{1b}[?2004h");
-        before + &self.shows(prompt)
+        self.shows(prompt);
+        self.is_asked = true;
+        before
+    }
+
+    /// Waits until a line is asked for that is not shown, without an editor.
+    pub(crate) fn asks_for_secret(&mut self, prompt: &str) {
+        self.shows(prompt);
+        self.is_asked = true;
     }
 
     /// What was written and not waited for yet.
