@@ -79,7 +79,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Opens the store and begins to serve.
+    /// Opens the store and begins to serve. Health checks are told so by [`Running::ready`].
     pub fn start(config: &Config, past: Past) -> Result<Self> {
         descriptors::raise_limit();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -282,7 +282,6 @@ impl Running {
         let _ = context.databases.set(databases);
         let inputs = inputs.serve(&context)?;
         work.spawn(background::run_continuous_queries(context.clone(), lead.clone(), continuous));
-        context.lifecycle.ready();
         Ok(Self {
             shutdown_timeout,
             server,
@@ -297,6 +296,11 @@ impl Running {
             lead,
             lead_kept,
         })
+    }
+
+    /// From now on health checks say that queries and writes are answered.
+    pub fn ready(&self) {
+        self.context.lifecycle.ready();
     }
 
     /// Lets requests end, then flushes and closes the store.

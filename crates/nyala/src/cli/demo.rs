@@ -55,6 +55,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), String> {
         }
         _ => error.to_string(),
     })?;
+    running.ready();
     let url = format!("http://{}", running.server.address);
     let settings = DemoSettings { hosts: args.hosts, hours: args.hours, ..DemoSettings::default() };
     let mut out = std::io::stdout();

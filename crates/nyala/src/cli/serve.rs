@@ -106,6 +106,9 @@ fn serve(args: ServeArgs, config: &Config) -> Result<(), String> {
     let address = running.server.address;
     let scheme = if config.https_certificate.is_some() { "https" } else { "http" };
     tracing::info!(%address, console = %format_args!("{scheme}://{address}/"), "ready");
+    // Who hears that it is ready may read its addresses in the log, and may stop it in order.
+    signals.stop_in_order();
+    running.ready();
     notify::ready();
     signals.wait_for_stop();
     notify::stopping();

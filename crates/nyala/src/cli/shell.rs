@@ -49,5 +49,8 @@ pub(super) fn serve(data_dir: &Path) -> Result<Running, String> {
         ..GivenConfig::default()
     };
     let config = given.resolve(None)?;
-    Running::start(&config, Past::Left).map_err(|error| format!("opening {}: {error}", data_dir.display()))
+    let running = Running::start(&config, Past::Left)
+        .map_err(|error| format!("opening {}: {error}", data_dir.display()))?;
+    running.ready();
+    Ok(running)
 }

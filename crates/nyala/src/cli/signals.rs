@@ -18,7 +18,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers. Before [`Signals::wait_for_stop`] is called, the first SIGTERM or SIGINT ends the
+    /// Installs the handlers. Before [`Signals::stop_in_order`] is called, the first SIGTERM or SIGINT ends the
     /// process: what was acknowledged is on disk, and a recovery only reads.
     ///
     /// `hung_up` is called at each SIGHUP.
@@ -34,9 +34,14 @@ impl Signals {
         Ok(Self { stops, ready })
     }
 
+    /// From now on the first SIGTERM or SIGINT makes [`Signals::wait_for_stop`] return.
+    pub(super) fn stop_in_order(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+    }
+
     /// Returns at SIGTERM or SIGINT.
     pub(super) fn wait_for_stop(&self) {
-        self.ready.store(true, Ordering::Relaxed);
+        self.stop_in_order();
         // The sending thread lives as long as the process, so this fails only when there is nothing to wait for.
         let _ = self.stops.recv();
     }
