@@ -26,7 +26,7 @@ fn expressions(dashboard: &Value) -> Vec<String> {
     let annotations = dashboard["annotations"]["list"].as_array().expect("annotations").iter();
     let texts = targets.chain(annotations).map(|target| target["expr"].as_str().expect("an expression"));
     let filled =
-        |text: &str| text.replace("$job", ".+").replace("$instance", ".+").replace("$__rate_interval", "10s");
+        |text: &str| text.replace("$job", ".+").replace("$instance", ".+").replace("$__rate_interval", "50s");
     texts.map(filled).collect()
 }
 
@@ -52,7 +52,8 @@ fn every_panel_shows_something() {
                 let query = variable["query"]["query"].as_str().expect("a query").replace("$job", ".+");
                 let within = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
                 let (metric, label) = within.and_then(|rest| rest.rsplit_once(", ")).expect("two arguments");
-                assert!(monitored.count(&format!("group by ({label}) ({metric})")) > 0, "{query}");
+                let labels = format!("group by ({label}) ({metric})");
+                monitored.wait_until(&query, || monitored.count(&labels) > 0);
             }
         }
     }

@@ -145,7 +145,7 @@ fn send(address: SocketAddr, method: &str, target: &str, body: &str) -> u16 {
 fn wait_until_ready(address: SocketAddr) {
     let begun = Instant::now();
     while send(address, "GET", "/ready", "") != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it does not become ready");
+        assert!(begun.elapsed() < Duration::from_secs(120), "it does not become ready");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -27,7 +27,7 @@ fn the_service_manager_is_told_of_start_and_stop() {
     // Nobody listens any more: a server runs without.
     drop(socket);
     let server = Process::spawn_in(&directory.path().join("data"), &[], &[("NOTIFY_SOCKET", name)]);
-    server.wait_until_ready(Duration::from_secs(30));
+    server.wait_until_ready(Duration::from_secs(120));
     // It is told to others that it is ready before that.
     let begun = Instant::now();
     while !server.log().contains("NOTIFY_SOCKET") {
