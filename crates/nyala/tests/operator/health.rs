@@ -14,7 +14,7 @@ fn health(server: &Process) -> (u16, serde_json::Value) {
 fn wait_for(what: &str, server: &Process, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {} {}", health(server).1, server.log());
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}: {} {}", health(server).1, server.log());
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 fn wait_for_log(server: &Process, words: &str) {
-    for _ in 0..2000 {
+    for _ in 0..12_000 {
         if server.log().contains(words) {
             return;
         }
