@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -55,6 +56,22 @@ impl Collector {
     }
 }
 
+/// The spans of a server that was stopped, or `None` without a collector. The end of a server waits two seconds at most for what
+/// it sends last: if the collector had no turn, all is done again.
+fn spans_of(serve: impl Fn(&str), is_complete: impl Fn(&[Value]) -> bool) -> Option<Vec<Value>> {
+    const TRIES_MAX: usize = 5;
+    let mut tries = 0;
+    loop {
+        let collector = Collector::start(&[])?;
+        serve(&collector.endpoint);
+        let spans = collector.end();
+        tries += 1;
+        if tries == TRIES_MAX || is_complete(&spans) {
+            return Some(spans);
+        }
+    }
+}
+
 fn send(server: &Process, target: &str, body: &str, traceparent: &str) -> u16 {
     let headers = [("traceparent", traceparent)].into_iter().filter(|(_, value)| !value.is_empty());
     let request = Request {
@@ -95,21 +112,22 @@ fn child<'a>(spans: &'a [Value], parent: &Value, name: &str) -> &'a Value {
 
 #[test]
 fn a_collector_gets_what_requests_and_maintenance_spend_their_time_with() {
-    let Some(collector) = Collector::start(&[]) else { return };
-    let directory = tempfile::tempdir().expect("a directory");
-    let traced = ["--traces-endpoint", &collector.endpoint];
-    let server = Process::start(&directory.path().join("data"), &traced);
-    server.query("CREATE DATABASE d");
-    let context = format!("00-{TRACE}-{PARENT}-01");
-    assert_eq!(send(&server, "/write?db=d", "m,t=a v=1,secret=\"hush\" 1\nm,t=b v=2 2", &context), 204);
-    assert_eq!(send(&server, "/query?db=d&q=SELECT+mean(v)+FROM+m", "", ""), 200);
-    assert_eq!(send(&server, "/query?db=d&q=SELECT+v+FROM+m+WHERE+secret='hush'", "", ""), 200);
-    assert_eq!(send(&server, "/api/sql?db=d", "SELECT v FROM m", ""), 200);
-    // Its client does not want this one to be recorded.
-    let unsampled = format!("00-{}-{PARENT}-00", TRACE.replace('4', "5"));
-    assert_eq!(send(&server, "/query?q=SHOW+DATABASES", "", &unsampled), 200);
-    assert!(server.stop().success());
-    let spans = collector.end();
+    let serve = |endpoint: &str| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = Process::start(&directory.path().join("data"), &["--traces-endpoint", endpoint]);
+        server.query("CREATE DATABASE d");
+        let context = format!("00-{TRACE}-{PARENT}-01");
+        assert_eq!(send(&server, "/write?db=d", "m,t=a v=1,secret=\"hush\" 1\nm,t=b v=2 2", &context), 204);
+        assert_eq!(send(&server, "/query?db=d&q=SELECT+mean(v)+FROM+m", "", ""), 200);
+        assert_eq!(send(&server, "/query?db=d&q=SELECT+v+FROM+m+WHERE+secret='hush'", "", ""), 200);
+        assert_eq!(send(&server, "/api/sql?db=d", "SELECT v FROM m", ""), 200);
+        // Its client does not want this one to be recorded.
+        let unsampled = format!("00-{}-{PARENT}-00", TRACE.replace('4', "5"));
+        assert_eq!(send(&server, "/query?q=SHOW+DATABASES", "", &unsampled), 200);
+        assert!(server.stop().success());
+    };
+    // A shutdown flushes last.
+    let Some(spans) = spans_of(serve, |spans| !named(spans, "flush").is_empty()) else { return };
 
     let write = request(&spans, "/write");
     assert_eq!((&write["traceId"], &write["parentSpanId"]), (&TRACE.into(), &PARENT.into()), "{write}");
@@ -159,17 +177,18 @@ fn a_collector_gets_what_requests_and_maintenance_spend_their_time_with() {
 
 #[test]
 fn only_a_share_is_recorded_and_what_a_client_asks_for() {
-    let Some(collector) = Collector::start(&[]) else { return };
-    let directory = tempfile::tempdir().expect("a directory");
-    let traced = ["--traces-endpoint", &collector.endpoint, "--traces-ratio", "0", "--log-level", "debug"];
-    let server = Process::start(&directory.path().join("data"), &traced);
-    for _ in 0..20 {
-        assert_eq!(send(&server, "/query?q=SHOW+USERS", "", ""), 200);
-    }
-    assert_eq!(send(&server, "/query?q=SHOW+DATABASES", "", &format!("00-{TRACE}-{PARENT}-01")), 200);
-    assert!(!server.log().contains("nyala_trace"), "spans are not in the log: {}", server.log());
-    assert!(server.stop().success());
-    let spans = collector.end();
+    let serve = |endpoint: &str| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let traced = ["--traces-endpoint", endpoint, "--traces-ratio", "0", "--log-level", "debug"];
+        let server = Process::start(&directory.path().join("data"), &traced);
+        for _ in 0..20 {
+            assert_eq!(send(&server, "/query?q=SHOW+USERS", "", ""), 200);
+        }
+        assert_eq!(send(&server, "/query?q=SHOW+DATABASES", "", &format!("00-{TRACE}-{PARENT}-01")), 200);
+        assert!(!server.log().contains("nyala_trace"), "spans are not in the log: {}", server.log());
+        assert!(server.stop().success());
+    };
+    let Some(spans) = spans_of(serve, |spans| !named(spans, "HTTP request").is_empty()) else { return };
     assert!(!spans.is_empty() && spans.iter().all(|span| span["traceId"] == TRACE), "{spans:?}");
     request(&spans, "/query");
 }
@@ -177,7 +196,7 @@ fn only_a_share_is_recorded_and_what_a_client_asks_for() {
 #[test]
 fn a_collector_that_fails_disturbs_nobody() {
     let Some(collector) = Collector::start(&["refuse"]) else { return };
-    let directory = tempfile::tempdir().expect("a directory");
+    let (directory, begun) = (tempfile::tempdir().expect("a directory"), Instant::now());
     let server =
         Process::start(&directory.path().join("refused"), &["--traces-endpoint", &collector.endpoint]);
     // Nobody listens there.
@@ -185,15 +204,16 @@ fn a_collector_that_fails_disturbs_nobody() {
     let other = Process::start(&directory.path().join("nowhere"), &["--traces-endpoint", &nowhere]);
     for server in [&server, &other] {
         server.query("CREATE DATABASE d");
-        let mut tries = 0;
-        while server.metric("nyala_trace_spans_lost_total ") == 0 {
+        let told = || server.log().matches("traces could not be sent").count();
+        // What is lost is counted first, and told then.
+        while server.metric("nyala_trace_spans_lost_total ") == 0 || told() == 0 {
             assert_eq!(server.write("m v=1").status, 204);
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            tries += 1;
-            assert!(tries < 1500, "no span was lost: {}", server.log());
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(begun.elapsed() < Duration::from_secs(180), "no span was lost: {}", server.log());
         }
         assert_eq!(server.metric("nyala_trace_spans_sent_total "), 0);
-        assert_eq!(server.log().matches("traces could not be sent").count(), 1, "{}", server.log());
+        // Once in a minute.
+        assert!(told() <= 1 + begun.elapsed().as_secs() as usize / 60, "{}", server.log());
     }
     assert!(server.stop().success() && other.stop().success());
     assert_eq!(collector.end(), Vec::<Value>::new());
@@ -231,24 +251,21 @@ fn address_of(server: &Process, words: &str) -> String {
 #[cfg(feature = "sql")]
 fn clients_of_postgresql_and_flight_are_traced() {
     let Some(python) = python("adbc_driver_flightsql.dbapi, psycopg") else { return };
-    let Some(collector) = Collector::start(&[]) else { return };
-    let directory = tempfile::tempdir().expect("a directory");
-    let traced = [
-        "--traces-endpoint",
-        &collector.endpoint,
-        "--postgres-bind",
-        "127.0.0.1:0",
-        "--flight-bind",
-        "127.0.0.1:0",
-    ];
-    let server = Process::start(&directory.path().join("data"), &traced);
-    server.query("CREATE DATABASE d");
-    assert_eq!(server.write("m v=1").status, 204);
-    let postgres = address_of(&server, "PostgreSQL's clients are served");
-    let flight = address_of(&server, "clients of Arrow Flight SQL are served");
-    let (host, port) = postgres.rsplit_once(':').expect("a port");
-    let script = format!(
-        "import psycopg, adbc_driver_flightsql.dbapi as flight
+    let serve = |endpoint: &str| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let traced = [
+            ["--traces-endpoint", endpoint],
+            ["--postgres-bind", "127.0.0.1:0"],
+            ["--flight-bind", "127.0.0.1:0"],
+        ];
+        let server = Process::start(&directory.path().join("data"), traced.as_flattened());
+        server.query("CREATE DATABASE d");
+        assert_eq!(server.write("m v=1").status, 204);
+        let postgres = address_of(&server, "PostgreSQL's clients are served");
+        let flight = address_of(&server, "clients of Arrow Flight SQL are served");
+        let (host, port) = postgres.rsplit_once(':').expect("a port");
+        let script = format!(
+            "import psycopg, adbc_driver_flightsql.dbapi as flight
 with psycopg.connect('host={host} port={port} dbname=d user=x') as connection:
     assert connection.execute('SELECT v FROM m').fetchall() == [(1.0,)]
 headers = {{'adbc.flight.sql.rpc.call_header.traceparent': '00-{TRACE}-{PARENT}-01', 'adbc.flight.sql.rpc.call_header.database': 'd'}}
@@ -256,11 +273,13 @@ with flight.connect('grpc://{flight}', db_kwargs=headers) as connection, connect
     cursor.execute('SELECT 17 AS x')
     assert cursor.fetch_arrow_table().to_pydict() == {{'x': [17]}}
 "
-    );
-    let ran = Command::new(python).args(["-c", &script]).output().expect("Python runs");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    assert!(server.stop().success());
-    let spans = collector.end();
+        );
+        let ran = Command::new(&python).args(["-c", &script]).output().expect("Python runs");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        assert!(server.stop().success());
+    };
+    let is_complete = |spans: &[Value]| !named(spans, "flush").is_empty();
+    let Some(spans) = spans_of(serve, is_complete) else { return };
     let statements = named(&spans, "PostgreSQL statement");
     assert!(statements.iter().all(|span| span["parentSpanId"] == ""), "{statements:?}");
     let parts: Vec<&str> = statements.iter().flat_map(|span| below(&spans, span)).collect();
