@@ -1,7 +1,20 @@
 //! Quotas: what a user asks for and writes is bounded, whatever the protocol, and others are not touched.
 
+use super::client::Response;
 use super::prometheus::packed_samples;
 use super::sender::{Server, Session, body};
+
+/// A minute gives back a few queries, so that on a slow machine one may be answered before the next is refused.
+const TRIES: usize = 10;
+
+fn refused(ask: impl Fn() -> Response) -> Response {
+    let mut answers = (0..TRIES).map(|_| ask());
+    answers.find(|answer| answer.status == 429).expect("one of them is refused")
+}
+
+fn is_refused(session: &mut Session, statement: &str) -> bool {
+    (0..TRIES).any(|_| session.run(statement).is_err_and(|error| error.starts_with("53400")))
+}
 
 /// A cursor is one query: its fetches need no other place among those that run.
 #[test]
@@ -34,39 +47,38 @@ fn a_user_gets_no_more_than_its_quota() {
     let lines: String = (0..1000).map(|number| format!("m v=1 {number}\n")).collect();
     let create = "CREATE TABLE t (id int PRIMARY KEY)";
     assert_eq!(server.send("POST", &format!("/api/sql?db=home&{ann}"), &[], create).status, 200);
-    server.ask("SET QUOTA FOR bob points_per_second = 10, queries_per_minute = 3");
+    server.ask("SET QUOTA FOR bob points_per_second = 1, queries_per_minute = 3");
     assert_eq!(write(bob, &lines).status, 204, "a batch is never cut");
-    let refused = write(bob, "m v=1");
-    assert_eq!(refused.status, 429, "{}", body(&refused));
-    let wait: u32 = refused.header("Retry-After").and_then(|value| value.parse().ok()).expect("seconds");
-    assert!((50..=100).contains(&wait), "{wait}");
-    assert!(body(&refused).contains("quota points_per_second = 10"), "{}", body(&refused));
+    let too_much = write(bob, "m v=1");
+    assert_eq!(too_much.status, 429, "{}", body(&too_much));
+    let wait: u32 = too_much.header("Retry-After").and_then(|value| value.parse().ok()).expect("seconds");
+    assert!((500..=1000).contains(&wait), "{wait}");
+    assert!(body(&too_much).contains("quota points_per_second = 1"), "{}", body(&too_much));
     assert_eq!(write(ann, "m v=1").status, 204);
     // The same by SQL over both protocols, each of which is a statement as well.
     let insert = "INSERT INTO m (time, v) VALUES (now(), 1)";
-    let refused = server.send("POST", &format!("/api/sql?db=home&{bob}"), &[], insert);
-    assert_eq!(refused.status, 429, "{}", body(&refused));
-    assert!(body(&refused).contains("\"code\":\"53400\""), "{}", body(&refused));
+    let too_much = server.send("POST", &format!("/api/sql?db=home&{bob}"), &[], insert);
+    assert_eq!(too_much.status, 429, "{}", body(&too_much));
+    assert!(body(&too_much).contains("\"code\":\"53400\""), "{}", body(&too_much));
     let mut session = Session::open(server.postgres, "bob", "paper").map_err(drop).expect("it logs in");
     assert!(session.run(insert).is_err_and(|error| error.starts_with("53400")));
     // Refused ones were not begun. What is asked for is counted by all languages together.
     assert_eq!(server.query(bob, &[], "SELECT v FROM m LIMIT 1").status, 200);
     assert_eq!(session.run("SELECT v FROM m LIMIT 1"), Ok(1));
     assert_eq!(server.send("POST", &format!("/api/sql?db=home&{bob}"), &[], "SELECT 1").status, 200);
-    let refused = server.query(bob, &[], "SELECT v FROM m LIMIT 1");
-    assert_eq!(refused.status, 429, "{}", body(&refused));
-    assert!(refused.header("Retry-After").is_some());
-    assert!(session.run("SELECT 1").is_err_and(|error| error.starts_with("53400")));
-    assert!(session.run("SELECT id FROM t WHERE id = 1").is_err_and(|error| error.starts_with("53400")));
+    let too_often = refused(|| server.query(bob, &[], "SELECT v FROM m LIMIT 1"));
+    assert!(too_often.header("Retry-After").is_some());
+    assert!(is_refused(&mut session, "SELECT 1"));
+    assert!(is_refused(&mut session, "SELECT id FROM t WHERE id = 1"));
     assert_eq!(server.query(ann, &[], "SELECT v FROM m LIMIT 1").status, 200);
     assert!(server.metric("nyala_quota_refused_total{quota=\"points_per_second\"}") >= 3);
     assert!(server.metric("nyala_quota_refused_total{quota=\"queries_per_minute\"}") >= 2);
     let listed = server.ask("SHOW QUOTAS");
-    assert!(listed.contains("[\"bob\",0,3,10,0,0,0,0]"), "{listed}");
+    assert!(listed.contains("[\"bob\",0,3,1,0,0,0,0]"), "{listed}");
     // A token of the user has the user's quota.
     let token = server.token("CREATE TOKEN t FOR bob");
     let header = format!("Token {token}");
-    assert_eq!(server.query("", &[("Authorization", &header)], "SELECT v FROM m").status, 429);
+    refused(|| server.query("", &[("Authorization", &header)], "SELECT v FROM m"));
     let unknown = server.query(ann, &[], "SET QUOTA FOR bob speed = 1");
     assert!(body(&unknown).contains("there are concurrent_queries"), "{}", body(&unknown));
     // It outlives a restart, and ends when it is set to nothing.
@@ -253,13 +265,13 @@ fn bytes_are_counted_in_every_language() {
     for (number, (name, way)) in ways.iter().enumerate() {
         server.ask(&format!("CREATE USER bob{number} WITH PASSWORD 'paper'"));
         server.ask(&format!("GRANT ALL ON home TO bob{number}"));
-        server.ask(&format!("SET QUOTA FOR bob{number} bytes_per_second = 10"));
+        server.ask(&format!("SET QUOTA FOR bob{number} bytes_per_second = 1"));
         let user = format!("u=bob{number}&p=paper");
         let status = way(&user);
         assert!((200..300).contains(&status), "{name}: {status}");
         let refused = server.send("POST", &format!("/write?db=home&{user}"), &[], "m,h=a v=1");
         assert_eq!(refused.status, 429, "{name}: {}", body(&refused));
-        assert!(body(&refused).contains("quota bytes_per_second = 10"), "{name}: {}", body(&refused));
+        assert!(body(&refused).contains("quota bytes_per_second = 1"), "{name}: {}", body(&refused));
         let status = way(&user);
         assert!(!(200..300).contains(&status), "{name}: it is not refused itself, but {status}");
     }

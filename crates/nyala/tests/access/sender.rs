@@ -110,7 +110,7 @@ pub(crate) struct Session(TcpStream);
 impl Session {
     pub(crate) fn open(address: SocketAddr, user: &str, password: &str) -> Result<Session, String> {
         let stream = TcpStream::connect(address).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        stream.set_read_timeout(Some(Duration::from_secs(180))).expect("a timeout");
         let mut session = Session(stream);
         let parameters = format!("user\0{user}\0database\0home\0\0");
         session.send(None, &[&196_608_i32.to_be_bytes()[..], parameters.as_bytes()].concat());
