@@ -25,6 +25,9 @@ fn rows(server: &Process, query: &str) -> Vec<(i64, i64)> {
 #[test]
 fn every_window_has_one_result_across_kills() {
     const SECOND_NS: i64 = 1_000_000_000;
+    /// Points are ahead of the clock, so that they are stored before their window ends, though a request may take long.
+    const AHEAD_NS: i64 = 5 * SECOND_NS;
+    const WAIT: Duration = Duration::from_secs(120);
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");
     let mut server = Process::start(&data_dir, &[]);
@@ -33,13 +36,17 @@ fn every_window_has_one_result_across_kills() {
         "CREATE CONTINUOUS QUERY c ON d BEGIN SELECT count(v) AS n INTO counted FROM m GROUP BY time(1s) END",
     );
     let begun = Instant::now();
-    let mut written: BTreeMap<i64, i64> = BTreeMap::new();
+    // How many points of a second were stored before it was over, and how many there are.
+    let mut written: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     let mut kills = 0;
-    while begun.elapsed() < Duration::from_secs(7) {
-        let time_ns = now_ns();
-        // Points are late or early by no more than the time a request takes.
+    while begun.elapsed() < Duration::from_secs(7) || kills < 2 || written.len() < 5 {
+        assert!(begun.elapsed() < WAIT, "{kills} kills, {written:?}");
+        let time_ns = now_ns() + AHEAD_NS;
         assert_eq!(server.write(&format!("m v=1i {time_ns}")).status, 204);
-        *written.entry(time_ns.div_euclid(SECOND_NS)).or_default() += 1;
+        let second = time_ns.div_euclid(SECOND_NS);
+        let (in_time, all) = written.entry(second).or_default();
+        *in_time += i64::from(now_ns() < (second + 1) * SECOND_NS);
+        *all += 1;
         std::thread::sleep(Duration::from_millis(25));
         if begun.elapsed() > Duration::from_secs(2 * (kills + 1)) && kills < 2 {
             kills += 1;
@@ -48,27 +55,32 @@ fn every_window_has_one_result_across_kills() {
             server = Process::start(&data_dir, &[]);
         }
     }
-    let last = *written.keys().last().expect("something was written");
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let last = *written.iter().rfind(|(_, (in_time, _))| *in_time > 0).expect("a point was in time").0;
+    let begun = Instant::now();
     let counted = loop {
         let counted = rows(&server, "SELECT n FROM counted");
         if counted.last().is_some_and(|(time_ns, _)| *time_ns >= last * SECOND_NS) {
             break counted;
         }
-        assert!(Instant::now() < deadline, "the last window is missing: {counted:?}");
+        assert!(begun.elapsed() < WAIT, "the last window is missing: {counted:?}");
         std::thread::sleep(Duration::from_millis(100));
     };
-    // The first window may have begun before the query existed.
-    let first = counted[0].0 / SECOND_NS;
-    let expected: Vec<(i64, i64)> =
-        written.range(first..).map(|(second, count)| (second * SECOND_NS, *count)).collect();
-    let shown: Vec<(i64, i64)> = counted.into_iter().filter(|(_, count)| *count > 0).collect();
-    assert_eq!(shown, expected);
+    let counted = counted.into_iter().filter(|(_, count)| *count > 0);
+    let shown: BTreeMap<i64, i64> = counted.map(|(time_ns, count)| (time_ns / SECOND_NS, count)).collect();
+    // The first windows may have ended before the query was seen for the first time.
+    let first = *shown.keys().next().expect("a window");
+    for (second, (in_time, all)) in written.range(first..=last) {
+        let count = shown.get(second).copied().unwrap_or(0);
+        assert!((*in_time..=*all).contains(&count), "{second}: {count} of {written:?} in {shown:?}");
+    }
+    assert!(shown.keys().all(|second| written.contains_key(second)), "{shown:?} of {written:?}");
     assert!(shown.len() >= 3, "{shown:?}");
     server.query("DROP CONTINUOUS QUERY c ON d");
-    std::thread::sleep(Duration::from_millis(1_200));
-    let before = rows(&server, "SELECT n FROM counted").len();
-    assert_eq!(server.write(&format!("m v=1i {}", now_ns())).status, 204);
-    std::thread::sleep(Duration::from_millis(2_300));
-    assert_eq!(rows(&server, "SELECT n FROM counted").len(), before, "it is dropped");
+    // A run that had begun before may still go on, with windows that had ended before.
+    let dropped_ns = now_ns().div_euclid(SECOND_NS) * SECOND_NS;
+    assert_eq!(server.write(&format!("m v=1i {}", dropped_ns + SECOND_NS)).status, 204);
+    std::thread::sleep(Duration::from_millis(4_500));
+    let rows = rows(&server, "SELECT n FROM counted");
+    let later: Vec<_> = rows.iter().filter(|(time_ns, _)| *time_ns >= dropped_ns).collect();
+    assert!(later.is_empty(), "it is dropped: {later:?}");
 }

@@ -4,6 +4,7 @@
 //! One thread sends one request at a time. So when the server is killed, the outcome of every request but the last is
 //! known. The last one was executed, or not, or (a deletion) in part.
 
+use super::client::Response;
 use super::process::Process;
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -95,7 +96,7 @@ impl Act {
         let answer = loop {
             match server.send("POST", &target, body.as_bytes()) {
                 // Memory is full: the server says when to retry.
-                Ok(answer) if answer.status == 503 => std::thread::sleep(Duration::from_millis(20)),
+                Ok(answer) if wants_another_try(&answer) => std::thread::sleep(Duration::from_millis(20)),
                 Ok(answer) => break answer,
                 Err(_) => return false,
             }
@@ -109,6 +110,11 @@ impl Act {
         assert!(fits, "{self:?} was answered with {}: {said}", answer.status);
         true
     }
+}
+
+/// Whether there was no memory: of a statement, the body says so.
+fn wants_another_try(answer: &Response) -> bool {
+    answer.status == 503 || String::from_utf8_lossy(&answer.body).contains("memory is full, try again")
 }
 
 fn statement(text: &str) -> (String, String) {
