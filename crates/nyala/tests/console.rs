@@ -165,7 +165,7 @@ fn a_server_that_comes_back_is_used_again() {
             "start" => {
                 let log = directory.path().join("log");
                 server = Process::spawn_logging(&data, server.address, &[], &[], log);
-                server.wait_until_ready(Duration::from_secs(30));
+                server.wait_until_ready(Duration::from_secs(120));
             }
             other => panic!("{other}"),
         }

@@ -9,9 +9,11 @@
 //! before it; the answers show the same words in place of the numbers.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
+/// A script that names times near now ends before the hour does: an hour later, other points would be near now.
+const SCRIPT_NS_MAX: i64 = 3 * 60_000_000_000;
 
 /// Expands a template for row `i`.
 pub(crate) fn expand(template: &str, i: u64) -> Result<String, String> {
@@ -95,9 +97,17 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Clock {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-        let now_ns = since_epoch.as_nanos() as i64;
+        let now_ns = now_ns();
         Clock { hour_ns: now_ns - now_ns % HOUR_NS, used: BTreeMap::new() }
+    }
+
+    /// The same for a script that names times near now: waits if the next hour is too near.
+    pub(crate) fn near_now() -> Clock {
+        let left_ns = HOUR_NS - now_ns() % HOUR_NS;
+        if left_ns < SCRIPT_NS_MAX {
+            std::thread::sleep(Duration::from_nanos(left_ns as u64));
+        }
+        Clock::new()
     }
 
     /// Replaces `${now…}` by nanoseconds.
@@ -124,6 +134,11 @@ impl Clock {
         }
         hidden
     }
+}
+
+fn now_ns() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+    since_epoch.as_nanos() as i64
 }
 
 fn offset_ns(offset: &str) -> Result<i64, String> {

@@ -62,7 +62,8 @@ fn play(program: &Program, script: &Script) -> Outcome {
             return outcome;
         }
     };
-    let mut clock = Clock::new();
+    let names_now = script.steps.iter().flat_map(|step| &step.input).any(|line| line.contains("${now"));
+    let mut clock = if names_now { Clock::near_now() } else { Clock::new() };
     for step in &script.steps {
         let place = describe(&script.path, step);
         match perform(&mut server, step, &mut clock) {
