@@ -46,6 +46,11 @@ public class InfluxdbJava {
         throw new AssertionError("not refused: " + words);
     }
 
+    /** The library's own ten seconds may be too short for a slow machine. */
+    static OkHttpClient.Builder patient() {
+        return new OkHttpClient.Builder().readTimeout(180, TimeUnit.SECONDS);
+    }
+
     static Point point(long second, String host) {
         return Point.measurement("cpu").time(second, TimeUnit.SECONDS).tag("host", host)
             .addField("f", 1.5 * second).addField("i", second).addField("s", "text é").addField("b", second % 2 == 0).build();
@@ -58,14 +63,14 @@ public class InfluxdbJava {
 
     public static void main(String[] arguments) throws Exception {
         String url = "http://" + arguments[0] + ":" + arguments[1];
-        InfluxDB nobody = InfluxDBFactory.connect(url);
+        InfluxDB nobody = InfluxDBFactory.connect(url, patient());
         refused(InfluxDBException.class, "create admin user first", () -> nobody.query(new Query("SHOW DATABASES")));
         nobody.query(new Query("CREATE USER ann WITH PASSWORD 'secret' WITH ALL PRIVILEGES"));
-        InfluxDB wrong = InfluxDBFactory.connect(url, "ann", "wrong");
+        InfluxDB wrong = InfluxDBFactory.connect(url, "ann", "wrong", patient());
         refused(InfluxDBException.AuthorizationFailedException.class, "authorization failed",
             () -> wrong.query(new Query("SHOW DATABASES")));
         for (InfluxDB.ResponseFormat format : InfluxDB.ResponseFormat.values()) {
-            roundTrip(InfluxDBFactory.connect(url, "ann", "secret", new OkHttpClient.Builder(), format), format);
+            roundTrip(InfluxDBFactory.connect(url, "ann", "secret", patient(), format), format);
         }
         System.out.println("ok");
         System.exit(0);
@@ -97,7 +102,7 @@ public class InfluxdbJava {
         // It does not wait for a batch that its own thread is sending.
         Query count = new Query("SELECT count(f) FROM cpu");
         String counted = "";
-        for (int tries = 0; tries < 200 && !counted.startsWith("10"); tries++) {
+        for (int tries = 0; tries < 2000 && !counted.startsWith("10"); tries++) {
             counted = values(client.query(count)).get(0).get(1).toString();
             if (!counted.startsWith("10")) Thread.sleep(50);
         }

@@ -9,17 +9,18 @@ const schema = [{
   fields: { f: Influx.FieldType.FLOAT, i: Influx.FieldType.INTEGER, s: Influx.FieldType.STRING, b: Influx.FieldType.BOOLEAN },
   tags: ['host'],
 }];
-const as = (username, password, database = 'd') => new Influx.InfluxDB({ host, port, username, password, database, schema });
+const pool = { requestTimeout: 180_000 };
+const as = (username, password, database = 'd') => new Influx.InfluxDB({ host, port, username, password, database, schema, pool });
 
 async function main() {
   // The first administrator, then everything as a user.
-  const nobody = new Influx.InfluxDB({ host, port });
+  const nobody = new Influx.InfluxDB({ host, port, pool });
   await assert.rejects(nobody.getDatabaseNames(), /create admin user first/);
   await nobody.createUser('ann', 'secret', true);
   await assert.rejects(as('ann', 'wrong').getDatabaseNames(), /authorization failed/);
 
   const client = as('ann', 'secret');
-  const [pinged] = await client.ping(5000);
+  const [pinged] = await client.ping(60_000);
   assert(pinged.online && pinged.version === '1.8.10', pinged.version);
   await client.createDatabase('d');
   assert.deepStrictEqual(await client.getDatabaseNames(), ['d']);

@@ -4,7 +4,8 @@ const assert = require('assert');
 const puppeteer = require('puppeteer-core');
 const axeSource = require('axe-core').source;
 
-const LIMIT_MS = 30000;
+/** Longer than anything takes on a slow and busy machine. */
+const LIMIT_MS = 120000;
 
 /** Opens a browser, runs the steps with a page of it, and closes it. */
 async function drive(steps, { theme = 'dark', width = 1280, height = 800 } = {}) {
@@ -13,7 +14,7 @@ async function drive(steps, { theme = 'dark', width = 1280, height = 800 } = {})
   // Root needs --no-sandbox; nothing but the console is opened. /dev/shm is small in containers.
   const args = ['--no-sandbox', '--disable-dev-shm-usage', '--force-prefers-reduced-motion', '--lang=en-GB'];
   const executablePath = process.env.NYALA_CHROMIUM || '/usr/bin/chromium';
-  const browser = await puppeteer.launch({ executablePath, headless: true, protocolTimeout: 2 * LIMIT_MS, args });
+  const browser = await puppeteer.launch({ executablePath, headless: true, timeout: LIMIT_MS, protocolTimeout: 2 * LIMIT_MS, args });
   try {
     const page = new Page(await browser.newPage(), base);
     await page.prepare(theme, width, height);
@@ -32,6 +33,8 @@ class Page {
     this.urls = [];
     /** The same with what was sent. */
     this.sent = [];
+    /** Requests of the page that were not answered yet. */
+    this.waiting = new Set();
   }
 
   async prepare(theme, width, height) {
@@ -54,12 +57,16 @@ class Page {
     inner.on('request', (request) => {
       this.urls.push(request.url());
       this.sent.push({ url: request.url(), body: request.postData() ?? '' });
+      this.waiting.add(request);
     });
+    inner.on('requestfinished', (request) => this.waiting.delete(request));
+    inner.on('requestfailed', (request) => this.waiting.delete(request));
   }
 
   async open(fragment = '') {
     // A change of the fragment alone is no navigation, and would not load the page again.
     await this.inner.goto('about:blank');
+    this.waiting.clear();
     await this.inner.goto(this.base + fragment);
   }
 

@@ -115,7 +115,7 @@ test(() => drive(async (page) => {
   await page.open('#/query?db=seen');
   await page.offers('seen');
   // Whatever the page asks on its own has been answered, so the next statement is the first that is refused.
-  for (let sent = -1; sent < page.sent.length; ) {
+  for (let i = 0, sent = -1; sent < page.sent.length || (page.waiting.size > 0 && i < 60); i++) {
     sent = page.sent.length;
     await new Promise((resolve) => setTimeout(resolve, 500));
   }

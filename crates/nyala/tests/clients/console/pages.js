@@ -164,8 +164,10 @@ async function steps(page) {
   await page.evaluate(() => (document.querySelector('.panel .legend').style.width = '150px'));
   const over = await page.evaluate(() => document.querySelector('.panel .u-over').getBoundingClientRect().toJSON());
   for (let i = 0; i < 4; i++) await page.inner.mouse.move(over.x + 50 + 10 * i, over.y + 40);
+  const hasValues = () => document.querySelectorAll('.panel .legend-value').length > 0;
+  await page.until('the values at the mouse', hasValues);
   await new Promise((resolve) => setTimeout(resolve, 300));
-  assert.ok(await page.evaluate(() => document.querySelectorAll('.panel .legend-value').length > 0), await page.text());
+  assert.ok(await page.evaluate(hasValues), await page.text());
   await page.isAccessible('a dashboard');
   // It is in the database, not in the browser.
   await page.evaluate(() => localStorage.clear());
@@ -192,7 +194,7 @@ async function steps(page) {
   await page.isAccessible('a panel without rows');
   await page.click('button', 'Show the range that has data');
   await page.until('the plot of the panel', () => document.querySelector('.panel canvas') !== null);
-  assert.deepStrictEqual(await page.focused(), ['H2', 'Renamed']);
+  await page.until('the focus', () => document.activeElement.tagName === 'H2' && document.activeElement.innerText === 'Renamed');
   await savesWhatCanRun(page, sql);
   // A dashboard asks by itself, so it runs nothing that changes.
   const harmful = JSON.stringify({ panels: [{ title: 'Harm', language: 'influxql', text: 'SELECT usage INTO stolen FROM cpu', view: 'line', size: 'half' }], range: {} });

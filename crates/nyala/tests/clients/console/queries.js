@@ -33,10 +33,11 @@ const linked = async (page) => {
 /** Does something with the plot, and gives the range that the page asks for afterwards. */
 async function moved(page, what, act) {
   const before = await page.evaluate(() => location.hash);
+  const sent = page.sent.length;
   await act();
   await page.until(`another range by ${what}`, (before) => location.hash !== before, before);
   // The page notes the range in its link first, and then waits for the answer, which draws the plot anew.
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  for (let i = 0; i < 20 && page.sent.length === sent; i++) await new Promise((resolve) => setTimeout(resolve, 100));
   await page.until('an answer', () => document.querySelector('[aria-busy=true]') === null);
   await new Promise((resolve) => setTimeout(resolve, 100));
   return linked(page);
@@ -253,7 +254,7 @@ test(() => drive(async (page) => {
   await page.ask('SELECT usage FROM cpu LIMIT 2');
   await page.shows('2 rows');
   await page.click('button', 'CSV');
-  for (let i = 0; i < 300 && !fs.readdirSync(folder).some((name) => name.endsWith('.csv')); i++) {
+  for (let i = 0; i < 2400 && !fs.readdirSync(folder).some((name) => name.endsWith('.csv')); i++) {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   const [name] = fs.readdirSync(folder);
@@ -270,6 +271,6 @@ test(() => drive(async (page) => {
     const response = await fetch(`${page.base}query?q=SHOW+QUERIES`);
     return response.text();
   };
-  for (let i = 0; i < 200 && (await running()).includes('generate_series'); i++) await new Promise((resolve) => setTimeout(resolve, 50));
+  for (let i = 0; i < 2400 && (await running()).includes('generate_series'); i++) await new Promise((resolve) => setTimeout(resolve, 50));
   assert.ok(!(await running()).includes('generate_series'));
 }, { theme: 'light' }));

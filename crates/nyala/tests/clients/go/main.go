@@ -19,7 +19,7 @@ func check(holds bool, what ...any) {
 }
 
 func connect(url, user, password string) client.Client {
-	connection, err := client.NewHTTPClient(client.HTTPConfig{Addr: url, Username: user, Password: password, Timeout: 20 * time.Second})
+	connection, err := client.NewHTTPClient(client.HTTPConfig{Addr: url, Username: user, Password: password, Timeout: 180 * time.Second})
 	check(err == nil, err)
 	return connection
 }

@@ -31,7 +31,7 @@ func connect(url string, set func(*influxdb.InfluxDB)) *influxdb.InfluxDB {
 	output.Password = config.NewSecret([]byte("secret"))
 	output.Log = logger.New("outputs", "influxdb", "")
 	output.Statistics = selfstat.NewCollector(map[string]string{})
-	output.Timeout = config.Duration(20 * time.Second)
+	output.Timeout = config.Duration(180 * time.Second)
 	set(output)
 	check(output.Init())
 	check(output.Connect())
