@@ -154,8 +154,11 @@ fn position_in_words(message: &str, statement: &str) -> Option<usize> {
 /// How much of a line is shown around its marked character.
 const SHOWN_CHARACTERS: usize = 60;
 
-/// The line of a statement with that character, from 1, and a mark below it.
+/// The line of a statement with that character, from 1, and a mark below it. Nothing, if the person did not write the statement.
 fn marked(statement: &str, position: usize) -> String {
+    if statement.is_empty() {
+        return String::new();
+    }
     let mut rest = position.saturating_sub(1);
     let mut number = 1;
     let mut lines = statement.split('\n').peekable();
@@ -196,6 +199,7 @@ mod tests {
         assert_eq!(marked("SELECT x\nFROM y", 15), "LINE 2: FROM y\n             ^\n");
         assert_eq!(marked("SELECT '日本' x", 13), "LINE 1: SELECT '日本' x\n                      ^\n");
         assert_eq!(marked("SELECT", 99), "LINE 1: SELECT\n              ^\n");
+        assert_eq!(marked("", 99), "");
         assert_eq!(marked("a\tb\u{1b}[31m", 3), "LINE 1: a b [31m\n          ^\n");
         let long = format!("{}x{}", "a".repeat(100), "b".repeat(100));
         let text = marked(&long, 101);

@@ -295,6 +295,7 @@ fn rows_that_do_not_fit_are_named() {
         refused.code == 1 && refused.errors.contains("22003") && refused.errors.contains("\"n\""),
         "{refused:?}"
     );
+    assert!(refused.errors.contains("or remove nyala-import.journal to begin anew"), "{refused:?}");
     std::fs::remove_file(fixture.path("nyala-import.journal")).expect("it can go on");
     let export = ["--sql", "SELECT 3 AS id, 7 AS m", "m.parquet"];
     fixture.run(&["export"], &export).printed();

@@ -187,7 +187,7 @@ fn import(
         journal.remove()?;
         let note = match is_table || added == read_rows {
             true => String::new(),
-            false => format!("; {} points are new, the other ones were there", shown(added)),
+            false => format!("; {} points are new, the other ones were there or have no field", shown(added)),
         };
         let (files, seconds) = (inputs.len(), begun.elapsed().as_secs_f64());
         Ok(format!(

@@ -160,8 +160,9 @@ impl<'a> ImportedPieces<'a> {
         self.journal.add(&Line::PieceBegun { file, fingerprint, until, rows })?;
         let refused = write().map_err(|words| {
             format!(
-                "{}: {words}\nRows before are written: start the same command again to go on",
-                input.shown
+                "{}: {words}\nRows before are written: start the same command again to go on, or remove {} to begin anew",
+                input.shown,
+                self.path.display()
             )
         })?;
         self.journal.add(&Line::PieceDone { refused })?;
