@@ -118,7 +118,7 @@ fn serve(args: ServeArgs, config: &Config) -> Result<(), String> {
 /// Reads the level of the log again, after a SIGHUP.
 fn read_log_level_again(args: ServeArgs) {
     if let Some(chosen) = log::chosen() {
-        tracing::info!(level = chosen, "the level of the log stays: NYALA_LOG overrides log-level");
+        tracing::info!(log_level = chosen, "the level of the log stays: NYALA_LOG overrides log-level");
         return;
     }
     let again = args.resolve().and_then(|config| {
@@ -126,7 +126,7 @@ fn read_log_level_again(args: ServeArgs) {
         Ok(config.log_level)
     });
     match again {
-        Ok(level) => tracing::info!(%level, "the level of the log was read again"),
+        Ok(level) => tracing::info!(log_level = %level, "the level of the log was read again"),
         Err(error) => tracing::error!(%error, "cannot read the level of the log again: it stays"),
     }
 }

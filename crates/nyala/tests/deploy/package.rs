@@ -80,7 +80,7 @@ fn the_package_is_installed_upgraded_and_removed() {
     booted.run("systemctl stop nyala");
     assert_eq!(booted.run("systemctl show --property Result --value nyala").trim(), "success");
     let log = booted.run("journalctl --unit nyala --no-pager");
-    assert!(log.contains("the level of the log was read again level=debug"), "{log}");
+    assert!(log.contains("the level of the log was read again log_level=debug"), "{log}");
     drop(booted);
 
     // As the unit would start it, on another port: the other system has the same network.

@@ -33,6 +33,8 @@ fn each_form_has_one_event_per_line() {
         let create = percent_encode("CREATE USER ann WITH PASSWORD 'a' WITH ALL PRIVILEGES");
         assert_eq!(send_with(&server, "POST", &format!("/query?q={create}"), &[]).status, 200);
         fail_to_log_in(&server);
+        assert_eq!(send_with(&server, "POST", "/debug/log?level=info&u=ann&p=a", &[]).status, 200);
+        wait_for_log(&server, "the level of the log was changed");
         server.log()
     };
     let log = start("json");
@@ -40,6 +42,8 @@ fn each_form_has_one_event_per_line() {
         let event: serde_json::Value =
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(event["timestamp"].is_string() && event["message"].is_string(), "{line}");
+        // No field of an event takes the place of its level.
+        assert!(event["level"] == "INFO" || event["level"] == "WARN", "{line}");
         if event["message"] == "a log-in failed" {
             assert_eq!(event["level"], "WARN");
             assert_eq!(event["user"], "mallory\nts=1 lvl=error \"msg\"\u{85}\u{7f}\x1b[31m");

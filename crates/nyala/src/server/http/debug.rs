@@ -47,7 +47,7 @@ pub(super) async fn log(context: &Context, head: &Parts) -> Result<Response<Answ
         let params = Params::parse(head.uri.query().unwrap_or(""));
         let level = params.get("level");
         log_filter::set(level).map_err(|message| failure(StatusCode::BAD_REQUEST, message))?;
-        tracing::info!(level, "the level of the log was changed");
+        tracing::info!(log_level = level, "the level of the log was changed");
     }
     let body = json!({"level": log_filter::current()}).to_string() + "\n";
     Ok(with_body(StatusCode::OK, "application/json; charset=utf-8", body))
