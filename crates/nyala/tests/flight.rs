@@ -209,6 +209,16 @@ fn nobody_calls_who_is_not_known() {
 }
 
 #[test]
+fn nobody_calls_until_there_is_an_administrator() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = client::free_address();
+    let bind = address.to_string();
+    let arguments = ["--flight-bind", &bind, "--auth-enabled"];
+    let process = Process::start(&directory.path().join("data"), &arguments);
+    run_calls("no_administrator", &Server { process, address, _directory: directory }, &[]);
+}
+
+#[test]
 fn grants_hold_and_tokens_end_with_the_password() {
     let server = Server::start(&["--auth-enabled"]);
     server.ask("CREATE DATABASE e");

@@ -71,6 +71,26 @@ fn there_are_no_passwords_at_first() {
 }
 
 #[test]
+fn until_there_is_an_administrator_nobody_asks_anything() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Process::start(directory.path(), &[]);
+    server.query("CREATE DATABASE d");
+    assert!(server.stop().success());
+    let server = Process::start(directory.path(), &["--auth-enabled"]);
+    for (method, target, text) in [
+        ("POST", "/query?q=SHOW+DATABASES", ""),
+        ("POST", "/api/sql?db=d", "SELECT 1"),
+        ("POST", "/api/sql", "SELECT datname FROM pg_database"),
+        ("POST", "/api/sql?db=d&u=ann&p=pencil", "SELECT 1"),
+        ("POST", "/write?db=d", "m v=1"),
+        ("GET", "/metrics", ""),
+    ] {
+        let answer = server.send(method, target, text.as_bytes()).expect("an answer");
+        assert_eq!(answer.status, 403, "{target} {text}: {}", body(&answer));
+    }
+}
+
+#[test]
 fn any_text_is_a_password_as_it_is() {
     let server = Server::start(&[]);
     let long = "p".repeat(1000);

@@ -163,6 +163,13 @@ def log_ins():
         refused("credentials", step)
 
 
+def no_administrator():
+    client = connect()
+    for options in [with_headers(), with_headers(basic("ann", "pencil"))]:
+        refused("create admin user first", lambda: ask(client, options, "SELECT 1"))
+    refused("create admin user first", lambda: client.authenticate_basic_token("ann", "pencil"))
+
+
 def grants():
     """Somebody who may read d and nothing else."""
     client = connect()
@@ -403,4 +410,4 @@ def idle():
     check([(2,)], ask(client, options, "SELECT 2"))
 
 
-{"grafana": grafana, "types": types, "log_ins": log_ins, "grants": grants, "tokens": tokens, "ends": ends, "broken_off": broken_off, "ingests": ingests, "hostile": hostile, "tls": tls, "idle": idle}[what]()
+{"grafana": grafana, "types": types, "log_ins": log_ins, "no_administrator": no_administrator, "grants": grants, "tokens": tokens, "ends": ends, "broken_off": broken_off, "ingests": ingests, "hostile": hostile, "tls": tls, "idle": idle}[what]()

@@ -23,6 +23,9 @@ use nyala_db::users::{Principal, Privilege, TOKEN_PREFIX, Users};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+/// What is said to somebody while there is no administrator.
+const NO_ADMINISTRATOR: &str = "create admin user first or disable authentication";
+
 /// Whether clients must log in, and how.
 #[derive(Debug, Clone)]
 pub enum Access {
@@ -94,7 +97,11 @@ pub(in crate::server) async fn authenticate_call(
     client: Option<IpAddr>,
 ) -> Result<Principal, Refusal> {
     let sender = RemoteClient::of(client, ClientProtocol::Flight);
-    principal(context, users, credentials(&Params::default(), headers), sender).await
+    match principal(context, users, credentials(&Params::default(), headers), sender).await? {
+        // It is created over HTTP.
+        Principal::FirstAdmin => Err(refused(NO_ADMINISTRATOR)),
+        found => Ok(found),
+    }
 }
 
 /// The user that a call of another protocol names.
@@ -153,10 +160,17 @@ pub(super) async fn check_admin(context: &Context, head: &Parts) -> Result<(), F
 pub(super) fn require_admin(principal: &Principal) -> Result<(), Failure> {
     match principal {
         principal if principal.is_admin() => Ok(()),
-        Principal::FirstAdmin => {
-            Err(failure(StatusCode::FORBIDDEN, "create admin user first or disable authentication"))
-        }
+        Principal::FirstAdmin => Err(failure(StatusCode::FORBIDDEN, NO_ADMINISTRATOR)),
         _ => Err(failure(StatusCode::FORBIDDEN, "error authorizing admin access")),
+    }
+}
+
+/// Refuses somebody unknown, while there is no administrator. SQL answers users without any right, too, but with nothing of the data.
+#[cfg(feature = "sql")]
+pub(super) fn require_administrator_to_exist(principal: &Principal) -> Result<(), Failure> {
+    match principal {
+        Principal::FirstAdmin => Err(failure(StatusCode::FORBIDDEN, NO_ADMINISTRATOR)),
+        _ => Ok(()),
     }
 }
 

@@ -64,6 +64,7 @@ pub(super) async fn handle(
     let of_url = Params::parse(head.uri.query().unwrap_or(""));
     // Credentials are checked before the body is read.
     let principal = access::authenticate(context, &of_url, head).await?;
+    access::require_administrator_to_exist(&principal)?;
     context.watch.count(head.uri.path(), &head.extensions, &principal);
     let format = accepted(head)?;
     // Before the body is read: nothing of it may come later than what a later attempt sends.
