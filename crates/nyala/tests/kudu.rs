@@ -102,6 +102,18 @@ fn what_is_written_to_a_cluster_is_read_from_it() {
         let answer = server.query(statement)["results"][0]["error"].to_string();
         assert!(answer.contains("the Kudu cluster keeps encodings"), "{statement}: {answer}");
     }
+    let answer = server.query("SHOW CHANGES")["results"][0]["error"].to_string();
+    assert!(answer.contains("a store that several servers share keeps no history"), "{answer}");
+    // What is refused says what needs that which the store lacks.
+    for (statement, hint) in [
+        ("CREATE TEMP TABLE t (a int)", "Temporary tables, sequences"),
+        ("CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE)", "Indexes and unique columns need them"),
+        ("CREATE TABLE t (a serial PRIMARY KEY)", "Temporary tables, sequences"),
+    ] {
+        let refused = server.send("POST", "/api/sql?db=d", statement.as_bytes()).expect("an answer");
+        let words = String::from_utf8_lossy(&refused.body).into_owned();
+        assert!(words.contains("0A000") && words.contains(hint), "{statement}: {words}");
+    }
     // One tablet has the series; another shard is not asked.
     let plan = rows(&server, "EXPLAIN SELECT sum(v) FROM m WHERE host = 'a' AND time < 4s");
     let lines: Vec<&str> =

@@ -43,9 +43,13 @@ impl Changes {
     /// Unsupported if no history is kept.
     pub(crate) fn known_since(&self) -> Result<Moment> {
         let missing = || {
-            let words = "no history is kept, so nothing can be undone: start the server with --history 15m, and what is changed \
-                         from then on can";
-            Error::unsupported(words)
+            Error::unsupported(match self.store.capabilities().is_shared {
+                true => "a store that several servers share keeps no history, so nothing can be undone",
+                false => {
+                    "no history is kept, so nothing can be undone: start the server with --history 15m, and what is changed \
+                     from then on can"
+                }
+            })
         };
         self.store.past_begin().ok_or_else(missing)
     }

@@ -22,7 +22,7 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     self, CreateTable, Expr, Ident, PrimaryKeyConstraint, TableConstraint,
 };
-use nyala_core::store::{Capabilities, Feature};
+use nyala_core::store::Capabilities;
 use nyala_core::{ColumnId, ColumnSchema, ColumnType, TableId, TableSchema};
 use nyala_db::relations::{
     Body, Check, ColumnDefinition, Definition, Index, Key, OnCommit, Relation, TEMPORARY, TableDefinition,
@@ -82,7 +82,7 @@ impl Session {
             return Err(taken(key));
         }
         if !indexes.is_empty() {
-            self.server.catalog.store().capabilities().need(Feature::StagedWrites)?;
+            self.need_indexes()?;
         }
         table.add_indexes(indexes, |name| self.is_name_taken(&place.database, name))?;
         let capabilities = self.server.catalog.store().capabilities();

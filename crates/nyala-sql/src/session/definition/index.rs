@@ -42,6 +42,12 @@ impl Session {
         Ok(CommandTag::of("CREATE INDEX"))
     }
 
+    /// Refuses indexes in a store that cannot write a row and its entries together.
+    pub(super) fn need_indexes(&self) -> SqlResult<()> {
+        let needed = self.server.catalog.store().capabilities().need(Feature::StagedWrites);
+        needed.map_err(|error| SqlError::from(error).with_hint("Indexes and unique columns need them."))
+    }
+
     /// Whether a relation or an index of a database has a name.
     pub(super) fn is_name_taken(&self, database: &str, name: &str) -> bool {
         self.relations().of(database).iter().any(|own| own.has_name(name))
@@ -57,7 +63,7 @@ impl Session {
     ) -> SqlResult<()> {
         let catalog = self.server.catalog.clone();
         let store = catalog.store().clone();
-        store.capabilities().need(Feature::StagedWrites)?;
+        self.need_indexes()?;
         if self.transaction.is_some() {
             return self.add_uncommitted_index(statement, &found, new).await;
         }

@@ -65,7 +65,7 @@ impl Session {
             self.transaction = Some(self.new_transaction(false));
         }
         if self.transaction.is_some() {
-            self.begin_defining().await.inspect_err(|_| self.forget_own(is_alone))?;
+            self.begin_defining(is_alone).await.inspect_err(|_| self.forget_own(is_alone))?;
         }
         let tag = self.define_one(statement).await.inspect_err(|_| self.forget_own(is_alone))?;
         if is_alone && let Some(transaction) = self.end_transaction() {

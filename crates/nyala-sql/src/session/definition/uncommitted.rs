@@ -9,12 +9,14 @@ use nyala_db::relations::{Definition, RelationChange};
 use std::sync::Arc;
 
 impl Session {
-    /// Fails if a statement cannot be a part of the transaction.
-    pub(super) async fn begin_defining(&mut self) -> SqlResult<()> {
+    /// Fails if a statement cannot be a part of the transaction, which is the statement's own if it `is_alone`.
+    pub(super) async fn begin_defining(&mut self, is_alone: bool) -> SqlResult<()> {
         let capabilities = self.server.catalog.store().capabilities();
         capabilities.need(Feature::StagedWrites).map_err(|error| {
-            SqlError::from(error)
-                .with_hint("Transactions can only read in this store: execute it before BEGIN.")
+            SqlError::from(error).with_hint(match is_alone {
+                true => "Temporary tables, sequences, and statements that define several things need them.",
+                false => "Transactions can only read in this store: execute it before BEGIN.",
+            })
         })?;
         self.open_transaction().await.map(drop)
     }
