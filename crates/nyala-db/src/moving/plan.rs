@@ -59,19 +59,29 @@ impl Plan {
         for (id, schema) in tables {
             let relation = relations.get(&id);
             let Some(table) = moved(id, &schema, relation) else { continue };
-            if unused.contains(&*table.shown) || skip.contains(&table.shown) {
-                unused.remove(&*table.shown);
-                plan.notes.push(format!("{} was left out", table.shown));
+            if skip.contains(&table.shown) {
+                // The entries of an index are a table of their own, which goes by the same name.
+                if unused.remove(&*table.shown) {
+                    plan.notes.push(format!("{} was left out", table.shown));
+                }
                 if let Some(relation) = relation {
                     plan.skipped.insert((relation.database.clone(), relation.name.clone()));
                 }
                 continue;
             }
             let has_indexes = relation.and_then(|own| own.table()).is_some_and(|own| !own.indexes.is_empty());
-            let indexed = if has_indexes { target.need(Feature::StagedWrites) } else { Ok(()) };
+            let indexed = match has_indexes && !target.features.has(Feature::StagedWrites) {
+                true => Err(Error::unsupported("it has indexes, or unique columns")),
+                false => Ok(()),
+            };
             match indexed.and_then(|()| check(&table.schema, target)) {
                 Ok(()) => plan.tables.push(table),
-                Err(error) => refused.push(format!("{}: {}", table.shown, error.message())),
+                Err(error) => {
+                    let words = format!("{}: {}", table.shown, error.message());
+                    if !refused.contains(&words) {
+                        refused.push(words);
+                    }
+                }
             }
         }
         if !refused.is_empty() {

@@ -241,19 +241,26 @@ fn what_a_cluster_cannot_hold_is_named_and_left_out() {
     server.query("CREATE DATABASE d");
     let long = "x".repeat(65_537);
     assert_eq!(server.write(&format!("m v=1 1\nlong s=\"{long}\" 1")).status, 204);
+    done(&server, "CREATE TABLE keyed (a int PRIMARY KEY, b int UNIQUE)");
     assert!(server.stop().success());
-    let (code, text) = run(command(&dir, &kudu, &["--skip", "d.autogen.nothing"]));
-    assert!(code == 2 && text.contains("d.autogen.nothing: there is no such measurement or table"), "{text}");
     let (code, text) = run(command(&dir, &kudu, &[]));
+    assert!(code == 2 && text.contains("d.keyed: it has indexes, or unique columns"), "{text}");
+    assert_eq!(text.matches("d.keyed").count(), 1, "{text}");
+    let keyed = ["--skip", "d.keyed"];
+    let (code, text) = run(command(&dir, &kudu, &[keyed, ["--skip", "d.autogen.nothing"]].concat()));
+    assert!(code == 2 && text.contains("d.autogen.nothing: there is no such measurement or table"), "{text}");
+    let (code, text) = run(command(&dir, &kudu, &keyed));
     assert!(code == 2 && text.contains("d.autogen.long") && text.contains("65536 bytes"), "{text}");
+    assert!(text.contains("leave it out with --skip"), "{text}");
     // No daemon takes this for a store.
     let mut refused = Process::spawn(
         &place.path().join("none"),
         &["--store", "kudu", "--kudu-masters", &cluster.masters().join(",")],
     );
     assert!(!refused.wait().success() && refused.log().contains("is not finished"), "{}", refused.log());
-    let (code, text) = run_to_end(|| command(&dir, &kudu, &["--skip", "d.autogen.long"]));
+    let (code, text) = run_to_end(|| command(&dir, &kudu, &[keyed, ["--skip", "d.autogen.long"]].concat()));
     assert!(code == 0 && text.contains("note: d.autogen.long was left out"), "{text}");
+    assert_eq!(text.matches("d.keyed").count(), 1, "{text}");
     let daemon = serve_cluster(&cluster, &place.path().join("none"));
     assert_eq!(daemon.number("SELECT sum(v) FROM m"), 1);
     assert_eq!(daemon.number("SELECT count(s) FROM long"), 0);

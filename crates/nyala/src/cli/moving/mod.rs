@@ -11,6 +11,7 @@ use super::log;
 use crate::config::ByteSize;
 use clap::Args;
 use nyala_bench::report::progress::Progress;
+use nyala_core::ErrorKind;
 use nyala_core::store::StoreRef;
 use nyala_db::catalog::Catalog;
 use nyala_db::daemons;
@@ -198,7 +199,14 @@ fn move_once(
 
 /// What to say when a move was interrupted.
 fn again(error: nyala_core::Error) -> String {
-    format!("moving {error}. What was moved before is there: start the same command again to go on")
+    let how = match error.kind() {
+        // It would be met again.
+        ErrorKind::Limit | ErrorKind::Unsupported => {
+            "leave it out with --skip NAME, and start the command again"
+        }
+        _ => "start the same command again",
+    };
+    format!("moving {error}. What was moved before is there: {how} to go on")
 }
 
 /// Compares tables, and returns the places of those that differ.
