@@ -39,7 +39,7 @@ pub(crate) fn failed(shown: &str) -> impl Fn(Error) -> FileError {
             _ => FileErrorKind::Io,
         };
         let words = match &error {
-            Error::NotFound { .. } => "there is no such object".to_owned(),
+            Error::NotFound { .. } => "there is no such object, or no such bucket".to_owned(),
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
                 format!("the server of objects does not allow it: {error}")
             }
