@@ -244,6 +244,8 @@ fn an_import_goes_on_where_it_was() {
         code == 1 && printed.contains("plain.lp, line 1: the file does not say which database"),
         "{printed}"
     );
+    // Nothing was sent, so no journal keeps the corrected command away.
+    assert_eq!(import(directory.path(), &[&flag, &port, "-d", "d", "plain.lp"]).0, 0);
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Copies {
         if let Some(name) = self.remove_unread()?.into_iter().next() {
             let seconds = LOOK_INTERVAL.as_secs();
             return Err(Error::conflict(format!(
-                "a backup is under way already: that of {name}; if its program has ended, try again in {seconds} seconds"
+                "a backup or a move is under way already: its copy is {name}; if its program has ended, try again in {seconds} seconds"
             )));
         }
         let (place, lease) = CopyPlace::new(&self.data_dir, self.clock.now_ns()).map_err(failed)?;

@@ -161,30 +161,32 @@ fn import(
         };
         let (mut journal, lines) = Journal::open(&args.journal, &header)?;
         let (load, attempt) = next_attempt(&mut journal, &lines)?;
-        let client = &client.of_attempt(&load, attempt);
-        let count = || count_of(client, &destination.table, destination.database);
         let is_table = args.table.is_some();
-        // A measurement may be created by the first points.
-        let before = if is_table { count()? } else { count().unwrap_or(0) };
-        let mut pieces = ImportedPieces::of(journal, &args.journal, &inputs, is_table);
-        let first = pieces.resume(lines, before)?;
-        let mut read_rows = 0;
-        for input in &inputs {
-            read_rows += read(client, input, &mut pieces)?;
-            pieces.end_file(input);
-        }
-        let ImportedPieces { journal, progress, .. } = pieces;
-        progress.clear();
-        let after = count()?;
-        let added = after.saturating_sub(first);
-        if is_table && added != read_rows {
-            return Err(format!(
-                "the files have {} rows, and the table has {} more than before: somebody else writes to it, too",
-                shown(read_rows),
-                shown(added)
-            ));
-        }
-        journal.remove()?;
+        let mut pieces = ImportedPieces::of(journal, &args.journal, &lines, &inputs, is_table);
+        let client = &client.of_attempt(&load, attempt);
+        let send_files = || {
+            let count = || count_of(client, &destination.table, destination.database);
+            // A measurement may be created by the first points.
+            let before = if is_table { count()? } else { count().unwrap_or(0) };
+            let first = pieces.resume(lines, before)?;
+            let mut read_rows = 0;
+            for input in &inputs {
+                read_rows += read(client, input, &mut pieces)?;
+                pieces.end_file(input);
+            }
+            let after = count()?;
+            let added = after.saturating_sub(first);
+            if is_table && added != read_rows {
+                return Err(format!(
+                    "the files have {} rows, and the table has {} more than before: somebody else writes to it, too",
+                    shown(read_rows),
+                    shown(added)
+                ));
+            }
+            Ok((read_rows, added, after))
+        };
+        let imported = send_files();
+        let (read_rows, added, after) = pieces.end(imported)?;
         let note = match is_table || added == read_rows {
             true => String::new(),
             false => format!("; {} points are new, the other ones were there or have no field", shown(added)),

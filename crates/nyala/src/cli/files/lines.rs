@@ -3,7 +3,7 @@
 use super::inputs::{Input, inputs_of};
 use super::journal::Journal;
 use super::line_file::{Line, LineFile};
-use super::pieces::{ImportedPieces, time_of_points};
+use super::pieces::{self, ImportedPieces, time_of_points};
 use super::shown;
 use super::source::ServerOrDataArgs;
 use crate::cli::log;
@@ -110,19 +110,15 @@ fn import(args: &LinesArgs) -> Result<(String, bool), String> {
             args,
             client,
             time,
-            pieces: ImportedPieces::of(journal, &args.journal, &inputs, false),
+            pieces: ImportedPieces::of(journal, &args.journal, &noted, &inputs, false),
             points: 0,
             is_proven: false,
             created: HashSet::new(),
             notes: Vec::new(),
             refusals: Vec::new(),
         };
-        import.pieces.resume(noted, 0)?;
-        for input in &inputs {
-            import.file(input)?;
-            import.pieces.end_file(input);
-        }
-        import.finish(inputs.len(), begun)
+        let sent = import.files(&inputs, noted);
+        import.finish(sent, inputs.len(), begun)
     })
 }
 
@@ -163,6 +159,15 @@ enum Direction<'a> {
 }
 
 impl Import<'_> {
+    fn files(&mut self, inputs: &[Input], noted: Vec<pieces::Line>) -> Result<(), String> {
+        self.pieces.resume(noted, 0)?;
+        for input in inputs {
+            self.file(input)?;
+            self.pieces.end_file(input);
+        }
+        Ok(())
+    }
+
     fn file(&mut self, input: &Input) -> Result<(), String> {
         let mut file = LineFile::open(input)?;
         let done = self.pieces.done_rows(input);
@@ -291,11 +296,14 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn finish(self, files: usize, begun: Instant) -> Result<(String, bool), String> {
+    fn finish(
+        self,
+        sent: Result<(), String>,
+        files: usize,
+        begun: Instant,
+    ) -> Result<(String, bool), String> {
         let refused = self.pieces.refused;
-        let ImportedPieces { journal, progress, .. } = self.pieces;
-        progress.clear();
-        journal.remove()?;
+        self.pieces.end(sent)?;
         let (points, seconds) = (shown(self.points), begun.elapsed().as_secs_f64());
         let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
         let mut report = format!("{points} points of {files} were sent in {seconds:.1} s");

@@ -66,24 +66,32 @@ pub(super) fn time_of_points(journal: &mut Journal<Line>, lines: &[Line]) -> Res
 
 /// Notes pieces in the journal, and knows which ones are done.
 pub(super) struct ImportedPieces<'a> {
-    pub(super) journal: Journal<Line>,
+    journal: Journal<Line>,
     /// Per file how many of its rows (of lines: bytes) are written.
     done: HashMap<(String, String), u64>,
     rows: u64,
     /// Rows that were refused, also by earlier runs.
     pub(super) refused: u64,
-    pub(super) progress: Progress,
+    progress: Progress,
     begun: Instant,
     /// Bytes of all files, and of those that are done.
     bytes: (u64, u64),
     /// Whether rows go into a table, where one that is written twice is there twice.
     is_table: bool,
+    /// A piece was sent, by this run or an earlier one.
+    is_begun: bool,
     path: &'a Path,
 }
 
 impl<'a> ImportedPieces<'a> {
-    /// The pieces of some files. `path` is that of the journal.
-    pub(super) fn of(journal: Journal<Line>, path: &'a Path, inputs: &[Input], is_table: bool) -> Self {
+    /// The pieces of some files. `path` is that of the journal, and `lines` are those that are in it.
+    pub(super) fn of(
+        journal: Journal<Line>,
+        path: &'a Path,
+        lines: &[Line],
+        inputs: &[Input],
+        is_table: bool,
+    ) -> Self {
         let bytes = inputs.iter().map(|input| input.bytes).sum();
         Self {
             journal,
@@ -94,6 +102,7 @@ impl<'a> ImportedPieces<'a> {
             begun: Instant::now(),
             bytes: (bytes, 0),
             is_table,
+            is_begun: lines.iter().any(|line| matches!(line, Line::PieceBegun { .. })),
             path,
         }
     }
@@ -158,6 +167,7 @@ impl<'a> ImportedPieces<'a> {
     ) -> Result<(), String> {
         let (file, fingerprint) = input.key();
         self.journal.add(&Line::PieceBegun { file, fingerprint, until, rows })?;
+        self.is_begun = true;
         let refused = write().map_err(|words| {
             format!(
                 "{}: {words}\nRows before are written: start the same command again to go on, or remove {} to begin anew",
@@ -169,6 +179,19 @@ impl<'a> ImportedPieces<'a> {
         self.rows += rows;
         self.refused += refused;
         Ok(())
+    }
+
+    /// Ends the import, which is complete or has failed. What can go on keeps its journal. Where no piece was sent, it would only
+    /// keep the corrected command away.
+    pub(super) fn end<T>(self, outcome: Result<T, String>) -> Result<T, String> {
+        self.progress.clear();
+        if outcome.is_ok() {
+            self.journal.remove()?;
+        } else if !self.is_begun {
+            // What is wrong is to be read, not this.
+            let _ = self.journal.remove();
+        }
+        outcome
     }
 
     /// Shows how much of a file is read.
