@@ -82,6 +82,34 @@ fn what_frees_space_works_on_a_full_disk() -> Result<()> {
     Ok(())
 }
 
+/// Rows wait for a flush, and there is no space for one. What frees space waits for none, or it would never be freed.
+#[test]
+fn what_frees_space_does_not_wait_for_flushes_that_fail() -> Result<()> {
+    let fs = SimulatedFs::new();
+    let describes_others = |schema: &TableSchema| schema.name == "records";
+    let engine = Engine::open(EngineOptions { describes_others, wal_bytes_max: MIB, ..options_of(&fs) })?;
+    let (table, records) = (create(&engine)?, keyed_table::table(&engine, "records")?);
+    let mut written = 0;
+    // The log is full then.
+    while engine.stats().wal.expect("a log").written_bytes < 2 * MIB {
+        let batch: Vec<_> =
+            (written..written + 500).map(|time_ns| (1, time_ns, Some(time_ns * 77))).collect();
+        block_on(engine.write(points(table, &batch)))?;
+        written += 500;
+    }
+    fs.set_space(Some(fs.used_bytes()));
+    engine.flush().expect_err("there is no space");
+    let some =
+        RowSelection::Series { series: SeriesSet::Ids([SeriesId(1)].into()), time: TimeRange::new(0, 1000) };
+    block_on(engine.delete(Delete { table, rows: some, predicates: Vec::new() }))?;
+    block_on(engine.write(keyed_table::batch(vec![keyed_table::upsert(records, &[(1, 2)])])))?;
+    create_named(&engine, "made")?;
+    assert_eq!(rows(&engine, table)?.len() as i64, written - 1000);
+    let again = Engine::open(options_of(&fs.crash(7)))?;
+    assert_eq!(rows(&again, table)?.len() as i64, written - 1000);
+    Ok(())
+}
+
 /// Their edits make the manifest be written anew, for which the reserve is.
 #[test]
 fn tables_are_made_and_altered_on_a_full_disk() -> Result<()> {

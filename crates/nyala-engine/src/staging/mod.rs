@@ -293,7 +293,8 @@ impl Stage for EngineStage {
 impl EngineStage {
     /// Commits what is in memory as one batch.
     async fn commit_batch(self: Box<Self>, writer: &Arc<Writer>) -> Result<Sequence> {
-        writer.admission.admit(&writer.log, || self.charge.bytes()).await?;
+        let may_use_reserve = || writer.batch_may_use_reserve(&self.batch);
+        writer.admission.admit(&writer.log, may_use_reserve, || self.charge.bytes()).await?;
         let mode = match rows_of(&self.batch) > CLAIMED_ROWS_MAX {
             true => LockMode::Exclusive,
             false => LockMode::Claiming,

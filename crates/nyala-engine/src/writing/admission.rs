@@ -56,10 +56,18 @@ impl Admission {
         })
     }
 
-    /// Admits a batch; waits while memory or the log is full.
-    pub(crate) async fn admit(&self, log: &LogState, batch_bytes: impl FnOnce() -> u64) -> Result<()> {
+    /// Admits a batch; waits while memory or the log is full. What `may_use_reserve` does not wait for a flush while flushes fail:
+    /// that is mostly a full disk, on which it makes room, and without it no flush would succeed again.
+    pub(crate) async fn admit(
+        &self,
+        log: &LogState,
+        may_use_reserve: impl Fn() -> bool,
+        batch_bytes: impl FnOnce() -> u64,
+    ) -> Result<()> {
         let used = || self.budget.used_bytes(Component::Memtable);
-        let is_full = || used() >= self.budget.memtable_bytes_max() || self.budget.is_full() || log.is_full();
+        let needs_flush = || used() >= self.budget.memtable_bytes_max() || log.is_full();
+        let waits_in_vain = || self.counters.flush_failure.get().is_some() && may_use_reserve();
+        let is_full = || self.budget.is_full() || (needs_flush() && !waits_in_vain());
         if used() < self.budget.flush_bytes() && !is_full() {
             self.flush_ended();
             return Ok(());
@@ -156,11 +164,16 @@ impl Admission {
 
     fn refusal(&self, log: &LogState) -> Error {
         add(&self.counters.writes_refused, 1);
+        let failure = self.counters.flush_failure.get();
+        let because =
+            failure.map(|failure| format!("; nothing can be flushed: {failure}")).unwrap_or_default();
         if log.is_full() {
             let most = log.bytes_max;
-            return Error::retry(format!("the log is twice as long as wal-limit ({most} bytes), try again"));
+            return Error::retry(format!(
+                "the log is twice as long as wal-limit ({most} bytes), try again{because}"
+            ));
         }
-        Error::retry(format!("memory is full, try again ({})", self.budget.describe()))
+        Error::retry(format!("memory is full, try again ({}){because}", self.budget.describe()))
     }
 }
 

@@ -38,7 +38,7 @@ impl Writer {
     /// Deletes rows.
     pub(crate) async fn delete(self: &Arc<Self>, delete: Delete) -> Result<Sequence> {
         self.versions.watermark.check()?;
-        self.admission.admit(&self.log, || 0).await?;
+        self.admission.admit(&self.log, || true, || 0).await?;
         let mode = if delete.predicates.is_empty() { LockMode::Shared } else { LockMode::Exclusive };
         let tables = self.lock_tables(vec![(delete.table, mode)]).await?;
         let (mut held, mut room) = (self.no_keys(), None);
@@ -69,7 +69,7 @@ impl Writer {
     /// Sets columns of rows.
     pub(crate) async fn update(self: &Arc<Self>, update: Update) -> Result<WriteOutcome> {
         self.versions.watermark.check()?;
-        self.admission.admit(&self.log, || 0).await?;
+        self.admission.admit(&self.log, || false, || 0).await?;
         let tables = self.lock_tables(vec![(update.table, LockMode::Exclusive)]).await?;
         let mut held = self.no_keys();
         let snapshot = self.snapshot();

@@ -94,7 +94,10 @@ impl Writer {
     /// Writes a batch.
     pub(crate) async fn write(self: &Arc<Self>, batch: WriteBatch) -> Result<WriteOutcome> {
         self.versions.watermark.check()?;
-        self.admission.admit(&self.log, || memory_bytes(&batch)).instrument(span!("wait for memory")).await?;
+        self.admission
+            .admit(&self.log, || self.batch_may_use_reserve(&batch), || memory_bytes(&batch))
+            .instrument(span!("wait for memory"))
+            .await?;
         loop {
             let (tables, mode) = self.lock_for(&batch).instrument(span!("wait for locks")).await?;
             self.hook.call(WriteStep::Admitted);
@@ -229,7 +232,14 @@ impl Writer {
 
     /// Whether it may be written on a full disk: deletes, and tables that describe others, which are small.
     fn may_use_reserve(&self, work: &Work) -> bool {
-        let Work::Batch(batch) = work else { return true };
+        match work {
+            Work::Batch(batch) => self.batch_may_use_reserve(batch),
+            Work::DeleteRange { .. } => true,
+        }
+    }
+
+    /// The same of a batch.
+    pub(crate) fn batch_may_use_reserve(&self, batch: &WriteBatch) -> bool {
         let version = self.versions.current();
         batch.operations.iter().all(|operation| match operation {
             Operation::DeleteKeys { .. } => true,
