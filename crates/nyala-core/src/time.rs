@@ -102,6 +102,16 @@ pub fn civil_date(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
+/// A time for people, as `2026-01-31T12:00:00.123Z`.
+pub fn shown_time(time_ns: i64) -> String {
+    const MS_PER_DAY: i64 = 86_400_000;
+    let ms = time_ns.div_euclid(1_000_000);
+    let (year, month, day) = civil_date(ms.div_euclid(MS_PER_DAY));
+    let ms = ms.rem_euclid(MS_PER_DAY);
+    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{:03}Z", ms % 1000)
+}
+
 /// Days from 1970-01-01 to a date of the Gregorian calendar.
 pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
@@ -129,6 +139,12 @@ mod tests {
         {
             assert_eq!((civil_date(days), days_since_1970(date.0, date.1, date.2)), (date, days));
         }
+    }
+
+    #[test]
+    fn times_are_shown() {
+        assert_eq!(shown_time(1_769_860_800_123_456_789), "2026-01-31T12:00:00.123Z");
+        assert_eq!(shown_time(-1), "1969-12-31T23:59:59.999Z");
     }
 
     #[test]

@@ -585,7 +585,7 @@ impl Store for Engine {
             Freshness::Latest => {}
             Freshness::AtLeast(sequence) => self.reached(sequence).await?,
             Freshness::Past(time_ns) => {
-                let history = self.writer.history.as_ref().ok_or_else(|| Feature::History.refused())?;
+                let history = self.writer.history.as_ref().ok_or_else(History::not_kept)?;
                 let sequence = history.sequence_at(time_ns)?;
                 self.versions.watermark.reached(sequence).await?;
                 return Ok(Arc::new(PastSnapshot::new(self.versions.current(), sequence, &self.budget)?));

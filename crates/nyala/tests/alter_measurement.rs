@@ -24,7 +24,7 @@ const LATER: &str = "691200000000000";
 fn a_measurement_gets_another_name() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = started(dir.path(), &[]);
-    let counts = json!([["t", ["time", "series", "points", "shards"], [[0, 2, 3, 1]]]]);
+    let counts = json!([["t", ["policy", "series", "points", "shards"], [["autogen", 2, 3, 1]]]]);
     assert_eq!(series(&server.query("DRY RUN ALTER MEASUREMENT t RENAME TO \"new name\"")), counts);
     let before = series(&server.query("SELECT * FROM t"));
     done(&server, "ALTER MEASUREMENT t RENAME TO \"new name\"");
@@ -70,6 +70,8 @@ fn all_policies_that_are_meant_are_renamed_at_once() {
     let refused = error(&server, "ALTER MEASUREMENT t RENAME TO v");
     assert_eq!(refused, "measurement \"v\" exists in retention policy \"p\": nothing was changed");
     assert_eq!(server.number("SELECT count(c) FROM t"), 3, "nothing was changed");
+    let counts = json!([["autogen", 2, 3, 1], ["p", 1, 1, 1]]);
+    assert_eq!(series(&server.query("DRY RUN ALTER MEASUREMENT t RENAME TO w"))[0][2], counts);
     done(&server, "ALTER MEASUREMENT autogen.t RENAME TO v");
     done(&server, "ALTER MEASUREMENT t RENAME TO w");
     assert_eq!(series(&server.query("SELECT c FROM p.w")), json!([["w", ["time", "c"], [[1, 1]]]]));
@@ -86,7 +88,7 @@ fn a_field_gets_another_name() {
     let server = started(dir.path(), &[]);
     // In another shard it has another type.
     assert_eq!(server.write(&format!("t,room=k c=\"x\" {LATER}\n")).status, 204);
-    let counts = json!([["t", ["time", "series", "points", "shards"], [[0, 2, 4, 2]]]]);
+    let counts = json!([["t", ["policy", "series", "points", "shards"], [["autogen", 2, 4, 2]]]]);
     assert_eq!(series(&server.query("DRY RUN ALTER MEASUREMENT t RENAME FIELD c TO celsius")), counts);
     done(&server, "ALTER MEASUREMENT t RENAME FIELD c TO celsius");
     let server = killed(server, dir.path(), &[]);
@@ -140,7 +142,7 @@ fn a_tag_gets_another_name() {
     for number in 10..13 {
         assert_eq!(server.write(&lines(number)).status, 204);
     }
-    let counts = json!([["t", ["time", "series", "points", "shards"], [[0, 3, 9, 1]]]]);
+    let counts = json!([["t", ["policy", "series", "points", "shards"], [["autogen", 3, 9, 1]]]]);
     assert_eq!(series(&server.query("DRY RUN ALTER MEASUREMENT t RENAME TAG room TO area")), counts);
     done(&server, "ALTER MEASUREMENT t RENAME TAG room TO area");
     let keys = |server: &Process| series(&server.query("SHOW SERIES FROM t"))[0][2].clone();
@@ -235,7 +237,7 @@ fn a_field_gets_another_type() {
     assert_eq!(server.number("SELECT count(c::float) FROM t"), 4, "an integer counts, too");
     server.query("UPDATE t SET c = 21.0 WHERE time = 1");
     server.query("UPDATE t SET c = 19.0 WHERE time = 2");
-    let counts = json!([["t", ["time", "series", "points", "shards"], [[0, 2, 4, 2]]]]);
+    let counts = json!([["t", ["policy", "series", "points", "shards"], [["autogen", 2, 4, 2]]]]);
     assert_eq!(series(&server.query("DRY RUN ALTER MEASUREMENT t ALTER FIELD c TYPE integer")), counts);
     let converted = series(&server.query("ALTER MEASUREMENT t ALTER FIELD c TYPE integer"));
     assert_eq!(converted, json!([["t", ["time", "converted"], [[0, 4]]]]));

@@ -7,6 +7,7 @@
 use crate::files::catalog::TimeStep;
 use nyala_core::env::ClockRef;
 use nyala_core::memory::{Charge, Component, MemoryBudget};
+use nyala_core::time::shown_time;
 use nyala_core::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -111,16 +112,23 @@ impl History {
         }
     }
 
+    /// The error of whoever asks for the past of a store that keeps none.
+    pub(crate) fn not_kept() -> Error {
+        Error::unsupported("this store has no reads of the past: it keeps no history (setting history)")
+    }
+
     /// The last sequence at a moment. Missing if it lies before all that is known.
     pub(crate) fn sequence_at(&self, time_ns: i64) -> Result<u64> {
         let steps = &self.steps.lock().steps;
         match steps.partition_point(|step| step.time_ns <= time_ns) {
             0 => Err(Error::missing(match steps.front() {
                 Some(first) => format!(
-                    "what was at time {time_ns} is not known any more: the history begins at {}",
-                    first.time_ns
+                    "what was at {} is not known any more: the history begins at {}",
+                    shown_time(time_ns),
+                    // Whoever asks for the time that is shown gets an answer.
+                    shown_time(first.time_ns.saturating_add(999_999))
                 ),
-                None => format!("what was at time {time_ns} is not known"),
+                None => format!("what was at {} is not known", shown_time(time_ns)),
             })),
             after => Ok(steps[after - 1].sequence),
         }

@@ -5,8 +5,10 @@ use super::show::{table, text_column};
 use super::{Answer, Chunks, database_of};
 use crate::influxql::{AlterMeasurement, DataType, MeasurementAlteration, MeasurementName};
 use crate::plan::QueryContext;
+use arrow_array::Int64Array;
 use nyala_core::{Error, Result};
-use nyala_db::catalog::{AlteredMeasurement, FieldType, MeasurementChange, RetentionPolicy};
+use nyala_db::catalog::{AlterCounts, AlteredMeasurement, FieldType, MeasurementChange, RetentionPolicy};
+use nyala_exec::Column;
 
 /// Alters a measurement. The answer to another type for a field is how many values were converted.
 pub(super) async fn alter(alter: &AlterMeasurement, context: &QueryContext) -> Result<Answer> {
@@ -29,11 +31,16 @@ pub(super) async fn would_alter(alter: &AlterMeasurement, context: &QueryContext
         .catalog
         .would_alter(altered, &change(&alter.alteration)?, &|| context.check_running())
         .await?;
-    let frames = counted.iter().map(|counts| {
-        let numbers = [("series", counts.series), ("points", counts.points), ("shards", counts.shards)];
-        count_frame(altered.name, numbers.map(|(name, count)| (name, Some(count as i64))).into())
-    });
-    Ok(Answer::Rows(frames.collect(), Chunks::Whole))
+    let numbers = |of: fn(&AlterCounts) -> u64| {
+        Column::Integer(Int64Array::from_iter_values(counted.iter().map(|counts| of(counts) as i64)))
+    };
+    let columns = vec![
+        ("policy", text_column(counted.iter().map(|counts| &counts.policy))),
+        ("series", numbers(|counts| counts.series)),
+        ("points", numbers(|counts| counts.points)),
+        ("shards", numbers(|counts| counts.shards)),
+    ];
+    Ok(Answer::Rows(vec![table(altered.name, columns)], Chunks::Whole))
 }
 
 /// The aliases of the measurements of a database.
