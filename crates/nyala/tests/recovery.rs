@@ -108,6 +108,32 @@ fn without_its_log_the_server_refuses_until_that_is_accepted() {
 }
 
 #[test]
+fn who_accepts_the_loss_of_series_is_told_that_their_points_go_with_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (data_dir, aside) = (directory.path().join("data"), directory.path().join("aside"));
+    written(&data_dir);
+    let is_of_series = |rowset: &PathBuf| {
+        std::fs::rename(rowset, &aside).expect("moved");
+        let (code, said) = check(&[text(&data_dir)]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("1 place is damaged"), "{said}");
+        let is_of_series = said.contains("table \"nyala.series\"");
+        assert_eq!(
+            said.contains("points of series whose records are lost are not shown"),
+            is_of_series,
+            "{said}"
+        );
+        std::fs::rename(&aside, rowset).expect("moved back");
+        is_of_series
+    };
+    let of_series = files(&data_dir.join("rowsets")).into_iter().find(is_of_series).expect("a file");
+    std::fs::remove_file(of_series).expect("removed");
+    let (code, said) = check(&["--accept", text(&data_dir)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("points of series whose records are lost are not shown"), "{said}");
+}
+
+#[test]
 fn a_truncated_log_is_reported_by_health_and_metrics_until_it_is_accepted() {
     let directory = tempfile::tempdir().expect("a directory");
     let data_dir = directory.path().join("data");

@@ -26,7 +26,8 @@ pub(crate) const DATABASES_TABLE: &str = "nyala.databases";
 pub const DAMAGED_DATABASES_TABLE: &str = "nyala.databases.damaged";
 /// The old table of the times until which continuous queries have run. They are now among the records of databases.
 const RUNS_TABLE: &str = "nyala.continuous";
-pub(crate) const SERIES_TABLE: &str = "nyala.series";
+/// The table of the series of all measurements.
+pub const SERIES_TABLE: &str = "nyala.series";
 /// The table of what a move into this store has done so far. It is there until the move is finished.
 pub(crate) const UNFINISHED_MOVE_TABLE: &str = "nyala.move";
 

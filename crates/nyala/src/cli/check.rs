@@ -2,7 +2,7 @@
 
 use clap::Args;
 use nyala_bench::report::progress::Progress;
-use nyala_db::catalog::DAMAGED_DATABASES_TABLE;
+use nyala_db::catalog::{DAMAGED_DATABASES_TABLE, SERIES_TABLE};
 use nyala_db::users::USERS_TABLE;
 use nyala_engine::fs::{FsRef, RealFs};
 use nyala_engine::{CheckProgress, CheckReport, RepairReport, accept, check, repair};
@@ -29,6 +29,9 @@ Examples:
 /// The table of users. If a repair loses it, the new directory has no users.
 const USERS: (&str, &str) =
     (USERS_TABLE, "if there were users, whoever comes first may be able to become the administrator");
+/// Said when records of series are lost: only they tell which points belong to which tags.
+const POINTS_WITHOUT_SERIES: &str = "points of series whose records are lost are not shown, however many are there: put the file \
+                                     back, or restore a backup";
 const DAMAGED: u8 = 1;
 const NOT_CHECKED: u8 = 2;
 
@@ -119,6 +122,7 @@ fn repair_lines(report: &RepairReport) -> String {
     {
         each.iter().for_each(|words| line(&mut text, format_args!("{what}: {words}")));
     }
+    note_lost_series(&mut text, &report.lost);
     match report.written {
         true => line(
             &mut text,
@@ -150,10 +154,19 @@ fn repair_json(report: &RepairReport) -> String {
 fn accepted_lines(accepted: &[String]) -> String {
     let mut text = String::new();
     accepted.iter().for_each(|words| line(&mut text, format_args!("accepted as lost: {words}")));
+    note_lost_series(&mut text, accepted);
     if accepted.is_empty() {
         line(&mut text, format_args!("there is nothing to accept"));
     }
     text
+}
+
+/// Adds what it means, if records of series are among what is lost.
+fn note_lost_series(text: &mut String, lost: &[String]) {
+    let of_series = format!("table {SERIES_TABLE:?}");
+    if lost.iter().any(|words| words.contains(&of_series)) {
+        line(text, format_args!("note: {POINTS_WITHOUT_SERIES}"));
+    }
 }
 
 fn mebibytes(bytes: u64) -> f64 {
@@ -173,6 +186,8 @@ fn lines(report: &CheckReport, seconds: f64) -> String {
     for note in &report.notes {
         line(&mut text, format_args!("note: {note}"));
     }
+    let damage: Vec<_> = report.damage.iter().map(|damage| damage.message.clone()).collect();
+    note_lost_series(&mut text, &damage);
     line(
         &mut text,
         format_args!(
@@ -190,7 +205,11 @@ fn lines(report: &CheckReport, seconds: f64) -> String {
         0 => line(&mut text, format_args!("nothing is damaged")),
         count => line(
             &mut text,
-            format_args!("{count} places are damaged; queries that need them fail, all others work"),
+            format_args!(
+                "{count} {} damaged; queries that need what is lost fail, and the server does not start without its manifest, its \
+                 log or its users",
+                if count == 1 { "place is" } else { "places are" }
+            ),
         ),
     }
     text
