@@ -23,20 +23,17 @@ impl Target {
         Self::trusting(url, &Trust::default())
     }
 
-    /// The same; `trust` says whose certificates are enough.
+    /// Whether it can be read, without asking for the addresses of its name.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(url: &str) -> Result<()> {
+        parts(url).map(drop)
+    }
+
+    /// Like [`Target::parse`]; `trust` says whose certificates are enough.
     pub fn trusting(url: &str, trust: &Trust) -> Result<Target> {
-        let invalid = |why: &str| ClientError::Invalid(format!("'{url}' is not a valid target: {why}"));
-        let (rest, port, is_tls) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
-            (Some(rest), _) => (rest, 80, false),
-            (None, Some(rest)) => (rest, 443, true),
-            (None, None) => return Err(invalid("it has to begin with http:// or https://")),
-        };
-        let authority = rest.strip_suffix('/').unwrap_or(rest);
-        if authority.is_empty()
-            || authority.contains(|letter: char| "/?#@ ".contains(letter) || letter.is_control())
-        {
-            return Err(invalid("only http://host:port and https://host:port are supported"));
-        }
+        let (authority, port, is_tls) = parts(url)?;
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let with_port = if has_port { authority.to_owned() } else { format!("{authority}:{port}") };
         let addresses: Vec<SocketAddr> = with_port
@@ -44,7 +41,7 @@ impl Target {
             .map_err(ClientError::io(format!("looking up {authority}")))?
             .collect();
         if addresses.is_empty() {
-            return Err(invalid("its name has no address"));
+            return Err(invalid(url, "its name has no address"));
         }
         let tls = is_tls.then(|| trust.settings()).transpose()?;
         Ok(Target { authority: authority.to_owned(), addresses, tls })
@@ -115,6 +112,25 @@ pub fn query_escape(text: &str) -> String {
     escaped
 }
 
+/// What stands in front of the path, the port that it has if it names none, and whether it is for TLS.
+fn parts(url: &str) -> Result<(&str, u16, bool)> {
+    let (rest, port, is_tls) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+        (Some(rest), _) => (rest, 80, false),
+        (None, Some(rest)) => (rest, 443, true),
+        (None, None) => return Err(invalid(url, "it has to begin with http:// or https://")),
+    };
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let is_other = |letter: char| "/?#@ ".contains(letter) || letter.is_control();
+    match authority.is_empty() || authority.contains(is_other) {
+        true => Err(invalid(url, "only http://host:port and https://host:port are supported")),
+        false => Ok((authority, port, is_tls)),
+    }
+}
+
+fn invalid(url: &str, why: &str) -> ClientError {
+    ClientError::Invalid(format!("'{url}' is not a valid target: {why}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,8 +152,10 @@ mod tests {
             "http://127.0.0.1:1/write",
             "http://u@h:1",
         ] {
-            assert!(Target::parse(url).is_err(), "{url}");
+            assert!(Target::parse(url).is_err() && Target::check(url).is_err(), "{url}");
         }
+        // Nobody has this name, and nobody is asked for it.
+        assert!(Target::check("http://collector.invalid:4318").is_ok());
     }
 
     #[test]

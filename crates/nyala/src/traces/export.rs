@@ -74,12 +74,13 @@ pub(crate) struct Exporter {
 impl Exporter {
     /// Starts the thread, which posts to a URL.
     pub(crate) fn start(url: &str) -> Result<Self, String> {
+        check_endpoint(url)?;
         let (server, path) = split(url);
-        let target = Target::parse(server).map_err(|error| format!("traces-endpoint: {error}"))?;
         let (sender, received) = sync_channel(QUEUE_SPANS_MAX);
         let counters = Arc::<Counters>::default();
         let mut sink = Sink {
-            connection: Connection::new(&target, TIMEOUT),
+            server: server.to_owned(),
+            connection: None,
             path: path.to_owned(),
             counters: counters.clone(),
             last_failure: None,
@@ -111,6 +112,11 @@ impl Exporter {
     }
 }
 
+/// Whether spans can be sent to a URL, as far as that can be read in it.
+pub(crate) fn check_endpoint(url: &str) -> Result<(), String> {
+    Target::check(split(url).0).map_err(|error| format!("traces-endpoint: {error}"))
+}
+
 /// Server and path of a URL.
 fn split(url: &str) -> (&str, &str) {
     let authority = url.find("://").map_or(0, |scheme| scheme + 3);
@@ -122,7 +128,9 @@ fn split(url: &str) -> (&str, &str) {
 }
 
 struct Sink {
-    connection: Connection,
+    server: String,
+    /// `None`: its name had no address so far. A collector may come up after the server, and nobody waits for it.
+    connection: Option<Connection>,
     path: String,
     counters: Arc<Counters>,
     last_failure: Option<Instant>,
@@ -156,16 +164,9 @@ impl Sink {
 
     fn send(&mut self, spans: Vec<Span>) {
         let count = spans.len() as u64;
-        let body = request(spans).encode_to_vec();
-        let headers = "Content-Type: application/x-protobuf\r\n";
-        let outcome = self.connection.request("POST", &self.path, headers, &body, Body::Drop);
-        let failure = match outcome {
-            Ok(response) if (200..300).contains(&response.status) => {
-                self.counters.sent.fetch_add(count, Ordering::Relaxed);
-                return;
-            }
-            Ok(response) => format!("status {}: {}", response.status, self.connection.error_text()),
-            Err(error) => error.to_string(),
+        let Err(failure) = self.post(&request(spans).encode_to_vec()) else {
+            self.counters.sent.fetch_add(count, Ordering::Relaxed);
+            return;
         };
         self.counters.lost.fetch_add(count, Ordering::Relaxed);
         if self.last_failure.is_none_or(|last| last.elapsed() >= FAILURE_PAUSE) {
@@ -175,6 +176,20 @@ impl Sink {
                 spans = count,
                 "traces could not be sent to traces-endpoint; they are lost"
             );
+        }
+    }
+
+    fn post(&mut self, body: &[u8]) -> Result<(), String> {
+        if self.connection.is_none() {
+            let target = Target::parse(&self.server).map_err(|error| error.to_string())?;
+            self.connection = Some(Connection::new(&target, TIMEOUT));
+        }
+        let connection = self.connection.as_mut().expect("it was just made");
+        let headers = "Content-Type: application/x-protobuf\r\n";
+        let answer = connection.request("POST", &self.path, headers, body, Body::Drop);
+        match answer.map_err(|error| error.to_string())?.status {
+            200..300 => Ok(()),
+            status => Err(format!("status {status}: {}", connection.error_text())),
         }
     }
 }

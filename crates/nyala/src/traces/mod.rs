@@ -9,6 +9,7 @@ mod export;
 mod message;
 mod recorder;
 
+pub(crate) use export::check_endpoint;
 use export::{Counts, Exporter};
 pub(crate) use recorder::{RecordedSpans, Recorder};
 

@@ -202,6 +202,10 @@ fn a_collector_that_fails_disturbs_nobody() {
     // Nobody listens there.
     let nowhere = format!("http://{}", client::free_address());
     let other = Process::start(&directory.path().join("nowhere"), &["--traces-endpoint", &nowhere]);
+    // A name without an address does not keep a server from starting.
+    let unknown = ["--traces-endpoint", "http://collector.invalid:4318"];
+    let unknown = Process::start(&directory.path().join("unknown"), &unknown);
+    unknown.query("CREATE DATABASE d");
     for server in [&server, &other] {
         server.query("CREATE DATABASE d");
         let told = || server.log().matches("traces could not be sent").count();
@@ -215,7 +219,7 @@ fn a_collector_that_fails_disturbs_nobody() {
         // Once in a minute.
         assert!(told() <= 1 + begun.elapsed().as_secs() as usize / 60, "{}", server.log());
     }
-    assert!(server.stop().success() && other.stop().success());
+    assert!(server.stop().success() && other.stop().success() && unknown.stop().success());
     assert_eq!(collector.end(), Vec::<Value>::new());
 }
 
