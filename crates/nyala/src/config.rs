@@ -383,6 +383,13 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         self.allowed_sites()?;
         self.inputs()?;
+        self.traces_endpoint.iter().try_for_each(|endpoint| crate::traces::check_endpoint(endpoint))?;
+        let is_bucket = |url: &&String| {
+            url.strip_prefix("s3://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        };
+        if let Some(url) = self.files_s3.iter().flatten().find(|url| !is_bucket(url)) {
+            return Err(format!("files-s3: {url:?} is no bucket such as s3://bucket or s3://bucket/prefix"));
+        }
         let is_public = !self.http_bind.0.ip().is_loopback();
         let open_to_all = format!(
             "http-bind {} is reachable from other machines, and authentication is off: say --auth-enabled, bind to 127.0.0.1, or say --allow-unauthenticated if the network is trusted",

@@ -5,6 +5,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Changes the filter of the log that was installed.
 type Change = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
@@ -22,6 +23,14 @@ pub(crate) fn parse(text: &str) -> Result<EnvFilter, String> {
     // Values of fields cannot be asked for: a pattern would be compared with every event.
     let builder = EnvFilter::builder().with_regex(false);
     let is_empty = text.split(',').all(|part| part.trim().is_empty());
+    // A name alone would be a part of the program with all that it says, and all others silent: it is a misspelt level.
+    let is_level = |part: &str| part.is_empty() || part.parse::<LevelFilter>().is_ok();
+    let mut names = text.split(',').map(str::trim).filter(|part| !part.contains(['=', '[']));
+    if let Some(part) = names.find(|&part| !is_level(part)) {
+        return Err(format!(
+            "{part:?} is no level: error, warn, info, debug, trace, off, or such as nyala=debug,info"
+        ));
+    }
     match builder.parse(text) {
         Ok(filter) if !is_empty => Ok(filter),
         Ok(_) => {
@@ -63,7 +72,7 @@ mod tests {
         for text in ["info", "WARN", "off", "nyala=debug,info", "nyala::server=trace"] {
             assert!(parse(text).is_ok(), "{text}");
         }
-        for text in ["", " ", ",", "nyala=loud", "info,nyala==debug"] {
+        for text in ["", " ", ",", "nyala=loud", "info,nyala==debug", "warning", "nyala", "info,nyala"] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(set("info").is_err(), "nothing is installed in tests");

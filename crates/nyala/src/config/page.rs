@@ -16,12 +16,14 @@ file, and the file overrides the default.
     NYALA_MEMORY_LIMIT=2GiB           # as a variable
     --memory-limit 2GiB               # as a flag
 
-`nyala config` prints the settings in force as such a file; `nyala config --config FILE` checks a file. An unknown key is
-an error. Settings are read at the start. At SIGHUP the certificate, its key and `log-level` (unless `NYALA_LOG` is set) are read
+`nyala config` prints the settings in force as such a file, those that have a value and are no secret. `nyala config --config FILE`
+checks the keys and values of a file; an unknown key is an error. Whether what they name is there (certificates, directories) is found
+at the start, when settings are read. At SIGHUP the certificate, its key and `log-level` (unless `NYALA_LOG` is set) are read
 again, and the audit log is opened again. `collectd-auth-file` is read again when it changes.
 
 A SIZE is a number with `KiB`, `MiB`, `GiB`, `KB`, `MB`, `GB` or nothing for bytes. A DURATION is a number with `ms`, `s`,
-`m`, `h`, `d` or `w`, or several of them: `1h30m`. Lists are arrays in the file. Elsewhere their parts are separated by commas, those of `graphite-templates` by semicolons.
+`m`, `h`, `d` or `w`, or several of them: `1h30m`. In the file both are texts in quotes; a number of bytes needs none. Lists are arrays
+in the file. Elsewhere their parts are separated by commas, those of `graphite-templates` by semicolons.
 
 The variable `NYALA_LOG` is older than `log-level` and overrides it, for all commands: `debug` or `nyala=debug,warn`.
 ";

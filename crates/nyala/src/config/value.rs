@@ -4,6 +4,7 @@
 
 use clap::ValueEnum;
 use nyala_query::influxql::{format_duration, parse_duration};
+use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -292,13 +293,19 @@ impl fmt::Display for OptionalBind {
     }
 }
 
-macro_rules! serde_as_text {
+macro_rules! serialize_as_text {
     ($type:ty) => {
         impl Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
+    };
+}
+
+macro_rules! serde_as_text {
+    ($type:ty) => {
+        serialize_as_text!($type);
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -308,16 +315,61 @@ macro_rules! serde_as_text {
     };
 }
 
-serde_as_text!(ByteSize);
+serialize_as_text!(ByteSize);
 serde_as_text!(LogLevel);
 serde_as_text!(WalSync);
 serde_as_text!(Time);
 serde_as_text!(BindAddress);
 serde_as_text!(OptionalBind);
 
+/// A number of bytes needs no quotes in a file.
+impl<'de> Deserialize<'de> for ByteSize {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrBytes)
+    }
+}
+
+struct TextOrBytes;
+
+impl Visitor<'_> for TextOrBytes {
+    type Value = ByteSize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a size such as \"512MiB\", or a number of bytes")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ByteSize, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<ByteSize, E> {
+        let size = usize::try_from(bytes).map(ByteSize);
+        size.map_err(|_| E::invalid_value(Unexpected::Signed(bytes), &self))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, bytes: u64) -> Result<ByteSize, E> {
+        let size = usize::try_from(bytes).map(ByteSize);
+        size.map_err(|_| E::invalid_value(Unexpected::Unsigned(bytes), &self))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_in_files_are_texts_or_numbers() {
+        #[derive(Deserialize)]
+        struct File {
+            size: ByteSize,
+        }
+        let read = |text: &str| toml::from_str::<File>(text).map(|file| file.size).ok();
+        assert_eq!(read("size = 25000000"), Some(ByteSize(25_000_000)));
+        assert_eq!(read("size = \"1KiB\""), Some(ByteSize(1024)));
+        for wrong in ["size = -1", "size = 1.5", "size = \"much\"", "size = true"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_and_sync_policies_read_as_they_are_written() {

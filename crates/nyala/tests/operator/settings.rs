@@ -39,6 +39,31 @@ fn addresses_are_understood_as_people_write_them() {
     assert!(config(&["--allowed-origins", "grafana"]).contains("allowed-origins"));
 }
 
+/// What is wrong in itself is found without a start of the server.
+#[test]
+fn settings_that_no_server_would_start_with_are_refused_where_they_are_looked_at() {
+    for (flag, value, words) in [
+        ("--files-s3", "http://archive", "is no bucket such as s3://bucket"),
+        ("--files-s3", "s3:///prefix", "is no bucket such as s3://bucket"),
+        ("--traces-endpoint", "collector:4318", "has to begin with http:// or https://"),
+        ("--log-level", "warning", "is no level: error, warn"),
+    ] {
+        let told = config(&[flag, value]);
+        assert!(told.contains(words), "{flag} {value}: {told}");
+    }
+    let told = config(&[
+        "--files-s3",
+        "s3://archive/a,s3://b",
+        "--traces-endpoint",
+        "http://collector.invalid:4318",
+    ]);
+    assert!(told.contains("files-s3 = [\"s3://archive/a\", \"s3://b\"]"), "{told}");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "max-body-size = 50000000\n").expect("written");
+    let told = config(&["--config", file.path().to_str().expect("UTF-8")]);
+    assert!(told.contains("max-body-size = \"50000000\""), "{told}");
+}
+
 #[test]
 fn the_page_of_settings_is_what_the_program_prints() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/settings.md");
