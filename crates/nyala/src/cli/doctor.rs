@@ -61,12 +61,7 @@ pub(super) fn run(args: DoctorArgs) -> ExitCode {
             findings.extend(server::look(&config, &at, process.as_ref()));
             findings
         }
-        Err(message) => vec![Finding::problem(
-            "settings",
-            message,
-            "the server does not start with these settings",
-            "change them, and look again; `nyala config --markdown` explains each",
-        )],
+        Err(message) => vec![Finding::refused_settings(settings_file.as_deref(), message)],
     };
     ExitCode::from(report::print(&findings, json).map_or(NOT_LOOKED_AT, |worst| worst as u8))
 }

@@ -31,6 +31,7 @@ pub(super) fn look(serve: ServeArgs) -> (Vec<Finding>, Option<Place>) {
         let why = "the server does not start with them; they were renamed or removed, or are misspelt";
         return (vec![Finding::problem("settings", found, why, ADVICE)], said.map(Place::Directory));
     }
+    let file = serve.file().map(PathBuf::from);
     match serve.resolve() {
         Ok(config) => {
             let place = match config.store {
@@ -40,9 +41,7 @@ pub(super) fn look(serve: ServeArgs) -> (Vec<Finding>, Option<Place>) {
             (vec![Finding::ok("settings", "they are valid")], Some(place))
         }
         Err(message) => {
-            let why = "the server does not start with these settings";
-            let advice = "change them, and look again; `nyala config --markdown` explains each";
-            (vec![Finding::problem("settings", message, why, advice)], said.map(Place::Directory))
+            (vec![Finding::refused_settings(file.as_deref(), message)], said.map(Place::Directory))
         }
     }
 }
