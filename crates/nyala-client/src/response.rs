@@ -12,6 +12,8 @@ const HEAD_LIMIT_BYTES: usize = 64 << 10;
 const CHUNK_LINE_LIMIT_BYTES: usize = 1 << 10;
 /// Read from the connection at once.
 const BUFFER_BYTES: usize = 128 << 10;
+/// How a server of TLS begins its answer to what is not TLS: an alert, of any version of TLS.
+const TLS_ALERT: [u8; 2] = [21, 3];
 
 /// An answer that was read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,10 +143,13 @@ impl ResponseReader {
             let mut input =
                 Input { buffer: &mut self.buffer, start: &mut self.start, end: &mut self.end, stream };
             if !input.fill()? {
-                return if nothing_yet {
-                    Ok(None)
-                } else {
-                    Err(malformed("the answer ends within its head"))
+                let unread = &self.buffer[self.start..self.end];
+                return match nothing_yet {
+                    true => Ok(None),
+                    false if unread.starts_with(&TLS_ALERT) => {
+                        Err(malformed("it speaks TLS: its address begins with https://"))
+                    }
+                    false => Err(malformed("the answer ends within its head")),
                 };
             }
             // `fill` may have moved the unread bytes to the front.
@@ -407,6 +412,8 @@ mod tests {
         }
         assert!(read_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", 9).is_err());
         assert!(read_all(b"HTTP/1.1 200 OK\r\nContent-Le", 9).is_err());
+        let of_tls = read_all(&[21, 3, 3, 0, 2, 2, 22], 9).unwrap_err().to_string();
+        assert!(of_tls.contains("https://"), "{of_tls}");
         assert!(read_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 9).is_err());
     }
 

@@ -190,7 +190,7 @@ impl MemoryBudget {
         held.sort_unstable_by(|a, b| b.cmp(a));
         let held = held.into_iter().filter(|(bytes, _)| *bytes >= 1 << 20);
         let held: Vec<_> = held.map(|(bytes, name)| format!("{name} {} MiB", bytes >> 20)).collect();
-        format!("memory-limit is {} MiB; in use: {}", self.limit_bytes >> 20, held.join(", "))
+        format!("usable memory is {} MiB; in use: {}", self.limit_bytes >> 20, held.join(", "))
     }
 
     /// Takes memory that is needed to make progress, even beyond the limit.

@@ -198,6 +198,10 @@ impl Server {
     fn checked(&self, status: u16, words: String) -> Result<(), String> {
         match status {
             200..300 => Ok(()),
+            401 if !self.headers.contains("Authorization: ") => Err(format!(
+                "the server {} refuses ({status}): {words}: log in by --username, or by NYALA_TOKEN",
+                self.target.url()
+            )),
             _ => Err(format!("the server {} refuses ({status}): {words}", self.target.url())),
         }
     }

@@ -219,7 +219,7 @@ fn only_administrators_back_up() {
     assert_eq!(status("POST", "/api/backup?u=root&p=wrong"), 401);
     assert_eq!(status("GET", "/api/backup?u=root&p=secret"), 405);
     let path = backups.to_str().expect("a path");
-    nyala_fails(&["backup", "--url", &url(&server), path], "unable to parse authentication credentials");
+    nyala_fails(&["backup", "--url", &url(&server), path], "credentials: log in by --username");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nyala"));
     command
         .args(["backup", "--url", &url(&server), "--username", "root", path])
