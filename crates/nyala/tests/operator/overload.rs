@@ -78,7 +78,7 @@ fn overload_stays_within_the_memory_limit_and_loses_nothing() {
     assert!(rows > BATCH_LINES * WRITERS, "each writer came through, beside {refused:?} that were refused");
     // Until what was written last is in files, there may be no memory for a query.
     let (count, begun) = ("SELECT count(n) FROM cpu", Instant::now());
-    while server.query(count).to_string().contains("memory-limit is ") {
+    while server.query(count).to_string().contains("usable memory is ") {
         assert!(begun.elapsed() < Duration::from_secs(120), "{}", server.log());
         std::thread::sleep(Duration::from_millis(100));
     }
