@@ -22,13 +22,13 @@ fn options() -> ClusterOptions {
 
 async fn connect_with_short_timeouts(cluster: &TestCluster) -> Client {
     let builder = Client::builder(cluster.masters()).rpc_timeout(Duration::from_secs(2));
-    let builder = builder.connect_timeout(Duration::from_secs(1)).admin_timeout(PATIENCE);
+    let builder = builder.connect_timeout(Duration::from_secs(1)).admin_timeout(TIMEOUT);
     builder.connect().await.unwrap()
 }
 
 /// Keys of a sorted scan; checks that they rise.
 async fn rising_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
-    let mut scanner = scan.project(["key"]).sorted().timeout(PATIENCE).open().await?;
+    let mut scanner = scan.project(["key"]).sorted().timeout(TIMEOUT).open().await?;
     let mut keys = BTreeSet::new();
     while let Some(batch) = scanner.next_batch().await? {
         for key in batch.column(0).as_primitive::<Int64Type>().values() {
@@ -41,7 +41,7 @@ async fn rising_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
 
 /// Keys of a scan; checks that none occurs twice.
 async fn distinct_keys(scan: ScanBuilder) -> Result<BTreeSet<i64>> {
-    let mut scanner = scan.project(["key"]).timeout(PATIENCE).open().await?;
+    let mut scanner = scan.project(["key"]).timeout(TIMEOUT).open().await?;
     let mut keys = BTreeSet::new();
     while let Some(batch) = scanner.next_batch().await? {
         for key in batch.column(0).as_primitive::<Int64Type>().values() {
@@ -64,7 +64,7 @@ impl Load {
         let stop = Arc::new(AtomicBool::new(false));
         let (table, progress, stopped) = (table.clone(), acknowledged.clone(), stop.clone());
         let task = tokio::spawn(async move {
-            let session = table.session().timeout(PATIENCE).batch_bytes(4000).open();
+            let session = table.session().timeout(TIMEOUT).batch_bytes(4000).open();
             let mut next = first;
             while !stopped.load(Ordering::Relaxed) {
                 for _ in 0..200 {
@@ -158,7 +158,7 @@ fn a_running_scan_continues_on_another_replica() {
         }
         let server = |error: &Error| error.server().map(str::to_owned);
         // An unordered scan cannot be resumed after it has returned rows: it must fail.
-        let read = table.scan().batch_bytes(5_000).prefetch(1).timeout(PATIENCE);
+        let read = table.scan().batch_bytes(5_000).prefetch(1).timeout(TIMEOUT);
         let mut plain = read.clone().open().await.unwrap();
         let mut ordered = read.fault_tolerant().project(["key"]).open().await.unwrap();
         assert!(plain.next_batch().await.unwrap().is_some());
@@ -211,7 +211,7 @@ fn masters_change_and_the_whole_cluster_restarts() {
         client.list_tables("").await.unwrap();
         // A client that knows one live master finds the others.
         let one = Client::builder([cluster.masters()[1].clone(), "127.0.0.1:1".to_owned()]);
-        let one = one.connect_timeout(Duration::from_secs(1)).admin_timeout(PATIENCE);
+        let one = one.connect_timeout(Duration::from_secs(1)).admin_timeout(TIMEOUT);
         one.connect().await.unwrap();
         cluster.resume(Daemon::Master(0)).unwrap();
         load.progress().await;

@@ -112,7 +112,7 @@ fn expired_tokens_are_replaced() {
             tokio::time::sleep(Duration::from_millis(2500)).await;
             // Only new connections send the authentication token.
             client.drop_connections();
-            assert_eq!(table.scan().timeout(PATIENCE).count().await.unwrap() as i64, (round + 1) * 100);
+            assert_eq!(table.scan().timeout(TIMEOUT).count().await.unwrap() as i64, (round + 1) * 100);
         }
     });
 }

@@ -223,7 +223,7 @@ fn throttling_and_a_tiny_queue_slow_writers_but_lose_no_rows() {
         for writer in 0..4_i64 {
             let table = table.clone();
             writers.push(tokio::spawn(async move {
-                let session = table.session().batch_bytes(20_000).timeout(PATIENCE).open();
+                let session = table.session().batch_bytes(20_000).timeout(TIMEOUT).open();
                 for key in writer * 20_000..(writer + 1) * 20_000 {
                     session.apply(&small_row(&table, Operation::Insert, key)).await.unwrap();
                 }
@@ -276,7 +276,7 @@ fn a_frozen_server_fills_no_memory_and_fails_rows_in_time() {
 
         cluster.resume(Daemon::TabletServer(0)).unwrap();
         // The outcome of the rows is unknown; writing them again succeeds.
-        let session = table.session().timeout(PATIENCE).open();
+        let session = table.session().timeout(TIMEOUT).open();
         for failed in failed.errors {
             let Some(Value::Int64(key)) = failed.row.get("key") else { panic!("the row has a key") };
             session.apply(&small_row(&table, Operation::Upsert, key)).await.unwrap();

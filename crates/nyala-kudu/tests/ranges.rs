@@ -15,7 +15,7 @@ use nyala_kudu::{KuduOptions, KuduStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::{PATIENCE, connect, patient_options, peers};
+use support::{TIMEOUT, connect, patient_options, peers};
 
 /// More tablets than the masters tell at once, which is fifty.
 const BUCKETS: u32 = 56;
@@ -86,7 +86,7 @@ async fn append(cluster: &TestCluster, table: TableId, ranges: &str) {
     let mut row = log.row(KuduOperation::Insert);
     row.set("number", last + 1).and_then(|row| row.set("name", "other")).expect("columns");
     row.set("parts", 1_i32).and_then(|row| row.set("text", text.as_str())).expect("columns");
-    let mut call = log.write(PATIENCE);
+    let mut call = log.write(TIMEOUT);
     call.add(&row).await.expect("a row");
     assert!(call.finish().await.expect("an answer").is_empty());
 }
@@ -164,7 +164,7 @@ async fn write_at_last(store: &KuduStore, table: TableId, time_ns: i64) {
     let begun = Instant::now();
     while let Err(error) = store.write(points(table, time_ns)).await {
         let is_late = matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown);
-        assert!(is_late && begun.elapsed() < PATIENCE, "{error}");
+        assert!(is_late && begun.elapsed() < TIMEOUT, "{error}");
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// How long a test waits for what takes seconds on an idle machine: a start makes some tables in the cluster.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// A daemon of the cluster, with a directory of its own that is empty.
 fn daemon(cluster: &TestCluster, directory: &tempfile::TempDir) -> Process {
@@ -33,7 +33,7 @@ fn daemon_with(
     variables: &[(&str, &str)],
 ) -> Process {
     let process = spawn_daemon(cluster, directory, settings, variables);
-    process.wait_until_ready(PATIENCE);
+    process.wait_until_ready(TIMEOUT);
     process
 }
 
@@ -227,7 +227,7 @@ fn one_daemon_runs_continuous_queries_and_another_takes_over() {
     let until = |what: &str, is_so: &dyn Fn() -> bool| {
         let begun = Instant::now();
         while !is_so() {
-            assert!(begun.elapsed() < PATIENCE, "{what}: {:?}", daemons(&third));
+            assert!(begun.elapsed() < TIMEOUT, "{what}: {:?}", daemons(&third));
             std::thread::sleep(Duration::from_millis(200));
         }
     };
@@ -375,7 +375,7 @@ fn a_tag_set_has_one_id_whoever_registers_it() {
                     loop {
                         let answer = server.write(&lines);
                         // A busy cluster may take longer than a daemon waits.
-                        if answer.status != 503 || begun.elapsed() >= PATIENCE {
+                        if answer.status != 503 || begun.elapsed() >= TIMEOUT {
                             assert_eq!(answer.status, 204, "{}", String::from_utf8_lossy(&answer.body));
                             break;
                         }

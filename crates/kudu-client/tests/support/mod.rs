@@ -20,7 +20,7 @@ use kudu_client::{
 };
 
 /// How long tests wait for what takes a moment on an idle machine: one that is slow and busy stands still for seconds.
-pub const PATIENCE: Duration = Duration::from_secs(240);
+pub const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Whether the binaries are there. If not, the test is skipped, or fails when peers are required.
 pub fn have_kudu() -> bool {
@@ -43,14 +43,14 @@ pub async fn connect(cluster: &TestCluster) -> Client {
 /// A client that does not take a slow server for a dead one. A scan that has returned rows could not go on then.
 pub fn patient(builder: ClientBuilder) -> ClientBuilder {
     let builder = builder.connect_timeout(Duration::from_secs(30)).rpc_timeout(Duration::from_secs(60));
-    builder.admin_timeout(PATIENCE)
+    builder.admin_timeout(TIMEOUT)
 }
 
 /// Waits until something is so.
 pub async fn wait_until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !is_so().await {
-        assert!(started.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        assert!(started.elapsed() < TIMEOUT, "{what}: not after {TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -79,7 +79,7 @@ pub async fn small_table(client: &Client, name: &str, buckets: u32, replicas: i3
         match creator.clone().create().await {
             Ok(table) => return table,
             // Tablet servers report late to a master that has just begun to lead.
-            Err(error) if error.kind() == ErrorKind::Unavailable && started.elapsed() < PATIENCE => {}
+            Err(error) if error.kind() == ErrorKind::Unavailable && started.elapsed() < TIMEOUT => {}
             Err(error) => panic!("the table is not created: {error}"),
         }
     }
@@ -98,7 +98,7 @@ pub fn small_row(table: &Table, operation: Operation, key: i64) -> Row {
 }
 
 pub async fn insert_range(table: &Table, keys: std::ops::Range<i64>) {
-    let session = table.session().timeout(PATIENCE).open();
+    let session = table.session().timeout(TIMEOUT).open();
     for key in keys {
         session.apply(&small_row(table, Operation::Insert, key)).await.unwrap();
     }

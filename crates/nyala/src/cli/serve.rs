@@ -79,7 +79,8 @@ pub(super) fn run(args: ServeArgs) -> Result<(), String> {
     let config = args.clone().resolve()?;
     allocator::keep_freed_memory(freed_memory_kept_ms(&config));
     let huge_pages_refused = allocator::refuse_huge_pages();
-    log::start(&config.log_level.0, config.log_format, traces::start(&config)?);
+    let recorder = traces::start(config.traces_endpoint.as_deref(), config.traces_ratio.0)?;
+    log::start(&config.log_level.0, config.log_format, recorder);
     if let Err(error) = huge_pages_refused {
         tracing::warn!(%error, "cannot switch huge pages off: they may take memory beyond the limit");
     }

@@ -13,21 +13,20 @@ pub(crate) use export::check_endpoint;
 use export::{Counts, Exporter};
 pub(crate) use recorder::{RecordedSpans, Recorder};
 
-use crate::config::Config;
 use crate::server::metric::Metric;
 use std::sync::OnceLock;
 
 /// The exporter of this process: as for its log, there is one, and it is not handed around.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
-/// What records spans, if the settings say so.
+/// What records that share of traces and sends them to the URL of a collector, if there is one.
 ///
 /// # Errors
 /// What is wrong with the address of the collector.
-pub(crate) fn start(config: &Config) -> Result<Option<Recorder>, String> {
-    let Some(endpoint) = &config.traces_endpoint else { return Ok(None) };
+pub(crate) fn start(endpoint: Option<&str>, ratio: f64) -> Result<Option<Recorder>, String> {
+    let Some(endpoint) = endpoint else { return Ok(None) };
     let exporter = Exporter::start(endpoint)?;
-    let recorder = Recorder::new(exporter.queue(), config.traces_ratio.0);
+    let recorder = Recorder::new(exporter.queue(), ratio);
     // A second server of the same process would be refused before.
     let _ = EXPORTER.set(exporter);
     Ok(Some(recorder))

@@ -67,7 +67,7 @@ impl Loader {
         let begun = Instant::now();
         while self.changes.load(Ordering::SeqCst) < wanted {
             assert!(!self.thread.is_finished(), "the client has ended");
-            assert!(begun.elapsed() < super::PATIENCE, "no more changes are acknowledged");
+            assert!(begun.elapsed() < super::TIMEOUT, "no more changes are acknowledged");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

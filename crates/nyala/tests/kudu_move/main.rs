@@ -30,7 +30,7 @@ use std::time::Duration;
 
 const DAY_SECONDS: i64 = 24 * 3600;
 /// How long a test waits for what takes seconds on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 /// What both sides have to answer in the same way.
 const QUERIES: [&str; 9] = [
     "SELECT count(f), sum(i), max(u), min(f), last(s), count(b) FROM m GROUP BY host",
@@ -159,7 +159,7 @@ fn serve_cluster(cluster: &TestCluster, dir: &Path) -> Process {
     let masters = cluster.masters().join(",");
     let own = ["--store", "kudu", "--kudu-masters", &masters, "--kudu-replicas", "1", "--kudu-buckets", "2"];
     let server = Process::spawn(dir, &own);
-    server.wait_until_ready(PATIENCE);
+    server.wait_until_ready(TIMEOUT);
     server
 }
 

@@ -3,7 +3,7 @@
 use super::loader::Loader;
 use super::process::Process;
 use super::sql::done;
-use super::{DAY_SECONDS, PATIENCE, client, cluster, command, kill_after, run, run_to_end, serve_cluster};
+use super::{DAY_SECONDS, TIMEOUT, client, cluster, command, kill_after, run, run_to_end, serve_cluster};
 use kudu_client::test_cluster::Daemon;
 use nyala_db::handover::LEASE;
 use std::fmt::Write;
@@ -47,7 +47,7 @@ fn fill(server: &Process) {
 fn wait_until_it_answers(server: &Process) {
     let begun = Instant::now();
     while server.status("/ready") != 200 {
-        assert!(begun.elapsed() < PATIENCE, "{}", server.log());
+        assert!(begun.elapsed() < TIMEOUT, "{}", server.log());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -64,7 +64,7 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
     let dir: PathBuf = place.path().join("data");
     let (address, log) = (client::free_address(), place.path().join("log"));
     let mut server = serve(&dir, address, &log);
-    server.wait_until_ready(PATIENCE);
+    server.wait_until_ready(TIMEOUT);
     fill(&server);
     let (url, kudu) = (format!("http://{address}"), format!("kudu://{}", cluster.masters().join(",")));
     let loader = Loader::start(address);
@@ -89,7 +89,7 @@ fn a_server_moves_while_clients_write_however_often_anything_is_killed() {
     assert!(output.status.code() == Some(2), "{errors}");
     drop(server);
     let server = serve(&dir, address, &log);
-    server.wait_until_ready(PATIENCE);
+    server.wait_until_ready(TIMEOUT);
     loader.wait_for(20);
     // The cluster dies while it is moved to, and comes back.
     let child = command(&url, &kudu, &CUT_OVER).spawn().expect("the command starts");
@@ -178,7 +178,7 @@ fn a_command_that_dies_in_the_cut_over_leaves_a_server_that_goes_on_or_a_move_th
     assert_eq!(server.number("SELECT count(f) FROM old"), 15_000, "queries are answered");
     let begun = Instant::now();
     while server.write("m v=1i 1").status == 503 {
-        assert!(begun.elapsed() < PATIENCE, "it goes on");
+        assert!(begun.elapsed() < TIMEOUT, "it goes on");
         std::thread::sleep(Duration::from_millis(50));
     }
     // A command that held them off then, and was frozen, cannot cut over any more.
